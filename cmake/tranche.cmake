@@ -1,0 +1,53 @@
+# A library of one folder of the arrow, with its unit tests beside it.
+#   tranche_library(plan SOURCES make_plan.cpp … TESTS make_plan_test.cpp … LINKS tranche::config …)
+# gives target tranche_plan (alias tranche::plan) and, when testing, tranche_plan_test with the ctest label LABEL.
+include(GoogleTest)
+function(tranche_library name)
+  cmake_parse_arguments(A "" "LABEL" "SOURCES;TESTS;LINKS;PRIVATE_LINKS;TEST_LINKS" ${ARGN})
+  add_library(tranche_${name} STATIC ${A_SOURCES})
+  add_library(tranche::${name} ALIAS tranche_${name})
+  target_include_directories(tranche_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(tranche_${name} PUBLIC ${A_LINKS} PRIVATE tranche_warnings ${A_PRIVATE_LINKS})
+  if(A_TESTS AND TRANCHE_TESTS)
+    tranche_test(tranche_${name}_test SOURCES ${A_TESTS} LINKS tranche::${name} ${A_TEST_LINKS} LABEL ${A_LABEL})
+  endif()
+endfunction()
+
+#   tranche_test(target SOURCES … LINKS … [LABEL contract] [TIMEOUT seconds])
+# One ctest entry per executable: starting a process per case costs more than the cases. Labels: unit (default),
+# no-grpc is added by itself for targets that do not link gRPC, which is what TSan runs.
+function(tranche_test target)
+  cmake_parse_arguments(A "GRPC" "LABEL;TIMEOUT" "SOURCES;LINKS;ENV" ${ARGN})
+  add_executable(${target} ${A_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE tranche_warnings ${A_LINKS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${target} COMMAND ${target})
+  if(NOT A_LABEL)
+    set(A_LABEL unit)
+  endif()
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 60)
+  endif()
+  set(labels ${A_LABEL})
+  if(NOT A_GRPC)
+    list(APPEND labels no-grpc)
+  endif()
+  set_tests_properties(${target} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} ENVIRONMENT
+    "TRANCHE_BUILD=${PROJECT_BINARY_DIR};TRANCHE_SOURCE=${PROJECT_SOURCE_DIR};${A_ENV}")
+endfunction()
+
+#   tranche_fuzz(slot_id SOURCES slot_id_fuzz.cpp LINKS tranche::plan)   corpus: tests/fuzz/corpus/<name>/
+# With clang and TRANCHE_FUZZ the real libFuzzer; otherwise a driver that replays the corpus, so that every build checks it.
+function(tranche_fuzz name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(fuzz_${name} ${A_SOURCES})
+  target_link_libraries(fuzz_${name} PRIVATE tranche_warnings ${A_LINKS})
+  target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  if(TRANCHE_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    add_test(NAME fuzz_${name}_corpus COMMAND fuzz_${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(fuzz_${name}_corpus PROPERTIES LABELS "fuzz;no-grpc")
+  endif()
+endfunction()

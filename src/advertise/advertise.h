@@ -1,0 +1,39 @@
+#pragma once
+// Plan coloured by health → the device lists that kubelet should see now. Recovery is the same path as failure: a
+// fault that is gone from Faults makes its slots healthy again. Pure.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace tranche::advertise {
+
+// What is wrong right now, each with its reason in one sentence. Absent = fine.
+struct Faults {
+  std::map<std::string, std::string> devices;  // by device or GPU UUID; a GPU's fault covers its MIG devices
+  std::map<std::string, std::string> pools;    // by PlannedPool::id: not serving
+  friend bool operator==(const Faults&, const Faults&) = default;
+};
+
+struct AdvertisedSlot {
+  std::string id;
+  bool healthy = true;
+  std::optional<std::uint32_t> numa_node;
+  friend bool operator==(const AdvertisedSlot&, const AdvertisedSlot&) = default;
+};
+
+struct Advertised {
+  std::string resource;
+  std::vector<AdvertisedSlot> slots;  // by device in driver order, then by ordinal
+  friend bool operator==(const Advertised&, const Advertised&) = default;
+};
+
+std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults);
+
+// Why slots of this device are unhealthy, or nothing when they are not.
+std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults);
+
+}  // namespace tranche::advertise

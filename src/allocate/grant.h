@@ -1,0 +1,81 @@
+#pragma once
+// One container's request → the Grant it receives: environment, mounts, device nodes, annotations, CDI names, and for
+// MPS the limits and the door (the directory that is the container's only way to the control daemon). Pure: nothing is
+// created here; host/ makes the door before the answer leaves.
+//
+// A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
+// with the same ids all name the same door.
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "advertise/advertise.h"
+#include "base/result.h"
+#include "config/model.h"
+#include "plan/plan.h"
+
+namespace tranche::allocate {
+
+struct Mount {
+  std::string container_path;
+  std::string host_path;
+  bool read_only = false;
+  friend bool operator==(const Mount&, const Mount&) = default;
+};
+
+struct DeviceNode {
+  std::string container_path;
+  std::string host_path;
+  std::string permissions = "rw";
+  friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
+};
+
+// What the grant is worth on one device.
+struct GrantLimit {
+  std::string uuid;
+  std::uint32_t slots = 0;
+  plan::ShareLimits limits;
+  friend bool operator==(const GrantLimit&, const GrantLimit&) = default;
+};
+
+struct Grant {
+  std::string id;        // 16 hexadecimal digits
+  std::string resource;
+  std::vector<std::string> slots;   // sorted
+  std::vector<GrantLimit> devices;  // in driver order
+  std::string pool;                 // "" without MPS
+  std::map<std::string, std::string> envs;
+  std::vector<Mount> mounts;
+  std::vector<DeviceNode> device_nodes;
+  std::map<std::string, std::string> annotations;
+  std::vector<std::string> cdi_devices;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+std::string grant_id(std::span<const std::string> slots);  // order does not matter
+
+// Where things are, from the host's point of view; see docs/paths.md.
+struct Paths {
+  std::string mps_root = "/run/nvidia/mps";  // host path
+  std::string door(const std::string& grant) const { return mps_root + "/grants/" + grant; }
+  std::string pool_pipe(const std::string& pool) const { return mps_root + "/pools/" + pool + "/pipe"; }
+  std::string pool_log(const std::string& pool) const { return mps_root + "/pools/" + pool + "/log"; }
+};
+// Where the door appears in the container.
+inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
+
+struct Settings {
+  config::Flags flags;
+  config::Imex imex;
+  config::SmRounding sm_rounding = config::SmRounding::kUp;
+  Paths paths;
+  std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
+};
+
+// Errors (kInvalid, kNotFound, kConflict): unknown id, duplicate id, unhealthy slot, more than one shared slot where
+// that is refused, slots on GPUs of different pools. Each is one sentence that names ids and says what to ask instead.
+Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Plan& plan,
+                       const advertise::Faults& faults, std::span<const std::string> ids, const Settings& settings);
+
+}  // namespace tranche::allocate

@@ -1,0 +1,60 @@
+#include "base/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tranche {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string to_string(const Place& place) {
+  std::string text = place.source;
+  if (place.line > 0) text += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+  return text;
+}
+
+std::string to_string(const Problem& problem) {
+  std::string text = to_string(problem.place);
+  if (!text.empty()) text += ": ";
+  text += problem.severity == Severity::kError ? "error: " : "warning: ";
+  if (!problem.path.empty()) text += problem.path + ": ";
+  text += problem.what;
+  if (!problem.remedy.empty()) text += "; " + problem.remedy;
+  return text;
+}
+
+bool has_error(const std::vector<Problem>& problems) {
+  return std::ranges::any_of(problems, [](const Problem& p) { return p.severity == Severity::kError; });
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
+  constexpr std::size_t kLongestWord = 64;
+  if (word.empty() || word.size() > kLongestWord) return {};
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const auto candidate : candidates) {
+    if (const auto distance = edit_distance(word, candidate); distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return std::string(best);
+}
+
+}  // namespace tranche

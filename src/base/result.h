@@ -1,0 +1,65 @@
+#pragma once
+// Expected failures are return values. `Result<T>` is a T, or an Error that says what went wrong, where, and of which
+// kind. A Kind exists only where it changes what the caller does; texts are for people. Nothing of ours throws: code
+// that calls a throwing library converts at that call. Thread-safe: plain values.
+#include <expected>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tranche {
+
+enum class Kind {
+  kInvalid,      // somebody wrote something wrong: tell them, keep the last good state
+  kNotFound,     // the thing asked for is not there
+  kUnsupported,  // this driver, kernel or device cannot: leave the feature out and report it once
+  kUnavailable,  // not now: retry with back-off
+  kTimeout,      // no answer before the deadline: retry with back-off
+  kDenied,       // no right to do it: degraded, and shown
+  kConflict,     // somebody else holds it, or it changed under us
+};
+
+struct Error {
+  Kind kind = Kind::kUnavailable;
+  std::string what;   // "pipe directory is not writable", outermost layer first
+  std::string where;  // a path, "config.yaml:14:7", "nvmlDeviceGetUUID": what the failure was about
+  int code = 0;       // errno, nvmlReturn_t or gRPC code: kept for the record, not interpreted twice
+
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+using Status = Result<void>;
+
+inline std::unexpected<Error> fail(Kind kind, std::string what, std::string where = {}, int code = 0) {
+  return std::unexpected(Error{kind, std::move(what), std::move(where), code});
+}
+
+// An errno as an Error of the kind that fits it. `doing` reads on: "cannot open".
+Error error_from_errno(int err, std::string_view doing, std::string_view where);
+
+// Adds one layer of context in front: within(e, "advertise gpu.shared").
+Error within(Error error, std::string_view layer);
+
+// "what: where (code)"; one line, for logs and messages.
+std::string to_string(const Error& error);
+std::string_view to_string(Kind kind);
+
+// TRY(auto x, f()) declares x from f()'s value or returns its error from the enclosing function.
+#define TRANCHE_CONCAT2(a, b) a##b
+#define TRANCHE_CONCAT(a, b) TRANCHE_CONCAT2(a, b)
+#define TRY_IMPL(tmp, decl, ...)                                   \
+  auto tmp = (__VA_ARGS__);                                        \
+  if (!tmp) return std::unexpected(std::move(tmp).error());        \
+  decl = *std::move(tmp)
+#define TRY(decl, ...) TRY_IMPL(TRANCHE_CONCAT(try_result_, __LINE__), decl, __VA_ARGS__)
+#define TRY_STATUS(...) \
+  if (auto try_status = (__VA_ARGS__); !try_status) return std::unexpected(std::move(try_status).error())
+
+// Impossible conditions only, never outside input: prints and aborts, and the restart is the recovery.
+[[noreturn]] void check_failed(const char* condition, const char* file, int line, const char* message);
+#define CHECK_THAT(condition, message) \
+  (static_cast<bool>(condition) ? void(0) : ::tranche::check_failed(#condition, __FILE__, __LINE__, message))
+
+}  // namespace tranche

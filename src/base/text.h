@@ -1,0 +1,28 @@
+#pragma once
+// Reading text from outside without trusting it: everything here returns "no" rather than guessing, allocates no more
+// than its input, and never throws. Pure.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tranche {
+
+std::string_view trimmed(std::string_view text);                                  // without ASCII white space around
+std::vector<std::string_view> split(std::string_view text, char separator);       // keeps empty pieces; "" gives one
+std::vector<std::string_view> lines_of(std::string_view text);                    // without line ends; no empty last line
+std::vector<std::string_view> words_of(std::string_view text);                    // split at runs of white space
+
+// The whole text must be the number: no sign for unsigned, no blanks, no overflow.
+std::optional<std::uint64_t> parse_unsigned(std::string_view text, int base = 10);
+std::optional<std::int64_t> parse_signed(std::string_view text);
+
+std::string in_quotes(std::string_view text);  // for messages: in double quotes, control characters escaped, cut at 80
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+// A stable 64-bit hash (FNV-1a) for names that must be the same in every run and version.
+std::uint64_t stable_hash(std::string_view text);
+std::string hex16(std::uint64_t value);  // 16 lower-case hexadecimal digits
+
+}  // namespace tranche

@@ -1,0 +1,40 @@
+#pragma once
+// Quantities that must not be mixed up: bytes of memory and percentages of a GPU. Pure values.
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tranche {
+
+struct Bytes {
+  std::uint64_t value = 0;
+
+  constexpr std::uint64_t in_mib() const { return value >> 20; }  // rounded down, as MPS limits are written
+  friend constexpr auto operator<=>(Bytes, Bytes) = default;
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.value + b.value}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.value - b.value}; }
+};
+constexpr Bytes mib(std::uint64_t n) { return {n << 20}; }
+constexpr Bytes gib(std::uint64_t n) { return {n << 30}; }
+
+// "3.50 GiB", "512 MiB": for people.
+std::string to_string(Bytes bytes);
+
+// A part of a GPU's threads in hundredths of a percent: MPS accepts fractions such as 12.5.
+struct Percent {
+  std::uint32_t hundredths = 0;
+
+  static constexpr Percent whole(std::uint32_t n) { return {n * 100}; }
+  constexpr double value() const { return hundredths / 100.0; }
+  friend constexpr auto operator<=>(Percent, Percent) = default;
+};
+// "25", "12.5", "33.33": the shortest decimal, the way the MPS control daemon takes it.
+std::string to_string(Percent percent);
+
+// A decimal of at most two places from 0 to 1000000, such as "25.0" or "12.5"; the whole text must be the number.
+Result<Percent> parse_percent(std::string_view text);
+
+}  // namespace tranche

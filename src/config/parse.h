@@ -1,0 +1,21 @@
+#pragma once
+// Text of a configuration file → Config, or every Problem in it with line and column. Accepts what NVIDIA's parser
+// accepts (YAML 1.1 or JSON, its case rules, coercions and defaults); reports as warnings what that one ignores in
+// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed.
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/model.h"
+
+namespace tranche::config {
+
+struct Parsed {
+  Config config;                  // meaningful only when !has_error(problems)
+  std::vector<Problem> problems;  // in file order
+};
+
+// `source` is the name put into Places, usually the path.
+Parsed parse(std::string_view text, std::string_view source);
+
+}  // namespace tranche::config

@@ -1,0 +1,62 @@
+#pragma once
+// Our side of kubelet's device-plugin contract (v1beta1), for any number of resources: one gRPC server on one unix
+// socket per resource, registration, re-registration when kubelet restarts or stops watching, and a clean stop. gRPC
+// lives in this folder only. docs/kubelet-contract.md lists each fact relied on with the test that pins it.
+//
+// Threads: constructed, published to and destroyed on the loop thread. `Answers` is called on gRPC's threads, at any
+// time, concurrently: it must be a pure function of an immutable snapshot plus at most bounded file work.
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "advertise/advertise.h"
+#include "allocate/grant.h"
+#include "base/result.h"
+#include "host/loop/loop.h"
+
+namespace tranche::host {
+
+class Answers {
+ public:
+  virtual ~Answers() = default;
+  virtual Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) = 0;
+  virtual Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string> available,
+                                                  std::span<const std::string> must_include, std::uint32_t size) = 0;
+};
+
+struct PluginHostSettings {
+  std::string plugin_dir = "/var/lib/kubelet/device-plugins";  // our sockets go here
+  std::string kubelet_socket;                                  // "" = plugin_dir + "/kubelet.sock"
+  bool register_with_kubelet = true;                           // --kubelet-socket "" of NVIDIA's plugin
+  Duration registration_deadline = std::chrono::seconds(10);
+};
+
+// What `tranche status` and metrics show about one resource.
+struct PluginState {
+  std::string resource;
+  std::string endpoint;        // socket file name
+  bool serving = false;
+  bool registered = false;
+  int watchers = 0;            // open ListAndWatch streams
+  std::string problem;         // "" or why it is not registered
+  std::uint64_t registrations = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t refused = 0;
+};
+
+class PluginHost {
+ public:
+  // on_change: a turn of the loop, after any PluginState changed.
+  static Result<std::unique_ptr<PluginHost>> open(Loop& loop, PluginHostSettings settings, Answers& answers,
+                                                  std::function<void()> on_change);
+  virtual ~PluginHost() = default;  // finishes streams, stops servers, removes our sockets
+
+  // The newest truth: resources that appeared are served and registered, those that vanished are withdrawn, changed
+  // device lists go to every open stream (newest state only, no backlog).
+  virtual void publish(const std::vector<advertise::Advertised>& resources) = 0;
+  virtual std::vector<PluginState> states() const = 0;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,39 @@
+#pragma once
+// One line per event: a stable name, then fields. Text for people on a terminal, JSON lines otherwise or on request.
+// Stages never log; they return values that the caller may log. Log transitions, not ticks. Thread-safe.
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/result.h"
+
+namespace tranche::log {
+
+enum class Format { kText, kJson };
+enum class Level { kDebug, kInfo, kWarning, kError };
+
+using Value = std::variant<std::string, long long, double, bool>;
+struct Field {
+  Field(std::string_view k, std::string_view v) : key(k), value(std::string(v)) {}
+  Field(std::string_view k, const char* v) : key(k), value(std::string(v)) {}
+  Field(std::string_view k, const std::string& v) : key(k), value(v) {}
+  Field(std::string_view k, bool v) : key(k), value(v) {}
+  template <class T>
+    requires std::is_integral_v<T>
+  Field(std::string_view k, T v) : key(k), value(static_cast<long long>(v)) {}
+  Field(std::string_view k, double v) : key(k), value(v) {}
+  Field(std::string_view k, const Error& e) : key(k), value(to_string(e)) {}
+  std::string_view key;
+  Value value;
+};
+
+void configure(Format format, Level lowest);  // before threads start
+
+void debug(std::string_view event, std::initializer_list<Field> fields = {});
+void info(std::string_view event, std::initializer_list<Field> fields = {});
+void warning(std::string_view event, std::initializer_list<Field> fields = {});
+void error(std::string_view event, std::initializer_list<Field> fields = {});
+
+}  // namespace tranche::log

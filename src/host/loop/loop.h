@@ -1,0 +1,40 @@
+#pragma once
+// The one thread that owns state. An epoll loop: file descriptors, timers, signals, child exits (by pidfd) and closures
+// posted from other threads, each handled as one uninterrupted turn during which now() stands still. Everything except
+// post() and stop() may be called on the loop's own thread only. Callbacks may add and remove watches, also their own.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace tranche::host {
+
+class Loop {
+ public:
+  using Id = std::uint64_t;  // 0 = none
+
+  static Result<std::unique_ptr<Loop>> open();
+  virtual ~Loop() = default;
+
+  virtual MonoTime now() const = 0;       // when the current turn began
+  virtual WallTime wall_now() const = 0;
+
+  virtual void post(std::function<void()> turn) = 0;  // any thread; runs in order; dropped after the loop is gone
+
+  virtual Id after(Duration delay, std::function<void()> turn) = 0;                       // once
+  virtual Id watch(int fd, std::uint32_t epoll_events, std::function<void(std::uint32_t)> turn) = 0;  // fd stays the caller's
+  virtual void cancel(Id id) = 0;  // a timer or a watch; unknown ids are ignored
+
+  // Blocks the signals for the whole process (call before threads start) and delivers them as turns.
+  virtual Status on_signals(std::initializer_list<int> signals, std::function<void(int)> turn) = 0;
+
+  virtual void run() = 0;   // until stop()
+  virtual void stop() = 0;  // any thread
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,80 @@
+#pragma once
+// NVIDIA's management library, opened at run time: absent driver is a state, not an exit. All calls run on one thread
+// of this object (the library serialises internally and may block for long); results are posted to the loop. Scans skip
+// and name a GPU that does not answer instead of failing for all.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/loop/loop.h"
+#include "inventory/inventory.h"
+
+namespace tranche::host {
+
+// Where to look, in order; the first that exists wins, else the bare soname through the loader.
+struct NvmlSettings {
+  std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
+};
+
+struct GpuEvent {
+  enum class What {
+    kXid,        // number in `xid`
+    kEccDouble,
+    kEccSingle,
+    kLost,       // the GPU does not answer any more
+    kBack,       // it answers again
+  };
+  What what = What::kXid;
+  std::string gpu_uuid;        // "" = the driver would not say which: all
+  std::uint64_t xid = 0;
+  std::uint32_t gpu_instance = 0xffffffff;      // 0xffffffff = the whole GPU
+  std::uint32_t compute_instance = 0xffffffff;
+};
+
+struct GpuProcess {
+  std::uint32_t pid = 0;
+  Bytes memory;            // 0 when unknown
+  bool memory_known = true;
+  bool mps_client = false;
+};
+struct GpuUse {
+  std::string uuid;
+  Bytes used;              // NVML v1: includes what the driver reserves
+  Bytes total;
+  std::uint32_t utilization = 0;  // percent; 0 when the driver would not say
+  std::vector<GpuProcess> processes;
+  inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
+};
+
+// Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.
+class Nvml {
+ public:
+  static Result<std::unique_ptr<Nvml>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
+  virtual ~Nvml() = default;  // shuts the library down
+  virtual std::string library_path() const = 0;
+  virtual Result<inventory::Inventory> scan() = 0;
+  virtual Result<std::vector<GpuUse>> use() = 0;
+  virtual Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) = 0;
+};
+
+// The same behind a thread, for the agents. Opens the library as soon as it can be opened (retrying with back-off),
+// says so through on_inventory, and reports events from then on. Destroying it joins the thread; a hung driver call
+// delays that by at most `patience`, after which the thread is left to the process's exit and a warning is logged.
+class NvmlThread {
+ public:
+  struct Callbacks {  // all run as turns of the loop
+    std::function<void(const Result<inventory::Inventory>&)> on_inventory;  // at every (re)scan and every failed attempt
+    std::function<void(const GpuEvent&)> on_event;
+    std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // answer to ask_use
+  };
+  static std::unique_ptr<NvmlThread> start(Loop& loop, NvmlSettings settings, Callbacks callbacks);
+  virtual ~NvmlThread() = default;
+  virtual void rescan() = 0;
+  virtual void ask_use() = 0;
+  virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done) = 0;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,57 @@
+#pragma once
+// Child processes that are watched: started from an argument list (never a shell string), known by pidfd, so that a
+// signal can never reach a stranger that got a recycled pid. A Process dies with its object only if asked to
+// (kill_on_drop). Loop thread only.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/files/files.h"
+#include "host/loop/loop.h"
+
+namespace tranche::host {
+
+struct Command {
+  std::vector<std::string> argv;            // argv[0] is the path to execute
+  std::map<std::string, std::string> env;   // the whole environment of the child
+  bool hold_stdin = false;                  // a pipe whose other end we keep: EOF reaches the child when we die
+  bool kill_on_drop = false;
+  bool die_with_parent = false;             // PR_SET_PDEATHSIG SIGKILL
+};
+
+struct ExitNote {
+  bool signalled = false;
+  int code = 0;  // exit status, or the signal's number
+};
+std::string to_string(const ExitNote& note);  // "exited with status 1", "was killed by signal 9 (Killed)"
+
+// A process by something that cannot be recycled: pid and start time (field 22 of /proc/<pid>/stat).
+struct ProcessRef {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  friend bool operator==(const ProcessRef&, const ProcessRef&) = default;
+};
+Result<ProcessRef> process_ref(pid_t pid);
+
+class Process {
+ public:
+  // on_output gets whole lines of stdout and stderr together; on_exit comes once, after the last line.
+  static Result<std::unique_ptr<Process>> start(Loop& loop, const Command& command,
+                                                std::function<void(const std::string& line)> on_output,
+                                                std::function<void(ExitNote)> on_exit);
+  // One that runs already, ours or not: watched by pidfd, no output. The exit status of a stranger is unknown (code -1).
+  static Result<std::unique_ptr<Process>> adopt(Loop& loop, const ProcessRef& ref,
+                                                std::function<void(ExitNote)> on_exit);
+  virtual ~Process() = default;
+  virtual ProcessRef ref() const = 0;
+  virtual bool running() const = 0;
+  virtual Status signal(int number) = 0;  // no-op once it has ended
+};
+
+}  // namespace tranche::host

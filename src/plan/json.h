@@ -1,0 +1,11 @@
+#pragma once
+// Plan → JSON, for `tranche plan --output json`, the status socket and golden tests. Field names are docs/plan.md's.
+#include <nlohmann/json_fwd.hpp>
+
+#include "plan/plan.h"
+
+namespace tranche::plan {
+
+nlohmann::ordered_json to_json(const Plan& plan);
+
+}  // namespace tranche::plan

@@ -1,0 +1,17 @@
+#pragma once
+// Config + Inventory → Plan. Fails only where NVIDIA's plugin ends the process for a configuration that cannot hold on
+// this hardware (MPS with MIG mixed, MIG single with unlike devices …); the Problems then say what to change.
+#include <expected>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/model.h"
+#include "inventory/inventory.h"
+#include "plan/plan.h"
+
+namespace tranche::plan {
+
+std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
+                                                    const inventory::Inventory& inventory);
+
+}  // namespace tranche::plan

@@ -1,0 +1,23 @@
+#pragma once
+// The ids that kubelet counts and hands back: "<uuid>" for an undivided device, "<uuid>::<n>" for slot n of a divided
+// one, exactly NVIDIA's. Pure; fuzzed: parse ∘ render is the identity.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tranche::plan {
+
+struct SlotId {
+  std::string uuid;
+  std::optional<std::uint32_t> ordinal;
+  friend auto operator<=>(const SlotId&, const SlotId&) = default;
+};
+
+std::string render(const SlotId& id);
+std::optional<SlotId> parse_slot_id(std::string_view text);
+
+// Only the device part: the text before the first "::".
+std::string_view device_of(std::string_view slot_id);
+
+}  // namespace tranche::plan
