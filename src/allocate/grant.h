@@ -55,12 +55,15 @@ struct Grant {
 
 std::string grant_id(std::span<const std::string> slots);  // order does not matter
 
-// Where things are, from the host's point of view; see docs/paths.md.
+// Where MPS state lives; see docs/paths.md. A door lies under its pool, so that whoever restarts the pool's daemon can
+// put the new socket into every door by listing one directory.
 struct Paths {
-  std::string mps_root = "/run/nvidia/mps";  // host path
-  std::string door(const std::string& grant) const { return mps_root + "/grants/" + grant; }
-  std::string pool_pipe(const std::string& pool) const { return mps_root + "/pools/" + pool + "/pipe"; }
-  std::string pool_log(const std::string& pool) const { return mps_root + "/pools/" + pool + "/log"; }
+  std::string mps_root = "/run/nvidia/mps";
+  std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }
+  std::string pipe(const std::string& pool_id) const { return pool(pool_id) + "/pipe"; }  // CUDA_MPS_PIPE_DIRECTORY of the daemon
+  std::string log(const std::string& pool_id) const { return pool(pool_id) + "/log"; }
+  std::string doors(const std::string& pool_id) const { return pool(pool_id) + "/doors"; }
+  std::string door(const std::string& pool_id, const std::string& grant) const { return doors(pool_id) + "/" + grant; }
 };
 // Where the door appears in the container.
 inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
