@@ -1,0 +1,17 @@
+#pragma once
+// A thread for calls that block (a kubelet question with a deadline), so that the loop never does. Jobs run one at a
+// time in the order given; results come back by Loop::post inside the job. Destroying it lets the job in progress
+// finish (give jobs a deadline), drops those waiting, and joins.
+#include <functional>
+#include <memory>
+
+namespace tranche::host {
+
+class Worker {
+ public:
+  static std::unique_ptr<Worker> start();
+  virtual ~Worker() = default;
+  virtual void run(std::function<void()> job) = 0;  // any thread
+};
+
+}  // namespace tranche::host
