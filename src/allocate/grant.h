@@ -40,7 +40,7 @@ struct GrantLimit {
 };
 
 struct Grant {
-  std::string id;        // 16 hexadecimal digits
+  std::string id;  // 16 hexadecimal digits
   std::string resource;
   std::vector<std::string> slots;   // sorted
   std::vector<GrantLimit> devices;  // in driver order
@@ -60,7 +60,9 @@ std::string grant_id(std::span<const std::string> slots);  // order does not mat
 struct Paths {
   std::string mps_root = "/run/nvidia/mps";
   std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }
-  std::string pipe(const std::string& pool_id) const { return pool(pool_id) + "/pipe"; }  // CUDA_MPS_PIPE_DIRECTORY of the daemon
+  std::string pipe(const std::string& pool_id) const {
+    return pool(pool_id) + "/pipe";
+  }  // CUDA_MPS_PIPE_DIRECTORY of the daemon
   std::string log(const std::string& pool_id) const { return pool(pool_id) + "/log"; }
   std::string doors(const std::string& pool_id) const { return pool(pool_id) + "/doors"; }
   std::string door(const std::string& pool_id, const std::string& grant) const { return doors(pool_id) + "/" + grant; }
@@ -78,7 +80,7 @@ struct Settings {
 
 // Errors (kInvalid, kNotFound, kConflict): unknown id, duplicate id, unhealthy slot, more than one shared slot where
 // that is refused, slots on GPUs of different pools. Each is one sentence that names ids and says what to ask instead.
-Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Plan& plan,
-                       const advertise::Faults& faults, std::span<const std::string> ids, const Settings& settings);
+Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
+                       std::span<const std::string> ids, const Settings& settings);
 
 }  // namespace tranche::allocate

@@ -33,6 +33,7 @@ struct PlannedDevice {
   ShareLimits share;       // of one slot
   Bytes memory;            // of the whole device
   std::uint32_t sm_count = 0;
+  inventory::ComputeCapability compute_capability;
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
   std::string pool;        // PlannedPool::id; "" when MPS does not serve it

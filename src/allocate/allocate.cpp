@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "allocate/grant.h"
+#include "base/text.h"
+#include "mps/client_limits.h"
+#include "plan/shares.h"
+#include "plan/slot_id.h"
+
+namespace tranche::allocate {
+namespace {
+
+using config::ListStrategy;
+
+constexpr const char* kVolumeMountRoot = "/var/run/nvidia-container-devices";
+constexpr const char* kCdiVendor = "k8s.device-plugin.nvidia.com";
+
+struct Held {
+  const plan::PlannedDevice* device = nullptr;
+  std::uint32_t slots = 0;
+};
+
+// The slots asked for, by device in driver order. Everything that kubelet could get wrong is told apart here.
+Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, const advertise::Faults& faults,
+                                     std::span<const std::string> ids) {
+  if (ids.empty()) return fail(Kind::kInvalid, "the request for " + resource.name + " names no device");
+  std::vector<Held> held;
+  for (const auto& device : resource.devices) held.push_back({&device, 0});
+  std::set<std::string_view> seen;
+  for (const auto& id : ids) {
+    if (!seen.insert(id).second)
+      return fail(Kind::kInvalid, "device " + in_quotes(id) + " is asked for twice in one container");
+    const auto parsed = plan::parse_slot_id(id);
+    const auto it = std::ranges::find_if(held, [&](const Held& h) {
+      return parsed && h.device->uuid == parsed->uuid && h.device->replicated == parsed->ordinal.has_value() &&
+             parsed->ordinal.value_or(0) < h.device->slots;
+    });
+    if (it == held.end()) {
+      return fail(Kind::kNotFound,
+                  fmt::format("{} has no device {}; the node advertises {} devices under that name now", resource.name,
+                              in_quotes(id), resource.devices.size()));
+    }
+    if (const auto reason = advertise::reason_unhealthy(*it->device, faults)) {
+      return fail(Kind::kUnavailable,
+                  fmt::format("device {} of {} is unhealthy: {}", in_quotes(id), resource.name, *reason));
+    }
+    ++it->slots;
+  }
+  std::erase_if(held, [](const Held& h) { return h.slots == 0; });
+  return held;
+}
+
+Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked) {
+  const bool shared = std::ranges::any_of(held, [](const Held& h) { return h.device->replicated; });
+  if (shared && asked > 1 && resource.one_slot_per_request) {
+    return fail(
+        Kind::kInvalid,
+        fmt::format("the container asks for {} of {}, but failRequestsGreaterThanOne allows 1 a container on this "
+                    "node; ask for 1, or have the operator set failRequestsGreaterThanOne: false",
+                    asked, resource.name));
+  }
+  if (resource.sharing == config::SharingStrategy::kMps && shared && held.size() > 1) {
+    std::vector<std::string> parts;
+    for (const auto& h : held)
+      parts.push_back(fmt::format("{} on GPU {} ({})", h.slots, h.device->index, h.device->uuid));
+    return fail(
+        Kind::kConflict,
+        fmt::format("the {} slots of {} lie on {} GPUs ({}), and one CUDA process can use MPS on one of them only; "
+                    "ask for at most {} a container so that they fit on one GPU",
+                    asked, resource.name, held.size(), join(parts, ", "), held.front().device->slots));
+  }
+  return {};
+}
+
+Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings) {
+  grant.pool = held.front().device->pool;
+  grant.envs[std::string(mps::kPipeVariable)] = kDoorInContainer;
+  grant.mounts.push_back({kDoorInContainer, settings.paths.door(grant.pool, grant.id), true});
+
+  std::vector<std::pair<std::string, Bytes>> memory;
+  Percent threads;
+  for (const auto& device : grant.devices) {
+    if (device.limits.memory.value > 0) memory.emplace_back(device.uuid, device.limits.memory);
+    if (device.limits.threads.hundredths > 0)
+      threads = threads.hundredths == 0 ? device.limits.threads : std::min(threads, device.limits.threads);
+  }
+  if (!memory.empty()) {
+    // A string that the driver cannot read lifts the limit altogether (measured), so read it back before it leaves.
+    const std::string text = mps::render_pinned_limit(memory);
+    if (const auto back = mps::parse_pinned_limit(text); !back || back->size() != memory.size()) {
+      return fail(Kind::kInvalid, "the memory limit " + in_quotes(text) + " would not be understood by the driver");
+    }
+    grant.envs[std::string(mps::kPinnedLimitVariable)] = text;
+  }
+  if (threads.hundredths > 0) grant.envs[std::string(mps::kThreadPercentageVariable)] = to_string(threads);
+  return {};
+}
+
+void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool annotations,
+             bool field) {
+  std::vector<std::string> names;
+  const auto name = [](std::string_view cls, std::string_view id) {
+    return fmt::format("{}/{}={}", kCdiVendor, cls, id);
+  };
+  for (const auto& id : ids) names.push_back(name("gpu", id));
+  for (const int channel : settings.imex.channel_ids) names.push_back(name("imex-channel", std::to_string(channel)));
+  if (settings.flags.gdrcopy_enabled) names.push_back(name("gdrcopy", "all"));
+  if (settings.flags.gds_enabled) names.push_back(name("gds", "all"));
+  if (settings.flags.mofed_enabled) names.push_back(name("mofed", "all"));
+  if (annotations) {
+    grant.annotations[settings.flags.plugin.cdi_annotation_prefix + "nvidia-device-plugin_" + grant.id] =
+        join(names, ",");
+  }
+  if (field) grant.cdi_devices = std::move(names);
+}
+
+void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool envvar,
+                         bool mounts) {
+  std::vector<std::string> channels;
+  for (const int channel : settings.imex.channel_ids) channels.push_back(std::to_string(channel));
+  if (envvar) {
+    grant.envs["NVIDIA_VISIBLE_DEVICES"] = join(ids, ",");
+    if (!channels.empty()) grant.envs["NVIDIA_IMEX_CHANNELS"] = join(channels, ",");
+  }
+  if (mounts) {
+    grant.envs["NVIDIA_VISIBLE_DEVICES"] = kVolumeMountRoot;
+    for (const auto& id : ids) grant.mounts.push_back({fmt::format("{}/{}", kVolumeMountRoot, id), "/dev/null", false});
+    for (const auto& channel : channels)
+      grant.mounts.push_back({fmt::format("{}/imex/{}", kVolumeMountRoot, channel), "/dev/null", false});
+  }
+}
+
+void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Settings& settings) {
+  std::string root =
+      settings.flags.nvidia_dev_root.empty() ? settings.flags.nvidia_driver_root : settings.flags.nvidia_dev_root;
+  while (!root.empty() && root.back() == '/') root.pop_back();
+  std::vector<std::string> paths = settings.control_nodes;
+  for (const auto& h : held) paths.insert(paths.end(), h.device->paths.begin(), h.device->paths.end());
+  for (const int channel : settings.imex.channel_ids)
+    paths.push_back(fmt::format("/dev/nvidia-caps-imex-channels/channel{}", channel));
+  for (const auto& path : paths) {
+    const bool known =
+        std::ranges::any_of(grant.device_nodes, [&](const DeviceNode& d) { return d.container_path == path; });
+    if (!known) grant.device_nodes.push_back({path, root + path, "rw"});
+  }
+}
+
+}  // namespace
+
+Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
+                       std::span<const std::string> ids, const Settings& settings) {
+  TRY(const auto held, find_slots(resource, faults, ids));
+  TRY_STATUS(check_sharing(resource, held, ids.size()));
+
+  Grant grant;
+  grant.id = grant_id(ids);
+  grant.resource = resource.name;
+  grant.slots.assign(ids.begin(), ids.end());
+  std::ranges::sort(grant.slots);
+
+  const bool mps = resource.sharing == config::SharingStrategy::kMps && !held.front().device->pool.empty();
+  std::vector<std::string> visible;
+  for (const auto& [device, slots] : held) {
+    visible.push_back(settings.flags.plugin.device_id_strategy == config::IdStrategy::kIndex ? device->index
+                                                                                             : device->uuid);
+    GrantLimit limit{device->uuid, slots, {}};
+    if (mps) {
+      limit.limits = plan::share_of(device->memory, device->sm_count, device->compute_capability, slots, device->slots,
+                                    settings.sm_rounding);
+    }
+    grant.devices.push_back(std::move(limit));
+  }
+  if (mps) TRY_STATUS(put_mps(grant, held, settings));
+
+  const auto& strategies = settings.flags.plugin.device_list_strategy;
+  const auto on = [&](ListStrategy s) { return std::ranges::find(strategies, s) != strategies.end(); };
+  put_cdi(grant, visible, settings, on(ListStrategy::kCdiAnnotations), on(ListStrategy::kCdiCri));
+  if (settings.flags.gdrcopy_enabled) grant.envs["NVIDIA_GDRCOPY"] = "enabled";
+  if (settings.flags.gds_enabled) grant.envs["NVIDIA_GDS"] = "enabled";
+  if (settings.flags.mofed_enabled) grant.envs["NVIDIA_MOFED"] = "enabled";
+  if (on(ListStrategy::kEnvvar) || on(ListStrategy::kVolumeMounts)) {
+    put_visible_devices(grant, visible, settings, on(ListStrategy::kEnvvar), on(ListStrategy::kVolumeMounts));
+    if (settings.flags.plugin.pass_device_specs) put_device_nodes(grant, held, settings);
+  }
+  return grant;
+}
+
+}  // namespace tranche::allocate
