@@ -17,32 +17,33 @@ namespace tranche::host {
 // Where to look, in order; the first that exists wins, else the bare soname through the loader.
 struct NvmlSettings {
   std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
+  std::string system_root = "/";  // what /sys and /dev are looked up under: NUMA nodes, the driver's arrival
 };
 
 struct GpuEvent {
   enum class What {
-    kXid,        // number in `xid`
+    kXid,  // number in `xid`
     kEccDouble,
     kEccSingle,
-    kLost,       // the GPU does not answer any more
-    kBack,       // it answers again
+    kLost,  // the GPU does not answer any more
+    kBack,  // it answers again
   };
   What what = What::kXid;
-  std::string gpu_uuid;        // "" = the driver would not say which: all
+  std::string gpu_uuid;  // "" = the driver would not say which: all
   std::uint64_t xid = 0;
-  std::uint32_t gpu_instance = 0xffffffff;      // 0xffffffff = the whole GPU
+  std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
   std::uint32_t compute_instance = 0xffffffff;
 };
 
 struct GpuProcess {
   std::uint32_t pid = 0;
-  Bytes memory;            // 0 when unknown
+  Bytes memory;  // 0 when unknown
   bool memory_known = true;
   bool mps_client = false;
 };
 struct GpuUse {
   std::string uuid;
-  Bytes used;              // NVML v1: includes what the driver reserves
+  Bytes used;  // NVML v1: includes what the driver reserves
   Bytes total;
   std::uint32_t utilization = 0;  // percent; 0 when the driver would not say
   std::vector<GpuProcess> processes;
@@ -53,7 +54,7 @@ struct GpuUse {
 class Nvml {
  public:
   static Result<std::unique_ptr<Nvml>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
-  virtual ~Nvml() = default;  // shuts the library down
+  virtual ~Nvml() = default;                                                // shuts the library down
   virtual std::string library_path() const = 0;
   virtual Result<inventory::Inventory> scan() = 0;
   virtual Result<std::vector<GpuUse>> use() = 0;
@@ -66,7 +67,8 @@ class Nvml {
 class NvmlThread {
  public:
   struct Callbacks {  // all run as turns of the loop
-    std::function<void(const Result<inventory::Inventory>&)> on_inventory;  // at every (re)scan and every failed attempt
+    std::function<void(const Result<inventory::Inventory>&)>
+        on_inventory;  // at every (re)scan and every failed attempt
     std::function<void(const GpuEvent&)> on_event;
     std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // answer to ask_use
   };
@@ -74,7 +76,8 @@ class NvmlThread {
   virtual ~NvmlThread() = default;
   virtual void rescan() = 0;
   virtual void ask_use() = 0;
-  virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done) = 0;
+  virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
+                                std::function<void(Status)> done) = 0;
 };
 
 }  // namespace tranche::host

@@ -1,0 +1,177 @@
+#pragma once
+// Our own declarations of the part of NVIDIA's management library (NVML) that we call: the C ABI of x86-64 and aarch64
+// Linux, drivers 450 to 610. Nothing here is linked: library.h looks the symbols up at run time. Layouts are pinned by
+// the assertions below; docs/nvml-contract.md says what we rely on beyond them.
+#include <cstddef>
+#include <cstdint>
+
+namespace tranche::host::nvml {
+
+using Device = struct DeviceHandle*;            // opaque, 8 bytes; dies with the last shutdown
+using EventSet = struct EventSetHandle*;        // one thread at a time
+using GpuInstance = struct GpuInstanceHandle*;  // dies with the instance
+
+enum class Return : std::int32_t {
+  kSuccess = 0,
+  kUninitialized = 1,
+  kInvalidArgument = 2,
+  kNotSupported = 3,
+  kNoPermission = 4,
+  kNotFound = 6,
+  kInsufficientSize = 7,
+  kInsufficientPower = 8,
+  kDriverNotLoaded = 9,
+  kTimeout = 10,
+  kIrqIssue = 11,
+  kLibraryNotFound = 12,
+  kFunctionNotFound = 13,
+  kGpuIsLost = 15,
+  kResetRequired = 16,
+  kOperatingSystem = 17,
+  kVersionMismatch = 18,
+  kInUse = 19,
+  kArgumentVersionMismatch = 25,
+  kGpuNotFound = 28,
+  kUnknown = 999,
+};
+
+inline constexpr std::size_t kUuidLength = 96;
+inline constexpr std::size_t kNameLength = 96;
+inline constexpr std::size_t kVersionLength = 80;
+inline constexpr std::uint32_t kNoInstance = 0xffffffff;
+inline constexpr std::uint64_t kMemoryNotAvailable = ~std::uint64_t{0};
+
+// Event bits of RegisterEvents.
+inline constexpr std::uint64_t kEventEccSingle = 0x1;
+inline constexpr std::uint64_t kEventEccDouble = 0x2;
+inline constexpr std::uint64_t kEventXid = 0x8;
+inline constexpr std::uint64_t kEventMigChange = 0x100;
+
+struct PciInfo {
+  char bus_id_legacy[16];
+  std::uint32_t domain;
+  std::uint32_t bus;
+  std::uint32_t device;
+  std::uint32_t pci_device_id;
+  std::uint32_t pci_subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68 && alignof(PciInfo) == 4 && offsetof(PciInfo, bus_id) == 36);
+
+struct PciInfoExt {
+  std::uint32_t version;
+  std::uint32_t domain;
+  std::uint32_t bus;
+  std::uint32_t device;
+  std::uint32_t pci_device_id;
+  std::uint32_t pci_subsystem_id;
+  std::uint32_t base_class;
+  std::uint32_t sub_class;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfoExt) == 64 && offsetof(PciInfoExt, base_class) == 24 && offsetof(PciInfoExt, bus_id) == 32);
+inline constexpr std::uint32_t kPciInfoExtVersion = 0x01000040;
+
+struct Memory {
+  std::uint64_t total;
+  std::uint64_t free;
+  std::uint64_t used;  // includes what the driver reserves
+};
+static_assert(sizeof(Memory) == 24 && offsetof(Memory, used) == 16);
+
+struct Utilization {
+  std::uint32_t gpu;
+  std::uint32_t memory;
+};
+static_assert(sizeof(Utilization) == 8);
+
+struct DeviceAttributes {
+  std::uint32_t multiprocessor_count;
+  std::uint32_t shared_copy_engine_count;
+  std::uint32_t shared_decoder_count;
+  std::uint32_t shared_encoder_count;
+  std::uint32_t shared_jpeg_count;
+  std::uint32_t shared_ofa_count;
+  std::uint32_t gpu_instance_slice_count;
+  std::uint32_t compute_instance_slice_count;
+  std::uint64_t memory_size_mib;
+};
+static_assert(sizeof(DeviceAttributes) == 40 && offsetof(DeviceAttributes, gpu_instance_slice_count) == 24 &&
+              offsetof(DeviceAttributes, memory_size_mib) == 32);
+
+// The longest entry that any driver has written into a process list (535.43 to 535.86); older and newer ones write the
+// first 24 bytes of it, and the unsuffixed call the first 16.
+struct ProcessInfo {
+  std::uint32_t pid;
+  std::uint64_t used_gpu_memory;
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+  std::uint64_t used_protected_memory;
+};
+static_assert(sizeof(ProcessInfo) == 32 && offsetof(ProcessInfo, used_gpu_memory) == 8 &&
+              offsetof(ProcessInfo, gpu_instance) == 16 && offsetof(ProcessInfo, used_protected_memory) == 24);
+
+struct EventData {
+  Device device;
+  std::uint64_t event_type;
+  std::uint64_t event_data;
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+};
+static_assert(sizeof(EventData) == 32 && offsetof(EventData, event_type) == 8 &&
+              offsetof(EventData, gpu_instance) == 24);
+
+struct GpuInstancePlacement {
+  std::uint32_t start;
+  std::uint32_t size;
+};
+struct GpuInstanceInfo {
+  Device device;
+  std::uint32_t id;
+  std::uint32_t profile_id;
+  GpuInstancePlacement placement;
+};
+static_assert(sizeof(GpuInstanceInfo) == 24 && offsetof(GpuInstanceInfo, profile_id) == 12);
+
+struct GpuInstanceProfileInfo {
+  std::uint32_t id;
+  std::uint32_t is_p2p_supported;
+  std::uint32_t slice_count;
+  std::uint32_t instance_count;
+  std::uint32_t multiprocessor_count;
+  std::uint32_t copy_engine_count;
+  std::uint32_t decoder_count;
+  std::uint32_t encoder_count;
+  std::uint32_t jpeg_count;
+  std::uint32_t ofa_count;
+  std::uint64_t memory_size_mib;
+};
+static_assert(sizeof(GpuInstanceProfileInfo) == 48 && offsetof(GpuInstanceProfileInfo, memory_size_mib) == 40);
+inline constexpr std::uint32_t kGpuInstanceProfiles = 32;  // more than any driver knows: enumeration ends by itself
+
+struct FabricInfo {
+  std::uint8_t cluster_uuid[16];
+  std::int32_t status;
+  std::uint32_t clique_id;
+  std::uint8_t state;
+};
+static_assert(sizeof(FabricInfo) == 28 && offsetof(FabricInfo, clique_id) == 20 && offsetof(FabricInfo, state) == 24);
+
+struct FabricInfoV2 {
+  std::uint32_t version;
+  std::uint8_t cluster_uuid[16];
+  std::int32_t status;
+  std::uint32_t clique_id;
+  std::uint8_t state;
+  std::uint32_t health_mask;
+};
+static_assert(sizeof(FabricInfoV2) == 36 && offsetof(FabricInfoV2, clique_id) == 24 &&
+              offsetof(FabricInfoV2, state) == 28);
+inline constexpr std::uint32_t kFabricInfoV2Version = 0x02000024;
+inline constexpr std::uint8_t kFabricCompleted = 3;
+
+inline constexpr std::uint32_t kMaxNvLinks = 36;  // of any header so far
+inline constexpr std::uint32_t kRemoteIsGpu = 0;  // nvmlDeviceGetNvLinkRemoteDeviceType
+inline constexpr std::int32_t kEnabled = 1;
+
+}  // namespace tranche::host::nvml

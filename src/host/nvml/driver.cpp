@@ -1,0 +1,90 @@
+#include "host/nvml/driver.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "host/nvml/processes.h"
+
+namespace tranche::host::nvml {
+
+Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
+  TRY(std::unique_ptr<Library> library, Library::open(settings.driver_root));
+  return std::unique_ptr<Driver>(new Driver(std::move(library), settings.system_root));
+}
+
+Result<inventory::Inventory> Driver::scan() {
+  TRY(Scan scan, scan_node(*library_, root_, ever_held_));
+  held_ = std::move(scan.held);
+  missing_ = std::move(scan.missing);
+  for (const Held& gpu : held_) {
+    std::erase_if(ever_held_, [&gpu](const Held& old) { return old.index == gpu.index || old.uuid == gpu.uuid; });
+    ever_held_.push_back(gpu);
+  }
+  return std::move(scan.inventory);
+}
+
+Result<GpuUse> Driver::use_of(const Held& gpu) const {
+  const Functions& f = library_->functions();
+  GpuUse use;
+  use.uuid = gpu.uuid;
+  Memory memory{};
+  const Return code = call(f.memory, gpu.device, &memory);
+  if (code == Return::kGpuIsLost) return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
+  if (code == Return::kSuccess) {
+    use.used = {memory.used};
+    use.total = {memory.total};
+  }
+  Utilization utilization{};
+  if (call(f.utilization, gpu.device, &utilization) == Return::kSuccess) use.utilization = utilization.gpu;
+  std::int32_t mode = 0;
+  if (call(f.compute_mode, gpu.device, &mode) == Return::kSuccess && mode >= 0 && mode <= 3) {
+    use.compute_mode = static_cast<inventory::ComputeMode>(mode);
+  }
+  TRY(use.processes, read_processes(*library_, gpu.device));
+  return use;
+}
+
+Result<std::vector<GpuUse>> Driver::use() {
+  if (held_.empty()) {
+    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+  }
+  std::vector<GpuUse> all;
+  all.reserve(held_.size());
+  for (const Held& gpu : held_) {
+    if (Result<GpuUse> use = use_of(gpu)) all.push_back(*std::move(use));
+  }
+  if (all.empty() && !held_.empty()) return fail(Kind::kUnavailable, "no GPU answers", library_->path());
+  return all;
+}
+
+bool Driver::answers(const Held& gpu) const {
+  Memory memory{};
+  return call(library_->functions().memory, gpu.device, &memory) != Return::kGpuIsLost;
+}
+
+Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
+  if (held_.empty()) {
+    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+  }
+  const auto it = std::find_if(held_.begin(), held_.end(), [&](const Held& gpu) { return gpu.uuid == gpu_uuid; });
+  if (it == held_.end())
+    return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
+  const Functions& f = library_->functions();
+  const Return code = call(f.set_compute_mode, it->device, static_cast<std::int32_t>(mode));
+  if (code != Return::kSuccess) {
+    return std::unexpected(
+        library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
+  }
+  // Read back: with MIG on the driver takes the mode for MIG devices only, and some versions do so in silence.
+  std::int32_t now_in_force = -1;
+  if (call(f.compute_mode, it->device, &now_in_force) == Return::kSuccess &&
+      now_in_force != static_cast<std::int32_t>(mode)) {
+    return fail(Kind::kConflict,
+                "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +
+                    " but another one is in force",
+                gpu_uuid, now_in_force);
+  }
+  return {};
+}
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,39 @@
+#pragma once
+// The opened library together with what the last scan learned: which handle is which GPU. What both faces of this
+// folder (Nvml for moment commands, NvmlThread for agents) are made of. One thread.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/nvml/library.h"
+#include "host/nvml/nvml.h"
+#include "host/nvml/scan.h"
+
+namespace tranche::host::nvml {
+
+class Driver {
+ public:
+  static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
+
+  Result<inventory::Inventory> scan();
+  Result<std::vector<GpuUse>> use();  // GPUs that do not answer are left out; scans when there was no scan yet
+  Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
+  bool answers(const Held& gpu) const;  // false: the driver says that it is lost
+
+  const Library& library() const { return *library_; }
+  const std::vector<Held>& held() const { return held_; }
+  const std::vector<Missing>& missing() const { return missing_; }
+
+ private:
+  Driver(std::unique_ptr<Library> library, std::string root) : library_(std::move(library)), root_(std::move(root)) {}
+  Result<GpuUse> use_of(const Held& gpu) const;
+
+  std::unique_ptr<Library> library_;
+  std::string root_;
+  std::vector<Held> held_;
+  std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that fell silent
+  std::vector<Missing> missing_;
+};
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,196 @@
+#include "host/nvml/library.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <initializer_list>
+
+namespace tranche::host::nvml {
+namespace {
+
+constexpr const char* kSoname = "libnvidia-ml.so.1";
+// The candidates and their order are those of NVIDIA's device plugin, so that one driver-root setting fits both.
+constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                              "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};
+
+std::string find_under(const std::string& driver_root) {
+  if (driver_root.empty() || driver_root == "/") return {};
+  for (const char* folder : kFolders) {
+    const std::string path = driver_root + folder + "/" + kSoname;
+    if (::access(path.c_str(), R_OK) != 0) continue;
+    char resolved[PATH_MAX];
+    return ::realpath(path.c_str(), resolved) != nullptr ? std::string(resolved) : path;
+  }
+  return {};
+}
+
+template <class F>
+const char* look_up(void* handle, F*& function, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (void* symbol = ::dlsym(handle, name); symbol != nullptr) {
+      function = reinterpret_cast<F*>(symbol);
+      return name;
+    }
+  }
+  return nullptr;
+}
+
+// v1 and v2 of count and index number the GPUs differently when one may not be used: both or neither of a version.
+void look_up_enumeration(void* handle, Functions& f) {
+  look_up(handle, f.device_count, {"nvmlDeviceGetCount_v2"});
+  look_up(handle, f.device_by_index, {"nvmlDeviceGetHandleByIndex_v2"});
+  if (f.device_count != nullptr && f.device_by_index != nullptr) return;
+  look_up(handle, f.device_count, {"nvmlDeviceGetCount"});
+  look_up(handle, f.device_by_index, {"nvmlDeviceGetHandleByIndex"});
+}
+
+template <class F>
+std::size_t look_up_processes(void* handle, F*& function, const std::string& base) {
+  const std::string v3 = base + "_v3", v2 = base + "_v2";
+  if (look_up(handle, function, {v3.c_str(), v2.c_str()}) != nullptr) return 24;
+  look_up(handle, function, {base.c_str()});
+  return 16;
+}
+
+void look_up_all(void* handle, Functions& f) {
+  look_up(handle, f.init, {"nvmlInit_v2", "nvmlInit"});
+  look_up(handle, f.shutdown, {"nvmlShutdown"});
+  look_up(handle, f.error_string, {"nvmlErrorString"});
+  look_up(handle, f.driver_version, {"nvmlSystemGetDriverVersion"});
+  look_up(handle, f.cuda_driver_version, {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"});
+
+  look_up_enumeration(handle, f);
+  look_up(handle, f.uuid, {"nvmlDeviceGetUUID"});
+  look_up(handle, f.name, {"nvmlDeviceGetName"});
+  look_up(handle, f.minor_number, {"nvmlDeviceGetMinorNumber"});
+  look_up(handle, f.pci_info, {"nvmlDeviceGetPciInfo_v3"});
+  look_up(handle, f.pci_info_ext, {"nvmlDeviceGetPciInfoExt"});
+  look_up(handle, f.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
+  look_up(handle, f.cuda_cores, {"nvmlDeviceGetNumGpuCores"});
+  look_up(handle, f.attributes, {"nvmlDeviceGetAttributes_v2"});
+  look_up(handle, f.compute_mode, {"nvmlDeviceGetComputeMode"});
+  look_up(handle, f.set_compute_mode, {"nvmlDeviceSetComputeMode"});
+  look_up(handle, f.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
+  look_up(handle, f.fabric_info, {"nvmlDeviceGetGpuFabricInfo"});
+  look_up(handle, f.fabric_info_v, {"nvmlDeviceGetGpuFabricInfoV"});
+
+  look_up(handle, f.memory, {"nvmlDeviceGetMemoryInfo"});
+  look_up(handle, f.utilization, {"nvmlDeviceGetUtilizationRates"});
+  f.compute_processes_entry = look_up_processes(handle, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
+  f.mps_processes_entry = look_up_processes(handle, f.mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses");
+
+  look_up(handle, f.common_ancestor, {"nvmlDeviceGetTopologyCommonAncestor"});
+  look_up(handle, f.nvlink_state, {"nvmlDeviceGetNvLinkState"});
+  look_up(handle, f.nvlink_remote_pci, {"nvmlDeviceGetNvLinkRemotePciInfo_v2"});
+  look_up(handle, f.nvlink_remote_type, {"nvmlDeviceGetNvLinkRemoteDeviceType"});
+
+  look_up(handle, f.mig_mode, {"nvmlDeviceGetMigMode"});
+  look_up(handle, f.max_mig_devices, {"nvmlDeviceGetMaxMigDeviceCount"});
+  look_up(handle, f.mig_device_by_index, {"nvmlDeviceGetMigDeviceHandleByIndex"});
+  look_up(handle, f.gpu_instance_id, {"nvmlDeviceGetGpuInstanceId"});
+  look_up(handle, f.compute_instance_id, {"nvmlDeviceGetComputeInstanceId"});
+  look_up(handle, f.gpu_instance_by_id, {"nvmlDeviceGetGpuInstanceById"});
+  look_up(handle, f.gpu_instance_info, {"nvmlGpuInstanceGetInfo"});
+  look_up(handle, f.gpu_instance_profile, {"nvmlDeviceGetGpuInstanceProfileInfo"});
+
+  look_up(handle, f.event_set_create, {"nvmlEventSetCreate"});
+  look_up(handle, f.event_set_free, {"nvmlEventSetFree"});
+  look_up(handle, f.supported_events, {"nvmlDeviceGetSupportedEventTypes"});
+  look_up(handle, f.register_events, {"nvmlDeviceRegisterEvents"});
+  if (look_up(handle, f.event_wait, {"nvmlEventSetWait_v2"}) == nullptr) {
+    look_up(handle, f.event_wait, {"nvmlEventSetWait"});
+    f.event_wait_fills_instances = false;
+  }
+}
+
+std::string path_of(void* handle, const std::string& asked) {
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr &&
+      *map->l_name != '\0') {
+    return map->l_name;
+  }
+  return asked;
+}
+
+Kind kind_of(Return code) {
+  switch (code) {
+    case Return::kInvalidArgument:
+      return Kind::kInvalid;
+    case Return::kNotSupported:
+    case Return::kFunctionNotFound:
+    case Return::kArgumentVersionMismatch:
+      return Kind::kUnsupported;
+    case Return::kNoPermission:
+    case Return::kOperatingSystem:
+      return Kind::kDenied;
+    case Return::kNotFound:
+    case Return::kGpuNotFound:
+      return Kind::kNotFound;
+    case Return::kTimeout:
+      return Kind::kTimeout;
+    case Return::kVersionMismatch:
+    case Return::kInUse:
+      return Kind::kConflict;
+    default:
+      return Kind::kUnavailable;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
+  std::unique_ptr<Library> library(new Library);
+  const std::string found = find_under(driver_root);
+  const std::string name = found.empty() ? kSoname : found;
+  library->handle_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (library->handle_ == nullptr) {
+    const char* reason = ::dlerror();
+    return fail(Kind::kUnavailable,
+                std::string("the NVIDIA driver library cannot be opened (") +
+                    (reason != nullptr ? reason : "no reason given") +
+                    "); install the driver, mount it into this container, or set the driver root",
+                name);
+  }
+  library->path_ = path_of(library->handle_, name);
+  look_up_all(library->handle_, library->functions_);
+  const Functions& f = library->functions_;
+  if (f.init == nullptr || f.shutdown == nullptr || f.device_count == nullptr || f.device_by_index == nullptr) {
+    return fail(Kind::kUnsupported,
+                "this file is not a usable NVIDIA management library: it lacks nvmlInit or the device list",
+                library->path_);
+  }
+  const Return code = f.init();
+  if (code == Return::kVersionMismatch) {
+    return fail(Kind::kConflict,
+                "the driver was upgraded under us: library and kernel module have different versions; restart this "
+                "program, or reboot the node if the old module is still loaded",
+                library->path_, static_cast<int>(code));
+  }
+  if (code == Return::kDriverNotLoaded) {
+    return fail(Kind::kUnavailable, "the NVIDIA kernel driver is not loaded", library->path_, static_cast<int>(code));
+  }
+  if (code != Return::kSuccess) {
+    return std::unexpected(library->error(code, "the NVIDIA management library does not start", library->path_));
+  }
+  library->initialised_ = true;
+  return library;
+}
+
+Library::~Library() {
+  if (initialised_) functions_.shutdown();
+  if (handle_ != nullptr) ::dlclose(handle_);
+}
+
+Error Library::error(Return code, std::string doing, std::string where) const {
+  const char* words = functions_.error_string != nullptr ? functions_.error_string(code) : nullptr;
+  std::string what = std::move(doing) + ": " + (words != nullptr ? words : "no words for it");
+  if (code == Return::kGpuIsLost) what += "; reset the GPU or reboot the node";
+  if (code == Return::kNoPermission) what += "; run as root in the host's user namespace";
+  return Error{kind_of(code), std::move(what), std::move(where), static_cast<int>(code)};
+}
+
+}  // namespace tranche::host::nvml

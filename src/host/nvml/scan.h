@@ -1,0 +1,33 @@
+#pragma once
+// One look at the whole node through the management library: by index, never stopping at a GPU that does not answer
+// (one lost GPU makes the look-up by UUID fail for all others). One thread.
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/nvml/library.h"
+#include "inventory/inventory.h"
+
+namespace tranche::host::nvml {
+
+struct Held {  // a GPU that answered, with its handle, which lives until the library is shut down
+  std::string uuid;
+  std::uint32_t index = 0;
+  Device device = nullptr;
+  bool mig_enabled = false;
+};
+struct Missing {  // a GPU that is counted but did not answer
+  std::uint32_t index = 0;
+  bool lost = false;  // the driver says so (GPU_IS_LOST); otherwise it has no power, no permission …
+};
+
+struct Scan {
+  inventory::Inventory inventory;
+  std::vector<Held> held;  // in the order of inventory.gpus
+  std::vector<Missing> missing;
+};
+
+// root: what /sys is looked up under. names: UUIDs known from earlier, by index, to name a GPU that is silent now.
+Result<Scan> scan_node(const Library& library, const std::string& root, const std::vector<Held>& known);
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,57 @@
+#include "host/nvml/sysfs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/text.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+// sysfs files are one line of at most a page; nothing here is longer than a number.
+std::string read_line(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  std::array<char, 64> buffer{};
+  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
+  ::close(fd);
+  return size > 0 ? std::string(trimmed({buffer.data(), static_cast<std::size_t>(size)})) : std::string();
+}
+
+std::string attribute_of(const std::string& root, std::string_view bus_id, const char* name) {
+  const std::string address = sysfs_address(bus_id);
+  if (address.empty()) return {};
+  return read_line((root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address + "/" + name);
+}
+
+}  // namespace
+
+std::string sysfs_address(std::string_view nvml_bus_id) {
+  std::string address(nvml_bus_id);
+  if (address.size() == 16 && address.starts_with("0000")) address.erase(0, 4);
+  if (address.size() < 12) return {};
+  for (char& c : address) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    const bool fits = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
+    if (!fits) return {};
+  }
+  return address;
+}
+
+std::optional<std::uint32_t> numa_node_of(const std::string& root, std::string_view nvml_bus_id) {
+  const std::optional<std::uint64_t> node = parse_unsigned(attribute_of(root, nvml_bus_id, "numa_node"));
+  if (!node || *node > 0xffff) return std::nullopt;
+  return static_cast<std::uint32_t>(*node);
+}
+
+std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id) {
+  std::string text = attribute_of(root, nvml_bus_id, "class");
+  if (!text.starts_with("0x")) return std::nullopt;
+  const std::optional<std::uint64_t> number = parse_unsigned(std::string_view(text).substr(2), 16);
+  if (!number || *number > 0xffffff) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+}  // namespace tranche::host::nvml
