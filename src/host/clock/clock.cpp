@@ -1,0 +1,29 @@
+#include "host/clock/clock.h"
+
+#include <time.h>
+
+#include <cstdio>
+
+namespace tranche::host {
+
+MonoTime mono_now() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
+}
+
+WallTime wall_now() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+std::string utc_text(WallTime time) {
+  const auto millis = std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch());
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(millis);
+  const auto whole = static_cast<time_t>(seconds.count());
+  tm parts{};
+  gmtime_r(&whole, &parts);
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900, parts.tm_mon + 1,
+                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, static_cast<int>((millis - seconds).count()));
+  return text;
+}
+
+}  // namespace tranche::host
