@@ -1,7 +1,11 @@
 #pragma once
 // Text of a configuration file → Config, or every Problem in it with line and column. Accepts what NVIDIA's parser
 // accepts (YAML 1.1 or JSON, its case rules, coercions and defaults); reports as warnings what that one ignores in
-// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed.
+// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed. docs/config.md lists
+// every key.
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,8 +15,12 @@
 namespace tranche::config {
 
 struct Parsed {
-  Config config;                  // meaningful only when !has_error(problems)
-  std::vector<Problem> problems;  // in file order
+  Config config;                       // meaningful only when !has_error(problems)
+  std::vector<Problem> problems;       // in file order
+  std::map<std::string, Place> given;  // which settings the file gives, by path: "flags.migStrategy"
+  // Paths whose Problem is a word that is none of the allowed ones: a flag or variable for the same setting makes that
+  // Problem void (resolve does), because NVIDIA's programs judge words only after they have applied those.
+  std::set<std::string> bad_words;
 };
 
 // `source` is the name put into Places, usually the path.

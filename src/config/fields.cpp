@@ -1,0 +1,145 @@
+#include "config/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tranche::config {
+namespace {
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+// A number written 2.0 or 1e3 counts as whole, as it does after NVIDIA's conversion to JSON.
+std::optional<std::int64_t> whole_number(const Scalar& scalar) {
+  if (const auto* integer = std::get_if<std::int64_t>(&scalar)) return *integer;
+  const auto* real = std::get_if<double>(&scalar);
+  constexpr double kBeyond = 9.2e18;
+  if (real == nullptr || !std::isfinite(*real) || std::abs(*real) > kBeyond || std::trunc(*real) != *real)
+    return std::nullopt;
+  return static_cast<std::int64_t>(*real);
+}
+
+}  // namespace
+
+bool same_in_any_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool Value::null() const {
+  return node_ != nullptr && (node_->kind == Node::Kind::kNull ||
+                              (node_->kind == Node::Kind::kScalar && std::holds_alternative<Null>(scalar_of(*node_))));
+}
+
+void Value::error(std::string what, std::string remedy) const {
+  findings_->problems.push_back({Severity::kError, place_, path_, std::move(what), std::move(remedy)});
+}
+
+void Value::warn(std::string what, std::string remedy) const {
+  findings_->problems.push_back({Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
+}
+
+void Value::wrong_type(std::string_view expected, std::string remedy) const {
+  error("must be " + std::string(expected) + ", but is " + describe(*node_), std::move(remedy));
+}
+
+std::optional<bool> Value::boolean() const {
+  const Scalar scalar = scalar_of(*node_);
+  if (const auto* value = std::get_if<bool>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)
+    return *value;
+  const bool word_in_quotes =
+      node_->quoted && node_->kind == Node::Kind::kScalar && std::holds_alternative<bool>(resolve_plain(node_->text));
+  wrong_type("true or false", word_in_quotes ? "write " + node_->text + " without quotes" : "write true or false");
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> Value::integer() const {
+  if (node_->kind == Node::Kind::kScalar) {
+    if (const auto value = whole_number(scalar_of(*node_))) return value;
+    if (node_->quoted && whole_number(resolve_plain(node_->text))) {
+      wrong_type("a whole number", "write " + node_->text + " without quotes");
+      return std::nullopt;
+    }
+  }
+  wrong_type("a whole number", "write for example 4");
+  return std::nullopt;
+}
+
+std::optional<std::string> Value::text() const {
+  const Scalar scalar = scalar_of(*node_);
+  if (const auto* value = std::get_if<std::string>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)
+    return *value;
+  const bool scalar_of_other_type = node_->kind == Node::Kind::kScalar;
+  wrong_type("text", scalar_of_other_type ? "put quotes around it: \"" + node_->text + "\"" : "write one word or path");
+  return std::nullopt;
+}
+
+std::vector<Value> Value::items() const {
+  std::vector<Value> values;
+  values.reserve(node_->items.size());
+  for (std::size_t i = 0; i < node_->items.size(); ++i) {
+    const Node& item = *node_->items[i];
+    values.emplace_back(&item, path_ + "[" + std::to_string(i) + "]", Place{place_.source, item.line, item.column},
+                        *findings_);
+  }
+  return values;
+}
+
+void Value::read(bool& into) const {
+  if (!given()) return;
+  note_given();
+  if (const auto value = boolean()) into = *value;
+}
+
+void Value::read(std::string& into) const {
+  if (!given()) return;
+  note_given();
+  if (auto value = text()) into = *std::move(value);
+}
+
+Fields::Fields(const Value& mapping, KeyCase key_case, std::initializer_list<std::string_view> known)
+    : mapping_(mapping) {
+  const std::vector<std::string_view> words(known);
+  for (const Member& member : mapping.node().members) {
+    const auto match = std::ranges::find_if(words, [&](std::string_view word) {
+      return key_case == KeyCase::kAny ? same_in_any_case(word, member.key) : word == member.key;
+    });
+    if (match == words.end()) {
+      report_unknown(member, words);
+      continue;
+    }
+    const Member*& slot = found_[*match];
+    if (slot != nullptr) {
+      const Value earlier = (*this)[*match];
+      earlier.warn("is written again in line " + std::to_string(member.line) + ", and only the last one counts",
+                   "remove one of the two");
+    }
+    slot = &member;
+  }
+}
+
+Value Fields::operator[](std::string_view key) const {
+  const std::string path = mapping_.path().empty() ? std::string(key) : mapping_.path() + "." + std::string(key);
+  const auto found = found_.find(key);
+  if (found == found_.end()) return {nullptr, path, mapping_.place(), mapping_.findings()};
+  const Member& member = *found->second;
+  const bool on_key = member.value->kind == Node::Kind::kNull;  // an empty value's own place is that of the next token
+  const Place place{mapping_.place().source, on_key ? member.line : member.value->line,
+                    on_key ? member.column : member.value->column};
+  return {member.value.get(), path, place, mapping_.findings()};
+}
+
+void Fields::report_unknown(const Member& member, const std::vector<std::string_view>& known) const {
+  const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
+                    Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
+  const auto in_other_case =
+      std::ranges::find_if(known, [&](std::string_view word) { return same_in_any_case(word, member.key); });
+  if (in_other_case != known.end()) {
+    value.warn("is ignored: upper and lower case matter in this key", "write " + std::string(*in_other_case));
+    return;
+  }
+  const std::string meant = did_you_mean(member.key, known);
+  value.warn("is not a known key and is ignored", meant.empty() ? "remove it" : "did you mean " + meant + "?");
+}
+
+}  // namespace tranche::config

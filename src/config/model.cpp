@@ -1,0 +1,88 @@
+#include "config/model.h"
+
+namespace tranche::config {
+
+std::string_view to_string(MigStrategy value) {
+  switch (value) {
+    case MigStrategy::kNone:
+      return "none";
+    case MigStrategy::kSingle:
+      return "single";
+    case MigStrategy::kMixed:
+      return "mixed";
+  }
+  return "";
+}
+
+std::string_view to_string(ListStrategy value) {
+  switch (value) {
+    case ListStrategy::kEnvvar:
+      return "envvar";
+    case ListStrategy::kVolumeMounts:
+      return "volume-mounts";
+    case ListStrategy::kCdiAnnotations:
+      return "cdi-annotations";
+    case ListStrategy::kCdiCri:
+      return "cdi-cri";
+  }
+  return "";
+}
+
+std::string_view to_string(IdStrategy value) {
+  return value == IdStrategy::kUuid ? "uuid" : "index";
+}
+
+std::string_view to_string(AllocationPolicy value) {
+  return value == AllocationPolicy::kDistributed ? "distributed" : "packed";
+}
+
+std::string_view to_string(DiscoveryStrategy value) {
+  switch (value) {
+    case DiscoveryStrategy::kAuto:
+      return "auto";
+    case DiscoveryStrategy::kNvml:
+      return "nvml";
+    case DiscoveryStrategy::kTegra:
+      return "tegra";
+    case DiscoveryStrategy::kVfio:
+      return "vfio";
+  }
+  return "";
+}
+
+std::string_view to_string(SharingStrategy value) {
+  switch (value) {
+    case SharingStrategy::kNone:
+      return "none";
+    case SharingStrategy::kTimeSlicing:
+      return "time-slicing";
+    case SharingStrategy::kMps:
+      return "mps";
+  }
+  return "";
+}
+
+std::string_view to_string(ComputeModePolicy value) {
+  return value == ComputeModePolicy::kExclusive ? "exclusive" : "leave";
+}
+
+std::string_view to_string(SmRounding value) {
+  switch (value) {
+    case SmRounding::kUp:
+      return "up";
+    case SmRounding::kDown:
+      return "down";
+    case SmRounding::kOff:
+      return "off";
+  }
+  return "";
+}
+
+const SharedResource* sharing_of(const Config& config, std::string_view resource_name) {
+  const auto& entries = config.sharing.resources;
+  for (auto it = entries.rbegin(); it != entries.rend(); ++it)
+    if (it->name == resource_name) return &*it;
+  return nullptr;
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,40 @@
+#pragma once
+// The words that stand for the values of each enumeration in files, flags and variables. Pure.
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/model.h"
+
+namespace tranche::config {
+
+inline constexpr std::array kMigStrategies{MigStrategy::kNone, MigStrategy::kSingle, MigStrategy::kMixed};
+inline constexpr std::array kListStrategies{ListStrategy::kEnvvar, ListStrategy::kVolumeMounts,
+                                            ListStrategy::kCdiAnnotations, ListStrategy::kCdiCri};
+inline constexpr std::array kIdStrategies{IdStrategy::kUuid, IdStrategy::kIndex};
+inline constexpr std::array kAllocationPolicies{AllocationPolicy::kDistributed, AllocationPolicy::kPacked};
+inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, DiscoveryStrategy::kNvml,
+                                                 DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
+inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
+inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};
+
+template <class Enum, std::size_t N>
+std::optional<Enum> from_word(std::string_view word, const std::array<Enum, N>& values) {
+  for (const Enum value : values)
+    if (to_string(value) == word) return value;
+  return std::nullopt;
+}
+
+// "none, single or mixed"
+template <class Enum, std::size_t N>
+std::string words_of_all(const std::array<Enum, N>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < N; ++i) {
+    if (i > 0) text += i + 1 == N ? " or " : ", ";
+    text += to_string(values[i]);
+  }
+  return text;
+}
+
+}  // namespace tranche::config
