@@ -1,6 +1,11 @@
 #pragma once
 // Files without surprises: every path is opened relative to a held directory, close-on-exec, and writing is
 // temp + rename. A Dir is a resource (movable, not copyable). No thread affinity.
+//
+// `relative` must stay below: not empty, not absolute, no "..". Reading follows links (a mounted ConfigMap is made of
+// them, /proc and /sys too). What changes something follows none, neither on the way nor at the end, so that nobody who
+// can write into a directory can lead us out of it. What is written is not synced to disk: all of it is made anew at a
+// start.
 #include <sys/types.h>
 
 #include <string>
@@ -9,42 +14,30 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/loop/fd.h"
 
 namespace tranche::host {
 
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
-
 class Dir {
  public:
-  static Result<Dir> open(const std::string& path);                       // must exist
-  static Result<Dir> create(const std::string& path, mode_t mode = 0755);  // with parents
-  Result<Dir> subdir(std::string_view relative) const;                    // opened without following a final link
-  Result<Dir> make_subdir(std::string_view relative, mode_t mode = 0755) const;
+  static Result<Dir> open(const std::string& path);                        // must exist
+  static Result<Dir> create(const std::string& path, mode_t mode = 0755);  // with parents; `mode` whatever the umask
+  Result<Dir> subdir(std::string_view relative) const;                     // opened without following a final link
+  Result<Dir> make_subdir(std::string_view relative, mode_t mode = 0755) const;  // with parents; existing is fine
 
-  Result<std::string> read(std::string_view relative, std::size_t limit = 1 << 20) const;  // kInvalid when longer
+  // A regular file's whole content; kInvalid when it is longer than the limit or something else than a file.
+  Result<std::string> read(std::string_view relative, std::size_t limit = 1 << 20) const;
   Status write_atomically(std::string_view relative, std::string_view content, mode_t mode = 0644) const;
-  Status remove(std::string_view relative) const;       // a file, socket or link; absent is fine
-  Status remove_tree(std::string_view relative) const;  // never follows links; absent is fine
+  Status remove(std::string_view relative) const;  // a file, socket or link; absent is fine
+  // With everything below; absent is fine. Never follows links and never enters another mount: what is mounted there is
+  // somebody else's, and the call fails.
+  Status remove_tree(std::string_view relative) const;
   Status hard_link(std::string_view from_path, std::string_view relative) const;  // replaces what is there, atomically
-  Result<std::vector<std::string>> list() const;        // names, sorted
-  bool exists(std::string_view relative) const;
+  Result<std::vector<std::string>> list() const;                                  // names, sorted
+  bool exists(std::string_view relative) const;                                   // follows links
 
-  const std::string& path() const { return path_; }     // as it was opened: for messages
-  int fd() const { return fd_.get(); }
+  const std::string& path() const { return path_; }  // as it was opened: for messages
+  int fd() const { return fd_.get(); }               // O_PATH: to start from, not to read
 
  private:
   Dir(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -52,6 +45,7 @@ class Dir {
   std::string path_;
 };
 
+// Also from a pipe or a terminal (`-f <(…)`), where it blocks until the end of the input.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 
 }  // namespace tranche::host

@@ -13,7 +13,10 @@ namespace tranche::host {
 
 class DirWatch {
  public:
-  // name = "" means that the directory itself is gone or events were lost: look at everything again.
+  // name = "" means that the directory itself is gone or moved, or that events were lost: look at everything again (and
+  // open a new watch for a directory that came back). The kernel tells of a removed directory only when nobody holds it
+  // open any more, a Dir of ours included. A name is told once per round, however often it changed. The callback may
+  // drop the watch.
   static Result<std::unique_ptr<DirWatch>> open(Loop& loop, const std::string& directory,
                                                 std::function<void(const std::string& name)> turn);
   virtual ~DirWatch() = default;
