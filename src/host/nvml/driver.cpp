@@ -1,6 +1,7 @@
 #include "host/nvml/driver.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "host/nvml/processes.h"
@@ -60,6 +61,18 @@ Result<std::vector<GpuUse>> Driver::use() {
 bool Driver::answers(const Held& gpu) const {
   Memory memory{};
   return call(library_->functions().memory, gpu.device, &memory) != Return::kGpuIsLost;
+}
+
+bool Driver::more_answer() const {
+  const Functions& f = library_->functions();
+  std::uint32_t count = 0;
+  if (call(f.device_count, &count) == Return::kSuccess && count != held_.size() + missing_.size()) return true;
+  return std::any_of(missing_.begin(), missing_.end(), [&f](const Missing& gpu) {
+    Device device = nullptr;
+    std::array<char, kUuidLength> uuid{};
+    return call(f.device_by_index, gpu.index, &device) == Return::kSuccess &&
+           call(f.uuid, device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) == Return::kSuccess;
+  });
 }
 
 Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {

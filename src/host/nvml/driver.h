@@ -20,6 +20,7 @@ class Driver {
   Result<std::vector<GpuUse>> use();  // GPUs that do not answer are left out; scans when there was no scan yet
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
   bool answers(const Held& gpu) const;  // false: the driver says that it is lost
+  bool more_answer() const;             // than at the last scan: a missing GPU, or one more than were counted
 
   const Library& library() const { return *library_; }
   const std::vector<Held>& held() const { return held_; }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "host/loop/loop.h"
 #include "inventory/inventory.h"
 
@@ -18,6 +19,14 @@ namespace tranche::host {
 struct NvmlSettings {
   std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
   std::string system_root = "/";  // what /sys and /dev are looked up under: NUMA nodes, the driver's arrival
+
+  // NvmlThread only.
+  Duration patience = std::chrono::seconds(3);     // for a call in progress when the object goes
+  Duration retry_first = std::chrono::seconds(1);  // between attempts to open a driver that is not there, doubling …
+  Duration retry_most = std::chrono::seconds(30);  // … up to this
+  Duration event_pace = std::chrono::milliseconds(100);  // events wait at most this long; requests never do
+  Duration probe_first = std::chrono::seconds(5);        // between looks at a GPU that was lost, doubling …
+  Duration probe_most = std::chrono::minutes(1);         // … up to this
 };
 
 struct GpuEvent {

@@ -1,0 +1,119 @@
+#include "host/nvml/channel.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace tranche::host::nvml {
+namespace {
+constexpr Duration kSilence = std::chrono::seconds(10);
+}
+
+Channel::Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake)
+    : loop_(&loop), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
+
+void Channel::request(const std::function<void(Requests&)>& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change(requests_);
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));  // full counter: it is awake anyway
+}
+
+void Channel::ask_use() {
+  bool silent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (loop_ == nullptr) return;
+    if (!use_asked_) {
+      use_asked_ = true;
+      use_asked_at_ = loop_->now();
+    } else {
+      silent = loop_->now() - use_asked_at_ >= kSilence;
+    }
+  }
+  if (silent) {
+    post([](const NvmlThread::Callbacks& callbacks) {
+      if (callbacks.on_use) {
+        callbacks.on_use(fail(Kind::kTimeout,
+                              "a call into the driver has not returned for more than 10 s; see dmesg for "
+                              "Xid or GSP messages",
+                              "libnvidia-ml.so.1"));
+      }
+    });
+    return;
+  }
+  request([](Requests& requests) { requests.use = true; });
+}
+
+bool Channel::close(Duration patience) {
+  request([](Requests& requests) { requests.stop = true; });
+  std::unique_lock lock(mutex_);
+  const bool ended = ended_.wait_for(lock, patience, [this] { return finished_; });
+  loop_ = nullptr;
+  return ended;
+}
+
+Requests Channel::take() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof(count));
+  const std::lock_guard lock(mutex_);
+  Requests taken = std::exchange(requests_, {});
+  requests_.stop = taken.stop;  // a stop is never forgotten
+  return taken;
+}
+
+bool Channel::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.stop;
+}
+
+void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
+  const std::lock_guard lock(mutex_);
+  if (loop_ == nullptr) return;
+  loop_->post([self = shared_from_this(), turn = std::move(turn)] {
+    {
+      const std::lock_guard closed(self->mutex_);
+      if (self->loop_ == nullptr) return;
+    }
+    turn(self->callbacks_);  // on the loop's thread, which is also the one that closes
+  });
+}
+
+void Channel::tell_inventory(Result<inventory::Inventory> inventory) {
+  post([inventory = std::move(inventory)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_inventory) callbacks.on_inventory(inventory);
+  });
+}
+
+void Channel::tell_event(GpuEvent event) {
+  post([event = std::move(event)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_event) callbacks.on_event(event);
+  });
+}
+
+void Channel::tell_use(Result<std::vector<GpuUse>> use) {
+  {
+    const std::lock_guard lock(mutex_);
+    use_asked_ = false;
+  }
+  post([use = std::move(use)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_use) callbacks.on_use(use);
+  });
+}
+
+void Channel::tell_mode(ModeRequest request, Status status) {
+  post([request = std::move(request), status = std::move(status)](const NvmlThread::Callbacks&) {
+    if (request.done) request.done(status);
+  });
+}
+
+void Channel::finished() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  ended_.notify_all();
+}
+
+}  // namespace tranche::host::nvml
