@@ -5,6 +5,12 @@
 //
 // Threads: constructed, published to and destroyed on the loop thread. `Answers` is called on gRPC's threads, at any
 // time, concurrently: it must be a pure function of an immutable snapshot plus at most bounded file work.
+//
+// Two instances on one node: the newest one to bind is the one that kubelet reaches (that is how a rolling update
+// goes), and the older one sees it, says so in `problem`, and neither fights back nor registers until the newcomer is
+// gone.
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,19 +37,27 @@ struct PluginHostSettings {
   std::string kubelet_socket;                                  // "" = plugin_dir + "/kubelet.sock"
   bool register_with_kubelet = true;                           // --kubelet-socket "" of NVIDIA's plugin
   Duration registration_deadline = std::chrono::seconds(10);
+  Duration unwatched_grace = std::chrono::seconds(2);  // registered, and nobody opened a stream: register again after
+  Duration retry_first = std::chrono::milliseconds(250);  // between failed attempts; doubles, with jitter, up to …
+  Duration retry_most = std::chrono::seconds(30);
+  Duration audit_every = std::chrono::seconds(30);        // look at all sockets even when nothing was heard of them
+  Duration stop_within = std::chrono::milliseconds(500);  // for calls under way when a server stops
+  std::uint64_t seed = 0;                                 // of the jitter
 };
 
 // What `tranche status` and metrics show about one resource.
 struct PluginState {
   std::string resource;
-  std::string endpoint;        // socket file name
+  std::string endpoint;  // socket file name
   bool serving = false;
   bool registered = false;
-  int watchers = 0;            // open ListAndWatch streams
-  std::string problem;         // "" or why it is not registered
+  int watchers = 0;     // open ListAndWatch streams
+  std::string problem;  // "" or why it is not registered, or not serving: one sentence
+  std::string note;     // "" or something worth a log line: whose socket was taken over
   std::uint64_t registrations = 0;
   std::uint64_t allocations = 0;
   std::uint64_t refused = 0;
+  friend bool operator==(const PluginState&, const PluginState&) = default;
 };
 
 class PluginHost {

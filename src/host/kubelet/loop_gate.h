@@ -1,0 +1,40 @@
+#pragma once
+// How gRPC's threads reach the loop: turns posted through a gate are dropped once the gate's owner is gone, and many
+// posts before the turn runs become one. Created and destroyed on the loop thread; knock() from any thread.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "host/loop/loop.h"
+
+namespace tranche::host {
+
+class LoopGate {
+ public:
+  LoopGate(Loop& loop, std::function<void()> turn) : loop_(loop), inside_(std::make_shared<Inside>()) {
+    inside_->turn = std::move(turn);
+  }
+  ~LoopGate() { inside_->open = false; }
+  LoopGate(const LoopGate&) = delete;
+  LoopGate& operator=(const LoopGate&) = delete;
+
+  void knock() {
+    if (inside_->knocked.exchange(true)) return;
+    loop_.post([inside = inside_] {
+      inside->knocked = false;  // before the turn: what changes during it knocks again
+      if (inside->open) inside->turn();
+    });
+  }
+
+ private:
+  struct Inside {
+    std::function<void()> turn;
+    std::atomic<bool> knocked = false;
+    bool open = true;  // loop thread only
+  };
+  Loop& loop_;
+  std::shared_ptr<Inside> inside_;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,203 @@
+#include "host/kubelet/plugin.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/text.h"
+#include "host/kubelet/translate.h"
+
+namespace tranche::host {
+namespace {
+
+// A newcomer binds first and listens a moment later; in between its socket refuses like a dead one.
+constexpr Duration kBindToListen = std::chrono::milliseconds(200);
+
+std::string by_whom(pid_t pid) {
+  return pid == 0 ? "another process, in a process namespace not visible here" : fmt::format("process {}", pid);
+}
+
+}  // namespace
+
+std::string socket_name_of(const std::string& resource) {
+  return "nvidia-" + resource.substr(resource.rfind('/') + 1) + ".sock";
+}
+
+Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+               std::function<void()> on_change)
+    : loop_(loop),
+      settings_(settings),
+      answers_(answers),
+      resource_(std::move(resource)),
+      socket_name_(socket_name_of(resource_)),
+      socket_path_(settings.plugin_dir + "/" + socket_name_),
+      on_change_(std::move(on_change)),
+      backoff_(settings.retry_first, settings.retry_most, settings.seed ^ stable_hash(resource_)),
+      retry_(loop),
+      unwatched_(loop),
+      recheck_(loop),
+      gate_(loop, [this] { turn(); }) {}
+
+Plugin::~Plugin() = default;
+
+void Plugin::offer(const advertise::Advertised& advertised) {
+  if (advertised_ == advertised) return;
+  advertised_ = advertised;
+  devices_ = std::make_shared<const v1beta1::ListAndWatchResponse>(to_message(advertised));
+  if (endpoint_) endpoint_->streams().offer(devices_);
+}
+
+void Plugin::look(bool kubelet_is_there) {
+  kubelet_is_there_ = kubelet_is_there;
+  in_place_ = in_place();
+  if (in_place_ && settings_.register_with_kubelet) keep_registered();
+  on_change_();
+}
+
+void Plugin::kubelet_started() {
+  registering_.reset();
+  registered_ = false;
+  retry_.stop();
+  unwatched_.stop();
+  backoff_.reset();
+  if (!endpoint_) return;
+  endpoint_->streams().finish_all();
+  streams_end_by_ = loop_.now() + settings_.stop_within;
+}
+
+bool Plugin::in_place() {
+  if (!endpoint_) {
+    if (!retry_.running()) bind();
+    return endpoint_ != nullptr;
+  }
+  const Endpoint::Finding finding = endpoint_->look();
+  if (finding.place != Endpoint::Place::kDeserted) deserted_since_.reset();
+  switch (finding.place) {
+    case Endpoint::Place::kOurs:
+      return true;
+    case Endpoint::Place::kTaken:
+      registering_.reset();
+      registered_ = false;
+      problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
+                             by_whom(finding.stranger), resource_, socket_path_);
+      return false;
+    case Endpoint::Place::kDeserted:
+      if (!deserted_for_long()) return false;
+      break;
+    case Endpoint::Place::kDeleted:
+      break;
+  }
+  bind();
+  return endpoint_ != nullptr;
+}
+
+bool Plugin::deserted_for_long() {
+  if (!deserted_since_) deserted_since_ = loop_.now();
+  if (loop_.now() - *deserted_since_ >= kBindToListen) return true;
+  recheck_.start(kBindToListen, [this] { look(kubelet_is_there_); });
+  return false;
+}
+
+void Plugin::bind() {
+  registering_.reset();
+  registered_ = false;
+  endpoint_.reset();
+  deserted_since_.reset();
+  auto service = std::make_unique<DevicePluginService>(resource_, answers_, counts_, [this] { gate_.knock(); });
+  // The first list is there before the first stream can be.
+  if (devices_) service->streams().offer(devices_);
+  // Monotonic nanoseconds are the same count for every process of the node, so no two choose the same name.
+  const std::string temporary = fmt::format(".t{:x}.{:x}", loop_.now().time_since_epoch().count(), ++binds_);
+  auto opened = Endpoint::open(std::move(service), socket_path_, temporary, settings_.stop_within);
+  if (!opened) {
+    retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
+    return;
+  }
+  endpoint_ = std::move(*opened);
+  retry_.stop();
+  problem_.clear();
+  note_ = endpoint_->predecessor().alive
+              ? fmt::format("took {} over from {}", socket_path_, by_whom(endpoint_->predecessor().pid))
+              : "";
+}
+
+void Plugin::keep_registered() {
+  if (!kubelet_is_there_) {
+    registering_.reset();
+    registered_ = false;
+    problem_ = fmt::format("kubelet is not there: no socket at {}; {} registers as soon as it appears",
+                           settings_.kubelet_socket, resource_);
+    return;
+  }
+  if (registering_) return;
+  if (registered_) {
+    watch_the_watchers();
+    return;
+  }
+  if (retry_.running()) return;
+  if (endpoint_->streams().count().ending > 0 && loop_.now() < streams_end_by_) {
+    // Their end knocks at the gate; a connection that takes no bytes any more may not hold us up for ever.
+    recheck_.start(streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
+    return;
+  }
+  start_registering();
+}
+
+void Plugin::watch_the_watchers() {
+  if (endpoint_->streams().count().open > 0) {
+    unwatched_.stop();
+    backoff_.reset();
+    problem_.clear();
+    return;
+  }
+  if (unwatched_.running()) return;
+  // kubelet opens one stream per registration and never a second (kubernetes/kubernetes#92958).
+  unwatched_.start(settings_.unwatched_grace, [this] {
+    registered_ = false;
+    retry_later(fmt::format("kubelet accepted {} and does not watch it; registering it again", resource_));
+    on_change_();
+  });
+}
+
+void Plugin::start_registering() {
+  registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
+                                     [this] { gate_.knock(); });
+}
+
+void Plugin::read_outcome() {
+  if (!registering_) return;
+  const std::optional<Status> outcome = registering_->outcome();
+  if (!outcome) return;
+  registering_.reset();
+  if (*outcome) {
+    registered_ = true;
+    ++registrations_;  // a problem stays on show until somebody watches
+  } else {
+    retry_later(to_string(outcome->error()));
+  }
+}
+
+void Plugin::retry_later(std::string problem) {
+  problem_ = std::move(problem);
+  retry_.start(backoff_.next(), [this] { look(kubelet_is_there_); });
+}
+
+void Plugin::turn() {
+  read_outcome();
+  look(kubelet_is_there_);
+}
+
+PluginState Plugin::state() const {
+  return {.resource = resource_,
+          .endpoint = socket_name_,
+          .serving = in_place_,
+          .registered = registered_,
+          .watchers = endpoint_ ? endpoint_->streams().count().open : 0,
+          .problem = problem_,
+          .note = note_,
+          .registrations = registrations_,
+          .allocations = counts_.allocations,
+          .refused = counts_.refused};
+}
+
+}  // namespace tranche::host

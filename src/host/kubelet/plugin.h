@@ -1,0 +1,88 @@
+#pragma once
+// One resource on its way to being advertised, as one level-triggered question asked again after every event: is our
+// socket in place, does kubelet know of it, is somebody watching? look() takes whatever step is missing.
+//
+//   unbound ──bind──► serving ──Register──► registered ──stream opens──► watched
+//      ▲                 ▲                      │ nobody watches for a while
+//      │ socket deleted  └──────────────────────┘ kubelet restarted, refused, absent: back-off
+//      └─ taken by a live stranger: wait until it is gone, register nothing
+//
+// Loop thread only.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host/kubelet/backoff.h"
+#include "host/kubelet/endpoint.h"
+#include "host/kubelet/loop_gate.h"
+#include "host/kubelet/plugin_host.h"
+#include "host/kubelet/register_call.h"
+#include "host/kubelet/timer.h"
+
+namespace tranche::host {
+
+class Plugin {
+ public:
+  // on_change: in a turn of the loop or within a call to this object; the state may have changed.
+  Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+         std::function<void()> on_change);
+  ~Plugin();  // withdraws the resource
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  void offer(const advertise::Advertised& advertised);
+  void look(bool kubelet_is_there);
+  // Its socket was made anew: whatever it knew of us is forgotten, and streams of its former life must end before we
+  // register (an old stream's end disconnects the new client in kubelets before kubernetes/kubernetes#135437).
+  void kubelet_started();
+
+  const std::string& resource() const { return resource_; }
+  const std::string& socket_name() const { return socket_name_; }
+  PluginState state() const;
+
+ private:
+  bool in_place();  // our socket is where kubelet looks for it; binds when it should be
+  bool deserted_for_long();
+  void bind();
+  void keep_registered();
+  void watch_the_watchers();
+  void start_registering();
+  void read_outcome();
+  void retry_later(std::string problem);
+  void turn();  // after anything happened on gRPC's threads
+
+  Loop& loop_;
+  const PluginHostSettings& settings_;
+  Answers& answers_;
+  const std::string resource_;
+  const std::string socket_name_;
+  const std::string socket_path_;
+  const std::function<void()> on_change_;
+
+  Backoff backoff_;
+  Timer retry_;
+  Timer unwatched_;
+  Timer recheck_;
+  std::optional<advertise::Advertised> advertised_;
+  DeviceList devices_;
+  CallCounts counts_;
+
+  bool kubelet_is_there_ = false;
+  bool registered_ = false;
+  bool in_place_ = false;
+  std::optional<MonoTime> deserted_since_;
+  MonoTime streams_end_by_{};
+  std::uint64_t registrations_ = 0;
+  std::uint64_t binds_ = 0;
+  std::string problem_;
+  std::string note_;
+
+  LoopGate gate_;  // outlives the two below, whose threads knock at it
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<RegisterCall> registering_;
+};
+
+// "nvidia.com/gpu.shared" → "nvidia-gpu.shared.sock"; the directory is kubelet's, the name NVIDIA's.
+std::string socket_name_of(const std::string& resource);
+
+}  // namespace tranche::host
