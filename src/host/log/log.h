@@ -1,9 +1,11 @@
 #pragma once
 // One line per event: a stable name, then fields. Text for people on a terminal, JSON lines otherwise or on request.
-// Stages never log; they return values that the caller may log. Log transitions, not ticks. Thread-safe.
+// Stages never log; they return values that the caller may log. Log transitions, not ticks. Thread-safe. To stderr;
+// text from info upward until configure() is called. Values are escaped and bounded here, keys and events are ours.
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
