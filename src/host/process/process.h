@@ -1,7 +1,12 @@
 #pragma once
 // Child processes that are watched: started from an argument list (never a shell string), known by pidfd, so that a
 // signal can never reach a stranger that got a recycled pid. A Process dies with its object only if asked to
-// (kill_on_drop). Loop thread only.
+// (kill_on_drop); one that lives on is still reaped, but what it writes then meets a closed pipe. Objects must go
+// before their loop. Loop thread only; starting is safe beside threads of gRPC, since nothing but exec happens in the
+// child (no fork handlers run).
+//
+// A child starts with: all signals at their defaults and unblocked, stdin from /dev/null or held, stdout and stderr in
+// one pipe, no other descriptor of ours, a process group of its own (Ctrl-C at a terminal reaches us alone).
 #include <sys/types.h>
 
 #include <cstdint>
@@ -18,16 +23,18 @@
 namespace tranche::host {
 
 struct Command {
-  std::vector<std::string> argv;            // argv[0] is the path to execute
-  std::map<std::string, std::string> env;   // the whole environment of the child
-  bool hold_stdin = false;                  // a pipe whose other end we keep: EOF reaches the child when we die
+  std::vector<std::string> argv = {};           // argv[0] is the path to execute
+  std::map<std::string, std::string> env = {};  // the whole environment of the child
+  bool hold_stdin = false;  // a pipe whose other end we keep: EOF reaches the child when we die or drop the Process
   bool kill_on_drop = false;
-  bool die_with_parent = false;             // PR_SET_PDEATHSIG SIGKILL
+  bool die_with_parent = false;  // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends
 };
+
+inline constexpr std::size_t kLongestOutputLine = 16384;  // of a longer one the beginning is delivered, marked with "…"
 
 struct ExitNote {
   bool signalled = false;
-  int code = 0;  // exit status, or the signal's number
+  int code = 0;  // exit status, or the signal's number; -1 = not known (not our child)
 };
 std::string to_string(const ExitNote& note);  // "exited with status 1", "was killed by signal 9 (Killed)"
 
@@ -41,11 +48,14 @@ Result<ProcessRef> process_ref(pid_t pid);
 
 class Process {
  public:
-  // on_output gets whole lines of stdout and stderr together; on_exit comes once, after the last line.
+  // on_output gets whole lines of stdout and stderr together, without their ends; on_exit comes once, after the last
+  // line that the child itself wrote (a grandchild may hold the pipe open: nobody waits for it). Both are turns, never
+  // called inside start(), and may drop the Process. kNotFound, kDenied, …: argv[0] could not be executed.
   static Result<std::unique_ptr<Process>> start(Loop& loop, const Command& command,
                                                 std::function<void(const std::string& line)> on_output,
                                                 std::function<void(ExitNote)> on_exit);
-  // One that runs already, ours or not: watched by pidfd, no output. The exit status of a stranger is unknown (code -1).
+  // One that runs already, ours or not: watched by pidfd, no output. The exit status of a stranger is unknown (code
+  // -1). kNotFound when it has ended, also when its pid belongs to another process by now.
   static Result<std::unique_ptr<Process>> adopt(Loop& loop, const ProcessRef& ref,
                                                 std::function<void(ExitNote)> on_exit);
   virtual ~Process() = default;

@@ -1,0 +1,13 @@
+#pragma once
+// Private to host/process: reading /proc/<pid>/stat. Pure.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tranche::host {
+
+// Field 22 (proc(5)): when the process started, in clock ticks since boot. The name in field 2 is the process's own
+// choice and may hold blanks and parentheses; fields are counted from the last ')'.
+std::optional<std::uint64_t> parse_start_ticks(std::string_view stat);
+
+}  // namespace tranche::host
