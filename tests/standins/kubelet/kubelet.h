@@ -27,9 +27,9 @@
 namespace tranche::sim {
 
 struct KubeletSettings {
-  std::string plugin_dir;            // must exist, or its parent; keep it short (sun_path holds 107 characters)
-  std::string pod_resources_socket;  // "" = no PodResources server
-  std::string checkpoint;            // "" = plugin_dir + "/kubelet_internal_checkpoint", as kubelet's
+  std::string plugin_dir{};            // must exist, or its parent; keep it short (sun_path holds 107 characters)
+  std::string pod_resources_socket{};  // "" = no PodResources server
+  std::string checkpoint{};            // "" = plugin_dir + "/kubelet_internal_checkpoint", as kubelet's
   Duration endpoint_grace = std::chrono::minutes(5);  // how long a stopped endpoint's resource is still reported
   Duration dial_deadline = std::chrono::seconds(10);  // Register gives up dialling the endpoint after this
   Duration pre_start_deadline = std::chrono::seconds(30);
@@ -39,6 +39,9 @@ struct KubeletSettings {
   // kubelet's sets have no order: ids go to the plugin, and are picked when it has no preference, in an order drawn
   // from this seed. 0 = sorted.
   std::uint64_t shuffle_seed = 1;
+  // kubelet asks for a preference even when every available device is needed, except on nodes where devices are
+  // aligned to NUMA nodes; true imitates those.
+  bool no_preference_when_all_needed = false;
 };
 
 struct PluginOptions {
@@ -50,91 +53,92 @@ struct PluginOptions {
 // A Register call that kubelet answered with OK.
 struct Registration {
   std::uint64_t number = 0;  // counts successful registrations of every resource, from 1, never reset
-  std::string resource;
-  std::string endpoint;  // file name
-  std::string version;
+  std::string resource{};
+  std::string endpoint{};  // file name
+  std::string version{};
   PluginOptions in_request;  // kubelet does not use these …
   PluginOptions answered;    // … but these, from GetDevicePluginOptions
 };
 
 struct Device {
-  std::string id;
+  std::string id{};
   bool healthy = false;
-  std::vector<std::int64_t> numa_nodes;
+  std::vector<std::int64_t> numa_nodes{};
   friend bool operator==(const Device&, const Device&) = default;
 };
 
 // What kubelet believes about one resource now.
 struct ResourceView {
-  std::string resource;
-  std::string endpoint;
-  bool registered = false;             // has an endpoint, perhaps stopped
-  bool watching = false;               // its ListAndWatch stream is open
-  std::vector<Device> devices;         // sorted by id; all unhealthy once the stream has ended
-  std::uint64_t capacity = 0;          // healthy and unhealthy
-  std::uint64_t allocatable = 0;       // healthy
-  std::vector<std::string> allocated;  // sorted; held by admitted pods, healthy or not
+  std::string resource{};
+  std::string endpoint{};
+  bool registered = false;               // has an endpoint, perhaps stopped
+  bool watching = false;                 // its ListAndWatch stream is open
+  std::vector<Device> devices{};         // sorted by id; all unhealthy once the stream has ended
+  std::uint64_t capacity = 0;            // healthy and unhealthy
+  std::uint64_t allocatable = 0;         // healthy
+  std::vector<std::string> allocated{};  // sorted; held by admitted pods, healthy or not
 
   std::uint64_t healthy() const { return allocatable; }
 };
 
 // One message of one ListAndWatch stream, as it came: wire order, nothing merged.
 struct StreamMessage {
-  std::string resource;
-  std::string endpoint;
+  std::string resource{};
+  std::string endpoint{};
   std::uint64_t stream = 0;  // counts streams opened, from 1; messages of one stream share it
-  std::vector<Device> devices;
+  std::vector<Device> devices{};
 };
 
 // One call between plugin and kubelet after it ended, in that order.
 struct Call {
   enum class Method { kRegister, kGetOptions, kListAndWatch, kPreferred, kAllocate, kPreStart };
   Method method = Method::kRegister;
-  std::string resource;
-  std::string endpoint;
-  std::vector<std::string> ids;           // asked for: Allocate, PreStart; available ids: Preferred
-  std::vector<std::string> must_include;  // Preferred
-  int size = 0;                           // Preferred
-  std::vector<std::string> preferred;     // the plugin's answer to Preferred, as it came
-  int status = 0;                         // gRPC code, 0 = OK
-  std::string message;
+  std::string resource{};
+  std::string endpoint{};
+  std::vector<std::string> ids{};           // asked for: Allocate, PreStart; available ids: Preferred
+  std::vector<std::string> must_include{};  // Preferred
+  int size = 0;                             // Preferred
+  std::vector<std::string> preferred{};     // the plugin's answer to Preferred, as it came
+  int status = 0;                           // gRPC code, 0 = OK
+  std::string message{};
   Duration took{};
 };
 
 // What a container is started with, beside what its pod says.
 struct ContainerGrant {
   struct Mount {
-    std::string container_path;
-    std::string host_path;
+    std::string container_path{};
+    std::string host_path{};
     bool read_only = false;
     friend bool operator==(const Mount&, const Mount&) = default;
   };
   struct DeviceNode {
-    std::string container_path;
-    std::string host_path;
-    std::string permissions;
+    std::string container_path{};
+    std::string host_path{};
+    std::string permissions{};
     friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
   };
-  std::string container;
-  std::map<std::string, std::vector<std::string>> slots;  // resource → ids, sorted
-  std::map<std::string, std::string> envs;
-  std::vector<Mount> mounts;
-  std::vector<DeviceNode> devices;
-  std::map<std::string, std::string> annotations;
-  std::vector<std::string> cdi_devices;
+  std::string container{};
+  std::map<std::string, std::vector<std::string>> slots{};  // resource → ids, sorted
+  std::map<std::string, std::string> envs{};
+  std::vector<Mount> mounts{};
+  std::vector<DeviceNode> devices{};
+  std::map<std::string, std::string> annotations{};
+  std::vector<std::string> cdi_devices{};
   friend bool operator==(const ContainerGrant&, const ContainerGrant&) = default;
 };
 
 struct ContainerAsk {
-  std::string name;
-  std::map<std::string, std::uint64_t> resources;  // extended resources and how many of each
+  std::string name{};
+  std::map<std::string, std::uint64_t> resources{};  // extended resources and how many of each
+  bool running = false;  // the runtime says it runs already: after a restart kubelet then checks nothing
 };
 
 struct PodAsk {
-  std::string uid;  // "" = namespace/name
+  std::string uid{};  // "" = namespace/name
   std::string pod_namespace = "default";
-  std::string name;
-  std::vector<ContainerAsk> containers;
+  std::string name{};
+  std::vector<ContainerAsk> containers{};
 };
 
 // "pod/name" asking `count` of `resource` in one container "main": most tests need no more.
@@ -142,10 +146,10 @@ PodAsk one_container_pod(std::string name, std::string resource, std::uint64_t c
 
 struct Admission {
   bool admitted = false;
-  std::string reason;   // "UnexpectedAdmissionError" when refused
-  std::string message;  // as kubelet puts it into the pod's status; holds the plugin's own words
-  int status = 0;       // gRPC code of the plugin's refusal, 0 when the refusal is kubelet's own
-  std::vector<ContainerGrant> containers;
+  std::string reason{};   // "UnexpectedAdmissionError" when refused
+  std::string message{};  // as kubelet puts it into the pod's status; holds the plugin's own words
+  int status = 0;         // gRPC code of the plugin's refusal, 0 when the refusal is kubelet's own
+  std::vector<ContainerGrant> containers{};
 };
 
 class Kubelet {
@@ -192,7 +196,9 @@ class Kubelet {
 
   // --- pods ----------------------------------------------------------------------------------------------------
   // Prefers and allocates for every container, in order; refuses as a whole. Admitting an admitted pod again answers
-  // with the same grants without asking the plugin.
+  // with the same grants without asking the plugin, and refuses when its devices are unhealthy or their plugin has not
+  // come back. A resource that no plugin has ever registered is not kubelet's to give: such a pod is admitted, without
+  // devices (it is the scheduler that keeps it away).
   [[nodiscard]] Admission admit(const PodAsk& pod);
   // A start or restart of a container of an admitted pod: PreStartContainer where the plugin asked for it, then the
   // recorded answer. Never Allocate.
@@ -215,8 +221,9 @@ class Kubelet {
   [[nodiscard]] Result<std::uint64_t> open_extra_stream(const std::string& resource, std::string authority = {});
   [[nodiscard]] Status close_extra_stream(std::uint64_t stream);
 
+  struct Impl;  // the double's own files see it
+
  private:
-  struct Impl;
   explicit Kubelet(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,0 +1,249 @@
+// Start and stop of the double, its checkpoint, and the forgetting of resources whose plugin stays away.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "standins/kubelet/kubelet_impl.h"
+
+namespace tranche::sim {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+
+constexpr std::size_t kLongestSocketPath = 107;
+
+// kubelet's "clean-up" of the plugin directory: sockets only, whoever they belong to.
+Status remove_sockets(const std::string& dir) {
+  std::error_code problem;
+  fs::create_directories(dir, problem);
+  if (problem) return std::unexpected(error_from_errno(problem.value(), "cannot create", dir));
+  for (fs::directory_iterator entry(dir, problem), end; !problem && entry != end; entry.increment(problem)) {
+    struct stat status{};
+    if (::lstat(entry->path().c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(entry->path().c_str());
+  }
+  if (problem) return std::unexpected(error_from_errno(problem.value(), "cannot list", dir));
+  return {};
+}
+
+Status make_place_for(const std::string& socket) {
+  std::error_code problem;
+  const auto dir = fs::path(socket).parent_path();
+  if (!dir.empty()) fs::create_directories(dir, problem);
+  if (problem) return std::unexpected(error_from_errno(problem.value(), "cannot create", dir.string()));
+  ::unlink(socket.c_str());
+  return {};
+}
+
+Result<std::unique_ptr<grpc::Server>> serve(const std::string& path, grpc::Service& service) {
+  if (path.size() > kLongestSocketPath) {
+    return fail(Kind::kInvalid,
+                fmt::format("a socket's path has at most {} characters, this one {}: choose a shorter directory",
+                            kLongestSocketPath, path.size()),
+                path);
+  }
+  grpc::ServerBuilder builder;
+  int bound = 0;
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
+  builder.RegisterService(&service);
+  auto server = builder.BuildAndStart();
+  if (!server || bound == 0) return fail(Kind::kUnavailable, "cannot listen", path);
+  return server;
+}
+
+void shut_down(std::unique_ptr<grpc::Server>& server) {
+  if (server) server->Shutdown(std::chrono::system_clock::now());
+  server.reset();
+}
+
+}  // namespace
+
+std::string Kubelet::Impl::checkpoint_path() const {
+  return settings.checkpoint.empty() ? settings.plugin_dir + "/kubelet_internal_checkpoint" : settings.checkpoint;
+}
+
+Status Kubelet::Impl::load_checkpoint() {
+  const auto text = read_whole_file(checkpoint_path());
+  if (!text) return text.error().kind == Kind::kNotFound ? Status{} : std::unexpected(text.error());
+  TRY(Checkpoint checkpoint, parse_checkpoint(*text));
+  for (Holding& holding : checkpoint.holdings) book.record(std::move(holding));
+  for (const auto& [resource, ids] : checkpoint.registered) {
+    // Known but empty until its plugin registers again: capacity stays zero, and the grace period runs.
+    book.expect(resource);
+    Endpoint endpoint;
+    endpoint.stopped = true;
+    endpoint.stopped_at = steady_clock::now();
+    endpoints[resource] = std::move(endpoint);
+  }
+  return {};
+}
+
+void Kubelet::Impl::write_checkpoint() {
+  Checkpoint checkpoint{.holdings = book.holdings(), .registered = {}};
+  for (const std::string& resource : book.resources()) {
+    auto& ids = checkpoint.registered[resource];
+    for (const Device& device : book.devices(resource)) {
+      if (device.healthy) ids.push_back(device.id);
+    }
+  }
+  // A checkpoint that cannot be written is tolerated, as in kubelet: it is missing at the next start, no earlier.
+  (void)write_file_atomically(checkpoint_path(), to_json(checkpoint));
+}
+
+void Kubelet::Impl::tell() {
+  changed.notify_all();
+  std::function<void()> wake;
+  {
+    const std::lock_guard lock(mutex);
+    wake = callback;
+  }
+  if (wake) wake();
+}
+
+void Kubelet::Impl::forget_expired(SteadyTime now) {
+  bool forgot = false;
+  for (auto it = endpoints.begin(); it != endpoints.end();) {
+    const Endpoint& endpoint = it->second;
+    if (!endpoint.stopped || now - endpoint.stopped_at < settings.endpoint_grace) {
+      ++it;
+      continue;
+    }
+    book.forget(it->first);
+    it = endpoints.erase(it);
+    forgot = true;
+  }
+  if (forgot) write_checkpoint();
+}
+
+void Kubelet::Impl::run_janitor() {
+  std::unique_lock lock(mutex);
+  while (running) {
+    const auto before = endpoints.size();
+    forget_expired(steady_clock::now());
+    if (endpoints.size() != before) {
+      lock.unlock();
+      tell();
+      lock.lock();
+      continue;
+    }
+    std::optional<SteadyTime> next;
+    for (const auto& [resource, endpoint] : endpoints) {
+      if (!endpoint.stopped) continue;
+      const SteadyTime at = endpoint.stopped_at + settings.endpoint_grace;
+      if (!next || at < *next) next = at;
+    }
+    if (next) {
+      changed.wait_until(lock, *next);
+    } else {
+      changed.wait(lock);
+    }
+  }
+}
+
+Status Kubelet::Impl::start() {
+  {
+    const std::lock_guard lock(mutex);
+    if (running) return {};
+    // kubelet goes on with an unreadable checkpoint, and so loses the grants; a test wants to know.
+    TRY_STATUS(load_checkpoint());
+  }
+  TRY_STATUS(remove_sockets(settings.plugin_dir));
+  {
+    const std::lock_guard lock(mutex);
+    running = true;  // before the first Register can come in
+  }
+  janitor = std::jthread([this] { run_janitor(); });
+  const auto listen = [&]() -> Status {
+    registration_service = make_registration_service(*this);
+    TRY(registration_server, serve(settings.plugin_dir + "/kubelet.sock", *registration_service));
+    if (settings.pod_resources_socket.empty()) return {};
+    TRY_STATUS(make_place_for(settings.pod_resources_socket));
+    pod_resources_service = make_pod_resources_service(*this);
+    TRY(pod_resources_server, serve(settings.pod_resources_socket, *pod_resources_service));
+    return {};
+  };
+  const Status listening = listen();
+  if (!listening) stop();
+  return listening;
+}
+
+void Kubelet::Impl::stop() {
+  std::vector<std::unique_ptr<Stream>> ending;
+  {
+    const std::lock_guard lock(mutex);
+    if (!running) return;
+    running = false;
+    for (const auto& client : connecting) client->cancel();
+    for (auto& [resource, endpoint] : endpoints) {
+      if (endpoint.client) endpoint.client->cancel();
+    }
+    for (const auto& stream : streams) cancel_stream(*stream);
+    ending = std::move(streams);
+    streams.clear();
+  }
+  changed.notify_all();
+  shut_down(registration_server);
+  shut_down(pod_resources_server);
+  registration_service.reset();
+  pod_resources_service.reset();
+  if (janitor.joinable()) janitor.join();
+  {
+    const std::lock_guard lock(mutex);  // a Register that was under way may have opened one more
+    for (auto& stream : streams) {
+      cancel_stream(*stream);
+      ending.push_back(std::move(stream));
+    }
+    streams.clear();
+  }
+  changed.notify_all();
+  ending.clear();  // joins
+  {
+    const std::lock_guard admission(admitting);  // an admission under way has lost its connection and ends
+    const std::lock_guard lock(mutex);
+    endpoints.clear();
+    book = DeviceBook();
+    paused.clear();
+  }
+  tell();
+}
+
+Result<std::unique_ptr<Kubelet>> Kubelet::open(KubeletSettings settings) {
+  auto impl = std::make_unique<Impl>(std::move(settings));
+  TRY_STATUS(impl->start());
+  return std::unique_ptr<Kubelet>(new Kubelet(std::move(impl)));
+}
+
+Kubelet::Kubelet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Kubelet::~Kubelet() {
+  impl_->stop();
+}
+void Kubelet::stop() {
+  impl_->stop();
+}
+Status Kubelet::start() {
+  return impl_->start();
+}
+
+Status Kubelet::restart() {
+  impl_->stop();
+  return impl_->start();
+}
+
+bool Kubelet::running() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->running;
+}
+
+std::string Kubelet::registration_socket() const {
+  return impl_->settings.plugin_dir + "/kubelet.sock";
+}
+
+void Kubelet::on_change(std::function<void()> callback) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->callback = std::move(callback);
+}
+
+}  // namespace tranche::sim

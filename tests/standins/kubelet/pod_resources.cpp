@@ -1,0 +1,62 @@
+// PodResources v1: which container of which pod holds which devices, and what could be given.
+#include <tuple>
+
+#include "standins/kubelet/kubelet_impl.h"
+
+namespace tranche::sim {
+namespace {
+
+void add(v1::ContainerDevices& to, const std::string& resource, const std::vector<std::string>& ids) {
+  to.set_resource_name(resource);
+  to.mutable_device_ids()->Assign(ids.begin(), ids.end());
+}
+
+class PodResourcesService final : public v1::PodResourcesLister::Service {
+ public:
+  explicit PodResourcesService(Kubelet::Impl& impl) : impl_(impl) {}
+
+  // Every active pod, also those without devices, as kubelet lists them. No uid: kubelet gives none.
+  grpc::Status List(grpc::ServerContext*, const v1::ListPodResourcesRequest*,
+                    v1::ListPodResourcesResponse* answer) override {
+    const std::lock_guard lock(impl_.mutex);
+    std::map<std::tuple<std::string, std::string, std::string>, const PodAsk*> sorted;
+    for (const auto& [uid, pod] : impl_.pods) sorted[{pod.pod_namespace, pod.name, uid}] = &pod;
+    for (const auto& [key, pod] : sorted) {
+      auto& listed = *answer->add_pod_resources();
+      listed.set_name(pod->name);
+      listed.set_namespace_(pod->pod_namespace);
+      for (const ContainerAsk& container : pod->containers) {
+        auto& entry = *listed.add_containers();
+        entry.set_name(container.name);
+        for (const Holding* holding : impl_.book.of(pod->uid, container.name)) {
+          add(*entry.add_devices(), holding->resource, holding->ids);
+        }
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetAllocatableResources(grpc::ServerContext*, const v1::AllocatableResourcesRequest*,
+                                       v1::AllocatableResourcesResponse* answer) override {
+    const std::lock_guard lock(impl_.mutex);
+    for (const std::string& resource : impl_.book.resources()) {
+      std::vector<std::string> healthy;
+      for (const Device& device : impl_.book.devices(resource)) {
+        if (device.healthy) healthy.push_back(device.id);
+      }
+      if (!healthy.empty()) add(*answer->add_devices(), resource, healthy);
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  Kubelet::Impl& impl_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> make_pod_resources_service(Kubelet::Impl& impl) {
+  return std::make_unique<PodResourcesService>(impl);
+}
+
+}  // namespace tranche::sim
