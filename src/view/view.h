@@ -1,0 +1,70 @@
+#pragma once
+// What a person sees of a node: GPUs as bars of slots, the pods in them with memory used against their limit, what
+// waits and why. A View is made from the node agent's status document (docs/status.md), optionally with what a kubelet
+// double knows, and rendered for a terminal. Pure: used by `tranche status` and `tranche demo`; status documents come
+// from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tranche::view {
+
+struct Tenant {
+  std::string name;  // "default/train-0", with "/<container>" when the pod has several
+  std::string resource;
+  std::uint32_t slots = 0;
+  std::uint64_t limit_mib = 0;            // 0 = no limit in force
+  std::optional<std::uint64_t> used_mib;  // absent: not known
+  std::uint32_t sms = 0;                  // 0 = not limited
+  std::vector<std::int64_t> pids;         // when known
+};
+
+struct Device {
+  std::string index;
+  std::string uuid;
+  std::string name;
+  std::string resource;
+  std::string sharing;
+  std::uint64_t memory_mib = 0;
+  std::uint64_t used_mib = 0;
+  std::uint32_t sm_count = 0;
+  bool healthy = true;
+  std::string reason;
+  std::string pool_state;  // "" without MPS
+  std::vector<int> slots;  // index into tenants, -1 = free
+  std::vector<Tenant> tenants;
+};
+
+struct Line {
+  std::string what;
+  std::string why;
+};
+
+struct View {
+  std::string driver;  // "driver 580.159.04", or why there is none
+  bool driver_ready = false;
+  std::string config;   // "config.yaml (in force)"
+  std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
+  bool kubelet_ready = false;
+  std::vector<Device> devices;
+  std::vector<Line> waiting;  // pods that wait, from the kubelet double
+  std::vector<Line> ended;    // pods that ended
+  std::vector<std::string> problems;
+  std::vector<std::string> notes;
+};
+
+// `kubelet_json` is "" or the kubelet double's state file.
+Result<View> make_view(std::string_view status_json, std::string_view kubelet_json);
+
+struct Look {
+  bool colour = false;
+  int width = 100;
+  bool notes = true;
+};
+std::string render(const View& view, const Look& look);
+
+}  // namespace tranche::view

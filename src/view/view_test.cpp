@@ -1,0 +1,74 @@
+#include "view/view.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::view {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kStatus = R"({
+  "driver": {"state": "ready", "version": "580.159.04"},
+  "config": {"path": "c.yaml", "in_force": "file", "problems": ["c.yaml:1:1: warning: x"]},
+  "mps": {"connected": true, "needed": true},
+  "resources": [{"name": "nvidia.com/gpu", "slots": 4, "healthy": 4, "allocated": 3, "registered": true}],
+  "devices": [{"uuid": "GPU-1", "index": "0", "name": "NVIDIA H200", "resource": "nvidia.com/gpu", "memory_mib": 4096,
+               "memory_used_mib": 1024, "sm_count": 132, "healthy": true, "pool_state": "serving",
+               "processes": [{"pid": 7, "memory_mib": 512}],
+               "slots": [{"id": "GPU-1::0", "holder": "default/a/main"}, {"id": "GPU-1::1", "holder": "default/a/main"},
+                         {"id": "GPU-1::2", "holder": "default/b/main"}, {"id": "GPU-1::3"}]}],
+  "grants": [{"namespace": "default", "pod": "a", "container": "main", "resource": "nvidia.com/gpu",
+              "devices": [{"uuid": "GPU-1", "slots": 2, "memory_mib": 2048, "sms": 66}]},
+             {"namespace": "default", "pod": "b", "container": "main", "resource": "nvidia.com/gpu",
+              "devices": [{"uuid": "GPU-1", "slots": 1, "memory_mib": 1024, "sms": 32}]}],
+  "notes": ["a note"]})";
+constexpr const char* kKubelet = R"({"pods": [
+  {"namespace": "default", "name": "a", "phase": "Running", "containers": [{"name": "main", "pid": 7}]},
+  {"namespace": "default", "name": "c", "phase": "Pending", "reason": "asks 2 nvidia.com/gpu, 1 free"},
+  {"namespace": "default", "name": "d", "phase": "Failed", "reason": "exit 2"}]})";
+
+TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
+  const auto view = make_view(kStatus, kKubelet);
+  ASSERT_TRUE(view) << to_string(view.error());
+  ASSERT_EQ(view->devices.size(), 1u);
+  EXPECT_THAT(view->devices[0].slots, testing::ElementsAre(0, 0, 1, -1));
+  EXPECT_EQ(view->devices[0].tenants[0].used_mib, 512u);
+  EXPECT_EQ(view->devices[0].tenants[1].used_mib, std::nullopt);
+  ASSERT_EQ(view->waiting.size(), 1u);
+  EXPECT_EQ(view->waiting[0].why, "asks 2 nvidia.com/gpu, 1 free");
+  const std::string text = render(*view, {});
+  EXPECT_THAT(text, HasSubstr("[aab·] 3/4 slots"));
+  EXPECT_THAT(text, HasSubstr("0.5 of   2.0 GiB   66 SMs"));
+  EXPECT_THAT(text, HasSubstr("default/c"));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
+}
+
+TEST(View, FoldsManySlotsIntoAReadableBar) {
+  View view;
+  Device device;
+  device.slots.assign(1000, -1);
+  view.devices.push_back(device);
+  EXPECT_LT(render(view, {}).size(), 1000u);
+}
+
+TEST(View, ADriverThatIsNotThereIsSaidFirst) {
+  const auto view = make_view(R"({"driver": {"state": "waiting", "reason": "not loaded"}})", "");
+  ASSERT_TRUE(view);
+  EXPECT_THAT(render(*view, {}), HasSubstr("no driver: not loaded"));
+}
+
+TEST(View, RefusesWhatIsNoStatus) {
+  EXPECT_FALSE(make_view("[]", ""));
+  EXPECT_FALSE(make_view("", ""));
+  EXPECT_EQ(make_view(R"({"error": "busy"})", "").error().what, "busy");
+}
+
+TEST(View, FieldsOfAnotherTypeAreAbsent) {
+  EXPECT_TRUE(
+      make_view(R"({"devices": [{"memory_mib": "x", "slots": [1, null]}, 3], "grants": {}, "driver": []})", "{"));
+}
+
+}  // namespace
+}  // namespace tranche::view
