@@ -24,7 +24,7 @@ std::string_view to_string(ComputeMode mode);  // "DEFAULT", "EXCLUSIVE_PROCESS"
 
 // One MIG device: a compute instance in a GPU instance of `Gpu`.
 struct MigDevice {
-  std::string uuid;     // "MIG-…"
+  std::string uuid;        // "MIG-…"
   std::uint32_t slot = 0;  // NVML MIG index on its parent; gaps are kept
   std::uint32_t gpu_instance = 0;
   std::uint32_t compute_instance = 0;
@@ -34,27 +34,31 @@ struct MigDevice {
   std::uint32_t gi_slices = 0;
   std::uint32_t ci_slices = 0;
   std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
+  // Minors of the two /dev/nvidia-caps/nvidia-cap<n> that open the instances; absent = the driver's table was not
+  // there.
+  std::optional<std::uint32_t> gi_cap{};
+  std::optional<std::uint32_t> ci_cap{};
   friend bool operator==(const MigDevice&, const MigDevice&) = default;
 };
 
 // How close two GPUs of the node are; index into Inventory::gpus. NVML's common-ancestor levels 0–50.
 struct GpuLink {
   std::uint32_t a = 0;
-  std::uint32_t b = 0;  // a < b
-  int pcie_level = 50;         // 0 same board, 10 single switch, 20 multiple, 30 host bridge, 40 node, 50 system
-  std::uint32_t nvlinks = 0;   // active links that end at the other GPU; links to a switch do not count
+  std::uint32_t b = 0;        // a < b
+  int pcie_level = 50;        // 0 same board, 10 single switch, 20 multiple, 30 host bridge, 40 node, 50 system
+  std::uint32_t nvlinks = 0;  // active links that end at the other GPU; links to a switch do not count
   friend bool operator==(const GpuLink&, const GpuLink&) = default;
 };
 
 struct Gpu {
-  std::string uuid;          // "GPU-…": the identity
-  std::uint32_t index = 0;   // NVML index: for people and for `index` ids; may change over a reboot
-  std::uint32_t minor = 0;   // /dev/nvidia<minor>
-  std::string name;          // "NVIDIA H200"
-  std::string pci_bus_id;    // "00000000:00:06.0", as NVML writes it
+  std::string uuid;         // "GPU-…": the identity
+  std::uint32_t index = 0;  // NVML index: for people and for `index` ids; may change over a reboot
+  std::uint32_t minor = 0;  // /dev/nvidia<minor>
+  std::string name;         // "NVIDIA H200"
+  std::string pci_bus_id;   // "00000000:00:06.0", as NVML writes it
   std::uint32_t pci_class = 0x030200;
   std::optional<std::uint32_t> numa_node;
-  Bytes memory;              // NVML v1 total; 0 = the driver would not say
+  Bytes memory;  // NVML v1 total; 0 = the driver would not say
   ComputeCapability compute_capability;
   std::uint32_t sm_count = 0;  // 0 = unknown
   bool mig_capable = false;
@@ -62,16 +66,16 @@ struct Gpu {
   std::uint32_t max_mig_devices = 0;
   std::vector<MigDevice> mig_devices;
   ComputeMode compute_mode = ComputeMode::kDefault;  // when scanned
-  std::string fabric_clique;  // "<cluster uuid>.<clique id>" once the fabric is up, else ""
+  std::string fabric_clique;                         // "<cluster uuid>.<clique id>" once the fabric is up, else ""
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct Inventory {
-  std::string driver_version;  // "580.159.04"
-  int cuda_driver_version = 0; // 1000·major + 10·minor; 0 = unknown
+  std::string driver_version;   // "580.159.04"
+  int cuda_driver_version = 0;  // 1000·major + 10·minor; 0 = unknown
   std::vector<Gpu> gpus;
-  std::vector<GpuLink> links;          // every pair once
-  std::vector<std::string> unreadable; // GPUs that are there but did not answer: one sentence each
+  std::vector<GpuLink> links;           // every pair once
+  std::vector<std::string> unreadable;  // GPUs that are there but did not answer: one sentence each
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

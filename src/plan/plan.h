@@ -16,45 +16,46 @@ namespace tranche::plan {
 
 // What one slot is worth on its GPU.
 struct ShareLimits {
-  Bytes memory;       // 0 = not limited (time-slicing, exclusive, or memory unknown)
-  Percent threads;    // what MPS is told; 0 = not limited
+  Bytes memory;           // 0 = not limited (time-slicing, exclusive, or memory unknown)
+  Percent threads;        // what MPS is told; 0 = not limited
   std::uint32_t sms = 0;  // what that percentage yields on this GPU; 0 = not limited or unknown
   friend bool operator==(const ShareLimits&, const ShareLimits&) = default;
 };
 
 // One device behind a resource: a whole GPU or one MIG device, cut into `slots` slots.
 struct PlannedDevice {
-  std::string uuid;        // "GPU-…" or "MIG-…"
-  std::string gpu_uuid;    // the physical GPU (same as uuid for a whole GPU)
-  std::string index;       // "0", or "0:1" for MIG
+  std::string uuid;      // "GPU-…" or "MIG-…"
+  std::string gpu_uuid;  // the physical GPU (same as uuid for a whole GPU)
+  std::string index;     // "0", or "0:1" for MIG
   bool is_mig = false;
-  bool replicated = false; // ids carry "::<n>"
+  bool replicated = false;  // ids carry "::<n>"
   std::uint32_t slots = 1;
-  ShareLimits share;       // of one slot
-  Bytes memory;            // of the whole device
+  ShareLimits share;  // of one slot
+  Bytes memory;       // of the whole device
   std::uint32_t sm_count = 0;
   inventory::ComputeCapability compute_capability;
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
-  std::string pool;        // PlannedPool::id; "" when MPS does not serve it
+  std::string pool;                // PlannedPool::id; "" when MPS does not serve it
   friend bool operator==(const PlannedDevice&, const PlannedDevice&) = default;
 };
 
+// A renamed resource leaves one without devices under its original name, so that the node says 0 there and not nothing.
 struct PlannedResource {
   std::string name;           // advertised: "nvidia.com/gpu.shared"
   std::string original_name;  // before renaming: "nvidia.com/gpu"
   config::SharingStrategy sharing = config::SharingStrategy::kNone;
   std::uint32_t replicas = 1;
-  bool one_slot_per_request = false;  // failRequestsGreaterThanOne in force
-  std::vector<PlannedDevice> devices; // in driver index order
+  bool one_slot_per_request = false;   // failRequestsGreaterThanOne in force
+  std::vector<PlannedDevice> devices;  // in driver index order
   friend bool operator==(const PlannedResource&, const PlannedResource&) = default;
 };
 
 // The devices served by one MPS control daemon. A device is a pool of its own: a pool is a fault domain.
 struct PlannedPool {
   struct Limit {
-    std::string uuid;   // device
-    ShareLimits client; // the most that one client of this pool may get there: what the daemon is told
+    std::string uuid;    // device
+    ShareLimits client;  // the most that one client of this pool may get there: what the daemon is told
     friend bool operator==(const Limit&, const Limit&) = default;
   };
   std::string id;                    // short and stable, usable as a directory name: "gpu-3f2a1b4c"
@@ -76,7 +77,7 @@ struct Plan {
   std::vector<PlannedResource> resources;  // by name
   std::vector<PlannedPool> pools;          // by id
   std::vector<LeftOut> left_out;
-  std::vector<std::string> notes;          // roundings, hazards, what is not in force
+  std::vector<std::string> notes;  // roundings, hazards, what is not in force
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -35,7 +35,7 @@ Percent round_to_trusted(Percent threads, std::uint32_t sm_count, const std::vec
                          config::SmRounding rounding);
 
 // What `held` slots of `slots` on one device are worth, with all rules above applied.
-ShareLimits share_of(Bytes memory, std::uint32_t sm_count, inventory::ComputeCapability capability,
-                     std::uint32_t held, std::uint32_t slots, config::SmRounding rounding);
+ShareLimits share_of(Bytes memory, std::uint32_t sm_count, inventory::ComputeCapability capability, std::uint32_t held,
+                     std::uint32_t slots, config::SmRounding rounding);
 
 }  // namespace tranche::plan

@@ -1,0 +1,32 @@
+#pragma once
+// Inside plan/: which devices stand behind which resource before anything is shared, by NVIDIA's default rules and the
+// MIG strategy. Every configuration that NVIDIA's plugin ends for is a Problem here.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/model.h"
+#include "inventory/inventory.h"
+#include "plan/plan.h"
+
+namespace tranche::plan {
+
+struct Candidate {
+  PlannedDevice device;
+  const inventory::Gpu* gpu = nullptr;  // lives as long as the inventory
+};
+
+struct BaseResources {
+  std::map<std::string, std::vector<Candidate>> by_name;
+  std::vector<LeftOut> left_out;
+  std::vector<std::string> notes;
+  std::vector<Problem> problems;
+};
+
+BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
+
+std::string name_of(const inventory::Gpu& gpu);  // "GPU 2 (GPU-…)"
+bool is_display_gpu(const inventory::Gpu& gpu);
+
+}  // namespace tranche::plan

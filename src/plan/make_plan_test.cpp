@@ -1,0 +1,315 @@
+#include "plan/make_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "plan/pools.h"
+
+namespace tranche::plan {
+namespace {
+
+using config::Config;
+using config::SharingStrategy;
+using inventory::Gpu;
+using inventory::Inventory;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Inventory gpus(std::uint32_t count) {
+  Inventory inventory;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Gpu gpu;
+    gpu.uuid = "GPU-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
+    gpu.index = gpu.minor = i;
+    gpu.name = "NVIDIA H200";
+    gpu.memory = {150754820096};
+    gpu.compute_capability = {9, 0};
+    gpu.sm_count = 132;
+    inventory.gpus.push_back(gpu);
+  }
+  return inventory;
+}
+
+void add_mig(Gpu& gpu, const std::string& profile, std::uint32_t slices) {
+  gpu.mig_capable = gpu.mig_enabled = true;
+  const auto slot = static_cast<std::uint32_t>(gpu.mig_devices.size());
+  inventory::MigDevice mig;
+  mig.uuid = "MIG-" + std::to_string(gpu.index) + std::to_string(slot);
+  mig.slot = slot;
+  mig.profile = profile;
+  mig.memory = mib(16384);
+  mig.gi_slices = mig.ci_slices = slices;
+  mig.gi_cap = 12;
+  mig.ci_cap = 13;
+  gpu.mig_devices.push_back(mig);
+}
+
+Config shared(SharingStrategy strategy, std::uint32_t replicas, bool rename = false) {
+  Config config;
+  config.sharing.strategy = strategy;
+  config.sharing.rename_by_default = rename;
+  config.sharing.fail_requests_greater_than_one = strategy == SharingStrategy::kMps;
+  config::SharedResource entry;
+  entry.name = "nvidia.com/gpu";
+  entry.replicas = replicas;
+  entry.place = {"c.yaml", 6, 7};
+  if (rename) entry.rename = "nvidia.com/gpu.shared";
+  config.sharing.resources = {entry};
+  return config;
+}
+
+Plan plan_of(const Config& config, const Inventory& inventory) {
+  auto plan = make_plan(config, inventory);
+  if (!plan) {
+    ADD_FAILURE() << to_string(plan.error().front());
+    return {};
+  }
+  return *std::move(plan);
+}
+
+std::vector<std::string> problems_of(const Config& config, const Inventory& inventory) {
+  const auto plan = make_plan(config, inventory);
+  std::vector<std::string> out;
+  if (!plan)
+    for (const Problem& problem : plan.error()) out.push_back(to_string(problem));
+  return out;
+}
+
+TEST(Plan, WithoutSharingEveryGpuIsOneSlot) {
+  const Plan plan = plan_of({}, gpus(2));
+  ASSERT_THAT(plan.resources, SizeIs(1));
+  EXPECT_EQ(plan.resources[0].name, "nvidia.com/gpu");
+  ASSERT_THAT(plan.resources[0].devices, SizeIs(2));
+  EXPECT_FALSE(plan.resources[0].devices[0].replicated);
+  EXPECT_EQ(plan.resources[0].devices[0].slots, 1u);
+  EXPECT_EQ(plan.resources[0].devices[0].share, ShareLimits{});
+  EXPECT_THAT(plan.resources[0].devices[1].paths, ElementsAre("/dev/nvidia1"));
+  EXPECT_THAT(plan.pools, IsEmpty());
+  EXPECT_THAT(plan.notes, IsEmpty());
+}
+
+TEST(Plan, MpsCutsEveryGpuAndGivesItAPool) {
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 10), gpus(2));
+  const PlannedResource* resource = find_resource(plan, "nvidia.com/gpu");
+  ASSERT_NE(resource, nullptr);
+  EXPECT_TRUE(resource->one_slot_per_request);
+  ASSERT_THAT(plan.pools, SizeIs(2));
+  for (const PlannedDevice& device : resource->devices) {
+    EXPECT_TRUE(device.replicated);
+    EXPECT_EQ(device.slots, 10u);
+    EXPECT_EQ(device.share, (ShareLimits{mib(14377), Percent::whole(10), 12}));
+    const PlannedPool* pool = find_pool(plan, device.pool);
+    ASSERT_NE(pool, nullptr);
+    EXPECT_THAT(pool->devices, ElementsAre(device.uuid));
+    EXPECT_EQ(pool->limits[0].client, device.share);
+    EXPECT_EQ(pool->max_clients, 48u);
+  }
+  EXPECT_EQ(resource->devices[0].pool, "gpu-00000000");
+}
+
+TEST(Plan, RenamedResourceLeavesZeroUnderTheOldName) {
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4, true), gpus(2));
+  ASSERT_THAT(plan.resources, SizeIs(2));
+  EXPECT_EQ(plan.resources[0].name, "nvidia.com/gpu");
+  EXPECT_THAT(plan.resources[0].devices, IsEmpty());
+  EXPECT_EQ(plan.resources[1].name, "nvidia.com/gpu.shared");
+  EXPECT_EQ(plan.resources[1].original_name, "nvidia.com/gpu");
+  EXPECT_THAT(plan.resources[1].devices, SizeIs(2));
+}
+
+TEST(Plan, SeveralSlotsInOneGrantOpenThePoolLimitAndSaySo) {
+  Config config = shared(SharingStrategy::kMps, 4);
+  config.sharing.fail_requests_greater_than_one = false;
+  const Plan plan = plan_of(config, gpus(1));
+  EXPECT_EQ(plan.pools[0].limits[0].client, (ShareLimits{mib(143771), Percent::whole(100), 132}));
+  EXPECT_EQ(plan.resources[0].devices[0].share.memory, mib(35942));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("set in its environment")));
+}
+
+TEST(Plan, TimeSlicingLimitsNothing) {
+  const Plan plan = plan_of(shared(SharingStrategy::kTimeSlicing, 10), gpus(1));
+  EXPECT_EQ(plan.resources[0].devices[0].slots, 10u);
+  EXPECT_EQ(plan.resources[0].devices[0].share, ShareLimits{});
+  EXPECT_THAT(plan.pools, IsEmpty());
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("time-slicing limits neither")));
+}
+
+TEST(Plan, RoundsToATrustedCountAndSaysSo) {
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 5), gpus(4));
+  EXPECT_EQ(plan.resources[0].devices[3].share.sms, 30u);
+  EXPECT_EQ(plan.pools[0].limits[0].client.threads, Percent::whole(23));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("GPUs 0-3 (NVIDIA H200): a slot would be 20 % of 132 SMs = 26 SMs")));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("rounded up to 23 % = 30 SMs")));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("5 slots of 30 SMs are more than the 132")));
+}
+
+TEST(Plan, WarnsOfAWrongCountWhenRoundingIsOff) {
+  Config config = shared(SharingStrategy::kMps, 5);
+  config.sharing.sm_rounding = config::SmRounding::kOff;
+  const Plan plan = plan_of(config, gpus(1));
+  EXPECT_EQ(plan.resources[0].devices[0].share.sms, 26u);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("remove smRounding: off")));
+}
+
+TEST(Plan, SaysWhatTenPercentIs) {
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 10), gpus(1)).notes,
+              Contains(HasSubstr("10 % of 132 SMs = 12 SMs")));
+}
+
+TEST(Plan, SaysWhenMemoryLeavesNoRoomOrIsLittleOrUnknown) {
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 10), gpus(1)).notes, Contains(HasSubstr("143770 of 143771 MiB")));
+  Inventory small = gpus(1);
+  small.gpus[0].memory = mib(15360);
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 48), small).notes, Contains(HasSubstr("a slot has 320 MiB")));
+  small.gpus[0].memory = {};
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4), small);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("memory is not limited")));
+  EXPECT_EQ(plan.pools[0].limits[0].client.memory, Bytes{});
+}
+
+// NVIDIA's boundary is 7.5, which puts Volta (7.0) with the older ones.
+TEST(Plan, RefusesMoreReplicasThanTheDriverTakesClients) {
+  Inventory inventory = gpus(2);
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 48), inventory), IsEmpty());
+  EXPECT_THAT(
+      problems_of(shared(SharingStrategy::kMps, 49), inventory),
+      ElementsAre(HasSubstr("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48")));
+  inventory.gpus[1].compute_capability = {7, 0};
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 17), inventory),
+              ElementsAre(HasSubstr("at most 16 clients on GPU 1")));
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 16), inventory), IsEmpty());
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 400), inventory), IsEmpty());
+  EXPECT_EQ(max_clients({7, 5}), 48u);
+}
+
+TEST(Plan, LeavesOutMigGpuUnderMpsAndSaysWhy) {
+  Inventory inventory = gpus(2);
+  inventory.gpus[1].mig_enabled = true;
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4), inventory);
+  ASSERT_THAT(plan.resources, SizeIs(1));
+  EXPECT_THAT(plan.resources[0].devices, SizeIs(1));
+  ASSERT_THAT(plan.left_out, SizeIs(1));
+  EXPECT_THAT(plan.left_out[0].what, HasSubstr("GPU 1 (GPU-00000001"));
+  EXPECT_THAT(plan.left_out[0].why, HasSubstr("MIG is on"));
+}
+
+TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {
+  Inventory inventory = gpus(3);
+  inventory.gpus[0].name = "NVIDIA DGX Display";
+  inventory.unreadable = {"GPU 3 did not answer"};
+  const Plan plan = plan_of({}, inventory);
+  ASSERT_THAT(plan.resources[0].devices, SizeIs(2));
+  EXPECT_EQ(plan.resources[0].devices[0].index, "1");
+  ASSERT_THAT(plan.left_out, SizeIs(2));
+  EXPECT_EQ(plan.left_out[0].why, "GPU 3 did not answer");
+  EXPECT_THAT(plan.left_out[1].why, HasSubstr("display GPU"));
+}
+
+TEST(PlanMig, SingleGivesMigDevicesTheNameOfGpus) {
+  Config config = shared(SharingStrategy::kTimeSlicing, 2);
+  config.flags.mig_strategy = config::MigStrategy::kSingle;
+  Inventory inventory = gpus(2);
+  for (Gpu& gpu : inventory.gpus)
+    for (int i = 0; i < 7; ++i) add_mig(gpu, "1g.18gb", 1);
+  const Plan plan = plan_of(config, inventory);
+  ASSERT_THAT(plan.resources, SizeIs(1));
+  ASSERT_THAT(plan.resources[0].devices, SizeIs(14));
+  const PlannedDevice& device = plan.resources[0].devices[8];
+  EXPECT_EQ(device.index, "1:1");
+  EXPECT_TRUE(device.is_mig);
+  EXPECT_EQ(device.slots, 2u);
+  EXPECT_EQ(device.gpu_uuid, inventory.gpus[1].uuid);
+  EXPECT_THAT(device.paths,
+              ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
+}
+
+TEST(PlanMig, SingleWithoutMigIsLikeNone) {
+  Config config;
+  config.flags.mig_strategy = config::MigStrategy::kSingle;
+  EXPECT_EQ(plan_of(config, gpus(2)), plan_of({}, gpus(2)));
+}
+
+TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
+  Config config;
+  config.flags.mig_strategy = config::MigStrategy::kSingle;
+  Inventory empty = gpus(1);
+  empty.gpus[0].mig_enabled = true;
+  EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("has MIG on and no MIG devices")));
+  Inventory half = gpus(2);
+  add_mig(half.gpus[0], "1g.18gb", 1);
+  EXPECT_THAT(problems_of(config, half),
+              ElementsAre(HasSubstr("GPU 1 (GPU-00000001-aaaa-bbbb-cccc-dddddddddddd) has MIG off")));
+  Inventory unlike = gpus(1);
+  add_mig(unlike.gpus[0], "1g.18gb", 1);
+  add_mig(unlike.gpus[0], "2g.35gb", 2);
+  EXPECT_THAT(problems_of(config, unlike),
+              ElementsAre(HasSubstr("a MIG device 2g.35gb (MIG-01) that is unlike 1g.18gb (MIG-00)")));
+  add_mig(half.gpus[0], "2g.35gb", 2);
+  EXPECT_THAT(problems_of(config, half), SizeIs(2)) << "all of them, not the first";
+}
+
+TEST(PlanMig, MixedGivesEveryProfileItsName) {
+  Config config;
+  config.flags.mig_strategy = config::MigStrategy::kMixed;
+  Inventory inventory = gpus(3);
+  add_mig(inventory.gpus[0], "1g.18gb+me", 1);
+  add_mig(inventory.gpus[0], "3g.71gb", 3);
+  inventory.gpus[2].mig_enabled = true;
+  const Plan plan = plan_of(config, inventory);
+  std::vector<std::string> names;
+  for (const auto& resource : plan.resources) names.push_back(resource.name);
+  EXPECT_THAT(names, ElementsAre("nvidia.com/gpu", "nvidia.com/mig-1g.18gb.me", "nvidia.com/mig-3g.71gb"));
+  ASSERT_THAT(plan.left_out, SizeIs(1));
+  EXPECT_THAT(plan.left_out[0].why, HasSubstr("no MIG devices"));
+  inventory.gpus[0].mig_devices[1].ci_slices = 1;
+  EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("part of a GPU instance")));
+}
+
+TEST(PlanMig, MpsIsRefusedOnMigDevices) {
+  Config config = shared(SharingStrategy::kMps, 2);
+  Inventory inventory = gpus(1);
+  add_mig(inventory.gpus[0], "1g.18gb", 1);
+  config.flags.mig_strategy = config::MigStrategy::kSingle;
+  EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("MPS shares whole GPUs only")));
+  config.flags.mig_strategy = config::MigStrategy::kMixed;
+  EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("does not go with sharing.mps")));
+}
+
+TEST(Plan, NotesAnEntryForWhatTheNodeDoesNotHave) {
+  Config config = shared(SharingStrategy::kTimeSlicing, 2);
+  config.sharing.resources[0].name = "nvidia.com/mig-1g.5gb";
+  const Plan plan = plan_of(config, gpus(1));
+  EXPECT_FALSE(plan.resources[0].devices[0].replicated);
+  EXPECT_THAT(
+      plan.notes,
+      ElementsAre("c.yaml:6:7: the node has no nvidia.com/mig-1g.5gb, so there is nothing to share under that name"));
+}
+
+TEST(Plan, NoGpusIsAPlanWithoutResources) {
+  EXPECT_THAT(plan_of({}, {}).resources, IsEmpty());
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 4), {}).pools, IsEmpty());
+}
+
+TEST(Pools, IdsAreShortAndGrowOnlyOnCollision) {
+  EXPECT_THAT(pool_ids({"GPU-3f2a1b4c-1111-2222-3333-444444444444", "GPU-ABCDEF01-1111-2222-3333-444444444444"}),
+              ElementsAre("gpu-3f2a1b4c", "gpu-abcdef01"));
+  EXPECT_THAT(pool_ids({"GPU-3f2a1b4c-1111-2222-3333-444444444444", "GPU-aaaaaaaa-0000-0000-0000-000000000000",
+                        "GPU-3f2a1b4c-1112-2222-3333-444444444444"}),
+              ElementsAre("gpu-3f2a1b4c1111", "gpu-aaaaaaaa", "gpu-3f2a1b4c1112"));
+  EXPECT_THAT(pool_ids({"odd"}), ElementsAre(HasSubstr("gpu-")));
+}
+
+TEST(Plan, AddingAGpuChangesNothingForTheOthers) {
+  const Config config = shared(SharingStrategy::kMps, 7);
+  const Plan two = plan_of(config, gpus(2));
+  const Plan three = plan_of(config, gpus(3));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(two.resources[0].devices[i], three.resources[0].devices[i]);
+    EXPECT_EQ(two.pools[i], three.pools[i]);
+  }
+}
+
+}  // namespace
+}  // namespace tranche::plan

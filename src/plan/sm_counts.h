@@ -1,0 +1,22 @@
+#pragma once
+// data/sm-counts.yaml compiled in: which SM counts of which GPU are trusted to compute right. sm_counts_test compares
+// the two; the file holds the evidence. A GPU that is not listed has nothing known against any count.
+#include <array>
+#include <cstdint>
+
+#include "inventory/inventory.h"
+#include "plan/shares.h"
+
+namespace tranche::plan {
+
+struct SmCounts {
+  inventory::ComputeCapability capability;
+  std::uint32_t sm_count = 0;
+  std::array<SmSpan, 4> trusted;
+};
+
+inline constexpr std::array kSmCounts{
+    SmCounts{{9, 0}, 132, {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
+};
+
+}  // namespace tranche::plan
