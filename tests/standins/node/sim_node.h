@@ -2,16 +2,22 @@
 // The state of one simulated GPU node, shared by every stand-in that runs on it: the driver library, the MPS daemon
 // and server, the CUDA processes. It lives in a file that all of them map (`$TRANCHE_SIM_NODE/state`), guarded by a
 // robust process-shared mutex, so that any of them may be killed at any time without stopping the others. The GPUs come
-// from `$TRANCHE_SIM_NODE/node.yaml`, read once when the state is created; afterwards `sim-node` and this API change it.
+// from `$TRANCHE_SIM_NODE/node.yaml`, read once when the state is created; afterwards `sim-node` and this API change
+// it.
 //
 // Rows of dead processes are pruned whenever rows are read. Thread-safe and process-safe.
 #include <sys/types.h>
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "node_state.h"
 
 namespace tranche::sim {
 
@@ -20,9 +26,9 @@ inline constexpr const char* kNodeVariable = "TRANCHE_SIM_NODE";  // names the d
 
 // What never changes while the state exists.
 struct GpuFacts {
-  std::string uuid;         // "GPU-…"
-  std::string name;         // "NVIDIA H200"
-  std::string pci_bus_id;   // "00000000:1B:00.0"
+  std::string uuid;        // "GPU-…"
+  std::string name;        // "NVIDIA H200"
+  std::string pci_bus_id;  // "00000000:1B:00.0"
   std::uint32_t minor = 0;
   std::uint32_t sm_count = 0;
   std::uint64_t memory_total = 0;     // as NVML reports it
@@ -36,16 +42,27 @@ struct ProcessRow {
   pid_t pid = 0;
   int gpu = 0;
   ProcessKind kind = ProcessKind::kCompute;
-  std::uint64_t bytes = 0;      // device memory it holds, context included
-  std::uint32_t sms = 0;        // SMs it may use; 0 = all
+  std::uint64_t bytes = 0;  // device memory it holds, context included
+  std::uint32_t sms = 0;    // SMs it may use; 0 = all
+  std::uint32_t gpu_instance = kWholeGpu;
+  std::uint32_t compute_instance = kWholeGpu;
+  std::uint32_t utilization = 0;  // percent of the GPU, for the driver library's per-process samples
 };
 
-enum class EventKind : std::uint32_t { kXid = 0, kEccSingle = 1, kEccDouble = 2, kMigChange = 3, kClock = 4 };
+enum class EventKind : std::uint32_t {
+  kXid = 0,
+  kEccSingle = 1,
+  kEccDouble = 2,
+  kMigChange = 3,
+  kClock = 4,
+  kGpuUnavailable = 5,
+  kRecoveryAction = 6,
+};
 struct EventRow {
   std::uint64_t sequence = 0;  // grows by one per event
   int gpu = 0;
   EventKind kind = EventKind::kXid;
-  std::uint64_t data = 0;      // XID number
+  std::uint64_t data = 0;  // XID number
   std::uint32_t gpu_instance = 0xffffffff;
   std::uint32_t compute_instance = 0xffffffff;
 };
@@ -65,8 +82,8 @@ class Node {
   virtual int compute_mode(int gpu) const = 0;  // NVML's numbers: 0 default, 2 prohibited, 3 exclusive process
   virtual void set_compute_mode(int gpu, int mode) = 0;
 
-  // A process appears on a GPU, grows or shrinks, and leaves. charge() adds to what (pid, gpu) holds, false when the GPU
-  // has not that much left; negative gives back.
+  // A process appears on a GPU, grows or shrinks, and leaves. charge() adds to what (pid, gpu) holds, false when the
+  // GPU has not that much left; negative gives back.
   virtual bool attach(pid_t pid, int gpu, ProcessKind kind, std::uint32_t sms) = 0;
   virtual bool charge(pid_t pid, int gpu, std::int64_t bytes) = 0;
   virtual void detach(pid_t pid, int gpu) = 0;
@@ -77,6 +94,34 @@ class Node {
   // Waits for an event with a sequence above `after`, at most timeout_ms; wakes at once when one is raised.
   virtual bool wait_event(std::uint64_t after, int timeout_ms, EventRow* event) const = 0;
   virtual std::uint64_t newest_event() const = 0;
+
+  // The rest serves the driver library and the `sim-node` tool.
+  virtual std::string topology() const = 0;
+  virtual bool require_root() const = 0;
+  virtual GpuState gpu_state(int gpu) const = 0;  // a copy; all zero for a GPU that is not there
+  // Changes a GPU under the lock; `change` must be short and must not call Node. Wakes waiters. false = no such GPU.
+  virtual bool update_gpu(int gpu, const std::function<void(GpuState&)>& change) = 0;
+  virtual void set_driver_present(bool present) = 0;
+
+  // A row that stands for a process that need not exist: never pruned. Replaces the row of the same pid and GPU.
+  virtual bool add_made_up_process(const ProcessRow& row) = 0;
+  // Puts an attached process into a MIG instance, which then bounds its memory.
+  virtual bool place_in_instance(pid_t pid, int gpu, std::uint32_t gpu_instance, std::uint32_t compute_instance) = 0;
+
+  virtual bool add_fault(const Fault& fault) = 0;  // replaces the one of the same call and GPU; false = table full
+  virtual void clear_faults() = 0;
+  virtual std::vector<Fault> faults() const = 0;
+  // The fault that this call meets; gpu = -1 for calls without a GPU. Cheap while there are none.
+  virtual std::optional<Fault> fault_for(std::string_view call, int gpu) const = 0;
+  // What the fault makes the caller suffer: returns the code to answer, or nothing after the hang.
+  virtual std::optional<std::uint32_t> suffer(const Fault& fault) const = 0;
+
+  // A number that grows with every event, loss, fault and change of driver; wait_change() sleeps until it is not `seen`
+  // any more, at most timeout_ms, and may return early.
+  virtual std::uint32_t changes() const = 0;
+  virtual void wait_change(std::uint32_t seen, int timeout_ms) const = 0;
+  // The oldest event above `after`, without waiting.
+  virtual std::optional<EventRow> next_event(std::uint64_t after) const = 0;
 };
 
 }  // namespace tranche::sim

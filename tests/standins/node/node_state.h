@@ -1,0 +1,70 @@
+#pragma once
+// The changing half of a simulated node, as it lies in the mapped state file. Plain data without pointers; every
+// process sees it at another address. Code outside this folder gets copies through Node.
+#include <cstdint>
+
+#include "fixed_text.h"
+#include "gpu_profile.h"
+#include "topology.h"
+
+namespace tranche::sim {
+
+inline constexpr std::uint32_t kWholeGpu = 0xffffffff;  // no GPU instance
+inline constexpr std::uint32_t kMaxGpuInstances = 15;
+inline constexpr std::uint32_t kMaxComputeInstances = 8;
+
+struct ComputeInstanceState {
+  std::uint32_t used;  // 0: the slot is free
+  std::uint32_t id;
+  std::uint32_t profile_id;
+  std::uint32_t slices;
+  std::uint32_t start;
+  std::uint32_t sm_count;
+  std::int32_t compute_mode;
+  FixedText<48> uuid;  // "MIG-…"
+};
+
+struct GpuInstanceState {
+  std::uint32_t used;
+  std::uint32_t id;
+  std::uint32_t profile;  // index into MigTraits::profiles
+  std::uint32_t start;    // memory slice
+  ComputeInstanceState compute[kMaxComputeInstances];
+};
+
+struct EccCounts {
+  std::uint64_t corrected_volatile, uncorrected_volatile, corrected_aggregate, uncorrected_aggregate;
+};
+
+struct GpuState {
+  GpuProfile profile;
+  FixedText<48> uuid;
+  FixedText<24> bus_id;  // "00000000:1B:00.0"
+  FixedText<24> serial;
+  TopologySlot slot;
+  std::uint32_t minor;
+  std::int32_t compute_mode;
+  std::uint32_t persistence;
+  std::uint32_t lost;         // every call on it answers GPU_IS_LOST
+  std::uint64_t extra_bytes;  // memory in use that belongs to no process row
+  std::uint32_t utilization, memory_utilization;
+  std::uint32_t temperature_c, power_mw;
+  std::uint32_t power_limit_mw;
+  std::uint32_t recovery_action;  // field 230
+  std::uint32_t dead_links;       // bit mask
+  EccCounts ecc;
+  std::uint32_t mig_mode, mig_pending;
+  std::uint64_t mig_births;  // makes the UUID of every compute instance a new one
+  GpuInstanceState instances[kMaxGpuInstances];
+};
+
+// One call of the driver library that misbehaves.
+enum class FaultKind : std::uint32_t { kFail = 1, kHang = 2 };
+struct Fault {
+  FixedText<80> call;  // "nvmlDeviceGetUUID", or "*"
+  std::int32_t gpu;    // -1: whatever the GPU
+  FaultKind kind;
+  std::uint32_t value;  // the code to answer, or how many milliseconds to hang; 0 ms = until cleared
+};
+
+}  // namespace tranche::sim
