@@ -1,0 +1,34 @@
+#pragma once
+// What a control daemon is told to enforce, and whether what it says afterwards is the same. Memory is limited for each
+// device by UUID; the thread percentage is one for the daemon, so a pool of unlike devices gets its largest (clients
+// lower it for themselves). Pure.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "plan/plan.h"
+
+namespace tranche::mps {
+
+struct DaemonLimits {
+  std::vector<std::pair<std::string, Bytes>> memory;  // device UUID, whole MiB; a device without a limit is absent
+  Percent threads = Percent::whole(100);
+  friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
+};
+DaemonLimits limits_of(const plan::PlannedPool& pool);
+
+// The daemon's own words, after it was told.
+struct LimitsReadBack {
+  std::vector<std::pair<std::string, std::string>> memory;  // device UUID, "14G"
+  std::string threads;                                      // "10.0"
+  friend bool operator==(const LimitsReadBack&, const LimitsReadBack&) = default;
+};
+
+// "" when the daemon holds what it was told, else a sentence that names the first difference. The getter prints memory
+// in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and "14G", 500 MiB and
+// "500M", 10 and "10.0" agree.
+std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read);
+std::string threads_disagreement(const DaemonLimits& told, Percent in_force);
+
+}  // namespace tranche::mps

@@ -1,0 +1,40 @@
+#pragma once
+// Lines that an MPS control daemon and its servers log: "[YYYY-MM-DD HH:MM:SS.mmm ROLE PID] text". A daemon in the
+// foreground prints both logs on its standard output, otherwise they are control.log and server.log. Only lines that
+// change what we know are told apart; all others are kOther. Sources: docs/mps-contract.md, "Log lines". Pure; fuzzed.
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tranche::mps {
+
+enum class LogRole { kControl, kServer, kOther };
+
+enum class LogWhat {
+  kOther,
+  kNewClient,       // pid, uid: a client asks to be let in; pid 0 = the daemon does not see the host's process ids
+  kServerStarting,  // pid, uid
+  kServerReady,     // pid
+  kServerExited,    // pid, number = exit status
+  kClientLeft,      // pid
+  kClientRefused,   // pid, number = CUDA error, such as 807
+  kFatalCulprit,    // pid: its kernel broke the GPU for everybody
+  kFatalVictim,     // pid: torn down with it; the culprit is named here too
+  kFatalException,  // the server ends
+};
+
+struct LogLine {
+  LogRole role = LogRole::kOther;
+  int writer = 0;         // process that wrote it
+  std::string_view when;  // "2026-11-21 17:27:39.177", of the node's clock
+  std::string_view text;
+  LogWhat what = LogWhat::kOther;
+  int pid = 0;
+  int number = 0;
+  long uid = -1;
+};
+
+// nullopt: not a log line at all (a table's continuation, an empty line).
+std::optional<LogLine> parse_log_line(std::string_view line);
+
+}  // namespace tranche::mps

@@ -1,0 +1,260 @@
+#include "mps/replies.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/text.h"
+#include "mps/client_limits.h"
+
+namespace tranche::mps {
+namespace {
+
+constexpr int kPidMax = 4194304;  // the kernel's largest pid_max
+
+std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
+  return fail(Kind::kInvalid, "the reply " + in_quotes(text) + " is not " + std::string(expected),
+              std::string(command));
+}
+
+struct Refusal {
+  std::string_view words;  // as they begin or, for "not found", as they end
+  Kind kind;
+};
+constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
+    {"Insufficient privileges", Kind::kDenied},
+    {"Not enough privilege", Kind::kDenied},
+    {"Unknown command", Kind::kUnsupported},
+    {"Cannot find MPS control daemon process", Kind::kNotFound},
+    {"Invalid process ", Kind::kNotFound},
+    {"Invalid ", Kind::kInvalid},
+    {"A server PID is required", Kind::kInvalid},
+}};
+
+// The refusal in a reply, if there is one: any of its lines can be it.
+std::optional<Error> refusal_in(std::string_view command, std::string_view text) {
+  for (const auto line : lines_of(text)) {
+    if (line.starts_with("Server ") && (line.ends_with(" not found") || line.ends_with(" not found!"))) {
+      return Error{Kind::kNotFound, "the control daemon says " + in_quotes(line), std::string(command), 0};
+    }
+    for (const auto& [words, kind] : kRefusalsBeginWith) {
+      if (line.starts_with(words)) {
+        return Error{kind, "the control daemon says " + in_quotes(line), std::string(command), 0};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int> parse_pid(std::string_view text) {
+  const auto number = parse_unsigned(text);
+  if (!number || *number == 0 || *number > kPidMax) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+std::optional<int> parse_int(std::string_view text) {
+  const auto number = parse_unsigned(text);
+  if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_view>& lines, std::string_view text) {
+  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
+  Pids pids;
+  for (const auto line : lines) {
+    const auto pid = parse_pid(line);
+    if (!pid) return unreadable(command, line, "a process id");
+    pids.push_back(*pid);
+  }
+  return pids;
+}
+
+// The one line that a reply must consist of.
+Result<std::string_view> only_line(std::string_view command, std::string_view text, std::string_view expected) {
+  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
+  const auto lines = lines_of(text);
+  if (lines.size() != 1) return unreadable(command, text, expected);
+  return lines[0];
+}
+
+Result<PsRow> parse_ps_row(std::string_view line) {
+  const auto words = words_of(line);
+  PsRow row;
+  const auto pid = words.size() >= 6 ? parse_pid(words[0]) : std::nullopt;
+  const auto id = pid ? parse_int(words[1]) : std::nullopt;
+  const auto server = id ? parse_pid(words[2]) : std::nullopt;
+  const auto inode = server ? parse_unsigned(words[4]) : std::nullopt;
+  if (!inode) return unreadable("ps", line, "a row of PID ID SERVER DEVICE NAMESPACE COMMAND");
+  row.pid = *pid;
+  row.id = *id;
+  row.server = *server;
+  row.device = words[3];
+  row.namespace_inode = *inode;
+  const auto command_at = static_cast<std::size_t>(words[5].data() - line.data());
+  row.command = trimmed(line.substr(command_at));  // may hold blanks
+  return row;
+}
+
+Result<OfferedDevice> parse_offered(std::string_view line) {
+  const auto fields = split(line, ',');
+  const auto ordinal = fields.size() == 5 ? parse_int(fields[0]) : std::nullopt;
+  if (!ordinal || !is_gpu_uuid(fields[2])) {
+    return unreadable("device_query", line, "a row of Device Ordinal,PCI IDs,UUID,Name,Attributes");
+  }
+  return OfferedDevice{*ordinal, std::string(fields[1]), std::string(fields[2]), std::string(fields[3]),
+                       std::string(fields[4])};
+}
+
+}  // namespace
+
+Result<Pids> parse_server_list(std::string_view text) {
+  return parse_pids("get_server_list", lines_of(text), text);
+}
+Result<Pids> parse_client_list(std::string_view text) {
+  return parse_pids("get_client_list", lines_of(text), text);
+}
+
+Result<std::string> parse_server_status(std::string_view text) {
+  TRY(const auto line, only_line("get_server_status", text, "one server state"));
+  const bool name = !line.empty() && line.size() <= 32 &&
+                    std::ranges::all_of(line, [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; });
+  if (!name) return unreadable("get_server_status", line, "a server state such as ACTIVE");
+  return std::string(line);
+}
+
+Result<Percent> parse_thread_percentage(std::string_view text) {
+  TRY(const auto line, only_line("get_default_active_thread_percentage", text, "one percentage"));
+  const auto percent = parse_percent(line);
+  if (!percent || *percent == Percent{} || *percent > Percent::whole(100)) {
+    return unreadable("get_default_active_thread_percentage", line, "a percentage above 0 and up to 100, such as 10.0");
+  }
+  return *percent;
+}
+
+Result<std::optional<Bytes>> parse_memory_limit(std::string_view text) {
+  constexpr std::string_view kCommand = "get_default_device_pinned_mem_limit";
+  if (lines_of(text).empty()) return std::optional<Bytes>{};
+  TRY(const auto line, only_line(kCommand, text, "one memory limit"));
+  const char unit = line.empty() ? ' ' : line.back();
+  const unsigned shift = unit == 'G' ? 30 : unit == 'M' ? 20 : 0;
+  const auto number = shift == 0 ? std::nullopt : parse_unsigned(line.substr(0, line.size() - 1));
+  if (!number || *number > std::numeric_limits<std::uint64_t>::max() >> shift) {
+    return unreadable(kCommand, line, "a memory limit such as 14G or 500M");
+  }
+  return std::optional(Bytes{*number << shift});
+}
+
+Status parse_terminate_client(std::string_view text) {
+  TRY(const auto line, only_line("terminate_client", text, "one status number"));
+  const auto status = parse_int(line);
+  if (!status) return unreadable("terminate_client", line, "a status number");
+  if (*status == 0) return {};
+  return fail(Kind::kUnavailable, "the client was not terminated: the control daemon answers " + std::string(line),
+              "terminate_client", *status);
+}
+
+Result<std::vector<PsRow>> parse_ps(std::string_view text) {
+  const auto lines = lines_of(text);
+  if (lines.size() == 1 && lines[0] == "Server not found") return std::vector<PsRow>{};
+  if (auto refusal = refusal_in("ps", text)) return std::unexpected(*refusal);
+  if (lines.empty() || words_of(lines[0]) != words_of("PID ID SERVER DEVICE NAMESPACE COMMAND")) {
+    return unreadable("ps", lines.empty() ? text : lines[0], "the heading PID ID SERVER DEVICE NAMESPACE COMMAND");
+  }
+  std::vector<PsRow> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    TRY(PsRow row, parse_ps_row(lines[i]));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Result<std::vector<OfferedBy>> parse_device_query(std::string_view text) {
+  constexpr std::string_view kCommand = "device_query";
+  constexpr std::string_view kHeading = "Device Ordinal,PCI IDs,UUID,Name,Attributes";
+  if (auto refusal = refusal_in(kCommand, text)) return std::unexpected(*refusal);
+  std::vector<OfferedBy> all;
+  bool heading_due = false;
+  for (const auto line : lines_of(text)) {
+    if (heading_due) {
+      if (line != kHeading) return unreadable(kCommand, line, "the heading " + std::string(kHeading));
+      heading_due = false;
+    } else if (line == "Default") {
+      all.push_back({});
+      heading_due = true;
+    } else if (line.starts_with("Server ")) {
+      const auto pid = parse_pid(line.substr(7));
+      if (!pid) return unreadable(kCommand, line, "\"Server\" and a process id");
+      all.push_back({*pid, {}});
+      heading_due = true;
+    } else if (!line.empty()) {
+      if (all.empty()) return unreadable(kCommand, line, "\"Default\" or \"Server\" and a process id");
+      TRY(OfferedDevice device, parse_offered(line));
+      all.back().devices.push_back(std::move(device));
+    }
+  }
+  if (heading_due || all.empty()) return unreadable(kCommand, text, "a list of devices");
+  return all;
+}
+
+Result<Pids> parse_health_session(std::string_view text) {
+  if (auto refusal = refusal_in("get_server_list", text)) return std::unexpected(*refusal);
+  auto lines = lines_of(text);
+  TRY_STATUS(parse_thread_percentage(lines.empty() ? text : lines[0]));
+  lines.erase(lines.begin());
+  return parse_pids("get_server_list", lines, text);
+}
+
+Result<ServerReply> parse_server_session(std::string_view text) {
+  if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
+  auto lines = lines_of(text);
+  TRY(std::string status, parse_server_status(lines.empty() ? text : lines[0]));
+  lines.erase(lines.begin());
+  TRY(Pids clients, parse_pids("get_client_list", lines, text));
+  return ServerReply{std::move(status), std::move(clients)};
+}
+
+Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {
+  // Setting memory prints nothing, whether it was taken or not; setting the percentage prints the one in force.
+  TRY(const Percent in_force, parse_thread_percentage(text));
+  const std::string difference = threads_disagreement(limits, in_force);
+  if (!difference.empty()) return fail(Kind::kInvalid, difference, "set_default_active_thread_percentage");
+  return {};
+}
+
+Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text) {
+  constexpr std::string_view kCommand = "get_default_device_pinned_mem_limit";
+  if (auto refusal = refusal_in(kCommand, text)) return std::unexpected(*refusal);
+  const auto lines = lines_of(text);
+  if (lines.size() != limits.memory.size() + 1) {
+    return unreadable(kCommand, text,
+                      std::to_string(limits.memory.size()) + " memory limits and a percentage: a limit is not set");
+  }
+  LimitsReadBack read;
+  for (std::size_t i = 0; i < limits.memory.size(); ++i) {
+    TRY_STATUS(parse_memory_limit(lines[i]));
+    read.memory.emplace_back(limits.memory[i].first, lines[i]);
+  }
+  TRY_STATUS(parse_thread_percentage(lines.back()));
+  read.threads = lines.back();
+  return read;
+}
+
+Result<int> parse_version(std::string_view text) {
+  constexpr std::string_view kMark = "Binary version: ";
+  for (const auto line : lines_of(text)) {
+    const auto at = line.find(kMark);
+    if (at == std::string_view::npos) continue;
+    const auto version = parse_int(trimmed(line.substr(at + kMark.size())));
+    if (!version) return unreadable("nvidia-cuda-mps-control -v", line, "a line that ends in a version number");
+    return *version;
+  }
+  return unreadable("nvidia-cuda-mps-control -v", text, "a text with \"Binary version: \" in it");
+}
+
+bool offers_multiuser(std::string_view help) {
+  return std::ranges::any_of(lines_of(help), [](std::string_view line) {
+    return trimmed(line).starts_with("-M,") && line.find("--multiuser-server") != std::string_view::npos;
+  });
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,69 @@
+#pragma once
+// What an MPS control daemon answers, read strictly: an answer is what was captured from a real one (named in
+// replies_test.cpp and docs/mps-contract.md), or an Error that quotes what was read. The program exits with status 0
+// for nearly everything, so a refusal is recognised by its words: kDenied (not enough rights), kNotFound (no such
+// server or client, no daemon), kUnsupported (unknown command), kInvalid (anything that is not understood). Pure;
+// fuzzed.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "mps/limits.h"
+#include "mps/supervisor.h"
+
+namespace tranche::mps {
+
+using Pids = std::vector<int>;
+
+// One reply each; `text` is everything that was printed for the one command.
+Result<Pids> parse_server_list(std::string_view text);                   // may be empty
+Result<std::string> parse_server_status(std::string_view text);          // "INITIALIZING", "ACTIVE", "FAULT"
+Result<Pids> parse_client_list(std::string_view text);                   // host process ids; may be empty
+Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
+Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
+Status parse_terminate_client(std::string_view text);                    // "0" and nothing else is success
+
+struct PsRow {
+  int pid = 0;
+  int id = 0;  // number of the client context in its server
+  int server = 0;
+  std::string device;                 // a UUID cut to 22 characters
+  std::uint64_t namespace_inode = 0;  // of the client's process namespace
+  std::string command;
+  friend bool operator==(const PsRow&, const PsRow&) = default;
+};
+Result<std::vector<PsRow>> parse_ps(std::string_view text);  // "Server not found" = no server, no rows
+
+struct OfferedDevice {
+  int ordinal = 0;
+  std::string pci;  // "0000:00.06.00"
+  std::string uuid;
+  std::string name;
+  std::string attributes;  // "N/A"
+  friend bool operator==(const OfferedDevice&, const OfferedDevice&) = default;
+};
+struct OfferedBy {
+  int server = 0;  // 0 = the daemon's default for servers to come
+  std::vector<OfferedDevice> devices;
+  friend bool operator==(const OfferedBy&, const OfferedBy&) = default;
+};
+Result<std::vector<OfferedBy>> parse_device_query(std::string_view text);  // of "device_query --csv"
+
+// Sessions of mps/control_text.h.
+Result<Pids> parse_health_session(std::string_view text);
+struct ServerReply {
+  std::string status;
+  Pids clients;
+};
+Result<ServerReply> parse_server_session(std::string_view text);
+Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
+Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
+
+// What the program says about itself.
+Result<int> parse_version(std::string_view text);  // of "-v": "… Binary version: 13000" → 13000
+bool offers_multiuser(std::string_view help);      // of "-h": it knows -M, one server for all users
+
+}  // namespace tranche::mps

@@ -1,0 +1,393 @@
+#include "mps/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tranche::mps {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+const DaemonLimits kLimits{{{kA, mib(14377)}}, Percent::whole(10)};
+const DaemonLimits kOther{{{kA, mib(28754)}}, Percent::whole(20)};
+const LimitsReadBack kRead{{{kA, "14G"}}, "10.0"};
+const LimitsReadBack kReadOther{{{kA, "28G"}}, "20.0"};
+const Error kMute{Kind::kTimeout, "no answer within 1.0 s", "nvidia-cuda-mps-control", 0};
+const Error kNoFork{Kind::kUnavailable, "cannot start a process", "nvidia-cuda-mps-control", 11};
+
+// Feeds events to one supervisor and remembers the actions of the last one.
+struct Rig {
+  Supervisor s;
+  SupervisorSettings settings;
+  MonoTime now{1h};
+  std::vector<Action> last;
+
+  Rig& feed(const Event& event) {
+    auto [next, actions] = step(std::move(s), event, now, settings);
+    s = std::move(next);
+    last = std::move(actions);
+    return *this;
+  }
+  Rig& pass(Duration d) {
+    now += d;
+    return *this;
+  }
+  Rig& wake() {
+    if (const auto at = wake_at(s)) now = std::max(now, *at);
+    return feed(Tick{});
+  }
+  QuestionId open() const { return s.question; }
+  Rig& answer(std::vector<ServerSeen> servers = {}) { return feed(Answered{open(), std::move(servers)}); }
+  Rig& applied() { return feed(LimitsApplied{open()}); }
+  Rig& read(const LimitsReadBack& values) { return feed(LimitsRead{open(), values}); }
+  Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
+};
+
+// The states that a row can start from.
+Rig absent() {
+  return {};
+}
+Rig spawning() {
+  return absent().feed(Start{kLimits});
+}
+Rig starting() {
+  return spawning().feed(Spawned{});
+}
+Rig applying() {
+  return starting().answer();
+}
+Rig reading() {
+  return applying().applied();
+}
+Rig serving() {
+  return reading().read(kRead);
+}
+Rig adopted() {
+  return absent().feed(Start{kLimits, true});
+}
+Rig mute() {
+  Rig rig = serving();
+  return rig.pass(5s).feed(Tick{}).failed(kMute);
+}
+Rig backing_off() {
+  return serving().feed(DaemonExited{"was killed by signal 9 (Killed)"});
+}
+Rig stopping() {
+  return serving().feed(StopAsked{});
+}
+Rig given_up() {
+  Rig rig = spawning();
+  while (rig.s.state != State::kGivenUp) {
+    rig.feed(SpawnFailed{kNoFork});
+    if (rig.s.state == State::kBackingOff) rig.wake();
+  }
+  return rig;
+}
+
+std::vector<std::string> names(const std::vector<Action>& actions) {
+  struct Name {
+    std::string operator()(const SpawnDaemon&) const { return "spawn"; }
+    std::string operator()(const Ask&) const { return "ask"; }
+    std::string operator()(const ApplyLimits&) const { return "apply"; }
+    std::string operator()(const ReadLimits&) const { return "read"; }
+    std::string operator()(const OpenDoors&) const { return "open-doors"; }
+    std::string operator()(const Quit&) const { return "quit"; }
+    std::string operator()(const SignalTerm&) const { return "term"; }
+    std::string operator()(const SignalKill&) const { return "kill"; }
+  };
+  std::vector<std::string> out;
+  for (const auto& action : actions) out.push_back(std::visit(Name{}, action));
+  return out;
+}
+
+struct Row {
+  const char* arrow;
+  std::function<Rig()> from;
+  std::function<void(Rig&)> event;
+  State to;
+  std::vector<std::string> actions;
+};
+
+TEST(Supervisor, EveryArrow) {
+  const std::vector<Row> rows{
+      {"absent, start → spawn", absent, [](Rig& r) { r.feed(Start{kLimits}); }, State::kStarting, {"spawn"}},
+      {"absent, a daemon from before → asked, not spawned",
+       absent,
+       [](Rig& r) { r.feed(Start{kLimits, true}); },
+       State::kStarting,
+       {"ask"}},
+      {"absent, new limits → kept for the start",
+       absent,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       State::kAbsent,
+       {}},
+      {"absent, stop → nothing to stop", absent, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
+      {"absent, spawned too late → stopped", absent, [](Rig& r) { r.feed(Spawned{}); }, State::kStopping, {"quit"}},
+      {"spawning, spawned → asked", spawning, [](Rig& r) { r.feed(Spawned{}); }, State::kStarting, {"ask"}},
+      {"spawning, could not → back-off",
+       spawning,
+       [](Rig& r) { r.feed(SpawnFailed{kNoFork}); },
+       State::kBackingOff,
+       {}},
+      {"spawning, no news → back-off", spawning, [](Rig& r) { r.wake(); }, State::kBackingOff, {}},
+      {"spawning, stop → absent", spawning, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
+      {"starting, answers → configuring", starting, [](Rig& r) { r.answer(); }, State::kConfiguring, {"apply"}},
+      {"starting, not yet → waits", starting, [](Rig& r) { r.failed(kMute); }, State::kStarting, {}},
+      {"starting, waited → asks again", starting, [](Rig& r) { r.failed(kMute).wake(); }, State::kStarting, {"ask"}},
+      {"starting, mute too long → killed",
+       starting,
+       [](Rig& r) { r.pass(15s).failed(kMute); },
+       State::kBackingOff,
+       {"kill"}},
+      {"starting, exits → back-off",
+       starting,
+       [](Rig& r) { r.feed(DaemonExited{"exited with status 1"}); },
+       State::kBackingOff,
+       {}},
+      {"starting, stop → stopping", starting, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
+      {"starting, new limits → taken up later",
+       starting,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       State::kStarting,
+       {}},
+      {"adopted, answers → looked at first", adopted, [](Rig& r) { r.answer(); }, State::kConfiguring, {"read"}},
+      {"adopted, same limits → serving untouched",
+       adopted,
+       [](Rig& r) { r.answer().read(kRead); },
+       State::kServing,
+       {"open-doors"}},
+      {"adopted, other limits → asked who runs",
+       adopted,
+       [](Rig& r) { r.answer().read(kReadOther); },
+       State::kConfiguring,
+       {"ask"}},
+      {"adopted, other limits → applied",
+       adopted,
+       [](Rig& r) { r.answer().read(kReadOther).answer(); },
+       State::kConfiguring,
+       {"apply"}},
+      {"adopted, mute for a while → left alone",
+       adopted,
+       [](Rig& r) { r.pass(20s).failed(kMute); },
+       State::kStarting,
+       {}},
+      {"adopted, mute too long → killed",
+       adopted,
+       [](Rig& r) { r.pass(30s).failed(kMute); },
+       State::kBackingOff,
+       {"kill"}},
+      {"applying, done → read back", applying, [](Rig& r) { r.applied(); }, State::kConfiguring, {"read"}},
+      {"applying, refused → killed", applying, [](Rig& r) { r.failed(kMute); }, State::kBackingOff, {"kill"}},
+      {"applying, exits → back-off",
+       applying,
+       [](Rig& r) { r.feed(DaemonExited{"exited with status 1"}); },
+       State::kBackingOff,
+       {}},
+      {"applying, new limits → from the top",
+       applying,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       State::kConfiguring,
+       {"ask"}},
+      {"applying, stop → stopping", applying, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
+      {"reading, as told → serving", reading, [](Rig& r) { r.read(kRead); }, State::kServing, {"open-doors"}},
+      {"reading, something else → killed", reading, [](Rig& r) { r.read(kReadOther); }, State::kBackingOff, {"kill"}},
+      {"reading, mute → killed", reading, [](Rig& r) { r.failed(kMute); }, State::kBackingOff, {"kill"}},
+      {"serving, time → asked", serving, [](Rig& r) { r.wake(); }, State::kServing, {"ask"}},
+      {"serving, answers → serving", serving, [](Rig& r) { r.wake().answer(); }, State::kServing, {}},
+      {"serving, mute → not serving, not killed",
+       serving,
+       [](Rig& r) { r.wake().failed(kMute); },
+       State::kStarting,
+       {}},
+      {"serving, answer lost → not serving", serving, [](Rig& r) { r.wake().wake(); }, State::kStarting, {}},
+      {"serving, exits → back-off",
+       serving,
+       [](Rig& r) { r.feed(DaemonExited{"was killed by signal 9 (Killed)"}); },
+       State::kBackingOff,
+       {}},
+      {"serving, same limits → nothing", serving, [](Rig& r) { r.feed(DesiredChanged{kLimits}); }, State::kServing, {}},
+      {"serving, new limits → configuring",
+       serving,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       State::kConfiguring,
+       {"ask"}},
+      {"serving, start again → nothing", serving, [](Rig& r) { r.feed(Start{kLimits}); }, State::kServing, {}},
+      {"serving, stop → stopping", serving, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
+      {"reconfiguring, refused → kept, with its clients",
+       serving,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}).answer().failed(kMute); },
+       State::kBackingOff,
+       {}},
+      {"reconfiguring, refused, later → asked",
+       serving,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}).answer().failed(kMute).wake(); },
+       State::kStarting,
+       {"ask"}},
+      {"mute, answers again → limits applied again",
+       mute,
+       [](Rig& r) { r.wake().answer(); },
+       State::kConfiguring,
+       {"apply"}},
+      {"mute, exits → back-off",
+       mute,
+       [](Rig& r) { r.feed(DaemonExited{"exited with status 0"}); },
+       State::kBackingOff,
+       {}},
+      {"mute too long → killed", mute, [](Rig& r) { r.wake().pass(30s).failed(kMute); }, State::kBackingOff, {"kill"}},
+      {"we cannot ask → never killed for that",
+       mute,
+       [](Rig& r) { r.wake().pass(1h).failed(kNoFork); },
+       State::kStarting,
+       {}},
+      {"back-off, over → spawn", backing_off, [](Rig& r) { r.wake(); }, State::kStarting, {"spawn"}},
+      {"back-off, too early → waits", backing_off, [](Rig& r) { r.pass(1ms).feed(Tick{}); }, State::kBackingOff, {}},
+      {"back-off, retry → spawn", backing_off, [](Rig& r) { r.feed(Retry{}); }, State::kStarting, {"spawn"}},
+      {"back-off, stop → absent", backing_off, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
+      {"back-off, still dying → killed again",
+       starting,
+       [](Rig& r) { r.pass(15s).failed(kMute).wake(); },
+       State::kBackingOff,
+       {"kill"}},
+      {"stopping, exits → absent",
+       stopping,
+       [](Rig& r) { r.feed(DaemonExited{"exited with status 0"}); },
+       State::kAbsent,
+       {}},
+      {"stopping, quit is not enough → SIGTERM", stopping, [](Rig& r) { r.wake(); }, State::kStopping, {"term"}},
+      {"stopping, SIGTERM is not enough → SIGKILL",
+       stopping,
+       [](Rig& r) { r.wake().wake(); },
+       State::kStopping,
+       {"kill"}},
+      {"stopping, SIGKILL is not enough → again",
+       stopping,
+       [](Rig& r) { r.wake().wake().wake(); },
+       State::kStopping,
+       {"kill"}},
+      {"stopping, quit refused → waits for the timer", stopping, [](Rig& r) { r.failed(kMute); }, State::kStopping, {}},
+      {"stopping, stop again → nothing", stopping, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {}},
+      {"stopping, start → after the exit",
+       stopping,
+       [](Rig& r) { r.feed(Start{kOther}).feed(DaemonExited{"exited with status 0"}); },
+       State::kStarting,
+       {"spawn"}},
+      {"given up, time → still", given_up, [](Rig& r) { r.pass(24h).feed(Tick{}); }, State::kGivenUp, {}},
+      {"given up, retry → spawn", given_up, [](Rig& r) { r.feed(Retry{}); }, State::kStarting, {"spawn"}},
+      {"given up, new limits → spawn",
+       given_up,
+       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       State::kStarting,
+       {"spawn"}},
+      {"given up, stop → absent", given_up, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
+  };
+  for (const auto& row : rows) {
+    Rig rig = row.from();
+    row.event(rig);
+    EXPECT_EQ(to_string(rig.s.state), to_string(row.to)) << row.arrow << ": " << rig.s.reason;
+    EXPECT_EQ(names(rig.last), row.actions) << row.arrow;
+  }
+}
+
+TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
+  Rig rig = starting();
+  rig.answer();
+  ASSERT_THAT(rig.last, ElementsAre(Action{ApplyLimits{rig.open(), kLimits}}));
+  rig.applied();
+  ASSERT_THAT(rig.last, ElementsAre(Action{ReadLimits{rig.open(), kLimits}}));
+  EXPECT_NE(rig.s.state, State::kServing);
+  rig.read(kRead);
+  EXPECT_EQ(rig.s.state, State::kServing);
+  EXPECT_EQ(rig.s.read_back, kRead);
+}
+
+TEST(Supervisor, SaysWhichLimitIsNotInForce) {
+  const Rig rig = reading().read({{{kA, "0G"}}, "10.0"});
+  EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in force: the memory limit of " + kA +
+                                      " was set to 14377M and reads back as \"0G\" (expected 14G)"));
+}
+
+TEST(Supervisor, SaysThatNewLimitsApplyToNewServers) {
+  Rig rig = serving();
+  rig.wake().answer({{12, "ACTIVE", {101, 102}}});
+  rig.feed(DesiredChanged{kOther}).answer({{12, "ACTIVE", {101}}, {13, "ACTIVE", {}}}).applied().read(kReadOther);
+  ASSERT_EQ(rig.s.state, State::kServing);
+  EXPECT_THAT(rig.s.reason, HasSubstr("apply to new servers; started before under other limits: server 12, 13"));
+  rig.wake().answer({{13, "ACTIVE", {}}});
+  EXPECT_THAT(rig.s.reason, HasSubstr("server 13"));
+  rig.wake().answer({{14, "ACTIVE", {}}});
+  EXPECT_EQ(rig.s.reason, "");
+}
+
+TEST(Supervisor, IgnoresAnswersToQuestionsThatAreNotOpen) {
+  Rig rig = starting();
+  const QuestionId old = rig.open();
+  rig.feed(QuestionFailed{old, kMute}).wake();
+  const Supervisor before = rig.s;
+  rig.feed(Answered{old, {}});
+  EXPECT_EQ(rig.s, before);
+  rig.feed(LimitsRead{0, kRead});
+  EXPECT_EQ(rig.s, before);
+}
+
+TEST(Supervisor, BacksOffLongerEachTimeWithinItsBounds) {
+  Rig rig = spawning();
+  rig.settings.start_limit = 100;
+  Duration longest{};
+  for (int failure = 1; failure <= 20; ++failure) {
+    rig.feed(SpawnFailed{kNoFork});
+    ASSERT_EQ(rig.s.state, State::kBackingOff);
+    const Duration delay = *wake_at(rig.s) - rig.now;
+    const Duration plain = std::min<Duration>(rig.settings.backoff_first * (1ll << std::min(failure - 1, 20)),
+                                              rig.settings.backoff_longest);
+    EXPECT_GE(delay, plain * 3 / 4) << failure;
+    EXPECT_LE(delay, plain * 5 / 4) << failure;
+    longest = std::max(longest, delay);
+    rig.wake();
+  }
+  EXPECT_GE(longest, rig.settings.backoff_longest * 3 / 4);
+}
+
+TEST(Supervisor, JitterDependsOnTheSeedAlone) {
+  const auto delay = [](std::uint64_t seed) {
+    Rig rig;
+    rig.s.jitter = seed;
+    rig.feed(Start{kLimits}).feed(SpawnFailed{kNoFork});
+    return *wake_at(rig.s) - rig.now;
+  };
+  EXPECT_EQ(delay(7), delay(7));
+  EXPECT_NE(delay(7), delay(8));
+}
+
+TEST(Supervisor, ForgetsFailuresOnceItServedForAWhile) {
+  Rig rig = backing_off();
+  EXPECT_EQ(rig.s.failures, 1);
+  rig.wake().feed(Spawned{}).answer().applied().read(kRead);
+  ASSERT_EQ(rig.s.state, State::kServing);
+  EXPECT_EQ(rig.s.failures, 1);
+  rig.pass(61s).feed(Tick{}).answer();
+  EXPECT_EQ(rig.s.failures, 0);
+  EXPECT_EQ(rig.s.restarts, 1u);
+}
+
+TEST(Supervisor, GivesUpAfterTheStartLimitAndSaysWhy) {
+  const Rig rig = given_up();
+  EXPECT_EQ(rig.s.failures, rig.settings.start_limit);
+  EXPECT_THAT(rig.s.reason, HasSubstr("given up after 10 failures in a row; the last: the MPS control daemon cannot be "
+                                      "started: cannot start a process"));
+  EXPECT_FALSE(wake_at(rig.s));
+}
+
+TEST(Supervisor, LeavesServingAtTheFirstQuestionWithoutAnswer) {
+  const Rig rig = mute();
+  EXPECT_NE(rig.s.state, State::kServing);
+  EXPECT_THAT(rig.s.reason, HasSubstr("its clients run on, and it is restarted when it stays mute for 30.0 s"));
+}
+
+}  // namespace
+}  // namespace tranche::mps
