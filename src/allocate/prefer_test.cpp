@@ -36,7 +36,7 @@ std::vector<std::string> slots_of(int gpu, std::initializer_list<std::uint32_t> 
 }
 
 template <class... Lists>
-std::vector<std::string> all_of(Lists... lists) {
+std::vector<std::string> joined(Lists... lists) {
   std::vector<std::string> out;
   (out.insert(out.end(), lists.begin(), lists.end()), ...);
   return out;
@@ -46,35 +46,35 @@ const inventory::Inventory kNone;
 
 TEST(Prefer, DistributedTakesTheLeastUsedGpu) {
   const auto resource = shared(2, 3, config::SharingStrategy::kTimeSlicing);
-  const auto available = all_of(slots_of(0, {1, 2}), slots_of(1, {0, 1, 2}));
+  const auto available = joined(slots_of(0, {1, 2}), slots_of(1, {0, 1, 2}));
   EXPECT_THAT(*prefer(resource, kNone, available, {}, 1, AllocationPolicy::kDistributed), ElementsAre("GPU-1::0"));
   EXPECT_THAT(*prefer(resource, kNone, available, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-0::1"));
 }
 
 TEST(Prefer, DistributedSpreadsATimeSlicedRequest) {
   const auto resource = shared(2, 3, config::SharingStrategy::kTimeSlicing);
-  const auto available = all_of(slots_of(0, {0, 1, 2}), slots_of(1, {0, 1, 2}));
+  const auto available = joined(slots_of(0, {0, 1, 2}), slots_of(1, {0, 1, 2}));
   EXPECT_THAT(*prefer(resource, kNone, available, {}, 2, AllocationPolicy::kDistributed),
               UnorderedElementsAre("GPU-0::0", "GPU-1::0"));
 }
 
 TEST(Prefer, MpsSlotsOfOneContainerLandOnOneGpuThatFitsBest) {
   const auto resource = shared(3, 10, config::SharingStrategy::kMps);
-  const auto available = all_of(slots_of(0, {0, 1, 2, 3, 4, 5, 6}), slots_of(1, {0, 1}), slots_of(2, {5, 6, 7, 8}));
+  const auto available = joined(slots_of(0, {0, 1, 2, 3, 4, 5, 6}), slots_of(1, {0, 1}), slots_of(2, {5, 6, 7, 8}));
   EXPECT_THAT(*prefer(resource, kNone, available, {}, 4, AllocationPolicy::kDistributed),
               ElementsAre("GPU-2::5", "GPU-2::6", "GPU-2::7", "GPU-2::8"));
 }
 
 TEST(Prefer, MpsSlotsThatFitNowhereUseAsFewGpusAsPossible) {
   const auto resource = shared(3, 4, config::SharingStrategy::kMps);
-  const auto available = all_of(slots_of(0, {0}), slots_of(1, {0, 1, 2}), slots_of(2, {0, 1}));
+  const auto available = joined(slots_of(0, {0}), slots_of(1, {0, 1, 2}), slots_of(2, {0, 1}));
   EXPECT_THAT(*prefer(resource, kNone, available, {}, 5, AllocationPolicy::kDistributed),
               UnorderedElementsAre("GPU-1::0", "GPU-1::1", "GPU-1::2", "GPU-2::0", "GPU-2::1"));
 }
 
 TEST(Prefer, StaysWhereSomethingIsRequired) {
   const auto resource = shared(2, 10, config::SharingStrategy::kMps);
-  const auto available = all_of(slots_of(0, {0, 1, 2}), slots_of(1, {0, 1, 2, 3, 4}));
+  const auto available = joined(slots_of(0, {0, 1, 2}), slots_of(1, {0, 1, 2, 3, 4}));
   EXPECT_THAT(*prefer(resource, kNone, available, slots_of(1, {2}), 3, AllocationPolicy::kDistributed),
               UnorderedElementsAre("GPU-1::2", "GPU-1::0", "GPU-1::1"));
 }
@@ -145,8 +145,8 @@ struct ByListing {
     const auto first = left.front();
     left.erase(left.begin());
     const auto try_set = [&](std::uint32_t wanted, bool is_remainder) {
-      std::vector<bool> pick(left.size(), false);
-      std::fill(pick.begin(), pick.begin() + static_cast<long>(wanted - 1), true);
+      std::vector<char> pick(left.size(), 0);
+      std::fill(pick.begin(), pick.begin() + static_cast<long>(wanted - 1), 1);
       do {
         std::vector<std::uint32_t> set{first}, rest;
         for (std::size_t i = 0; i < left.size(); ++i) (pick[i] ? set : rest).push_back(left[i]);
@@ -155,7 +155,7 @@ struct ByListing {
           return std::ranges::find(set, r) != set.end();
         });
         go(rest, total + score, holds ? std::max(chosen, score) : chosen, remainder_used || is_remainder);
-      } while (std::ranges::prev_permutation(pick).found);
+      } while (std::prev_permutation(pick.begin(), pick.end()));
     };
     if (left.size() + 1 >= size) try_set(size, false);
     const auto remainder = static_cast<std::uint32_t>((left.size() + 1) % size);

@@ -1,0 +1,400 @@
+#include "agent/node/node_program.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/node/answers.h"
+#include "agent/node/config_source.h"
+#include "agent/node/reports.h"
+#include "agent/node/snapshot.h"
+#include "health/health.h"
+#include "host/files/files.h"
+#include "host/http/http.h"
+#include "host/kubelet/plugin_host.h"
+#include "host/kubelet/pod_resources.h"
+#include "host/log/log.h"
+#include "host/loop/loop.h"
+#include "host/nvml/nvml.h"
+#include "host/status/status_socket.h"
+#include "host/worker/worker.h"
+#include "inventory/compare.h"
+#include "label/label.h"
+#include "plan/make_plan.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kHoldingsDeadline = 3s;
+constexpr Duration kHoldingsEvery = 30s;         // what kubelet frees is told to nobody, so ask now and then
+constexpr Duration kHoldingsAfterGrant = 300ms;  // kubelet records a grant a little after our answer
+constexpr Duration kUseFreshFor = 400ms;
+
+class NodeProgram {
+ public:
+  explicit NodeProgram(const NodeOptions& options) : options_(options) {}
+
+  int run();
+
+ private:
+  Status open();
+  void turn();  // facts → plan → advertised → everyone who shows or serves it
+  void plan_again();
+  void publish();
+  void arm_health_timer();
+
+  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_gpu_event(const host::GpuEvent& event);
+  void on_pools(const std::string& line);
+  void ask_holdings();
+  void ask_holdings_soon(Duration delay);
+  Result<std::string> answer(const std::string& request);
+
+  NodeOptions options_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<ConfigSource> config_;
+  health::Book health_;
+  host::Loop::Id health_timer_ = 0;
+  host::Loop::Id holdings_timer_ = 0;
+  bool holdings_asked_ = false;
+  bool stopping_ = false;
+  std::set<std::string> missing_;  // GPUs of the plan that the newest scan did not find
+  Snapshot state_;                 // the loop's own copy; SnapshotBox holds what others read
+  SnapshotBox box_;
+
+  std::unique_ptr<NodeAnswers> answers_;
+  std::unique_ptr<host::Worker> worker_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::PluginHost> plugins_;
+  std::unique_ptr<host::StatusServer> status_;
+  std::unique_ptr<host::StatusWatcher> pools_;
+  std::unique_ptr<host::HttpServer> http_;
+};
+
+std::string host_mps_root(const config::Config& config) {
+  return config.flags.mps_root.empty() ? "/run/nvidia/mps" : config.flags.mps_root;
+}
+
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    if (problem.severity == Severity::kError) {
+      log::error("config.problem", {{"text", to_string(problem)}});
+    } else {
+      log::warning("config.problem", {{"text", to_string(problem)}});
+    }
+  }
+}
+
+Status NodeProgram::open() {
+  auto run_dir = host::Dir::create(options_.run_dir, 0755);
+  if (!run_dir) return std::unexpected(within(std::move(run_dir).error(), "cannot make the run directory (--run-dir)"));
+
+  const std::string host_root = host_mps_root(config_->view().config);
+  const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
+  worker_ = host::Worker::start();
+  answers_ = std::make_unique<NodeAnswers>(
+      box_, mps_here,
+      [this](const allocate::Grant& grant) {
+        loop_->post([this, grant] {
+          log::info("grant.given", {{"grant", grant.id},
+                                    {"resource", grant.resource},
+                                    {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
+                                    {"pool", grant.pool}});
+          ask_holdings_soon(kHoldingsAfterGrant);
+        });
+      },
+      [this](const std::string& resource, const Error& error) {
+        loop_->post([resource, error] { log::warning("grant.refused", {{"resource", resource}, {"why", error}}); });
+      });
+
+  TRY(plugins_,
+      host::PluginHost::open(*loop_, {.plugin_dir = options_.plugin_dir, .kubelet_socket = options_.kubelet_socket},
+                             *answers_, [this] {
+                               if (!stopping_) publish();
+                             }));
+  TRY(status_, host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
+                                        [this](const std::string& request) { return answer(request); }));
+  pools_ =
+      host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
+  if (!options_.listen.empty()) {
+    TRY(http_, host::HttpServer::open(
+                   options_.listen,
+                   {{"/metrics", [this] { return host::HttpAnswer::metrics(metrics_page(*box_.get())); }},
+                    {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
+                    {"/status", [this] { return host::HttpAnswer::json(status_document(*box_.get()).dump()); }}}));
+    log::info("http.listening", {{"address", http_->address()}});
+  }
+  nvml_ = host::NvmlThread::start(
+      *loop_,
+      {.driver_root = options_.driver_root_here.empty() ? config_->view().config.flags.plugin.container_driver_root
+                                                        : options_.driver_root_here},
+      {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+       .on_event = [this](const auto& event) { on_gpu_event(event); },
+       .on_use =
+           [this](const auto& use) {
+             if (!use) return;
+             state_.use = *use;
+             state_.use_taken = loop_->now();
+             publish();
+           }});
+  return {};
+}
+
+int NodeProgram::run() {
+  config_ = ConfigSource::open(options_.config_file, options_.flags, options_.environment);
+  if (has_error(config_->view().problems)) {
+    for (const auto& problem : config_->view().problems) fmt::print(stderr, "{}\n", to_string(problem));
+    return 2;
+  }
+  log_problems(config_->view().problems);
+
+  auto loop = host::Loop::open();
+  if (!loop) {
+    log::error("start.failed", {{"why", loop.error()}});
+    return 1;
+  }
+  loop_ = *std::move(loop);
+  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int number) {
+    if (number == SIGHUP) {
+      log::info("config.reload", {{"because", "SIGHUP"}});
+      config_->reload();
+      return;
+    }
+    log::info("stop.asked", {{"signal", number}});
+    loop_->stop();
+  });
+  if (!signals) {
+    log::error("start.failed", {{"why", signals.error()}});
+    return 1;
+  }
+  if (const auto opened = open(); !opened) {
+    log::error("start.failed", {{"why", opened.error()}});
+    return 1;
+  }
+  if (const auto followed = config_->follow(
+          *loop_,
+          [this] {
+            log_problems(config_->view().problems);
+            log::info("config.changed",
+                      {{"path", config_->view().path}, {"in_force", config_->view().last_good ? "last good" : "new"}});
+            plan_again();
+            turn();
+          });
+      !followed) {
+    log::warning("config.unwatched", {{"why", followed.error()}});
+  }
+  state_.driver_problem = "the driver library is being opened";
+  turn();
+  ask_holdings();
+  loop_->run();
+
+  stopping_ = true;
+  nvml_.reset();  // joins its thread before anything that its callbacks use goes away
+  pools_.reset();
+  http_.reset();
+  plugins_.reset();
+  worker_.reset();
+  status_.reset();
+  log::info("stopped");
+  return 0;
+}
+
+void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+  if (!scanned) {
+    const std::string problem = to_string(scanned.error());
+    if (problem == state_.driver_problem) return;
+    state_.driver_problem = problem;
+    log::warning("driver.waiting", {{"why", problem}});
+    turn();
+    return;
+  }
+  if (!state_.inventory) {
+    log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
+  } else {
+    for (const auto& change : inventory::compare(*state_.inventory, *scanned))
+      log::info("inventory.changed", {{"what", change}});
+  }
+  for (const auto& text : scanned->unreadable) log::warning("gpu.unreadable", {{"what", text}});
+
+  // A GPU that was there and does not answer now keeps its slots, unhealthy: ids must not vanish under running pods.
+  inventory::Inventory next = *scanned;
+  missing_.clear();
+  if (state_.inventory) {
+    for (const auto& gpu : state_.inventory->gpus) {
+      if (inventory::find_gpu(next, gpu.uuid) != nullptr) continue;
+      missing_.insert(gpu.uuid);
+      next.gpus.push_back(gpu);
+    }
+    std::ranges::sort(next.gpus, {}, &inventory::Gpu::index);
+  }
+  state_.inventory = std::move(next);
+  state_.driver_problem.clear();
+  plan_again();
+  turn();
+}
+
+void NodeProgram::plan_again() {
+  state_.config = config_->view();
+  if (!state_.inventory) return;
+  auto plan = plan::make_plan(state_.config.config, *state_.inventory);
+  if (!plan) {
+    state_.plan_problems = plan.error();
+    log_problems(state_.plan_problems);  // the last good plan stays
+    return;
+  }
+  state_.plan_problems.clear();
+  if (*plan == state_.plan) return;
+  state_.plan = *std::move(plan);
+  for (const auto& resource : state_.plan.resources) {
+    std::size_t slots = 0;
+    for (const auto& device : resource.devices) slots += device.slots;
+    log::info("plan.resource", {{"resource", resource.name},
+                                {"slots", slots},
+                                {"devices", resource.devices.size()},
+                                {"sharing", std::string(config::to_string(resource.sharing))}});
+  }
+  for (const auto& left : state_.plan.left_out) log::warning("plan.left_out", {{"what", left.what}, {"why", left.why}});
+  for (const auto& note : state_.plan.notes) log::info("plan.note", {{"text", note}});
+}
+
+void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
+  const std::string gpu = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
+  switch (event.what) {
+    case host::GpuEvent::What::kXid:
+      log::warning("gpu.xid", {{"gpu", gpu},
+                               {"xid", event.xid},
+                               {"class", std::string(health::to_string(health::classify_xid(event.xid)))}});
+      health_.xid(event.gpu_uuid, event.xid, loop_->now());
+      break;
+    case host::GpuEvent::What::kLost:
+      log::error("gpu.lost", {{"gpu", gpu}});
+      health_.lost(event.gpu_uuid, loop_->now());
+      break;
+    case host::GpuEvent::What::kBack:
+      log::info("gpu.back", {{"gpu", gpu}});
+      health_.back(event.gpu_uuid, loop_->now());
+      nvml_->rescan();
+      break;
+    case host::GpuEvent::What::kEccDouble:
+    case host::GpuEvent::What::kEccSingle:
+      log::warning("gpu.ecc", {{"gpu", gpu}, {"double_bit", event.what == host::GpuEvent::What::kEccDouble}});
+      break;
+  }
+  turn();
+}
+
+void NodeProgram::on_pools(const std::string& line) {
+  PoolReports next;
+  if (line.empty()) {
+    next.problem = "tranche mps is not running (no answer on " +
+                   (options_.mps_root_here.empty() ? host_mps_root(state_.config.config) : options_.mps_root_here) +
+                   "/mps.sock)";
+  } else if (auto reports = parse_pool_reports(line)) {
+    next.connected = true;
+    next.pools = *std::move(reports);
+  } else {
+    next.problem = to_string(reports.error());
+  }
+  if (next == state_.pools) return;
+  for (const auto& [id, pool] : next.pools) {
+    const auto it = state_.pools.pools.find(id);
+    if (it == state_.pools.pools.end() || it->second.state != pool.state)
+      log::info("pool.state", {{"pool", id}, {"state", pool.state}, {"why", pool.reason}});
+  }
+  if (next.connected != state_.pools.connected && !state_.plan.pools.empty())
+    log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
+  state_.pools = std::move(next);
+  turn();
+}
+
+void NodeProgram::turn() {
+  health_.advance(loop_->now());
+  advertise::Faults faults;
+  for (const auto& uuid : missing_)
+    faults.devices[uuid] = "the driver does not list this GPU any more; reset it or reboot the node";
+  for (const auto& [gpu, reason] : health_.faults()) {
+    if (gpu != health::kAnyGpu) {
+      faults.devices[gpu] = reason;
+      continue;
+    }
+    if (!state_.inventory) continue;
+    for (const auto& each : state_.inventory->gpus)
+      faults.devices.try_emplace(each.uuid, reason + " (the driver would not say which GPU)");
+  }
+  faults.pools = pool_faults(state_.plan, state_.pools);
+  state_.faults = std::move(faults);
+  state_.advertised = advertise::advertise(state_.plan, state_.faults);
+  arm_health_timer();
+  publish();
+  plugins_->publish(state_.advertised);
+}
+
+void NodeProgram::publish() {
+  if (state_.config.path.empty() && state_.config.problems.empty()) state_.config = config_->view();
+  const auto& config = state_.config.config;
+  state_.taken = loop_->now();
+  state_.taken_wall = loop_->wall_now();
+  state_.allocation.flags = config.flags;
+  state_.allocation.imex = config.imex;
+  state_.allocation.sm_rounding = config.sharing.sm_rounding;
+  state_.allocation.paths = {host_mps_root(config)};
+  state_.xid_counts = health_.xid_counts();
+  if (state_.inventory) state_.labels = label::labels_for(config, *state_.inventory, state_.plan, {});
+  if (plugins_) state_.plugins = plugins_->states();
+  box_.put(std::make_shared<const Snapshot>(state_));
+  if (status_) status_->changed();
+}
+
+void NodeProgram::arm_health_timer() {
+  loop_->cancel(health_timer_);
+  health_timer_ = 0;
+  if (const auto next = health_.next_change())
+    health_timer_ = loop_->after(std::max<Duration>(*next - loop_->now(), 0s), [this] { turn(); });
+}
+
+void NodeProgram::ask_holdings_soon(Duration delay) {
+  loop_->cancel(holdings_timer_);
+  holdings_timer_ = loop_->after(delay, [this] { ask_holdings(); });
+}
+
+void NodeProgram::ask_holdings() {
+  if (holdings_asked_) return;
+  holdings_asked_ = true;
+  worker_->run([this, socket = options_.pod_resources_socket] {
+    auto listed = host::list_pod_resources(socket, kHoldingsDeadline);
+    loop_->post([this, listed = std::move(listed)] {
+      holdings_asked_ = false;
+      if (stopping_) return;
+      state_.holdings_problem = listed ? "" : to_string(listed.error());
+      if (listed) state_.holdings = *listed;
+      publish();
+      ask_holdings_soon(kHoldingsEvery);
+    });
+  });
+}
+
+Result<std::string> NodeProgram::answer(const std::string& request) {
+  if (request != "status" && request != "watch") {
+    return fail(Kind::kInvalid, "the node agent answers \"status\" and \"watch\", not " + request);
+  }
+  if (request == "status") {  // somebody is looking: have newer figures for the next look
+    if (loop_->now() - state_.use_taken > kUseFreshFor && nvml_ && state_.inventory) nvml_->ask_use();
+    ask_holdings();
+  }
+  return status_document(*box_.get()).dump();
+}
+
+}  // namespace
+
+int run_node(const NodeOptions& options) {
+  return NodeProgram(options).run();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,26 @@
+#pragma once
+// Snapshot → what people and machines read: the status document (docs/status.md) and the metrics page. Pure.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "agent/node/snapshot.h"
+#include "metrics/page.h"
+
+namespace tranche::agent {
+
+// Who holds how much of which device, from kubelet's word (PodResources) and the plan.
+struct Holder {
+  std::string pod_namespace;
+  std::string pod;
+  std::string container;
+  std::string resource;
+  std::vector<std::string> slots;
+  std::vector<allocate::GrantLimit> devices;
+  std::string grant;  // its door's name, "" without MPS
+};
+std::vector<Holder> holders(const Snapshot& snapshot);
+
+nlohmann::ordered_json status_document(const Snapshot& snapshot);
+metrics::Page metrics_page(const Snapshot& snapshot);
+
+}  // namespace tranche::agent

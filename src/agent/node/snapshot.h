@@ -1,0 +1,67 @@
+#pragma once
+// Everything the node agent knows, as one immutable value that any thread may read: published by the loop at the end of
+// a turn, read by gRPC's threads (Allocate), the pages and the status socket.
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "advertise/advertise.h"
+#include "agent/node/pools.h"
+#include "allocate/grant.h"
+#include "base/problem.h"
+#include "config/model.h"
+#include "host/kubelet/plugin_host.h"
+#include "host/kubelet/pod_resources.h"
+#include "host/nvml/nvml.h"
+#include "inventory/inventory.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct ConfigView {
+  std::string path;  // "" = defaults, flags and variables only
+  config::Config config;
+  std::vector<Problem> problems;  // of the newest content, also when that was refused
+  bool last_good = false;         // the newest content was refused, an older one is in force
+};
+
+struct Snapshot {
+  MonoTime taken{};
+  WallTime taken_wall{};
+  ConfigView config;
+  std::optional<inventory::Inventory> inventory;  // absent: no driver yet
+  std::string driver_problem;                     // why not, or why it could not be read again
+  plan::Plan plan;
+  std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
+  advertise::Faults faults;
+  std::vector<advertise::Advertised> advertised;
+  PoolReports pools;
+  std::vector<host::PluginState> plugins;
+  std::vector<host::PodHolding> holdings;
+  std::string holdings_problem;
+  std::vector<host::GpuUse> use;
+  MonoTime use_taken{};
+  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xid_counts;
+  std::map<std::string, std::string> labels;
+  allocate::Settings allocation;
+};
+
+class SnapshotBox {
+ public:
+  std::shared_ptr<const Snapshot> get() const {
+    const std::lock_guard lock(mutex_);
+    return snapshot_;
+  }
+  void put(std::shared_ptr<const Snapshot> snapshot) {
+    const std::lock_guard lock(mutex_);
+    snapshot_.swap(snapshot);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // not std::atomic<shared_ptr>: ThreadSanitizer reports this standard library's
+  std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
+};
+
+}  // namespace tranche::agent

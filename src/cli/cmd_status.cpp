@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "host/status/status_socket.h"
+#include "view/view.h"
+
+namespace tranche::cli {
+namespace {
+
+struct Options {
+  std::string socket = "/run/tranche/node.sock";
+  bool json = false;
+  int deadline_seconds = 5;
+};
+
+int status(const Options& options, bool terminal) {
+  const auto answer = host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
+  if (!answer) {
+    fmt::print(stderr,
+               "tranche status: no answer from the node agent: {}\n  is `tranche node` running here? Its socket is "
+               "<run-dir>/node.sock; name it with --socket.\n",
+               to_string(answer.error()));
+    return 1;
+  }
+  if (options.json) {
+    fmt::print("{}\n", *answer);
+    return 0;
+  }
+  const auto view = view::make_view(*answer, "");
+  if (!view) {
+    fmt::print(stderr, "tranche status: {}\n", to_string(view.error()));
+    return 1;
+  }
+  fmt::print("{}", view::render(*view, {.colour = terminal}));
+  return 0;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Process& process) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("status", "what this node has and who holds it, from the running node agent");
+  command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
+  command->add_flag("--json", options->json, "the whole status document (docs/status.md)");
+  command->callback([options, &process] { process.exit_code = status(*options, process.terminal); });
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,28 @@
+#pragma once
+// Every subcommand adds itself to the command line and, when it is the one given, leaves its exit status in
+// `exit_code`. Exit status everywhere: 0 fine, 1 failed, 2 usage or configuration, 3 nothing to do on this node.
+#include <map>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace tranche::cli {
+
+struct Process {
+  std::map<std::string, std::string> environment;  // of this process, read once in main
+  bool terminal = false;                           // stdout is one: colour is welcome
+  int exit_code = 0;
+};
+
+void add_node(CLI::App& app, Process& process);
+void add_mps(CLI::App& app, Process& process);
+void add_plan(CLI::App& app, Process& process);
+void add_probe(CLI::App& app, Process& process);
+void add_status(CLI::App& app, Process& process);
+void add_check(CLI::App& app, Process& process);
+void add_demo(CLI::App& app, Process& process);
+void add_version(CLI::App& app, Process& process);
+
+}  // namespace tranche::cli
