@@ -12,17 +12,28 @@
 
 namespace tranche::host {
 
+struct StatusLimits {
+  Duration idle = std::chrono::seconds(30);  // a connection that neither watches nor asks is closed after this
+  std::size_t connections = 4096;            // one more is told so and closed
+};
+
 class StatusServer {
  public:
-  // answer(request) gives the one-line JSON for a request, or an Error that becomes {"error": "…"}.
+  // answer(request) gives the JSON for a request, or an Error that becomes {"error": "…"}. It runs as a part of turns,
+  // and "watch" is asked again for every change. A socket file that nobody answers on is replaced; kConflict when
+  // somebody does, or when something else is in its place. The directory must exist.
   static Result<std::unique_ptr<StatusServer>> open(Loop& loop, const std::string& path,
-                                                    std::function<Result<std::string>(const std::string&)> answer);
-  virtual ~StatusServer() = default;
-  // Sends answer("watch") to every watcher. A slow one is sent the newest state when it reads again, not a backlog.
+                                                    std::function<Result<std::string>(const std::string&)> answer,
+                                                    StatusLimits limits = {});
+  virtual ~StatusServer() = default;  // closes every connection, removes the socket
+  // Sends answer("watch") to every watcher, in the next turn, however often it was called before that. A slow one is
+  // sent the newest state when it reads again, not a backlog.
   virtual void changed() = 0;
 };
 
-// Follows a server's "watch": reconnects with back-off for as long as it lives. on_line("") means: no connection now.
+// Follows a server's "watch": reconnects with back-off for as long as it lives, at once when the socket file appears.
+// on_line gets every line, and "" once when there is no connection (also when there is none at first); a turn each,
+// never inside open(), and it may drop the watcher. A server that accepts but stays mute counts as no connection.
 class StatusWatcher {
  public:
   static std::unique_ptr<StatusWatcher> open(Loop& loop, const std::string& path,
@@ -30,7 +41,8 @@ class StatusWatcher {
   virtual ~StatusWatcher() = default;
 };
 
-// One question from a program that has no loop: blocks until the answer or the deadline.
+// One question from a program that has no loop: blocks until the answer or the deadline. The line as it came, an
+// {"error": "…"} too. kUnavailable when nobody answers there.
 Result<std::string> ask(const std::string& path, const std::string& request, Duration deadline);
 
 }  // namespace tranche::host

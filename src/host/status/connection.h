@@ -1,0 +1,57 @@
+#pragma once
+// Private to host/status: one client of a StatusServer. Requests are answered in order, one at a time: while an answer
+// waits for the client to read, no more requests are taken. Holds at most one answer and one piece of input.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "host/loop/fd.h"
+#include "host/loop/loop.h"
+#include "host/status/request.h"
+#include "host/status/status_socket.h"
+
+namespace tranche::host {
+
+class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
+ public:
+  using Answer = std::function<Result<std::string>(const std::string&)>;
+
+  StatusConnection(Loop& loop, Fd fd, const Answer& answer, Duration idle, std::function<void()> on_closed);
+
+  void begin();
+  void refuse(const Error& why);            // says why and closes
+  void changed(const std::string& newest);  // for a watcher; others are not told. `newest` is a whole line
+  void close();                             // idempotent; calls on_closed
+  bool watching() const { return watching_; }
+
+ private:
+  void on_event(std::uint32_t events);
+  void read_some();
+  void advance();
+  bool flush();  // false: closed
+  void answer(const Result<std::string>& request);
+  void want(std::uint32_t events);
+  void check_idle();
+
+  Loop& loop_;
+  Fd fd_;
+  const Answer& answer_;
+  Duration idle_;
+  std::function<void()> on_closed_;
+  Loop::Id watch_ = 0;
+  Loop::Id idle_timer_ = 0;
+  std::uint32_t wanted_ = 0;
+  MonoTime last_activity_;
+  RequestReader requests_;
+  std::string out_;
+  std::size_t out_at_ = 0;
+  bool watching_ = false;
+  bool stale_ = false;        // a watcher that has not been sent the newest state
+  bool half_closed_ = false;  // the client sends no more
+  bool last_answer_ = false;  // close when it is out
+};
+
+std::string as_line(std::string json);  // without line ends inside, with one at its end
+std::string answer_line(const Result<std::string>& json);
+
+}  // namespace tranche::host

@@ -1,0 +1,161 @@
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "host/files/watch.h"
+#include "host/status/status_socket.h"
+#include "host/status/unix_socket.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kFirstAnswer = std::chrono::seconds(5);
+constexpr std::size_t kLongestLine = 16 << 20;
+constexpr std::string_view kRequest = "watch\n";
+
+// Owned by the loop's callbacks too, so that it outlives a callback that drops the StatusWatcher.
+class Follower : public std::enable_shared_from_this<Follower> {
+ public:
+  Follower(Loop& loop, std::string path, std::function<void(const std::string&)> on_line)
+      : loop_(loop), path_(std::move(path)), on_line_(std::move(on_line)) {
+    const auto slash = path_.rfind('/');
+    directory_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+    name_ = path_.substr(slash == std::string::npos ? 0 : slash + 1);
+  }
+
+  void try_after(Duration pause);
+  void drop();
+
+ private:
+  void connect();
+  void disconnected();
+  void read_some();
+  void tell(const std::string& line);
+  void watch_directory();
+
+  Loop& loop_;
+  std::string path_;
+  std::string directory_;
+  std::string name_;
+  std::function<void(const std::string&)> on_line_;
+  std::unique_ptr<DirWatch> appears_;
+  Fd fd_;
+  Loop::Id watch_ = 0;
+  Loop::Id timer_ = 0;  // until the next attempt, or for the first answer
+  Duration pause_ = kFirstPause;
+  std::string partial_;
+  bool told_gone_ = false;
+  bool dropped_ = false;
+};
+
+void Follower::try_after(Duration pause) {
+  loop_.cancel(timer_);
+  timer_ = loop_.after(pause, [self = shared_from_this()] {
+    self->timer_ = 0;
+    self->connect();
+  });
+}
+
+void Follower::drop() {
+  dropped_ = true;
+  const auto on_line = std::exchange(on_line_, {});
+  loop_.cancel(std::exchange(watch_, 0));
+  loop_.cancel(std::exchange(timer_, 0));
+  appears_.reset();
+  fd_.reset();
+}
+
+void Follower::watch_directory() {
+  if (appears_) return;
+  auto opened = DirWatch::open(loop_, directory_, [weak = weak_from_this()](const std::string& name) {
+    const auto self = weak.lock();
+    if (!self || self->dropped_) return;
+    if (name.empty()) {
+      self->appears_.reset();  // the directory is gone: look for a new one at the next attempt
+    } else if (name == self->name_ && !self->fd_) {
+      self->pause_ = kFirstPause;
+      self->connect();
+    }
+  });
+  // Without it (the directory is not there yet) the timer alone finds the socket.
+  if (opened) appears_ = std::move(*opened);
+}
+
+void Follower::connect() {
+  const auto self = shared_from_this();
+  watch_directory();
+  auto connected = connect_to(path_, false);
+  if (!connected) return disconnected();
+  fd_ = std::move(*connected);
+  // A new connection has room for six bytes.
+  if (::send(fd_.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
+    return disconnected();
+  }
+  watch_ = loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->read_some(); });
+  if (watch_ == 0) return disconnected();
+  loop_.cancel(timer_);
+  timer_ = loop_.after(kFirstAnswer, [self] {
+    self->timer_ = 0;
+    self->disconnected();
+  });
+}
+
+void Follower::disconnected() {
+  loop_.cancel(std::exchange(watch_, 0));
+  fd_.reset();
+  partial_.clear();
+  try_after(pause_);
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  if (!std::exchange(told_gone_, true)) tell("");
+}
+
+void Follower::read_some() {
+  const auto self = shared_from_this();
+  char buffer[65536];
+  const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return disconnected();
+  partial_.append(buffer, static_cast<std::size_t>(got));
+  for (std::size_t end = 0; fd_ && (end = partial_.find('\n')) != std::string::npos;) {
+    const std::string line = partial_.substr(0, end);
+    partial_.erase(0, end + 1);
+    if (line.empty()) continue;  // "" means something else to the one who listens
+    loop_.cancel(std::exchange(timer_, 0));
+    pause_ = kFirstPause;
+    told_gone_ = false;
+    tell(line);
+  }
+  if (fd_ && partial_.size() > kLongestLine) disconnected();
+}
+
+void Follower::tell(const std::string& line) {
+  const auto on_line = on_line_;  // kept while it runs: it may drop us
+  if (on_line) on_line(line);
+}
+
+class UnixStatusWatcher final : public StatusWatcher {
+ public:
+  explicit UnixStatusWatcher(std::shared_ptr<Follower> follower) : follower_(std::move(follower)) {}
+  ~UnixStatusWatcher() override { follower_->drop(); }
+  UnixStatusWatcher(const UnixStatusWatcher&) = delete;
+  UnixStatusWatcher& operator=(const UnixStatusWatcher&) = delete;
+
+ private:
+  std::shared_ptr<Follower> follower_;
+};
+
+}  // namespace
+
+std::unique_ptr<StatusWatcher> StatusWatcher::open(Loop& loop, const std::string& path,
+                                                   std::function<void(const std::string& line)> on_line) {
+  auto follower = std::make_shared<Follower>(loop, path, std::move(on_line));
+  follower->try_after(Duration::zero());
+  return std::make_unique<UnixStatusWatcher>(std::move(follower));
+}
+
+}  // namespace tranche::host
