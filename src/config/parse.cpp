@@ -37,7 +37,7 @@ void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
     const bool joined = word->find(',') != std::string::npos;
     item.error("must be " + words_of_all(kListStrategies) + ", but is " + in_quotes(*word),
                joined ? "a file does not split at commas: write a list, [" + *word + "]" : "write one of these words");
-    value.note_bad_word();
+    item.note_bad_word();
   }
   if (!single && value.node().items.empty())
     value.warn("is an empty list, so that containers would be told of no device",
@@ -154,7 +154,7 @@ void parse_imex(const Value& section, Imex& imex) {
       continue;
     }
     item.error("must be empty or the one channel 0", "write channelIDs: [0], or remove it");
-    channels.note_bad_word();
+    item.note_bad_word();
   }
 }
 

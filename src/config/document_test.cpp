@@ -1,0 +1,80 @@
+#include "config/document.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+NodePtr root_of(std::string_view text) {
+  Document document = read_document(text, "f");
+  if (document.problem) ADD_FAILURE() << to_string(*document.problem);
+  return document.root;
+}
+
+std::string problem_of(std::string_view text) {
+  const Document document = read_document(text, "f");
+  return document.problem ? to_string(*document.problem) : "";
+}
+
+TEST(DocumentTest, EverythingKnowsItsPlace) {
+  const NodePtr root = root_of("a: 1\nb:\n  - x\n  - {c: \"2\"}\n");
+  ASSERT_EQ(root->members.size(), 2u);
+  EXPECT_EQ(root->members[1].line, 2);
+  const Node& item = *root->members[1].value->items[1];
+  EXPECT_EQ(item.members[0].value->line, 4);
+  EXPECT_EQ(item.members[0].value->column, 9);
+  EXPECT_TRUE(item.members[0].value->quoted);
+}
+
+TEST(DocumentTest, AliasesAndMergeKeysAreResolved) {
+  const NodePtr root = root_of("a: &x {k: 1, m: 2}\nb: {<<: *x, m: 3}\nc: *x\nd: {<<: [*x, {n: 4}]}\n");
+  const Node& b = *root->members[1].value;
+  ASSERT_EQ(b.members.size(), 2u);
+  EXPECT_EQ(b.members[0].key, "m");
+  EXPECT_EQ(b.members[0].value->text, "3");
+  EXPECT_TRUE(b.members[1].merged);
+  EXPECT_EQ(root->members[2].value, root->members[0].value);
+  EXPECT_EQ(root->members[3].value->members.size(), 3u);
+}
+
+TEST(DocumentTest, OnlyTheFirstDocumentIsRead) {
+  EXPECT_EQ(root_of("a: 1\n---\nb: [\n")->members[0].key, "a");
+  EXPECT_EQ(root_of(""), nullptr);
+  EXPECT_EQ(root_of("# nothing\n"), nullptr);
+}
+
+TEST(DocumentTest, JsonIsReadToo) {
+  const NodePtr root = root_of("{\n\t\"a\": {\"b\": [1, null, \"x\\/y\"]}, # said\n\t\"c\": true,\n}");
+  ASSERT_EQ(root->members.size(), 2u);
+  EXPECT_EQ(root->members[0].value->members[0].value->items[2]->text, "x/y");
+  EXPECT_EQ(scalar_of(*root->members[1].value), Scalar{true});
+}
+
+TEST(DocumentTest, FaultsNameThePlaceAndTheRemedy) {
+  EXPECT_THAT(problem_of("a: b: c\n"), HasSubstr("f:1:5: error: is not valid YAML"));
+  EXPECT_THAT(problem_of("a:\n\tb: 1\n"), HasSubstr("indent with spaces"));
+  EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key must be a word, not a list"));
+  EXPECT_THAT(problem_of("a: {<<: 5}\n"), HasSubstr("<< must name a mapping, not the number 5"));
+  EXPECT_THAT(problem_of("a: &x [*x]\n"), HasSubstr("alias refers to a value that contains it"));
+  EXPECT_NE(problem_of("a: *nowhere\n"), "");
+  EXPECT_NE(problem_of(std::string(1000, '[')), "");
+}
+
+// Every level names the one before twice: 2^40 paths, and a few hundred bytes.
+TEST(DocumentTest, AliasesDoNotMultiplyWhatIsHeld) {
+  std::string text = "a0: &a0 {k: 1}\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string below = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {x: " + below + ", y: " + below + "}\n";
+  }
+  EXPECT_EQ(root_of(text)->members.size(), 40u);
+  std::string deep = "a0: &a0 [1]\n";
+  for (int i = 1; i < 5000; ++i)
+    deep += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+  EXPECT_THAT(problem_of(deep), HasSubstr("nested too deeply"));
+}
+
+}  // namespace
+}  // namespace tranche::config

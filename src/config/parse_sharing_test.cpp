@@ -1,0 +1,151 @@
+#include <gmock/gmock.h>
+
+#include "config/parse.h"
+
+// The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and our additions.
+namespace tranche::config {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> said(const std::string& text) {
+  std::vector<std::string> out;
+  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
+  return out;
+}
+bool refused(const std::string& text) {
+  return has_error(parse(text, "c").problems);
+}
+Sharing sharing_in(const std::string& text) {
+  const Parsed parsed = parse(text, "c");
+  EXPECT_FALSE(has_error(parsed.problems)) << text;
+  return parsed.config.sharing;
+}
+std::string mps(const std::string& inside) {
+  return "sharing: {mps: {" + inside + "}}";
+}
+std::string slicing(const std::string& inside) {
+  return "sharing: {timeSlicing: {" + inside + "}}";
+}
+std::string entry(const std::string& fields) {
+  return mps("resources: [{" + fields + "}]");
+}
+const std::string kResources = "resources: [{name: nvidia.com/gpu, replicas: 4}]";
+
+TEST(SharingTest, RequestsForMoreThanOneFailByDefaultUnderMpsOnly) {
+  EXPECT_TRUE(sharing_in(mps(kResources)).fail_requests_greater_than_one);
+  EXPECT_TRUE(sharing_in(mps(kResources + ", failRequestsGreaterThanOne: null")).fail_requests_greater_than_one);
+  EXPECT_FALSE(sharing_in(mps(kResources + ", failRequestsGreaterThanOne: false")).fail_requests_greater_than_one);
+  EXPECT_FALSE(sharing_in(slicing(kResources)).fail_requests_greater_than_one);
+  EXPECT_TRUE(sharing_in(slicing(kResources + ", failRequestsGreaterThanOne: true")).fail_requests_greater_than_one);
+}
+
+TEST(SharingTest, ResourcesMustBeThere) {
+  for (const char* inside : {"renameByDefault: true", "resources: null", "resources: []"}) {
+    EXPECT_THAT(said(mps(inside)), ElementsAre(HasSubstr("no resources specified"))) << inside;
+    EXPECT_THAT(said(slicing(inside)), ElementsAre(HasSubstr("no resources specified"))) << inside;
+  }
+  EXPECT_TRUE(refused(mps("resources: gpu")));
+  EXPECT_TRUE(refused(mps("resources: [gpu]")));
+  EXPECT_TRUE(refused(mps("resources: [null]")));
+}
+
+TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingIsNot) {
+  EXPECT_THAT(said("sharing: {mps: null}"), IsEmpty());
+  EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),
+              ElementsAre(HasSubstr("c:2:3: error: sharing.timeSlicing: no resources specified")));
+}
+
+TEST(SharingTest, ReplicasAreAWholeNumberFromTwo) {
+  for (const char* good : {"2", "4.0", "1e1", "010", "0x10", "48"})
+    EXPECT_FALSE(refused(entry(std::string("name: gpu, replicas: ") + good))) << good;
+  for (const char* bad : {"1", "0", "-1", "2.5", "\"4\"", "four", "true", "null", "1e30", "70000", "[2]"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: ") + bad))) << bad;
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 010")).resources[0].replicas, 8u);
+  EXPECT_THAT(said(entry("name: gpu")), ElementsAre(HasSubstr("sharing.mps.resources[0]: has no replicas")));
+  EXPECT_THAT(said(entry("name: gpu, replicas: \"4\"")), ElementsAre(HasSubstr("write 4 without quotes")));
+}
+
+TEST(SharingTest, NamesAreResourceNames) {
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2")).resources[0].name, "nvidia.com/gpu");
+  for (const char* bad : {"amd.com/gpu", "GPU", "5", "null", "\"\""})
+    EXPECT_TRUE(refused(entry(std::string("replicas: 2, name: ") + bad))) << bad;
+  EXPECT_THAT(said(entry("replicas: 2")), ElementsAre(HasSubstr("has no name")));
+}
+
+TEST(SharingTest, RenameIsByDefaultOrNotAtAll) {
+  EXPECT_EQ(sharing_in(mps(kResources)).resources[0].rename, std::nullopt);
+  EXPECT_EQ(sharing_in(mps(kResources + ", renameByDefault: true")).resources[0].rename, "nvidia.com/gpu.shared");
+  EXPECT_THAT(said(entry("name: gpu, replicas: 2, rename: slice")),
+              ElementsAre(HasSubstr("warning: sharing.mps.resources[0].rename: is read and then not used: the resource "
+                                    "is advertised as nvidia.com/gpu")));
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2, rename: slice")).resources[0].rename, std::nullopt);
+  EXPECT_THAT(
+      said("sharing: {mps: {renameByDefault: true, resources: [{name: gpu, replicas: 2, rename: gpu.shared}]}}"),
+      IsEmpty());
+  for (const char* bad : {"null", "\"\"", "A", "5"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: 2, rename: ") + bad))) << bad;
+}
+
+TEST(SharingTest, DeviceSelectionIsCheckedAndNotUsed) {
+  const std::string uuid = "GPU-3f2a1b4c-1111-2222-3333-444444444444";
+  EXPECT_THAT(said(entry("name: gpu, replicas: 2, devices: all")), IsEmpty());
+  for (const std::string& dropped :
+       {std::string("2"), std::string("[0, 1]"), std::string("[]"), std::string("[\"0:1\"]"), std::string("[0:1]"),
+        "[" + uuid + "]", "[MIG-" + uuid + "/1/2]"}) {
+    EXPECT_THAT(said(entry("name: gpu, replicas: 2, devices: " + dropped)), ElementsAre(HasSubstr("warning")))
+        << dropped;
+    EXPECT_TRUE(std::holds_alternative<AllDevices>(
+        sharing_in(entry("name: gpu, replicas: 2, devices: " + dropped)).resources[0].devices));
+  }
+  for (const char* bad :
+       {"null", "some", "0", "-1", "1.5", "[-1]", "[x]", "[1.5]", "[[0]]", "{a: 1}", "true", "[GPU-1]"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: 2, devices: ") + bad))) << bad;
+}
+
+TEST(SharingTest, KeysHereAreCaseSensitive) {
+  EXPECT_THAT(said(mps(kResources + ", RenameByDefault: true")),
+              ElementsAre(HasSubstr("upper and lower case matter in this key; write renameByDefault")));
+  EXPECT_TRUE(refused(mps("Resources: [{name: gpu, replicas: 2}]")));
+  EXPECT_TRUE(refused(entry("Name: gpu, replicas: 2")));
+  EXPECT_EQ(sharing_in("Sharing: {MPS: {" + kResources + "}}").strategy, SharingStrategy::kMps);
+}
+
+TEST(SharingTest, MpsWinsOverTimeSlicingAndSaysSo) {
+  const std::string both = "sharing:\n  timeSlicing: {" + kResources + "}\n  mps: {" + kResources + "}\n";
+  EXPECT_EQ(sharing_in(both).strategy, SharingStrategy::kMps);
+  EXPECT_THAT(said(both), ElementsAre(HasSubstr("c:2:16: warning: sharing.timeSlicing: is ignored")));
+  EXPECT_TRUE(refused("sharing: {mps: {" + kResources + "}, timeSlicing: {resources: []}}")) << "both are checked";
+  EXPECT_EQ(sharing_in("{}").strategy, SharingStrategy::kNone);
+}
+
+TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
+  const std::string text = mps("resources: [{name: gpu, replicas: 2}, {name: nvidia.com/gpu, replicas: 3}]");
+  EXPECT_THAT(said(text),
+              ElementsAre(HasSubstr("warning: sharing.mps.resources: names nvidia.com/gpu here and again")));
+  EXPECT_EQ(sharing_of(parse(text, "c").config, "nvidia.com/gpu")->replicas, 3u);
+  EXPECT_EQ(sharing_of(parse(text, "c").config, "nvidia.com/other"), nullptr);
+}
+
+TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
+  for (const char* bad : {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5",
+                          "computeMode: shared", "smRounding: sideways", "smRounding: true"})
+    EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
+}
+
+TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
+  const Sharing standard = sharing_in(mps(kResources));
+  EXPECT_EQ(standard.compute_mode, ComputeModePolicy::kExclusive);
+  EXPECT_EQ(standard.sm_rounding, SmRounding::kUp);
+  EXPECT_EQ(sharing_in(mps(kResources + ", computeMode: leave")).compute_mode, ComputeModePolicy::kLeave);
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: down")).sm_rounding, SmRounding::kDown);
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: off")).sm_rounding, SmRounding::kOff) << "a boolean in YAML 1.1";
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: \"off\"")).sm_rounding, SmRounding::kOff);
+  EXPECT_THAT(said(slicing(kResources + ", computeMode: leave")), Contains(HasSubstr("is not a known key")));
+}
+
+}  // namespace
+}  // namespace tranche::config

@@ -1,0 +1,84 @@
+#include "config/render.h"
+
+#include <nlohmann/json.hpp>
+
+#include "config/duration.h"
+
+namespace tranche::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Enum>
+std::string word(Enum value) {
+  return std::string(to_string(value));
+}
+
+Json render(const PluginFlags& plugin) {
+  Json json{{"passDeviceSpecs", plugin.pass_device_specs}};
+  json["deviceListStrategy"] = Json::array();
+  for (const ListStrategy strategy : plugin.device_list_strategy) json["deviceListStrategy"].push_back(word(strategy));
+  json["deviceIDStrategy"] = word(plugin.device_id_strategy);
+  json["cdiAnnotationPrefix"] = plugin.cdi_annotation_prefix;
+  json["nvidiaCTKPath"] = plugin.nvidia_ctk_path;
+  json["containerDriverRoot"] = plugin.container_driver_root;
+  json["sharedDevicesAllocationPolicy"] = word(plugin.shared_devices_allocation_policy);
+  return json;
+}
+
+Json render(const GfdFlags& gfd) {
+  Json json{{"oneshot", gfd.oneshot}, {"noTimestamp", gfd.no_timestamp}};
+  if (gfd.sleep_interval == Duration::min())  // one more than any notation with a unit can say
+    json["sleepInterval"] = gfd.sleep_interval.count();
+  else
+    json["sleepInterval"] = render_duration(gfd.sleep_interval);
+  json["outputFile"] = gfd.output_file;
+  json["machineTypeFile"] = gfd.machine_type_file;
+  return json;
+}
+
+Json render(const Flags& flags) {
+  Json json{{"migStrategy", word(flags.mig_strategy)},
+            {"failOnInitError", flags.fail_on_init_error},
+            {"mpsRoot", flags.mps_root},
+            {"nvidiaDriverRoot", flags.nvidia_driver_root},
+            {"nvidiaDevRoot", flags.nvidia_dev_root},
+            {"gdrcopyEnabled", flags.gdrcopy_enabled},
+            {"gdsEnabled", flags.gds_enabled},
+            {"mofedEnabled", flags.mofed_enabled},
+            {"useNodeFeatureAPI", flags.use_node_feature_api},
+            {"deviceDiscoveryStrategy", word(flags.device_discovery_strategy)}};
+  json["plugin"] = render(flags.plugin);
+  json["gfd"] = render(flags.gfd);
+  return json;
+}
+
+Json render(const Sharing& sharing) {
+  Json json = Json::object();
+  if (sharing.strategy == SharingStrategy::kNone) return json;
+  const bool mps = sharing.strategy == SharingStrategy::kMps;
+  Json& section = json[mps ? "mps" : "timeSlicing"];
+  section["renameByDefault"] = sharing.rename_by_default;
+  section["failRequestsGreaterThanOne"] = sharing.fail_requests_greater_than_one;
+  section["resources"] = Json::array();
+  for (const SharedResource& resource : sharing.resources)
+    section["resources"].push_back({{"name", resource.name}, {"replicas", resource.replicas}});
+  if (mps) {
+    section["computeMode"] = word(sharing.compute_mode);
+    section["smRounding"] = word(sharing.sm_rounding);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string render_json(const Config& config) {
+  Json json{{"version", config.version}};
+  json["flags"] = render(config.flags);
+  json["sharing"] = render(config.sharing);
+  json["imex"]["channelIDs"] = config.imex.channel_ids;
+  json["imex"]["required"] = config.imex.required;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tranche::config

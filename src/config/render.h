@@ -1,0 +1,12 @@
+#pragma once
+// Config → the same configuration as a file: JSON, which parse() reads back to an equal Config (Places aside). For the
+// log, `tranche plan --explain` and tests. Pure.
+#include <string>
+
+#include "config/model.h"
+
+namespace tranche::config {
+
+std::string render_json(const Config& config);
+
+}  // namespace tranche::config

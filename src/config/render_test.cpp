@@ -1,0 +1,32 @@
+#include "config/render.h"
+
+#include <gtest/gtest.h>
+
+#include "config/parse.h"
+
+namespace tranche::config {
+namespace {
+
+Config without_places(Config config) {
+  for (SharedResource& resource : config.sharing.resources) resource.place = {};
+  return config;
+}
+
+TEST(RenderTest, ParseReadsBackWhatIsWritten) {
+  for (const char* text :
+       {"", "flags: {migStrategy: mixed, mpsRoot: \"/a b\\n\", gfd: {sleepInterval: infinite, outputFile: \"\"}}",
+        "flags: {gfd: {sleepInterval: -9223372036854775808}}", "imex: {channelIDs: [0], required: true}",
+        "sharing: {mps: {renameByDefault: true, failRequestsGreaterThanOne: false, computeMode: leave, smRounding: "
+        "off, resources: [{name: gpu, "
+        "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
+        "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
+        "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
+    const Config config = without_places(parse(text, "a").config);
+    const Parsed again = parse(render_json(config), "b");
+    EXPECT_FALSE(has_error(again.problems)) << render_json(config);
+    EXPECT_EQ(without_places(again.config), config) << render_json(config);
+  }
+}
+
+}  // namespace
+}  // namespace tranche::config

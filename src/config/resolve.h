@@ -1,0 +1,46 @@
+#pragma once
+// File, variables and flags → the configuration in force, with every Problem and, for each setting, where its value
+// comes from. Precedence: flag, variable, file, default, with NVIDIA's rules for values that are present and empty.
+// What is on the node (is there a driver library?) is not judged here. Pure.
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/parse.h"
+#include "config/settings.h"
+
+namespace tranche::config {
+
+// What the command line gave: any spelling of a flag without dashes → its values in order. A switch without a value is
+// given as "true".
+using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+enum class Source { kDefault, kFile, kVariable, kFlag };
+
+struct Explained {
+  std::string path;
+  std::string value;
+  Source source = Source::kDefault;
+  std::string where;  // "config.yaml:3:5", "$MIG_STRATEGY", "--mig-strategy", "default"
+  friend bool operator==(const Explained&, const Explained&) = default;
+};
+
+struct Resolved {
+  Config config;  // meaningful only when !has_error(problems)
+  PluginRun run;
+  std::vector<Problem> problems;     // the file's first, then in NVIDIA's order of validation
+  std::vector<Explained> explained;  // in the order of the settings' table, then what only files can say
+};
+
+// NVIDIA's plugin ends when sharing is MPS and no mpsRoot is given; we take this one, which is its chart's default.
+inline constexpr std::string_view kDefaultMpsRoot = "/run/nvidia/mps";
+
+Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment);
+
+// The configuration file to read, "" when none is named.
+std::string config_file_of(Program program, const GivenFlags& flags, const Environment& environment);
+
+}  // namespace tranche::config

@@ -1,0 +1,168 @@
+#include "config/resolve.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace tranche::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Input {
+  std::string file;
+  GivenFlags flags;
+  Environment environment;
+  Program program = Program::kDevicePlugin;
+};
+
+Resolved resolved(const Input& input) {
+  return resolve(parse(input.file, "c"), input.program, input.flags, input.environment);
+}
+std::vector<std::string> said(const Input& input) {
+  std::vector<std::string> out;
+  for (const Problem& problem : resolved(input).problems) out.push_back(to_string(problem));
+  return out;
+}
+Explained explained(const Resolved& resolution, std::string_view path) {
+  for (const Explained& row : resolution.explained)
+    if (row.path == path) return row;
+  ADD_FAILURE() << path << " is not explained";
+  return {};
+}
+const std::string kMps = "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}\n";
+
+TEST(ResolveTest, FlagBeatsVariableBeatsFileBeatsDefault) {
+  Input input;
+  EXPECT_EQ(resolved(input).config.flags.mig_strategy, MigStrategy::kNone);
+  EXPECT_EQ(explained(resolved(input), "flags.migStrategy"),
+            (Explained{"flags.migStrategy", "none", Source::kDefault, "default"}));
+  input.file = "flags: {migStrategy: mixed}";
+  EXPECT_EQ(explained(resolved(input), "flags.migStrategy"),
+            (Explained{"flags.migStrategy", "mixed", Source::kFile, "c:1:22"}));
+  input.environment = {{"MIG_STRATEGY", "single"}};
+  EXPECT_EQ(resolved(input).config.flags.mig_strategy, MigStrategy::kSingle);
+  EXPECT_EQ(explained(resolved(input), "flags.migStrategy").where, "$MIG_STRATEGY");
+  input.flags = {{"mig-strategy", {"mixed", "none"}}};
+  EXPECT_EQ(resolved(input).config.flags.mig_strategy, MigStrategy::kNone) << "the last of repeated flags counts";
+  EXPECT_EQ(explained(resolved(input), "flags.migStrategy").where, "--mig-strategy");
+}
+
+TEST(ResolveTest, TheFirstVariableThatExistsCountsEvenIfEmpty) {
+  const Input input{.file = "", .flags = {}, .environment = {{"NVIDIA_CDI_HOOK_PATH", ""}, {"NVIDIA_CTK_PATH", "/x"}}};
+  EXPECT_EQ(resolved(input).config.flags.plugin.nvidia_ctk_path, "");
+  const Input second{.file = "", .flags = {}, .environment = {{"NVIDIA_CTK_PATH", "/x"}}};
+  EXPECT_EQ(resolved(second).config.flags.plugin.nvidia_ctk_path, "/x");
+}
+
+TEST(ResolveTest, PresentButEmptyFollowsNvidiasRules) {
+  EXPECT_THAT(
+      said({"flags: {migStrategy: mixed}", {}, {{"MIG_STRATEGY", ""}}}),
+      ElementsAre(HasSubstr("$MIG_STRATEGY: error: flags.migStrategy: must be none, single or mixed, but is \"\"")));
+  EXPECT_FALSE(
+      resolved({"flags: {failOnInitError: true}", {}, {{"FAIL_ON_INIT_ERROR", ""}}}).config.flags.fail_on_init_error);
+  EXPECT_THAT(resolved({"imex: {channelIDs: [0]}", {}, {{"IMEX_CHANNEL_IDS", ""}}}).config.imex.channel_ids,
+              ElementsAre(0));
+  EXPECT_THAT(said({"", {}, {{"DEVICE_LIST_STRATEGY", ""}}}), ElementsAre(HasSubstr("but has \"\"")));
+  const Input gfd{
+      .file = "", .flags = {}, .environment = {{"GFD_SLEEP_INTERVAL", ""}}, .program = Program::kFeatureDiscovery};
+  EXPECT_EQ(resolved(gfd).config.flags.gfd.sleep_interval, Duration(std::chrono::seconds(60)));
+}
+
+TEST(ResolveTest, SwitchesTakeGosWords) {
+  for (const char* yes : {"1", "t", "T", "true", "True", "TRUE"})
+    EXPECT_TRUE(resolved({"", {}, {{"PASS_DEVICE_SPECS", yes}}}).config.flags.plugin.pass_device_specs) << yes;
+  for (const char* no : {"0", "f", "F", "false", "False", "FALSE"})
+    EXPECT_FALSE(resolved({"flags: {plugin: {passDeviceSpecs: true}}", {{"pass-device-specs", {no}}}, {}})
+                     .config.flags.plugin.pass_device_specs)
+        << no;
+  EXPECT_THAT(said({"", {}, {{"PASS_DEVICE_SPECS", "yes"}}}),
+              ElementsAre(HasSubstr("must be true or false, but is \"yes\"")));
+  EXPECT_THAT(said({"", {{"pass-device-specs", {""}}}, {}}), ElementsAre(HasSubstr("--pass-device-specs")));
+}
+
+TEST(ResolveTest, ListsAreSplitAtCommasAndTrimmed) {
+  EXPECT_THAT(
+      resolved({"", {}, {{"DEVICE_LIST_STRATEGY", "envvar, cdi-cri"}}}).config.flags.plugin.device_list_strategy,
+      ElementsAre(ListStrategy::kEnvvar, ListStrategy::kCdiCri));
+  EXPECT_THAT(
+      resolved({"", {{"device-list-strategy", {"envvar", "volume-mounts,cdi-cri"}}}, {{"DEVICE_LIST_STRATEGY", "x"}}})
+          .config.flags.plugin.device_list_strategy,
+      ElementsAre(ListStrategy::kEnvvar, ListStrategy::kVolumeMounts, ListStrategy::kCdiCri));
+  EXPECT_THAT(resolved({"", {}, {{"IMEX_CHANNEL_IDS", "0x0"}}}).config.imex.channel_ids, ElementsAre(0));
+  EXPECT_THAT(said({"", {}, {{"IMEX_CHANNEL_IDS", "1"}}}), ElementsAre(HasSubstr("the one channel 0")));
+  EXPECT_THAT(resolved({"", {}, {{"CDI_DISABLE_HOOKS", "all,chmod"}}}).run.cdi_disable_hooks,
+              ElementsAre("all", "chmod"));
+}
+
+TEST(ResolveTest, AWordThatIsOverriddenIsNoProblem) {
+  const std::string file = "flags: {migStrategy: x, plugin: {deviceListStrategy: [z]}}";
+  EXPECT_EQ(said({file, {}, {}}).size(), 2u);
+  EXPECT_THAT(said({file, {{"mig-strategy", {"none"}}}, {{"DEVICE_LIST_STRATEGY", "envvar"}}}), IsEmpty());
+  EXPECT_EQ(said({"flags: {migStrategy: 5}", {{"mig-strategy", {"none"}}}, {}}).size(), 1u) << "but a wrong type is";
+  EXPECT_EQ(said({"flags: {plugin: {deviceListStrategy: [5, z]}}", {}, {{"DEVICE_LIST_STRATEGY", "envvar"}}}).size(),
+            1u);
+}
+
+TEST(ResolveTest, ProblemsFollowNvidiasOrderOfValidation) {
+  const Input input{
+      .file = kMps,
+      .flags = {{"imex-channel-ids", {"7"}}, {"mig-strategy", {"mixed"}}, {"shared-devices-allocation-policy", {"x"}}},
+      .environment = {
+          {"DEVICE_ID_STRATEGY", "x"}, {"DEVICE_LIST_STRATEGY", "x"}, {"DEVICE_DISCOVERY_STRATEGY", "vfio"}}};
+  std::vector<std::string> paths;
+  for (const Problem& problem : resolved(input).problems) paths.push_back(problem.path);
+  EXPECT_THAT(paths, ElementsAre("flags.plugin.deviceListStrategy", "flags.plugin.deviceIDStrategy",
+                                 "flags.plugin.sharedDevicesAllocationPolicy", "flags.migStrategy",
+                                 "flags.deviceDiscoveryStrategy", "imex.channelIDs"));
+}
+
+TEST(ResolveTest, MpsDoesNotGoWithMixed) {
+  EXPECT_THAT(said({"flags: {migStrategy: mixed}\n" + kMps, {}, {}}),
+              ElementsAre(HasSubstr("c:1:22: error: flags.migStrategy: is mixed")));
+  EXPECT_THAT(said({"flags: {migStrategy: mixed}\n" + kMps, {{"mig-strategy", {"none"}}}, {}}), IsEmpty());
+}
+
+TEST(ResolveTest, RootsHaveDefaults) {
+  EXPECT_EQ(resolved({kMps, {}, {}}).config.flags.mps_root, kDefaultMpsRoot);
+  EXPECT_EQ(explained(resolved({kMps, {}, {}}), "flags.mpsRoot").where, "default under MPS");
+  EXPECT_EQ(resolved({"", {}, {}}).config.flags.mps_root, "");
+  EXPECT_EQ(resolved({kMps, {}, {{"MPS_ROOT", "/x"}}}).config.flags.mps_root, "/x");
+  EXPECT_EQ(resolved({"", {}, {{"NVIDIA_DRIVER_ROOT", "/drv"}}}).config.flags.nvidia_dev_root, "/drv");
+  EXPECT_EQ(resolved({"", {{"nvidia-dev-root", {"/d"}}}, {}}).config.flags.nvidia_dev_root, "/d");
+}
+
+TEST(ResolveTest, EveryProgramHasItsOwnFlags) {
+  EXPECT_EQ(resolved({"", {}, {{"KUBELET_SOCKET", ""}}}).run.kubelet_socket, "");
+  const Input gfd{.file = "",
+                  .flags = {{"o", {"/f"}}},
+                  .environment = {{"GFD_MIG_STRATEGY", "single"}, {"MIG_STRATEGY", "mixed"}},
+                  .program = Program::kFeatureDiscovery};
+  EXPECT_EQ(resolved(gfd).config.flags.gfd.output_file, "/f");
+  EXPECT_EQ(resolved(gfd).config.flags.mig_strategy, MigStrategy::kSingle);
+  const Input mps{
+      .file = "", .flags = {}, .environment = {{"PASS_DEVICE_SPECS", "true"}}, .program = Program::kMpsControlDaemon};
+  EXPECT_FALSE(resolved(mps).config.flags.plugin.pass_device_specs);
+}
+
+TEST(ResolveTest, FindsTheConfigFile) {
+  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {}), "");
+  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {{"CONFIG_FILE", "/a"}}), "/a");
+  EXPECT_EQ(config_file_of(Program::kFeatureDiscovery, {{"config-file", {"/b"}}}, {{"GFD_CONFIG_FILE", "/a"}}), "/b");
+}
+
+TEST(ResolveTest, NoFlagOrVariableIsNamedTwice) {
+  for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery, Program::kMpsControlDaemon}) {
+    std::set<std::string_view> seen;
+    for (const Setting& setting : settings_of(program)) {
+      for (const auto flag : setting.flags) EXPECT_TRUE(seen.insert(flag).second) << flag;
+      for (const auto variable : setting.variables) EXPECT_TRUE(seen.insert(variable).second) << variable;
+      EXPECT_FALSE(setting.help.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tranche::config
