@@ -16,6 +16,14 @@ struct Process {
   int exit_code = 0;
 };
 
+// Options of the programs that live long.
+struct LogOptions {
+  std::string format = "auto";
+  std::string level = "info";
+};
+void add_log_options(CLI::App& command, LogOptions& options);
+void apply(const LogOptions& options);
+
 void add_node(CLI::App& app, Process& process);
 void add_mps(CLI::App& app, Process& process);
 void add_plan(CLI::App& app, Process& process);

@@ -14,10 +14,9 @@ std::string directory_of(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<ConfigSource> ConfigSource::open(std::string path, std::map<std::string, std::string> flags,
-                                                 std::map<std::string, std::string> environment) {
+std::unique_ptr<ConfigSource> ConfigSource::open(config::GivenFlags flags, config::Environment environment) {
   std::unique_ptr<ConfigSource> source(new ConfigSource);
-  source->path_ = std::move(path);
+  source->path_ = config::config_file_of(config::Program::kDevicePlugin, flags, environment);
   source->flags_ = std::move(flags);
   source->environment_ = std::move(environment);
   source->view_ = source->read();
@@ -40,8 +39,9 @@ ConfigView ConfigSource::read() const {
     }
     text = *std::move(content);
   }
-  auto resolved = config::resolve(config::parse(text, path_), flags_, environment_);
+  auto resolved = config::resolve(config::parse(text, path_), config::Program::kDevicePlugin, flags_, environment_);
   view.config = std::move(resolved.config);
+  view.run = std::move(resolved.run);
   view.problems = std::move(resolved.problems);
   return view;
 }
@@ -62,6 +62,7 @@ void ConfigSource::reload() {
   if (has_error(next.problems)) {
     if (next.problems == view_.problems && view_.last_good) return;
     next.config = view_.config;
+    next.run = view_.run;
     next.last_good = true;
   } else if (next.config == view_.config && next.problems == view_.problems && !view_.last_good) {
     return;

@@ -3,11 +3,11 @@
 // mounted ConfigMap, which changes by renaming a link beside the file) or on request. Content that cannot be used is
 // refused with all its Problems, and what was in force stays. Loop thread only.
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "agent/node/snapshot.h"
+#include "config/resolve.h"
 #include "host/files/watch.h"
 #include "host/loop/loop.h"
 
@@ -16,8 +16,7 @@ namespace tranche::agent {
 class ConfigSource {
  public:
   // Reads once. The view's problems may hold errors: then there is nothing in force and the program should end.
-  static std::unique_ptr<ConfigSource> open(std::string path, std::map<std::string, std::string> flags,
-                                            std::map<std::string, std::string> environment);
+  static std::unique_ptr<ConfigSource> open(config::GivenFlags flags, config::Environment environment);
 
   const ConfigView& view() const { return view_; }
 
@@ -31,8 +30,8 @@ class ConfigSource {
   ConfigView read() const;
 
   std::string path_;
-  std::map<std::string, std::string> flags_;
-  std::map<std::string, std::string> environment_;
+  config::GivenFlags flags_;
+  config::Environment environment_;
   ConfigView view_;
   std::unique_ptr<host::DirWatch> watch_;
   std::function<void()> on_change_;

@@ -82,6 +82,15 @@ std::string host_mps_root(const config::Config& config) {
   return config.flags.mps_root.empty() ? "/run/nvidia/mps" : config.flags.mps_root;
 }
 
+// Without --kubelet-socket, kubelet's socket is where ours go; with an empty one there is no registration (NVIDIA's
+// rule).
+host::PluginHostSettings plugin_settings(const NodeOptions& options, const config::PluginRun& run) {
+  host::PluginHostSettings settings{.plugin_dir = options.plugin_dir};
+  settings.register_with_kubelet = !run.kubelet_socket.empty();
+  if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
+  return settings;
+}
+
 void log_problems(const std::vector<Problem>& problems) {
   for (const auto& problem : problems) {
     if (problem.severity == Severity::kError) {
@@ -114,11 +123,9 @@ Status NodeProgram::open() {
         loop_->post([resource, error] { log::warning("grant.refused", {{"resource", resource}, {"why", error}}); });
       });
 
-  TRY(plugins_,
-      host::PluginHost::open(*loop_, {.plugin_dir = options_.plugin_dir, .kubelet_socket = options_.kubelet_socket},
-                             *answers_, [this] {
-                               if (!stopping_) publish();
-                             }));
+  TRY(plugins_, host::PluginHost::open(*loop_, plugin_settings(options_, config_->view().run), *answers_, [this] {
+        if (!stopping_) publish();
+      }));
   TRY(status_, host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
                                         [this](const std::string& request) { return answer(request); }));
   pools_ =
@@ -148,7 +155,7 @@ Status NodeProgram::open() {
 }
 
 int NodeProgram::run() {
-  config_ = ConfigSource::open(options_.config_file, options_.flags, options_.environment);
+  config_ = ConfigSource::open(options_.flags, options_.environment);
   if (has_error(config_->view().problems)) {
     for (const auto& problem : config_->view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;

@@ -2,23 +2,22 @@
 // `tranche node`: the node agent. Reads configuration and inventory, plans, advertises to kubelet, answers Allocate,
 // follows the pools of `tranche mps`, and tells what it does. Restarting it disturbs no tenant: sockets come back, ids
 // and doors stay what they are. docs/one-pod.md follows one pod through it.
-#include <map>
 #include <string>
+
+#include "config/resolve.h"
 
 namespace tranche::agent {
 
 struct NodeOptions {
-  std::map<std::string, std::string> flags;        // configuration flags given on the command line, by name without --
-  std::map<std::string, std::string> environment;  // of this process
-  std::string config_file;
-  std::string plugin_dir = "/var/lib/kubelet/device-plugins";
-  std::string kubelet_socket;  // "" = <plugin_dir>/kubelet.sock
+  config::GivenFlags flags;         // the device plugin's, as given on the command line
+  config::Environment environment;  // of this process
+  std::string plugin_dir =
+      "/var/lib/kubelet/device-plugins";  // our sockets, and kubelet's unless --kubelet-socket says else
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string run_dir = "/run/tranche";
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string listen;            // metrics and status page, "addr:port"; "" = none
-  bool once = false;             // leave after the first plan was published: for start-up benchmarks
 };
 
 // The process's exit status: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be used, 1 otherwise.

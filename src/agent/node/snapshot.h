@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "advertise/advertise.h"
-#include "agent/node/pools.h"
+#include "agent/pools/pools.h"
 #include "allocate/grant.h"
 #include "base/problem.h"
-#include "config/model.h"
+#include "config/settings.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/nvml/nvml.h"
@@ -23,6 +23,7 @@ namespace tranche::agent {
 struct ConfigView {
   std::string path;  // "" = defaults, flags and variables only
   config::Config config;
+  config::PluginRun run;
   std::vector<Problem> problems;  // of the newest content, also when that was refused
   bool last_good = false;         // the newest content was refused, an older one is in force
 };

@@ -1,4 +1,4 @@
-#include "agent/node/pools.h"
+#include "agent/pools/pools.h"
 
 #include <fmt/format.h>
 

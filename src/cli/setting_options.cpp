@@ -1,0 +1,49 @@
+#include "cli/setting_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/text.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kGroup = "Configuration (flag over variable over file over default)";
+
+std::string spelling_of(const config::Setting& setting) {
+  std::vector<std::string> spellings;
+  for (const auto flag : setting.flags) spellings.push_back("--" + std::string(flag));
+  return join(spellings, ",");
+}
+
+std::string help_of(const config::Setting& setting) {
+  std::string help(setting.help);
+  for (const auto variable : setting.variables) help += " [$" + std::string(variable) + "]";
+  return help;
+}
+
+}  // namespace
+
+void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given) {
+  for (const auto& setting : config::settings_of(program)) {
+    const std::string name(setting.flags.front());
+    if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
+      command.add_flag(spelling_of(setting), help_of(setting))
+          ->group(kGroup)
+          ->each([&given, name](const std::string& value) { given[name] = {value}; });
+      continue;
+    }
+    const bool list =
+        setting.kind == config::SettingKind::kTextList || setting.kind == config::SettingKind::kNumberList;
+    const auto take = [&given, name](const CLI::results_t& values) {
+      given[name] = values;
+      return true;
+    };
+    command.add_option(spelling_of(setting), take, help_of(setting))
+        ->group(kGroup)
+        ->expected(1)
+        ->type_name(list ? "LIST" : "TEXT")
+        ->multi_option_policy(list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,174 @@
+// What must hold for every plan, whatever the configuration and the hardware.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include "advertise/advertise.h"
+#include "allocate/grant.h"
+
+#include "plan/json.h"
+#include "plan/make_plan.h"
+#include "plan/shares.h"
+#include "plan/slot_id.h"
+#include "property/generate.h"
+
+namespace tranche::property {
+namespace {
+
+constexpr std::uint32_t kRounds = 400;
+
+// Calls visit(random, config, inventory, plan) for many plans that hold.
+template <class Visit>
+void for_each_plan(const Visit& visit) {
+  std::uint32_t made = 0;
+  for (std::uint32_t seed = 1; seed <= kRounds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto config = any_config(random);
+    const auto inventory = any_inventory(random);
+    const auto plan = plan::make_plan(config, inventory);
+    if (!plan) {
+      EXPECT_TRUE(has_error(plan.error()));
+      continue;
+    }
+    ++made;
+    visit(random, config, inventory, *plan);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(made, kRounds / 2) << "too few configurations made a plan to have tested anything";
+}
+
+TEST(PlanProperty, SharesOfAllSlotsFitTheGpu) {
+  for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
+    for (const auto& resource : plan.resources) {
+      if (resource.sharing != config::SharingStrategy::kMps) continue;
+      for (const auto& device : resource.devices) {
+        EXPECT_LE(device.share.memory.value * device.slots, device.memory.value);
+        if (config.sharing.sm_rounding == config::SmRounding::kOff) {
+          EXPECT_LE(device.share.threads.hundredths * device.slots, 10000u);
+        }
+        EXPECT_GT(device.share.threads.hundredths, 0u);
+      }
+    }
+  });
+}
+
+TEST(PlanProperty, MoreSlotsAreNeverWorthLess) {
+  for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
+    for (const auto& resource : plan.resources) {
+      for (const auto& device : resource.devices) {
+        plan::ShareLimits before;
+        for (std::uint32_t held = 1; held <= device.slots; ++held) {
+          const auto now = plan::share_of(device.memory, device.sm_count, device.compute_capability, held, device.slots,
+                                          config.sharing.sm_rounding);
+          EXPECT_GE(now.memory, before.memory);
+          EXPECT_GE(now.threads, before.threads);
+          EXPECT_LE(now.memory, device.memory);
+          EXPECT_LE(now.threads, Percent::whole(100));
+          before = now;
+        }
+        EXPECT_EQ(before.threads, Percent::whole(100)) << "all slots are the whole GPU";
+      }
+    }
+  });
+}
+
+TEST(PlanProperty, RoundedSharesUseOnlyTrustedSmCounts) {
+  for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
+    if (config.sharing.sm_rounding == config::SmRounding::kOff) return;
+    for (const auto& resource : plan.resources) {
+      if (resource.sharing != config::SharingStrategy::kMps) continue;
+      for (const auto& device : resource.devices) {
+        const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sm_count);
+        EXPECT_TRUE(plan::is_trusted(device.share.sms, trusted)) << device.share.sms << " SMs";
+      }
+    }
+  });
+}
+
+TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
+  for_each_plan([](auto&, const auto& config, const auto& inventory, const auto& plan) {
+    const auto again = plan::make_plan(config, inventory);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(plan::to_json(plan).dump(), plan::to_json(*again).dump());
+  });
+}
+
+TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
+  for_each_plan([](Random& random, const auto& config, auto inventory, const auto& plan) {
+    const auto before = advertise::advertise(plan, {});
+    inventory.gpus.push_back(any_gpu(random, static_cast<std::uint32_t>(inventory.gpus.size())));
+    const auto more = plan::make_plan(config, inventory);
+    if (!more) return;  // the new GPU may not bear that many slots: said as a Problem
+    for (const auto& resource : plan.resources) {
+      const auto* now = plan::find_resource(*more, resource.name);
+      ASSERT_NE(now, nullptr);
+      for (const auto& device : resource.devices) {
+        EXPECT_THAT(now->devices, testing::Contains(device)) << "device " << device.uuid << " changed";
+      }
+    }
+    (void)before;
+  });
+}
+
+TEST(PlanProperty, IdsAreUniqueAndReadBack) {
+  for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
+    std::set<std::string> seen;
+    for (const auto& list : advertise::advertise(plan, {})) {
+      for (const auto& slot : list.slots) {
+        EXPECT_TRUE(seen.insert(slot.id).second) << slot.id;
+        EXPECT_LE(slot.id.size(), 63u) << "kubelet's limit for a device id";
+        const auto parsed = plan::parse_slot_id(slot.id);
+        ASSERT_TRUE(parsed) << slot.id;
+        EXPECT_EQ(plan::render(*parsed), slot.id);
+      }
+    }
+  });
+}
+
+TEST(PlanProperty, PoolsHaveNamesOfTheirOwnAndServeEveryMpsDevice) {
+  for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
+    std::set<std::string> ids;
+    for (const auto& pool : plan.pools) {
+      EXPECT_TRUE(ids.insert(pool.id).second) << pool.id;
+      EXPECT_EQ(pool.devices.size(), pool.limits.size());
+    }
+    for (const auto& resource : plan.resources) {
+      for (const auto& device : resource.devices) {
+        if (resource.sharing == config::SharingStrategy::kMps && device.replicated) {
+          EXPECT_NE(plan::find_pool(plan, device.pool), nullptr) << device.uuid;
+        } else {
+          EXPECT_EQ(device.pool, "");
+        }
+      }
+    }
+  });
+}
+
+TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllows) {
+  for_each_plan([](Random& random, const auto& config, const auto&, const auto& plan) {
+    for (const auto& resource : plan.resources) {
+      if (resource.devices.empty()) continue;  // the old name of a renamed resource
+      const auto& device = random.one_of(resource.devices);
+      std::vector<std::string> ids;
+      const std::uint32_t held = resource.one_slot_per_request ? 1 : random.number(1, device.slots);
+      for (std::uint32_t n = 0; n < held; ++n)
+        ids.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
+      allocate::Settings settings;
+      settings.flags = config.flags;
+      settings.sm_rounding = config.sharing.sm_rounding;
+      const auto grant = allocate::allocate(resource, {}, ids, settings);
+      ASSERT_TRUE(grant) << to_string(grant.error());
+      if (grant->pool.empty()) continue;
+      const auto* pool = plan::find_pool(plan, grant->pool);
+      ASSERT_NE(pool, nullptr);
+      EXPECT_LE(grant->devices[0].limits.memory, pool->limits[0].client.memory);
+      EXPECT_LE(grant->devices[0].limits.threads, pool->limits[0].client.threads);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tranche::property

@@ -1,0 +1,126 @@
+// What must hold for every preferred allocation.
+#include "allocate/prefer.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "plan/make_plan.h"
+#include "plan/slot_id.h"
+#include "property/generate.h"
+
+namespace tranche::property {
+namespace {
+
+constexpr std::uint32_t kRounds = 600;
+using config::AllocationPolicy;
+
+struct Case {
+  plan::PlannedResource resource;
+  inventory::Inventory inventory;
+  std::vector<std::string> available;
+  std::vector<std::string> must_include;
+  std::uint32_t size = 0;
+};
+
+// A resource, some of its slots still free, some of those required, and a size that can be met.
+std::optional<Case> any_case(Random& random) {
+  Case c;
+  c.inventory = any_inventory(random, 8);
+  const auto plan = plan::make_plan(any_config(random), c.inventory);
+  if (!plan || plan->resources.empty()) return std::nullopt;
+  c.resource = random.one_of(plan->resources);
+  const std::uint32_t free_percent = random.number(20, 100);
+  for (const auto& device : c.resource.devices) {
+    for (std::uint32_t n = 0; n < device.slots; ++n) {
+      if (random.chance(free_percent))
+        c.available.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
+    }
+  }
+  if (c.available.empty()) return std::nullopt;  // nothing is free, or it is the old name of a renamed resource
+  c.size = random.number(1, std::min<std::uint32_t>(12, static_cast<std::uint32_t>(c.available.size())));
+  random.shuffle(c.available);
+  const std::uint32_t required = random.chance(50) ? random.number(0, c.size) : 0;
+  c.must_include.assign(c.available.begin(), c.available.begin() + required);
+  random.shuffle(c.available);
+  return c;
+}
+
+template <class Visit>
+void for_each_case(const Visit& visit) {
+  std::uint32_t made = 0;
+  for (std::uint32_t seed = 1; seed <= kRounds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto c = any_case(random);
+    if (!c) continue;
+    ++made;
+    visit(random, *c);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(made, kRounds / 3);
+}
+
+std::vector<std::string> sorted(std::vector<std::string> ids) {
+  std::ranges::sort(ids);
+  return ids;
+}
+
+TEST(PreferProperty, AnswerIsASubsetWithAllThatIsRequiredAndTheSizeAsked) {
+  for_each_case([](auto&, const Case& c) {
+    for (const auto policy : {AllocationPolicy::kDistributed, AllocationPolicy::kPacked}) {
+      const auto answer = allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, policy);
+      ASSERT_TRUE(answer) << to_string(answer.error());
+      EXPECT_EQ(answer->size(), c.size);
+      EXPECT_EQ(std::set<std::string>(answer->begin(), answer->end()).size(), c.size) << "an id twice";
+      for (const auto& id : *answer) EXPECT_THAT(c.available, testing::Contains(id));
+      for (const auto& id : c.must_include) EXPECT_THAT(*answer, testing::Contains(id));
+    }
+  });
+}
+
+TEST(PreferProperty, AnswerDoesNotDependOnTheOrderOfTheQuestion) {
+  for_each_case([](Random& random, Case c) {
+    const auto first =
+        allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
+    random.shuffle(c.available);
+    random.shuffle(c.must_include);
+    const auto second =
+        allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(sorted(*first), sorted(*second));
+  });
+}
+
+// Spread and packed differ only in the comparator: where there is nothing to compare, they answer alike.
+TEST(PreferProperty, PoliciesAgreeWhereDevicesAreEquallyUsed) {
+  for_each_case([](auto&, Case c) {
+    c.must_include.clear();
+    c.resource.devices.resize(1);
+    std::erase_if(c.available, [&](const auto& id) { return plan::device_of(id) != c.resource.devices[0].uuid; });
+    if (c.available.size() < c.size) return;
+    EXPECT_EQ(allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed),
+              allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kPacked));
+  });
+}
+
+TEST(PreferProperty, SlotsUnderMpsLandOnOneGpuWheneverOneHasRoom) {
+  for_each_case([](auto&, Case c) {
+    if (c.resource.sharing != config::SharingStrategy::kMps) return;
+    std::map<std::string, std::uint32_t> free;
+    for (const auto& id : c.available) ++free[std::string(plan::device_of(id))];
+    const bool fits = std::ranges::any_of(free, [&](const auto& entry) { return entry.second >= c.size; });
+    const auto answer =
+        allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed);
+    ASSERT_TRUE(answer);
+    std::set<std::string> devices;
+    for (const auto& id : *answer) devices.insert(std::string(plan::device_of(id)));
+    EXPECT_TRUE(!fits || devices.size() == 1u) << devices.size() << " devices";
+  });
+}
+
+}  // namespace
+}  // namespace tranche::property
