@@ -1,0 +1,53 @@
+#pragma once
+// The words of sim-cuda's command line and of the lines it obeys on stdin. Pure.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tranche::sim {
+
+inline constexpr const char* kSimCudaHelp =
+    R"(sim-cuda: a CUDA process on the simulated node $TRANCHE_SIM_NODE.
+  --allocate SIZE     allocate this much (repeatable: steps); SIZE is a number and K, M, G or MiB, GiB
+  --grow SIZE/s       then go on allocating at this rate
+  --kernel-ms N       keep kernels of N milliseconds in flight (fractions allowed)
+  --queue N           that many at a time (1)
+  --fault             use an illegal address after the allocations
+  --all-devices       open a context on every visible GPU, not only the first
+  --seconds N         live that long (0)
+  --hold              live until a signal or an error
+  --stdin             obey lines: alloc SIZE | free SIZE | launch MS [N] | sync | fault | info | exit
+  --report-every S    a report line every S seconds
+  --stay              live on after an error, as a program that does not look at its errors
+Exit status: 0; 2 usage; 12 out of memory; 20 no GPU; 46 busy or unavailable; 70 illegal address; 71 launch failed;
+80 not permitted; 85…90 the MPS errors 805…810; 99 another error.
+)";
+
+struct SimCudaOptions {
+  std::vector<std::uint64_t> allocations;
+  std::uint64_t grow_per_second = 0;
+  std::int64_t kernel_ns = 0;
+  std::int64_t queue = 1;
+  std::int64_t seconds_ns = 0;
+  std::int64_t report_ns = 0;
+  bool fault = false;
+  bool all_devices = false;
+  bool hold = false;
+  bool stdin_commands = false;
+  bool stay = false;
+  bool help = false;
+};
+std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::string>& words, std::string* problem);
+
+struct SimCudaLine {
+  std::string verb;  // "" when the line makes no sense
+  std::uint64_t bytes = 0;
+  std::int64_t kernel_ns = 0;
+  std::int64_t count = 1;
+};
+SimCudaLine parse_sim_cuda_line(const std::string& line);
+
+std::optional<std::uint64_t> parse_size(std::string text);  // "3000M", "1.5G", "4096"
+
+}  // namespace tranche::sim

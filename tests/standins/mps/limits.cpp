@@ -1,0 +1,163 @@
+#include "standins/mps/limits.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace tranche::sim {
+namespace {
+
+constexpr std::uint64_t kMib = 1ull << 20;
+constexpr std::uint64_t kGib = 1ull << 30;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// strtod's reading without its locale: nullopt unless the whole text is a plain decimal.
+std::optional<double> decimal(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// Leading digits of `text`, which is shortened by them; nullopt without any, or beyond 64 bits.
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+std::optional<std::uint64_t> scaled(std::uint64_t number, std::uint64_t unit) {
+  if (unit != 0 && number > UINT64_MAX / unit) return std::nullopt;
+  return number * unit;
+}
+
+// The value of one client entry. "-1G" wraps to a huge number, so that the daemon's limit is the smaller one.
+std::optional<std::uint64_t> client_value(std::string_view text) {
+  if (!text.empty() && text.front() == '-' && text.size() > 1 && is_digit(text[1])) return UINT64_MAX;
+  const auto number = take_number(text);
+  if (!number || *number == 0) return std::nullopt;
+  if (text == "G" || text == "GB" || text == "g") return scaled(*number, kGib);
+  if (text == "M" || text == "MB" || text == "m" || text.empty()) return scaled(*number, kMib);
+  return std::nullopt;
+}
+
+// The UUID that a client's key names among the devices it sees: an ordinal of its own count, or a whole UUID.
+std::optional<std::string> key_uuid(std::string_view key, const std::vector<std::string>& uuids) {
+  if (key.starts_with("GPU-") || key.starts_with("MIG-")) {
+    const auto found = std::ranges::find(uuids, key);
+    return found == uuids.end() ? std::nullopt : std::optional(*found);
+  }
+  if (key.empty() || !std::ranges::all_of(key, is_digit)) return std::nullopt;
+  const auto ordinal = take_number(key);
+  if (!ordinal || *ordinal >= uuids.size()) return std::nullopt;
+  return uuids[*ordinal];
+}
+
+}  // namespace
+
+std::uint32_t sms_for(double percent, std::uint32_t sm_count) {
+  // The addend keeps 50 % of 132 at 66 when the product falls just short of the integer.
+  const double pairs = std::floor(percent * sm_count / 200.0 + 1e-9);
+  const auto sms = std::max<std::uint32_t>(8, 2 * static_cast<std::uint32_t>(std::max(0.0, pairs)));
+  return std::min(sms, sm_count);
+}
+
+std::uint64_t context_bytes(std::uint32_t sms) {
+  constexpr std::uint64_t at_12 = 75237776, at_132 = 514 * kMib;  // measured: 4096M - 4219729520; 514 MiB
+  constexpr std::uint64_t per_sm = (at_132 - at_12) / 120;
+  return at_12 - 12 * per_sm + sms * per_sm;
+}
+
+std::optional<double> parse_percentage(std::string_view text) {
+  const auto value = decimal(text);
+  if (!value || *value <= 0.0 || *value > 100.0) return std::nullopt;
+  return value;
+}
+
+std::string percentage_text(double percent) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", percent);
+  return text;
+}
+
+std::optional<std::uint64_t> parse_daemon_memory(std::string_view text) {
+  const auto number = take_number(text);
+  if (!number || *number == 0) return std::nullopt;
+  if (text == "G" || text == "g") return scaled(*number, kGib);
+  if (text == "M" || text == "m" || text.empty()) return scaled(*number, kMib);
+  return std::nullopt;
+}
+
+std::string memory_text(std::uint64_t bytes) {
+  return bytes >= kGib ? std::to_string(bytes / kGib) + "G" : std::to_string(bytes / kMib) + "M";
+}
+
+void MemoryLimits::set(const std::string& key, std::uint64_t bytes) {
+  for (auto& [name, value] : entries_) {
+    if (name == key) {
+      value = bytes;
+      return;
+    }
+  }
+  entries_.emplace_back(key, bytes);
+}
+
+std::optional<std::uint64_t> MemoryLimits::get(const std::string& key) const {
+  for (const auto& [name, value] : entries_) {
+    if (name == key) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> MemoryLimits::for_gpu(int ordinal, const std::string& uuid) const {
+  const auto by_ordinal = get(std::to_string(ordinal));
+  const auto by_uuid = get(uuid);
+  if (by_ordinal && by_uuid) return std::min(*by_ordinal, *by_uuid);
+  return by_ordinal ? by_ordinal : by_uuid;
+}
+
+ClientMemory read_client_memory(const std::optional<std::string>& value, const std::vector<std::string>& uuids) {
+  ClientMemory memory;
+  if (!value || value->empty()) return memory;
+  std::string_view rest = *value;
+  for (bool more = true; more;) {
+    const auto comma = rest.find(',');
+    const auto entry = rest.substr(0, comma);
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
+    const auto equals = entry.find('=');
+    if (equals == std::string_view::npos) return {.lifted = true, .by_uuid = {}};
+    const auto uuid = key_uuid(entry.substr(0, equals), uuids);
+    const auto bytes = client_value(entry.substr(equals + 1));
+    if (!uuid || !bytes) return {.lifted = true, .by_uuid = {}};
+    memory.by_uuid[*uuid] = *bytes;
+  }
+  return memory;
+}
+
+std::optional<std::uint64_t> effective_memory(const ClientMemory& client, const std::string& uuid,
+                                              std::optional<std::uint64_t> server) {
+  if (client.lifted) return std::nullopt;
+  const auto own = client.by_uuid.find(uuid);
+  if (own == client.by_uuid.end()) return server;
+  return server ? std::min(*server, own->second) : own->second;
+}
+
+double effective_percentage(const std::optional<std::string>& value, double server) {
+  const auto own = value ? parse_percentage(*value) : std::nullopt;
+  return own ? std::min(*own, server) : server;
+}
+
+bool death_hurts_peers(std::int64_t kernel_ns, std::int64_t left_ns) {
+  if (left_ns <= 0) return false;
+  if (kernel_ns >= 20'000'000) return true;
+  return kernel_ns >= 5'000'000 && left_ns > 2 * kernel_ns;
+}
+
+}  // namespace tranche::sim

@@ -1,0 +1,67 @@
+#pragma once
+// The arithmetic and the text rules of MPS limits as measured on driver 580 (docs of the evidence: README-mps.md): how
+// a daemon, a server and a client read percentages and memory limits, and what a client then gets. It does not judge
+// what would be sensible: the traps are the point. Pure; units are bytes and SMs.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tranche::sim {
+
+// SMs of a client: max(8, 2*floor(pct*SMs/200)); never more than the GPU has. (Section 1.)
+std::uint32_t sms_for(double percent, std::uint32_t sm_count);
+
+// A context's own memory: 71.75 MiB at 12 SMs to 514 MiB at 132, growing with the SMs it may use. (Section 1.)
+std::uint64_t context_bytes(std::uint32_t sms);
+inline constexpr std::uint64_t kServerBytes = 66ull << 20;  // what a server holds on each of its GPUs
+
+// Clients per server and GPU (section 3; 16 before Volta).
+inline constexpr int kClientsPerGpu = 48;
+inline constexpr int kClientsPerGpuBeforeVolta = 16;
+
+// "12.5" for set_…_active_thread_percentage: above 0, at most 100. nullopt = the value in force stays.
+std::optional<double> parse_percentage(std::string_view text);
+std::string percentage_text(double percent);  // "12.5", "100.0", "33.3"
+
+// The value of set_…_device_pinned_mem_limit: an integer, then G or M; without a unit it counts MiB (1630 reads back
+// as 1G). nullopt = what the daemon swallows without an effect.
+std::optional<std::uint64_t> parse_daemon_memory(std::string_view text);
+std::string memory_text(std::uint64_t bytes);  // "4G" for 4097M, "500M": whole units, rounded down
+
+// Device key → bytes, in the order in which they were set. A key is kept as written: ordinals and UUIDs coexist.
+class MemoryLimits {
+ public:
+  void set(const std::string& key, std::uint64_t bytes);
+  std::optional<std::uint64_t> get(const std::string& key) const;  // by exactly that spelling
+  // The limit in force on a GPU: entries that name it by either spelling; of two the smaller holds (measured: an
+  // earlier 0=500M beat a later GPU-…=4096M).
+  std::optional<std::uint64_t> for_gpu(int ordinal, const std::string& uuid) const;
+  const std::vector<std::pair<std::string, std::uint64_t>>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::pair<std::string, std::uint64_t>> entries_;
+};
+
+// What CUDA_MPS_PINNED_DEVICE_MEM_LIMIT does to a client (section 1). `uuids` are the devices that it sees, in its
+// order.
+struct ClientMemory {
+  bool lifted = false;  // one bad entry and every limit is gone, the daemon's too
+  std::map<std::string, std::uint64_t> by_uuid;
+};
+ClientMemory read_client_memory(const std::optional<std::string>& value, const std::vector<std::string>& uuids);
+
+// The smaller of the server's and the client's limit; nullopt = none in force.
+std::optional<std::uint64_t> effective_memory(const ClientMemory& client, const std::string& uuid,
+                                              std::optional<std::uint64_t> server);
+
+// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: a number in (0, 100] or ignored (section 1); the smaller of both holds.
+double effective_percentage(const std::optional<std::string>& value, double server);
+
+// Would the death of a client with this in flight kill its peers? `kernel_ns` long kernels, `left_ns` of them still to
+// run (section 3: 20 ms and longer always; 5 ms only with several queued; 1 ms never).
+bool death_hurts_peers(std::int64_t kernel_ns, std::int64_t left_ns);
+
+}  // namespace tranche::sim

@@ -1,0 +1,436 @@
+#include "standins/mps/server.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+
+namespace tranche::sim {
+namespace {
+
+constexpr std::int64_t kDrainNs = 11'000'000;  // terminate_client: 11 to 13 ms (section 3)
+constexpr int kOutOfMemory = 2, kNoDevice = 100, kUnavailable = 46, kInvalidContext = 201, kTerminated = 810,
+              kNotReady = 807, kIllegalAddress = 700;
+
+std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string named(pid_t pid, int context) {
+  return "{PID: " + std::to_string(pid) + ", Context ID: " + std::to_string(context) + "}";
+}
+
+// The inode of a process's PID namespace, as ps prints it; 0 when it cannot be read.
+std::uint64_t pid_namespace_of(pid_t pid) {
+  char target[64] = {};
+  const std::string link = "/proc/" + std::to_string(pid) + "/ns/pid";
+  if (::readlink(link.c_str(), target, sizeof target - 1) <= 0) return 0;
+  unsigned long long inode = 0;
+  return std::sscanf(target, "pid:[%llu]", &inode) == 1 ? inode : 0;
+}
+
+std::string command_of(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/comm";
+  char text[64] = {};
+  if (FILE* file = std::fopen(path.c_str(), "re")) {
+    if (std::fgets(text, sizeof text, file) == nullptr) text[0] = '\0';
+    std::fclose(file);
+  }
+  std::string name = text;
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
+}
+
+}  // namespace
+
+MpsServer::MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd channel, MpsLog log)
+    : node_(std::move(node)), options_(std::move(options)), channel_(std::move(channel)), log_(std::move(log)) {
+  const auto all = all_gpus(*node_);
+  for (const auto& uuid : options_.uuids) {
+    const auto found = std::ranges::find(all, uuid, [](const VisibleGpu& gpu) { return gpu.facts.uuid; });
+    if (found != all.end()) devices_.push_back(*found);
+  }
+  device_open_.assign(devices_.size(), false);
+}
+
+bool MpsServer::start() {
+  log_.line("Startup");
+  log_.line("Initializing server process");
+  if (!node_->driver_present() || devices_.empty()) return false;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const int gpu = devices_[i].node_index;
+    const int mode = node_->compute_mode(gpu);
+    // EXCLUSIVE_PROCESS: one process per GPU, and the server counts as one.
+    const bool taken = std::ranges::any_of(node_->processes(gpu), [](const ProcessRow& row) {
+      return row.kind == ProcessKind::kCompute || row.kind == ProcessKind::kMpsServer;
+    });
+    if (mode == 2 || (mode == 3 && taken)) return false;
+  }
+  log_.set_role("Server");
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const auto& gpu = devices_[i];
+    log_.line("Creating server context on device " + std::to_string(i) + " (" + gpu.facts.name + ")");
+    if (!node_->attach(::getpid(), gpu.node_index, ProcessKind::kMpsServer, 0) ||
+        !node_->charge(::getpid(), gpu.node_index, static_cast<std::int64_t>(kServerBytes))) {
+      return false;
+    }
+    device_open_[i] = true;
+  }
+  log_.line("Created anonymous shared memory region mps.shm." + std::to_string(options_.uid) + "." +
+            std::to_string(::getpid()));
+  log_.line("CUDA MPS Server for Linux/Unix. Binary version: " + std::to_string(node_->cuda_version()));
+  const std::string driver = node_->driver_version();
+  log_.line("Display Driver version: " + driver.substr(0, driver.find('.')));
+  log_.line("Active Threads Percentage set to " + percentage_text(options_.threads));
+  for (const auto& [key, bytes] : options_.memory.entries()) {
+    char hex[32];
+    std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(bytes));
+    log_.line("Device pinned memory limit for device " + key + " set to " + hex + " bytes");
+  }
+  log_.line("Server Priority set to " + std::to_string(options_.priority));
+  log_.line("Server has started");
+  return send_message(channel_.get(), {"ready", {}});
+}
+
+int MpsServer::run() {
+  for (;;) {
+    std::vector<pollfd> fds{{channel_.get(), POLLIN, 0}};
+    std::vector<std::size_t> owner;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (!slots_[i]) continue;
+      fds.push_back({slots_[i]->fd.get(), POLLIN, 0});
+      owner.push_back(i);
+    }
+    int wait_ms = -1;
+    for (const auto& drain : drains_) {
+      const auto left = std::max<std::int64_t>(0, (drain.due_ns - monotonic_ns() + 999'999) / 1'000'000);
+      wait_ms = wait_ms < 0 ? static_cast<int>(left) : std::min(wait_ms, static_cast<int>(left));
+    }
+    if (::poll(fds.data(), fds.size(), wait_ms) < 0 && errno != EINTR) return 1;
+    const std::int64_t now = monotonic_ns();
+    for (std::size_t i = 0; i < owner.size(); ++i) {
+      if (fds[i + 1].revents != 0 && slots_[owner[i]] && !hear_client(*slots_[owner[i]])) lose(owner[i], now);
+    }
+    finish_drains(now);
+    if (fds[0].revents != 0 && !hear_daemon()) return 0;
+  }
+}
+
+bool MpsServer::hear_daemon() {
+  Message message;
+  Fd connection;
+  if (receive_message(channel_.get(), &message, &connection) != Received::kMessage) return false;
+  if (message.verb == "client") {
+    admit(message, std::move(connection));
+  } else if (message.verb == "ask") {
+    answer_question(message);
+  } else if (message.verb == "shutdown") {
+    log_.line("Server has been notified to shutdown");
+    if (connected() == 0 || message.number("force") != 0) {
+      send_message(channel_.get(), {"stopped", {}});
+      return false;
+    }
+    log_.line("Server was unable to shutdown due to " + std::to_string(2 * connected()) + " active clients");
+    send_message(channel_.get(), {"busy", {{"count", std::to_string(2 * connected())}}});
+  }
+  return true;
+}
+
+void MpsServer::admit(const Message& message, Fd connection) {
+  auto client = std::make_unique<Client>();
+  client->pid = static_cast<pid_t>(message.number("pid"));
+  client->uid = static_cast<uid_t>(message.number("uid"));
+  client->fd = std::move(connection);
+  log_.line("Received new client request for " + named(client->pid, 0));
+  if (faulty()) {
+    // Seen on driver 580: while victims live, newcomers get 807 from cuInit.
+    log_.line("Server teardown in progress. Refusing to accept new client " + named(client->pid, 0));
+    log_.line("Failed to accept client " + named(client->pid, 0) + " with status 807");
+    send_message(client->fd.get(), {"refused", {{"code", std::to_string(kNotReady)}}});
+    return;
+  }
+  log_.line("Client " + named(client->pid, 0) + " connected");
+  log_.line("Creating worker thread for client " + named(client->pid, 0));
+  const auto free_slot = std::ranges::find_if(slots_, [](const auto& slot) { return slot == nullptr; });
+  if (free_slot != slots_.end()) {
+    *free_slot = std::move(client);
+  } else {
+    slots_.push_back(std::move(client));
+  }
+  tell_count();
+}
+
+bool MpsServer::hear_client(Client& client) {
+  Message message;
+  switch (receive_message(client.fd.get(), &message)) {
+    case Received::kMessage:
+      break;
+    case Received::kNothing:
+      return true;
+    default:
+      return false;
+  }
+  if (message.verb == "init") {
+    std::string uuids;
+    for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
+    client.ready = true;
+    return send_message(client.fd.get(), {"ready", {{"devices", uuids}}});
+  }
+  if (message.verb == "context") {
+    open_context(client, message);
+  } else if (message.verb == "work") {
+    note_work(client, message);
+  } else if (message.verb == "release") {
+    for (std::size_t i = client.contexts.size(); i-- > 0;) {
+      if (client.contexts[i].ordinal == ordinal_of(message.text("gpu"))) close_context(client, i);
+    }
+    tell_count();
+  } else if (message.verb == "fault") {
+    spread_fault(ordinal_of(message.text("gpu")), &client, kIllegalAddress);
+  }
+  return true;
+}
+
+void MpsServer::open_context(Client& client, const Message& message) {
+  const auto refuse = [&](int code) {
+    log_.line("Failed to accept client " + named(client.pid, 1) + " with status " + std::to_string(code));
+    send_message(client.fd.get(), {"refused", {{"code", std::to_string(code)}}});
+  };
+  const int ordinal = ordinal_of(message.text("gpu"));
+  if (ordinal < 0) return refuse(kNoDevice);
+  if (faulty()) return refuse(kNotReady);
+  const auto& device = devices_[static_cast<std::size_t>(ordinal)];
+  int holders = 0;
+  for (const auto& slot : slots_) {
+    if (slot) holders += static_cast<int>(std::ranges::count(slot->contexts, ordinal, &Context::ordinal));
+  }
+  // 64 clients on one GPU: 48 run, the others find it busy or unavailable (section 3).
+  if (holders >= (device.facts.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta)) return refuse(kUnavailable);
+  if (!device_open_[static_cast<std::size_t>(ordinal)]) {
+    log_.line("Creating server context on device " + std::to_string(ordinal) + " (" + device.facts.name + ")");
+    device_open_[static_cast<std::size_t>(ordinal)] = true;
+  }
+  const std::optional<std::string> threads =
+      message.fields.contains("threads") ? std::optional(message.text("threads")) : std::nullopt;
+  const std::uint32_t sms = sms_for(effective_percentage(threads, options_.threads), device.facts.sm_count);
+  ClientMemory own;
+  own.lifted = message.number("lifted") != 0;
+  if (message.fields.contains("memory")) {
+    const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
+    if (bytes != 0) own.by_uuid[device.facts.uuid] = bytes;
+  }
+  const auto limit = effective_memory(own, device.facts.uuid, options_.memory.for_gpu(ordinal, device.facts.uuid));
+  const std::uint64_t own_bytes = context_bytes(sms);
+  if ((limit && own_bytes > *limit) || !node_->attach(client.pid, device.node_index, ProcessKind::kMpsClient, sms)) {
+    return refuse(kOutOfMemory);
+  }
+  if (!node_->charge(client.pid, device.node_index, static_cast<std::int64_t>(own_bytes))) {
+    node_->detach(client.pid, device.node_index);
+    return refuse(kOutOfMemory);
+  }
+  const int id = static_cast<int>(client.contexts.size()) + 1;
+  if (client.id == 0) client.id = next_id_++;
+  client.contexts.push_back({.ordinal = ordinal, .id = id});
+  log_.line("Client " + named(client.pid, id) + " connected");
+  log_.line("Device " + device.facts.name + " (uuid " + device.facts.uuid + ") is associated");
+  log_.line("Status of client " + named(client.pid, id) + " is ACTIVE");
+  send_message(client.fd.get(), {"context",
+                                 {{"id", std::to_string(id)},
+                                  {"pid", std::to_string(client.pid)},
+                                  {"sms", std::to_string(sms)},
+                                  {"limit", limit ? std::to_string(*limit) : ""},
+                                  {"charged", std::to_string(own_bytes)},
+                                  {"server", std::to_string(::getpid())}}});
+}
+
+void MpsServer::note_work(Client& client, const Message& message) {
+  const int ordinal = ordinal_of(message.text("gpu"));
+  for (auto& context : client.contexts) {
+    if (context.ordinal != ordinal || client.terminated) continue;
+    context.kernel_ns = message.number("kernel_ns");
+    context.until_ns = message.number("until_ns");
+  }
+}
+
+void MpsServer::close_context(Client& client, std::size_t at) {
+  const Context context = client.contexts[at];
+  client.contexts.erase(client.contexts.begin() + static_cast<std::ptrdiff_t>(at));
+  node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
+  log_.line("Client " + named(client.pid, context.id) + " exiting. Number of active client contexts is " +
+            std::to_string(active_contexts()) + ".");
+}
+
+void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
+  // Taken out first: a death must not be spread to the dead.
+  const auto client = std::move(slots_[slot]);
+  slots_[slot] = nullptr;
+  const auto contexts = client->contexts;
+  for (std::size_t i = client->contexts.size(); i-- > 0;) {
+    log_.line("Server failed to recevie command with status 806, assuming client " +
+              named(client->pid, client->contexts[i].id) + " exit");
+    close_context(*client, i);
+  }
+  log_.line("Server failed to recevie command with status 806, assuming client " + named(client->pid, 0) + " exit");
+  log_.line("Client process " + std::to_string(client->pid) + " disconnected");
+  std::erase(sticky_, client->pid);
+  for (const auto& context : contexts) {
+    if (!client->terminated && !context.poisoned && death_hurts_peers(context.kernel_ns, context.until_ns - now_ns)) {
+      spread_fault(context.ordinal, nullptr, kIllegalAddress);
+    }
+  }
+  leave_fault_if_clean();
+  tell_count();
+}
+
+int MpsServer::ordinal_of(const std::string& uuid) const {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].facts.uuid == uuid) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+MpsServer::Client* MpsServer::find(pid_t pid) {
+  for (const auto& slot : slots_) {
+    if (slot && slot->pid == pid) return slot.get();
+  }
+  return nullptr;
+}
+
+int MpsServer::connected() const {
+  return static_cast<int>(std::ranges::count_if(slots_, [](const auto& slot) { return slot != nullptr; }));
+}
+
+int MpsServer::active_contexts() const {
+  int count = 0;
+  for (const auto& slot : slots_) count += slot ? static_cast<int>(slot->contexts.size()) : 0;
+  return count;
+}
+
+void MpsServer::tell_count() {
+  send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}}});
+}
+
+void MpsServer::terminate(std::int64_t ask, pid_t pid) {
+  Client* client = find(pid);
+  if (client == nullptr || client->contexts.empty()) {
+    const bool exists = ::kill(pid, 0) == 0 || errno == EPERM;
+    return answer(
+        ask, exists ? std::to_string(kInvalidContext) + "\n" : "Invalid process " + std::to_string(pid) + "!\n1\n");
+  }
+  for (auto& context : client->contexts) {
+    log_.line("MPS server requesting client " + named(pid, context.id) + " to exit");
+    context.kernel_ns = context.until_ns = 0;
+    node_->detach(pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
+  }
+  client->terminated = true;
+  send_message(client->fd.get(), {"error", {{"code", std::to_string(kTerminated)}}});
+  drains_.push_back({.due_ns = monotonic_ns() + kDrainNs, .ask = ask});
+}
+
+void MpsServer::finish_drains(std::int64_t now_ns) {
+  for (std::size_t i = drains_.size(); i-- > 0;) {
+    if (drains_[i].due_ns > now_ns) continue;
+    log_.line("Client termination succeeded.");
+    answer(drains_[i].ask, "0\n");
+    drains_.erase(drains_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::string MpsServer::client_list() const {
+  std::string text;
+  for (const auto& slot : slots_) {
+    if (slot) text += std::to_string(slot->pid) + "\n";
+  }
+  return text;
+}
+
+std::string MpsServer::device_client_list() const {
+  std::string text;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    unsigned domain = 0, bus = 0;
+    std::sscanf(devices_[i].facts.pci_bus_id.c_str(), "%x:%x", &domain, &bus);
+    char pci[32];
+    std::snprintf(pci, sizeof pci, "%02x:00.0", bus);  // seen for 00000000:00:06.0: the device number is not printed
+    text += "[" + std::to_string(i) + "] " + pci + ", " + devices_[i].facts.name + "\n";
+    for (const auto& slot : slots_) {
+      if (!slot) continue;
+      for (const auto& context : slot->contexts) {
+        if (context.ordinal == static_cast<int>(i)) {
+          text += std::to_string(slot->pid) + "." + std::to_string(context.id) + "\n";
+        }
+      }
+    }
+  }
+  return text;
+}
+
+std::vector<ClientRow> MpsServer::rows() const {
+  std::vector<ClientRow> rows;
+  for (const auto& slot : slots_) {
+    if (!slot) continue;
+    for (const auto& context : slot->contexts) {
+      rows.push_back({.pid = slot->pid,
+                      .id = slot->id,
+                      .server = ::getpid(),
+                      .uuid = devices_[static_cast<std::size_t>(context.ordinal)].facts.uuid,
+                      .pid_namespace = pid_namespace_of(slot->pid),
+                      .command = command_of(slot->pid)});
+    }
+  }
+  return rows;
+}
+
+void MpsServer::answer(std::int64_t ask, const std::string& text) {
+  send_message(channel_.get(), {"answer", {{"id", std::to_string(ask)}, {"text", text}}});
+}
+
+std::string MpsServer::set_limit(const Message& message) {
+  const std::string what = message.text("what");
+  if (what == "set_threads") {
+    if (const auto value = parse_percentage(message.text("value"))) options_.threads = *value;
+    return percentage_text(options_.threads) + "\n";
+  }
+  const std::string key = message.text("key");
+  const auto value = parse_daemon_memory(message.text("value"));
+  if (!value) return "";
+  // A server resolves the spelling: what was set by ordinal reads back by UUID and the other way round.
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (key != std::to_string(i) && key != devices_[i].facts.uuid) continue;
+    options_.memory.set(std::to_string(i), *value);
+    options_.memory.set(devices_[i].facts.uuid, *value);
+    return "";
+  }
+  options_.memory.set(key, *value);
+  return "";
+}
+
+void MpsServer::answer_question(const Message& message) {
+  const std::int64_t ask = message.number("id");
+  const std::string what = message.text("what");
+  if (what == "status") return answer(ask, faulty() ? "FAULT\n" : "ACTIVE\n");
+  if (what == "clients") return answer(ask, client_list());
+  if (what == "devices") return answer(ask, device_client_list());
+  if (what == "ps") return answer(ask, ps_table(rows()));
+  if (what == "threads") return answer(ask, percentage_text(options_.threads) + "\n");
+  if (what == "terminate") return terminate(ask, static_cast<pid_t>(message.number("pid")));
+  if (what == "set_threads" || what == "set_memory") return answer(ask, set_limit(message));
+  if (what == "memory") {
+    const std::string key = message.text("key");
+    int ordinal = ordinal_of(key);
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      if (key == std::to_string(i)) ordinal = static_cast<int>(i);
+    }
+    const auto limit = ordinal < 0
+                           ? options_.memory.get(key)
+                           : options_.memory.for_gpu(ordinal, devices_[static_cast<std::size_t>(ordinal)].facts.uuid);
+    return answer(ask, limit ? memory_text(*limit) + "\n" : "");
+  }
+  answer(ask, "");
+}
+
+}  // namespace tranche::sim

@@ -1,0 +1,102 @@
+#pragma once
+// nvidia-cuda-mps-server's stand-in: holds the clients of one control daemon, knows what each has in flight, and
+// decides whom a fault or a death takes along. Its only input is the channel to its daemon and the connections of its
+// clients; it ends when the channel does. Single-threaded, one poll loop. Behaviours: README-mps.md.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "standins/mps/commands.h"
+#include "standins/mps/limits.h"
+#include "standins/mps/log.h"
+#include "standins/mps/visible.h"
+#include "standins/mps/wire.h"
+#include "standins/node/sim_node.h"
+
+namespace tranche::sim {
+
+struct ServerOptions {
+  uid_t uid = 0;  // for whom the daemon started it
+  double threads = 100.0;
+  MemoryLimits memory;
+  int priority = 0;
+  std::vector<std::string> uuids;  // devices in the daemon's order
+};
+
+class MpsServer {
+ public:
+  MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd channel, MpsLog log);
+  // Takes the GPUs: false when compute mode or memory forbids it (the process then exits with status 1).
+  bool start();
+  int run();  // until the daemon says so or is gone; the exit status
+
+ private:
+  struct Context {
+    int ordinal = 0;  // the server's number of the device
+    int id = 0;
+    bool poisoned = false;
+    std::int64_t kernel_ns = 0;  // of the work in flight
+    std::int64_t until_ns = 0;   // monotonic: when that work is done
+  };
+  struct Client {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    std::uint64_t id = 0;
+    Fd fd;
+    bool ready = false;       // said init
+    bool terminated = false;  // by terminate_client
+    std::vector<Context> contexts;
+  };
+  struct Drain {  // a terminate_client under way
+    std::int64_t due_ns = 0;
+    std::int64_t ask = 0;
+  };
+
+  // From the daemon.
+  bool hear_daemon();  // false: shut down
+  void admit(const Message& message, Fd connection);
+  void answer(std::int64_t ask, const std::string& text);
+  void answer_question(const Message& message);
+  void terminate(std::int64_t ask, pid_t pid);
+  void finish_drains(std::int64_t now_ns);
+  std::string set_limit(const Message& message);
+
+  // From a client.
+  bool hear_client(Client& client);  // false: gone
+  void open_context(Client& client, const Message& message);
+  void note_work(Client& client, const Message& message);
+  void lose(std::size_t slot, std::int64_t now_ns);
+  void close_context(Client& client, std::size_t at);
+
+  // Faults.
+  void spread_fault(int ordinal, const Client* culprit, int code);
+  void leave_fault_if_clean();
+
+  bool faulty() const;
+  int active_contexts() const;
+  int connected() const;
+  void tell_count();
+  Client* find(pid_t pid);
+  std::string client_list() const;
+  std::string device_client_list() const;
+  std::vector<ClientRow> rows() const;
+  int ordinal_of(const std::string& uuid) const;
+
+  std::unique_ptr<Node> node_;
+  ServerOptions options_;
+  Fd channel_;
+  MpsLog log_;
+  std::vector<VisibleGpu> devices_;
+  std::vector<bool> device_open_;  // has the server's context on it
+  std::vector<std::unique_ptr<Client>> slots_;
+  std::uint64_t next_id_ = 1;
+  std::vector<Drain> drains_;
+  std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
+  std::vector<int> reset_;     // devices whose context is made anew after that
+};
+
+}  // namespace tranche::sim
