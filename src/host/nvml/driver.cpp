@@ -41,6 +41,8 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
   if (call(f.compute_mode, gpu.device, &mode) == Return::kSuccess && mode >= 0 && mode <= 3) {
     use.compute_mode = static_cast<inventory::ComputeMode>(mode);
   }
+  std::int32_t persistence = 0;
+  if (call(f.persistence_mode, gpu.device, &persistence) == Return::kSuccess) use.persistence = persistence == kEnabled;
   TRY(use.processes, read_processes(*library_, gpu.device));
   return use;
 }

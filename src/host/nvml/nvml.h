@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct GpuUse {
   std::uint32_t utilization = 0;  // percent; 0 when the driver would not say
   std::vector<GpuProcess> processes;
   inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
+  std::optional<bool> persistence;  // absent: the driver would not say
 };
 
 // Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.

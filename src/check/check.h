@@ -1,0 +1,41 @@
+#pragma once
+// The node doctor: everything on a node that sharing its GPUs rests on, looked at once, each finding with what to do.
+// It changes nothing and needs no rights beyond reading; what it may not read it says. Every path is looked up under a
+// root, so that fixture trees and mounted host roots can be checked. Blocking, for moment commands; one thread.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+
+namespace tranche::check {
+
+enum class Level { kOk, kNote, kWarning, kError };
+std::string_view to_string(Level level);  // "ok", "note", "warning", "error"
+
+struct Finding {
+  Level level = Level::kOk;
+  std::string id;      // stable: "driver.version", "mps.root"
+  std::string what;    // one sentence
+  std::string where;   // a path, a GPU's UUID, "config.yaml:3:5"; "" when it is the node as a whole
+  std::string remedy;  // what to do; "" when nothing need be done
+  friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+struct CheckOptions {
+  std::string root = "/";         // what every path below stands under
+  std::string driver_root = "/";  // for the driver's libraries; under `root` when that is not "/"
+  std::string config_path;        // "" = none to look at; not under root
+  std::string mps_root = "/run/nvidia/mps";
+  std::string kubelet_root = "/var/lib/kubelet";
+  std::string mps_control = "nvidia-cuda-mps-control";  // a name to look up in `search_path`, or a path
+  std::string search_path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  Duration deadline = std::chrono::seconds(5);  // for each program that is run
+};
+
+// In the order in which one would mend them: driver, devices, MPS, kubelet, runtime, system, configuration.
+std::vector<Finding> run_checks(const CheckOptions& options);
+
+bool has_error(const std::vector<Finding>& findings);
+
+}  // namespace tranche::check

@@ -1,0 +1,252 @@
+// The node doctor on fixture trees: what a healthy node looks like, and each way to break it.
+#include "check/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "check/checks.h"
+#include "check/main.h"
+#include "check/render.h"
+#include "check/run_program.h"
+
+namespace tranche::check {
+
+void PrintTo(const Finding& finding, std::ostream* out) {
+  *out << to_string(finding.level) << " " << finding.id << ": " << finding.what << " (" << finding.where << ")";
+}
+
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+auto is(Level level, const char* id) {
+  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id));
+}
+auto says(Level level, const char* id, const char* text) {
+  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(text)));
+}
+
+class Tree : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/trn-chk-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    ::chmod(name, 0755);
+    root_ = name;
+    options_.root = root_;
+    ::umask(0022);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+  void folder(const std::string& path, mode_t mode = 0755) {
+    std::filesystem::create_directories(root_ + path);
+    ::chmod((root_ + path).c_str(), mode);
+  }
+  void file(const std::string& path, const std::string& text, mode_t mode = 0644) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+    ::chmod((root_ + path).c_str(), mode);
+  }
+  void socket(const std::string& path) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (root_ + path).c_str(), sizeof(address.sun_path) - 1);
+    ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
+    ::close(fd);
+  }
+
+  std::string root_;
+  CheckOptions options_;
+  Findings findings_;
+};
+
+TEST_F(Tree, KubeletThatListensIsFine) {
+  socket("/var/lib/kubelet/device-plugins/kubelet.sock");
+  socket("/var/lib/kubelet/pod-resources/kubelet.sock");
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Each(Field(&Finding::level, Level::kOk)));
+  EXPECT_EQ(findings_.size(), 2u);
+}
+
+TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "kubelet.plugins", "folder is not there")));
+  findings_.clear();
+  folder("/var/lib/kubelet/device-plugins");
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "kubelet.plugins", "not listening")));
+  EXPECT_THAT(findings_, Contains(is(Level::kWarning, "kubelet.pod-resources")));
+  findings_.clear();
+  socket("/var/lib/kubelet/device-plugins/nvidia-gpu.sock");
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kWarning, "kubelet.others", "nvidia-gpu.sock")));
+}
+
+TEST_F(Tree, MpsRootThatDoesNotExistYetIsFineWhenItsParentsAre) {
+  folder("/run/nvidia");
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.root", "can be made")));
+}
+
+TEST_F(Tree, MpsRootBehindAClosedFolderLocksOutPodsThatAreNotRoot) {
+  folder("/run/nvidia/mps");
+  folder("/run/nvidia", 0700);
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "cannot pass")));
+  EXPECT_EQ(findings_.front().where, "/run/nvidia");
+}
+
+TEST_F(Tree, MpsRootThatTenantsMayWriteIsAnError) {
+  folder("/run/nvidia/mps", 01777);
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "anybody may put files")));
+}
+
+TEST_F(Tree, MpsRootTooLongForSocketsIsAnErrorThatSaysByHowMuch) {
+  options_.mps_root = "/" + std::string(56, 'x');  // 57 + 50 below + NUL = 108: the longest that fits
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, Not(Contains(Field(&Finding::level, Level::kError))));
+  findings_.clear();
+  options_.mps_root = "/" + std::string(59, 'x');
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.root", "3 characters too long")));
+}
+
+TEST_F(Tree, MpsRootThatIsAFileIsAnError) {
+  file("/run/nvidia/mps", "");
+  check_mps_root(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.root", "not a folder")));
+}
+
+TEST_F(Tree, MpsProgramsAreRunAndTheirVersionShown) {
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\necho CUDA MPS Control, Version 13.0\n", 0755);
+  file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.programs", "Version 13.0")));
+}
+
+TEST_F(Tree, MpsProgramsMissingBrokenOrHangingAreErrors) {
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "is not there")));
+  findings_.clear();
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexit 3\n", 0755);
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "server that it starts is not")));
+  findings_.clear();
+  file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "status 3")));
+  findings_.clear();
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexec sleep 60\n", 0755);
+  options_.deadline = std::chrono::milliseconds(50);
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "not ended in time")));
+}
+
+TEST_F(Tree, DaemonsOfOthersAreFoundByTheirSocketAndByTheirName) {
+  socket("/tmp/nvidia-mps/control");
+  file("/proc/4711/comm", "nvidia-cuda-mps\n");
+  file("/proc/4712/comm", "bash\n");
+  check_other_daemons(options_, findings_);
+  EXPECT_THAT(findings_, Contains(is(Level::kWarning, "mps.others")));
+  EXPECT_THAT(findings_, Contains(says(Level::kNote, "mps.others", "4711")));
+  EXPECT_THAT(findings_, Not(Contains(says(Level::kNote, "mps.others", "4712"))));
+}
+
+TEST_F(Tree, RuntimeIsFoundByCdiOrByItsPrograms) {
+  check_runtime(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(is(Level::kWarning, "runtime.gpu")));
+  findings_.clear();
+  file("/etc/cdi/other.yaml", "kind: example.com/device\n");
+  check_runtime(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(is(Level::kWarning, "runtime.gpu")));
+  findings_.clear();
+  file("/var/run/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
+  check_runtime(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "runtime.gpu", "CDI")));
+}
+
+TEST_F(Tree, ToolkitWithoutCdiIsFine) {
+  file("/usr/bin/nvidia-ctk", "", 0755);
+  check_runtime(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "runtime.gpu", "nvidia-ctk")));
+}
+
+TEST_F(Tree, CgroupVersionAndPidNamespaceAreRead) {
+  check_system(options_, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kWarning, "system.cgroups", "no cgroup")));
+  EXPECT_THAT(findings_, Contains(is(Level::kNote, "system.pids")));
+  findings_.clear();
+  file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+  file("/proc/2/comm", "kthreadd\n");
+  check_system(options_, findings_);
+  EXPECT_THAT(findings_, Contains(is(Level::kOk, "system.cgroups")));
+  EXPECT_THAT(findings_, Contains(is(Level::kOk, "system.pids")));
+}
+
+TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
+  check_devices(options_, {}, findings_);
+  EXPECT_THAT(findings_, IsEmpty());
+  inventory::Inventory node;
+  node.gpus.emplace_back().minor = 3;
+  file("/dev/nvidiactl", "");
+  check_devices(options_, node, findings_);
+  EXPECT_THAT(findings_, Contains(says(Level::kError, "device.node", "not a character device")));
+  EXPECT_THAT(findings_,
+              Contains(AllOf(says(Level::kError, "device.node", "missing"), Field(&Finding::where, "/dev/nvidia3"))));
+}
+
+TEST_F(Tree, ConfigProblemsKeepTheirPlace) {
+  file("/config.yaml",
+       "version: v1\nsharing:\n  mps:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: four\n");
+  options_.config_path = root_ + "/config.yaml";
+  check_config(options_, findings_);
+  ASSERT_THAT(findings_, Contains(is(Level::kError, "config.file")));
+  EXPECT_THAT(findings_.front().where, HasSubstr("config.yaml:6:"));
+  findings_.clear();
+  options_.config_path = root_ + "/absent.yaml";
+  check_config(options_, findings_);
+  EXPECT_THAT(findings_, Contains(is(Level::kError, "config.file")));
+}
+
+TEST_F(Tree, EveryProblemHasARemedyAndEveryFineFindingHasNone) {
+  options_.mps_root = "relative";
+  for (const Finding& finding : run_checks(options_)) {
+    EXPECT_EQ(finding.remedy.empty(), finding.level == Level::kOk) << finding.id << ": " << finding.what;
+    EXPECT_FALSE(finding.what.empty()) << finding.id;
+  }
+}
+
+TEST(Render, JsonIsAnArrayAndTheTableCountsAndShowsRemedies) {
+  const Findings findings{{Level::kOk, "a.b", "fine", "/x", ""}, {Level::kError, "c.d", "bro\xffken", "/y", "mend it"}};
+  const auto json = nlohmann::json::parse(to_json(findings));
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[1]["level"], "error");
+  EXPECT_EQ(json[1]["remedy"], "mend it");
+  const std::string table = to_table(findings);
+  EXPECT_THAT(table, HasSubstr("→ mend it"));
+  EXPECT_THAT(table, HasSubstr("1 checks fine, 0 notes, 0 warnings, 1 errors"));
+}
+
+}  // namespace
+}  // namespace tranche::check

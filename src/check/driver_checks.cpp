@@ -1,0 +1,106 @@
+// The driver: kernel module, library, and every GPU behind them.
+#include "base/text.h"
+#include "check/checks.h"
+#include "host/nvml/nvml.h"
+
+namespace tranche::check {
+namespace {
+
+std::string check_module(const CheckOptions& options, Findings& findings) {
+  const std::string path = "/sys/module/nvidia/version";
+  std::string version = first_line(under_root(options, path));
+  if (version.empty()) {
+    findings.push_back(
+        {Level::kError, "driver.module", "the NVIDIA kernel module is not loaded", path,
+         "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again"});
+  } else {
+    findings.push_back({Level::kOk, "driver.module", "the NVIDIA kernel module " + version + " is loaded", path, ""});
+  }
+  return version;
+}
+
+void check_versions(const std::string& module, const std::string& library, const std::string& where,
+                    Findings& findings) {
+  if (module.empty() || library.empty() || module == library) return;
+  findings.push_back(
+      {Level::kError, "driver.version",
+       "library " + library + " and kernel module " + module + " do not belong together", where,
+       "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
+}
+
+void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& findings) {
+  const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
+  const std::string number = std::to_string(gpu.index);
+  findings.push_back({Level::kOk, "gpu.answers",
+                      name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs",
+                      gpu.uuid, ""});
+  if (gpu.compute_capability < inventory::ComputeCapability{7, 0}) {
+    findings.push_back({Level::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
+                        gpu.uuid, "share it by time-slicing, or leave it whole"});
+  }
+  if (gpu.mig_enabled && gpu.mig_devices.empty()) {
+    findings.push_back(
+        {Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
+         "make instances (`nvidia-smi mig -cgi … -C`), or switch MIG off (`nvidia-smi -mig 0 -i " + number + "`)"});
+  }
+  if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
+    findings.push_back({Level::kError, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
+                        gpu.uuid, "nvidia-smi -c DEFAULT -i " + number});
+  } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
+    findings.push_back(
+        {Level::kNote, "gpu.compute-mode",
+         name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
+         gpu.uuid, "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number});
+  }
+  if (use != nullptr && use->persistence == false) {
+    findings.push_back({Level::kWarning, "gpu.persistence",
+                        name + " is switched off whenever nobody uses it: slow starts, and its settings are lost",
+                        gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
+  }
+}
+
+}  // namespace
+
+inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
+  const std::string module = check_module(options, findings);
+  host::NvmlSettings settings;
+  settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
+  settings.system_root = options.root;
+  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(settings);
+  if (!nvml) {
+    findings.push_back({Level::kError, "driver.library", nvml.error().what, nvml.error().where,
+                        "see that libnvidia-ml.so.1 belongs to the loaded module and can be found"});
+    return {};
+  }
+  Result<inventory::Inventory> node = (*nvml)->scan();
+  if (!node) {
+    findings.push_back(
+        {Level::kError, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
+    return {};
+  }
+  const int cuda = node->cuda_driver_version;
+  findings.push_back({Level::kOk, "driver.library",
+                      "the driver library " + node->driver_version + " answers (CUDA " + std::to_string(cuda / 1000) +
+                          "." + std::to_string(cuda % 1000 / 10) + ")",
+                      (*nvml)->library_path(), ""});
+  check_versions(module, node->driver_version, (*nvml)->library_path(), findings);
+  for (const std::string& sentence : node->unreadable) {
+    findings.push_back(
+        {Level::kError, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});
+  }
+  if (node->gpus.empty() && node->unreadable.empty()) {
+    findings.push_back({Level::kError, "gpu.answers", "the driver knows no GPU", "",
+                        "see `lspci -d 10de:` and which kernel driver holds them"});
+  }
+  const Result<std::vector<host::GpuUse>> uses = (*nvml)->use();
+  for (const inventory::Gpu& gpu : node->gpus) {
+    const host::GpuUse* use = nullptr;
+    if (uses) {
+      for (const host::GpuUse& candidate : *uses) use = candidate.uuid == gpu.uuid ? &candidate : use;
+    }
+    check_gpu(gpu, use, findings);
+  }
+  return *std::move(node);
+}
+
+}  // namespace tranche::check

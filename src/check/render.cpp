@@ -1,0 +1,37 @@
+#include "check/render.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tranche::check {
+
+std::string to_table(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += fmt::format("{:<8} {:<22} {}\n", to_string(finding.level), finding.id, finding.what);
+    if (finding.level == Level::kOk) continue;
+    if (!finding.where.empty()) text += fmt::format("{:<8} {:<22} at {}\n", "", "", finding.where);
+    if (!finding.remedy.empty()) text += fmt::format("{:<8} {:<22} → {}\n", "", "", finding.remedy);
+  }
+  const auto count = [&findings](Level level) { return std::ranges::count(findings, level, &Finding::level); };
+  text += fmt::format("{} checks fine, {} notes, {} warnings, {} errors\n", count(Level::kOk), count(Level::kNote),
+                      count(Level::kWarning), count(Level::kError));
+  return text;
+}
+
+std::string to_json(const std::vector<Finding>& findings) {
+  using Json = nlohmann::ordered_json;
+  Json array = Json::array();
+  for (const Finding& finding : findings) {
+    array.push_back({{"level", to_string(finding.level)},
+                     {"id", finding.id},
+                     {"what", finding.what},
+                     {"where", finding.where},
+                     {"remedy", finding.remedy}});
+  }
+  return array.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tranche::check
