@@ -1,0 +1,117 @@
+#include "host/mps/control_client.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/text.h"
+#include "host/mps/launch.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::size_t kLongestAnswer = 1 << 20;
+
+Result<std::string> content_of(const Fd& file, const std::string& program) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot read an answer", program));
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
+  std::string text(size, '\0');
+  std::size_t have = 0;
+  while (have < size) {
+    const ssize_t n = ::pread(file.get(), text.data() + have, size - have, static_cast<off_t>(have));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    have += static_cast<std::size_t>(n);
+  }
+  text.resize(have);
+  return text;
+}
+
+class RunningQuestion final : public Question {
+ public:
+  RunningQuestion(Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
+      : loop_(loop), program_(std::move(program)), done_(std::move(done)) {
+    timer_ = loop_.after(deadline, [this, deadline] {
+      timer_ = 0;
+      finish(fail(Kind::kTimeout,
+                  fmt::format("no answer within {:.1f} s", std::chrono::duration<double>(deadline).count()), program_));
+    });
+  }
+  ~RunningQuestion() override { abandon(); }
+  RunningQuestion(const RunningQuestion&) = delete;
+  RunningQuestion& operator=(const RunningQuestion&) = delete;
+
+  void begin(Launch what, const std::string& input) {
+    auto started = start(std::move(what), input);
+    if (started) return;
+    Error error = started.error();
+    error.kind = Kind::kUnavailable;  // says nothing about the daemon
+    loop_.cancel(timer_);
+    timer_ = loop_.after(Duration{}, [this, error] {
+      timer_ = 0;
+      finish(std::unexpected(error));
+    });
+  }
+
+ private:
+  Status start(Launch what, const std::string& input) {
+    TRY(const Fd in, memory_file("mps-question", input));
+    TRY(output_, memory_file("mps-answer", ""));
+    what.input = in.get();
+    what.output = output_.get();
+    TRY(process_, launch(loop_, what, [this](ExitNote note) { ended(note); }));
+    return {};
+  }
+
+  void ended(const ExitNote& note) {
+    const auto text = content_of(output_, program_);
+    if (!text || (!note.signalled && note.code == 0)) return finish(text);
+    const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
+    const bool absent = text->find("Cannot find MPS control daemon process") != std::string::npos;
+    finish(fail(absent ? Kind::kNotFound : Kind::kUnavailable, fmt::format("{} {}{}", program_, to_string(note), words),
+                program_, note.code));
+  }
+
+  void finish(const Result<std::string>& result) {
+    abandon();
+    const auto done = std::move(done_);
+    done(result);  // may drop this
+  }
+  void abandon() {
+    loop_.cancel(std::exchange(timer_, 0));
+    if (process_ && process_->running()) (void)process_->signal(SIGKILL);  // the loop reaps it
+    process_.reset();
+  }
+
+  Loop& loop_;
+  std::string program_;
+  std::function<void(Result<std::string>)> done_;
+  Loop::Id timer_ = 0;
+  Fd output_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace
+
+std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
+                              std::function<void(Result<std::string>)> done) {
+  auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
+  question->begin(Launch{.argv = {target.program}, .env = target.env}, input);
+  return question;
+}
+
+std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
+                                       const std::map<std::string, std::string>& env, Duration deadline,
+                                       std::function<void(Result<std::string>)> done) {
+  auto question = std::make_unique<RunningQuestion>(loop, argv[0], deadline, std::move(done));
+  question->begin(Launch{.argv = argv, .env = env}, "");
+  return question;
+}
+
+}  // namespace tranche::host

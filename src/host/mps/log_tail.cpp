@@ -1,0 +1,49 @@
+#include "host/mps/log_tail.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "host/process/process.h"
+
+namespace tranche::host {
+
+LogTail::LogTail(Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line)
+    : file_(std::move(file)), at_(at), bound_(bound), on_line_(std::move(on_line)), lines_(kLongestOutputLine) {}
+
+Result<std::unique_ptr<LogTail>> LogTail::open(Loop& loop, const Dir& directory, const std::string& name,
+                                               std::function<void(const std::string& line)> on_line,
+                                               std::uint64_t bound) {
+  const std::string path = directory.path() + "/" + name;
+  Fd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return std::unexpected(error_from_errno(file ? EINVAL : errno, "cannot open the daemon's log", path));
+  }
+  std::unique_ptr<LogTail> tail(
+      new LogTail(std::move(file), static_cast<std::uint64_t>(status.st_size), bound, std::move(on_line)));
+  LogTail* self = tail.get();
+  TRY(tail->watch_, DirWatch::open(loop, directory.path(), [self, name](const std::string& changed) {
+        if (changed == name || changed.empty()) self->read();
+      }));
+  return tail;
+}
+
+void LogTail::read() {
+  struct stat status{};
+  if (::fstat(file_.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) < at_) at_ = 0;  // emptied
+  char buffer[16384];
+  for (;;) {
+    const ssize_t got = ::pread(file_.get(), buffer, sizeof buffer, static_cast<off_t>(at_));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    at_ += static_cast<std::uint64_t>(got);
+    for (const auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) on_line_(line);
+  }
+  if (at_ < bound_) return;
+  if (::ftruncate(file_.get(), 0) == 0) at_ = 0;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,37 @@
+#include "host/mps/orphans.h"
+
+#include <signal.h>
+
+#include <utility>
+
+namespace tranche::host {
+
+Orphans::~Orphans() {
+  loop_.cancel(timer_);
+}
+
+void Orphans::remember(pid_t server) {
+  if (known_.contains(server)) return;
+  if (const auto ref = process_ref(server)) known_.emplace(server, *ref);
+}
+
+void Orphans::daemon_ended() {
+  for (const auto& [pid, ref] : std::exchange(known_, {})) {
+    auto process = Process::adopt(loop_, ref, [this, pid = pid](ExitNote) { ended(pid); });
+    if (process) watched_[pid] = *std::move(process);  // an error: it has ended
+  }
+  if (watched_.empty() || timer_ != 0) return;
+  timer_ = loop_.after(patience_, [this] {
+    timer_ = 0;
+    for (const auto& [pid, process] : watched_) (void)process->signal(SIGKILL);
+  });
+}
+
+void Orphans::ended(pid_t pid) {
+  watched_.erase(pid);
+  if (!watched_.empty()) return;
+  loop_.cancel(std::exchange(timer_, 0));
+  on_gone_();
+}
+
+}  // namespace tranche::host

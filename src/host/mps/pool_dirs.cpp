@@ -1,0 +1,50 @@
+#include "host/mps/pool_dirs.h"
+
+#include <fmt/format.h>
+#include <sys/un.h>
+
+namespace tranche::host {
+namespace {
+
+constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
+constexpr const char* kLongestName = "control_privileged";
+constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";
+
+}  // namespace
+
+Result<PoolDirs> PoolDirs::make(const allocate::Paths& paths, const std::string& pool) {
+  const std::string longest = paths.pipe(pool) + "/" + kLongestName;
+  if (longest.size() > kLongestSocketPath) {
+    return fail(
+        Kind::kInvalid,
+        fmt::format("the path of the daemon's socket would have {} characters and may have {}; choose a shorter "
+                    "MPS root",
+                    longest.size(), kLongestSocketPath),
+        longest);
+  }
+  TRY(Dir pipe, Dir::create(paths.pipe(pool), 0755));
+  TRY(Dir log, Dir::create(paths.log(pool), 0755));
+  TRY(Dir doors, Dir::create(paths.doors(pool), 0755));
+  return PoolDirs(std::move(pipe), std::move(log), std::move(doors));
+}
+
+Status PoolDirs::remove_stale_sockets() const {
+  for (const char* name : {"control", kLongestName, "log", kPidFile}) TRY_STATUS(pipe_.remove(name));
+  return {};
+}
+
+Status PoolDirs::relink_doors() const {
+  TRY(const auto grants, doors_.list());
+  Status first;
+  for (const auto& grant : grants) {
+    const auto linked = doors_.hard_link(pipe_.path() + "/control", grant + "/control");
+    if (!linked && first) first = std::unexpected(within(linked.error(), "door " + grant));
+  }
+  return first;
+}
+
+Result<std::string> PoolDirs::read_pid_file() const {
+  return pipe_.read(kPidFile, 64);
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,36 @@
+#pragma once
+// The directories of one pool under the MPS root, and the doors in them. A door is a directory with a hard link to the
+// daemon's `control` socket and nothing else; it outlives daemons and gets the new socket at each start. No threads.
+#include <string>
+#include <vector>
+
+#include "allocate/grant.h"
+#include "base/result.h"
+#include "host/files/files.h"
+
+namespace tranche::host {
+
+class PoolDirs {
+ public:
+  // Makes pipe, log and doors. kInvalid: a socket's path would be longer than the kernel takes, which the daemon itself
+  // would answer with silence.
+  static Result<PoolDirs> make(const allocate::Paths& paths, const std::string& pool);
+
+  std::string pipe() const { return pipe_.path(); }
+  std::string log_file() const { return log_.path() + "/control.log"; }
+  const Dir& log() const { return log_; }
+
+  // What a daemon that was killed leaves behind and a new one stumbles over. Only when no daemon runs there.
+  Status remove_stale_sockets() const;
+  // The daemon's present socket into every door. All are tried; the first error is returned.
+  Status relink_doors() const;
+  Result<std::string> read_pid_file() const;
+
+ private:
+  PoolDirs(Dir pipe, Dir log, Dir doors) : pipe_(std::move(pipe)), log_(std::move(log)), doors_(std::move(doors)) {}
+  Dir pipe_;
+  Dir log_;
+  Dir doors_;
+};
+
+}  // namespace tranche::host
