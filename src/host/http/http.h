@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 
@@ -19,6 +20,16 @@ struct HttpAnswer {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
+
+  static HttpAnswer text(std::string body) { return {.body = std::move(body)}; }
+  static HttpAnswer json(std::string body) { return {.content_type = "application/json", .body = std::move(body)}; }
+  static HttpAnswer html(std::string body) {
+    return {.content_type = "text/html; charset=utf-8", .body = std::move(body)};
+  }
+  // Prometheus' text format, as metrics::to_text() writes it.
+  static HttpAnswer metrics(std::string body) {
+    return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(body)};
+  }
 };
 
 class HttpServer {

@@ -78,6 +78,17 @@ TEST(Http, TheStatusIsTheRoutes) {
   EXPECT_THAT(request(server->port(), "GET", "/readyz"), StartsWith("HTTP/1.1 503 Service Unavailable\r\n"));
 }
 
+TEST(Http, EachKindOfAnswerHasItsType) {
+  const auto server = serve({{"/t", [] { return HttpAnswer::text("t"); }},
+                             {"/j", [] { return HttpAnswer::json("{}"); }},
+                             {"/h", [] { return HttpAnswer::html("<p>"); }},
+                             {"/m", [] { return HttpAnswer::metrics("a 1\n"); }}});
+  EXPECT_THAT(request(server->port(), "GET", "/t"), HasSubstr("Content-Type: text/plain; charset=utf-8\r\n"));
+  EXPECT_THAT(request(server->port(), "GET", "/j"), HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_THAT(request(server->port(), "GET", "/h"), HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(request(server->port(), "GET", "/m"), HasSubstr("Content-Type: text/plain; version=0.0.4"));
+}
+
 TEST(Http, OtherMethodsAreRefused) {
   std::atomic<int> asked = 0;
   const auto server = serve({{"/", [&] {
