@@ -24,6 +24,10 @@ const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
   return found == inventory.gpus.end() ? nullptr : &*found;
 }
 
+bool is_display_gpu(const Gpu& gpu) {
+  return gpu.name == "DGX Display" || gpu.name == "NVIDIA DGX Display";
+}
+
 // Cores per SM by architecture, from NVIDIA's CUDA programming guide (arithmetic units for 32-bit floating point).
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability) {
   struct Row {

@@ -81,6 +81,9 @@ struct Inventory {
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid);  // nullptr = not there
 
+// A GPU that only drives a screen (DGX Station): NVIDIA's programs skip it by its name, everywhere.
+bool is_display_gpu(const Gpu& gpu);
+
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability);
 

@@ -27,6 +27,5 @@ struct BaseResources {
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
 
 std::string name_of(const inventory::Gpu& gpu);  // "GPU 2 (GPU-…)"
-bool is_display_gpu(const inventory::Gpu& gpu);
 
 }  // namespace tranche::plan

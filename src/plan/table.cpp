@@ -1,0 +1,142 @@
+#include "plan/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+
+namespace tranche::plan {
+namespace {
+
+using Row = std::vector<std::string>;
+
+class Writer {
+ public:
+  explicit Writer(const TableOptions& options) : options_(options) {}
+
+  void heading(const std::string& text) {
+    if (!out_.empty()) out_ += '\n';
+    out_ += paint(text, "1") + '\n';
+  }
+  void line(const std::string& text) { out_ += "  " + text + '\n'; }
+
+  // The first row is the head. Columns are as wide as their widest cell; the last one is not padded.
+  void table(const std::vector<Row>& rows) {
+    std::vector<std::size_t> widths(rows.front().size(), 0);
+    for (const Row& row : rows)
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (const Row& row : rows) {
+      std::string text;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        text += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
+      text.resize(text.find_last_not_of(' ') + 1);
+      line(&row == &rows.front() ? paint(text, "2") : text);
+    }
+  }
+
+  // A sentence behind a mark, wrapped at the width.
+  void sentence(const std::string& mark, const std::string& text, const char* colour) {
+    std::string row = mark + " ";
+    std::size_t used = row.size();
+    row = paint(mark, colour) + " ";
+    const auto width = static_cast<std::size_t>(std::max(options_.width, 40)) - 2;
+    bool first = true;
+    for (const std::string_view word : words_of(text)) {
+      if (!first && used + 1 + word.size() > width) {
+        line(row);
+        row = std::string(mark.size() + 1, ' ');
+        used = row.size();
+        first = true;
+      }
+      if (!first) row += ' ';
+      used += word.size() + (first ? 0 : 1);
+      row += word;
+      first = false;
+    }
+    line(row);
+  }
+
+  std::string paint(const std::string& text, const char* code) const {
+    return options_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  TableOptions options_;
+  std::string out_;
+};
+
+std::string mib_text(Bytes bytes) {
+  return bytes.value == 0 ? "not limited" : fmt::format("{} MiB", bytes.in_mib());
+}
+
+std::string threads_text(const ShareLimits& share) {
+  if (share.threads.hundredths == 0) return "not limited";
+  if (share.sms == 0) return to_string(share.threads) + " %";
+  return fmt::format("{} ({} %)", share.sms, to_string(share.threads));
+}
+
+void write_gpus(const inventory::Inventory& inventory, Writer& out) {
+  out.heading(fmt::format("{} {}, driver {}", inventory.gpus.size(), inventory.gpus.size() == 1 ? "GPU" : "GPUs",
+                          inventory.driver_version.empty() ? "unknown" : inventory.driver_version));
+  if (inventory.gpus.empty()) return out.line("none");
+  std::vector<Row> rows{{"GPU", "MODEL", "MEMORY", "SMS", "MIG", "UUID"}};
+  for (const auto& gpu : inventory.gpus)
+    rows.push_back({std::to_string(gpu.index), gpu.name, gpu.memory.value == 0 ? "unknown" : to_string(gpu.memory),
+                    gpu.sm_count == 0 ? "unknown" : std::to_string(gpu.sm_count),
+                    gpu.mig_enabled ? fmt::format("{} devices", gpu.mig_devices.size()) : "off", gpu.uuid});
+  out.table(rows);
+}
+
+void write_resource(const PlannedResource& resource, Writer& out) {
+  std::uint64_t slots = 0;
+  for (const auto& device : resource.devices) slots += device.slots;
+  std::string title = fmt::format("{}: {}", resource.name, slots);
+  if (resource.sharing != config::SharingStrategy::kNone)
+    title += fmt::format(", shared by {}, {} slots a device{}", to_string(resource.sharing), resource.replicas,
+                         resource.one_slot_per_request ? ", one a container" : "");
+  out.heading(title);
+  if (resource.devices.empty()) return out.line("nothing is advertised under this name");
+  std::vector<Row> rows{{"DEVICE", "SLOTS", "MEMORY A SLOT", "SMS A SLOT", "POOL", "UUID"}};
+  for (const auto& device : resource.devices)
+    rows.push_back({device.index, std::to_string(device.slots), mib_text(device.share.memory),
+                    threads_text(device.share), device.pool.empty() ? "-" : device.pool, device.uuid});
+  out.table(rows);
+}
+
+void write_pools(const Plan& plan, Writer& out) {
+  if (plan.pools.empty()) return;
+  out.heading("MPS pools");
+  std::vector<Row> rows{{"POOL", "A CLIENT'S MEMORY", "A CLIENT'S SMS", "CLIENTS", "COMPUTE MODE", "DEVICE"}};
+  for (const auto& pool : plan.pools)
+    for (const auto& limit : pool.limits)
+      rows.push_back({pool.id, mib_text(limit.client.memory), threads_text(limit.client),
+                      fmt::format("at most {}", pool.max_clients), std::string(to_string(pool.compute_mode)),
+                      limit.uuid});
+  out.table(rows);
+}
+
+}  // namespace
+
+std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
+                         const std::map<std::string, std::string>& labels, const TableOptions& options) {
+  Writer out(options);
+  write_gpus(inventory, out);
+  for (const auto& resource : plan.resources) write_resource(resource, out);
+  if (plan.resources.empty()) {
+    out.heading("Resources");
+    out.line("none");
+  }
+  write_pools(plan, out);
+  if (!labels.empty()) out.heading("Labels");
+  for (const auto& [key, value] : labels) out.line(key + "=" + value);
+  if (!plan.left_out.empty()) out.heading("Left out");
+  for (const LeftOut& left : plan.left_out) out.sentence("x", left.what + ": " + left.why, "33");
+  if (!plan.notes.empty()) out.heading("Notes");
+  for (const std::string& note : plan.notes) out.sentence("-", note, "36");
+  return out.take();
+}
+
+}  // namespace tranche::plan
