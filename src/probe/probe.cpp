@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/text.h"
 #include "host/clock/clock.h"
@@ -156,6 +157,7 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   const CudaLibrary& cuda = *library;
   report.library = cuda.path();
 
+  const std::set<unsigned long> connections_before = local_connections();
   stage("starting CUDA (cuInit)");
   if (const int code = timed(report.init_time, [&] { return cuda.functions().init(0); }); code != kCudaSuccess) {
     return std::unexpected(cuda.error(code, "CUDA does not start", "cuInit"));
@@ -176,7 +178,7 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   }
   report.memory_free = {free};
   report.memory_total = {total};
-  report.mps = look_for_mps();
+  report.mps = look_for_mps(connections_before);
 
   stage("compiling the kernels");
   TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda); }));

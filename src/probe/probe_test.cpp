@@ -21,7 +21,6 @@
 namespace tranche::probe {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 
 std::uint32_t spin_slowly(std::uint32_t x, std::uint32_t iterations) {
@@ -105,7 +104,7 @@ class Mps : public testing::Test {
 };
 
 TEST_F(Mps, IsNotClaimedWithoutASocket) {
-  const MpsSign sign = look_for_mps();
+  const MpsSign sign = look_for_mps({});
   EXPECT_FALSE(sign.control_socket);
   EXPECT_FALSE(sign.connected);
   EXPECT_THAT(mps_verdict(sign), HasSubstr("no sign"));
@@ -113,21 +112,27 @@ TEST_F(Mps, IsNotClaimedWithoutASocket) {
 
 TEST_F(Mps, IsNotClaimedForASocketAlone) {
   const int fd = listener();
-  const MpsSign sign = look_for_mps();
+  const MpsSign sign = look_for_mps({});
   EXPECT_TRUE(sign.control_socket);
   EXPECT_FALSE(sign.connected);
-  EXPECT_THAT(mps_verdict(sign), HasSubstr("no connection"));
+  EXPECT_THAT(mps_verdict(sign), HasSubstr("made no connection"));
   ::close(fd);
 }
 
-TEST_F(Mps, IsClaimedForAConnectionIntoTheDirectory) {
+TEST_F(Mps, IsClaimedForANewConnectionOfItsKindOnly) {
   const int fd = listener();
+  int old[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, old), 0);
+  const std::set<unsigned long> before = local_connections();
+  EXPECT_EQ(before.size(), 2u);
+  EXPECT_FALSE(look_for_mps(before).connected);
   const int client = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::connect(client, reinterpret_cast<const sockaddr*>(&address()), sizeof(sockaddr_un)), 0);
-  const MpsSign sign = look_for_mps();
+  const MpsSign sign = look_for_mps(before);
   EXPECT_TRUE(sign.connected);
-  EXPECT_THAT(sign.peers, Contains(directory_ + "/control"));
+  EXPECT_THAT(sign.peers, testing::ElementsAre(directory_ + "/control"));
   ::close(client);
+  for (const int end : old) ::close(end);
   ::close(fd);
 }
 

@@ -27,7 +27,7 @@ std::string answers(const ProbeReport& report) {
 std::string mps_verdict(const MpsSign& sign) {
   if (sign.connected) return "connected (" + join(sign.peers, ", ") + ")";
   if (sign.control_socket)
-    return "a daemon's socket is there (" + sign.pipe_directory + "/control), but no connection to it is visible";
+    return "a daemon's socket is there (" + sign.pipe_directory + "/control), but starting CUDA made no connection";
   return "no sign of it (no socket " + sign.pipe_directory + "/control)";
 }
 
