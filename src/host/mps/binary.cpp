@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/text.h"
 #include "mps/replies.h"
 
@@ -21,10 +19,10 @@ std::string without_slash(std::string path) {
 // Two questions one after the other; the first one's answer starts the second.
 class Describing final : public Question {
  public:
-  Describing(Loop& loop, std::string path, std::function<void(Result<ControlBinary>)> done)
+  Describing(Loop& loop, std::string path, ProcessEnvironment env, std::function<void(Result<ControlBinary>)> done)
       : loop_(loop), done_(std::move(done)) {
     binary_.path = std::move(path);
-    binary_.env = inherited_environment();
+    binary_.env = std::move(env);
     run("-h", [this](const std::string& text) {
       binary_.offers_multiuser = mps::offers_multiuser(text);
       run("-v", [this](const std::string& version) {
@@ -79,17 +77,17 @@ Result<std::string> find_control_binary(const BinarySearch& search) {
               "looked at " + join(paths, ", "));
 }
 
-std::map<std::string, std::string> inherited_environment() {
-  std::map<std::string, std::string> env;
-  for (const char* name : {"LD_LIBRARY_PATH", "PATH"}) {
-    if (const char* value = std::getenv(name); value != nullptr) env.emplace(name, value);
+ProcessEnvironment handed_on(const ProcessEnvironment& ours) {
+  ProcessEnvironment env;
+  for (const auto& [name, value] : ours) {
+    if (name == "LD_LIBRARY_PATH" || name == "PATH" || name.starts_with("TRANCHE_")) env.emplace(name, value);
   }
   return env;
 }
 
-std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path,
+std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path, ProcessEnvironment env,
                                                   std::function<void(Result<ControlBinary>)> done) {
-  return std::make_unique<Describing>(loop, std::move(path), std::move(done));
+  return std::make_unique<Describing>(loop, std::move(path), std::move(env), std::move(done));
 }
 
 }  // namespace tranche::host

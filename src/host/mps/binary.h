@@ -13,10 +13,12 @@
 
 namespace tranche::host {
 
+using ProcessEnvironment = std::map<std::string, std::string>;
+
 struct ControlBinary {
   std::string path;
-  std::map<std::string, std::string> env;  // LD_LIBRARY_PATH and PATH, if they are set for us
-  int version = 0;                         // 13000; 0 = it would not say
+  ProcessEnvironment env;  // what it gets of ours
+  int version = 0;         // 13000; 0 = it would not say
   bool offers_multiuser = false;
 };
 
@@ -30,11 +32,12 @@ std::vector<std::string> candidates(const BinarySearch& search);
 // kNotFound names every place that was looked at.
 Result<std::string> find_control_binary(const BinarySearch& search);
 
-// What every MPS program gets of our environment: LD_LIBRARY_PATH and PATH, where set.
-std::map<std::string, std::string> inherited_environment();
+// What MPS programs get of our environment: where libraries and programs are, and what is named for this project
+// (TRANCHE_*). Nothing else: a CUDA variable of ours would become a setting of theirs. Pure.
+ProcessEnvironment handed_on(const ProcessEnvironment& ours);
 
 // Runs it with -h and -v and tells; the returned handle withdraws the question.
-std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path,
+std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path, ProcessEnvironment env,
                                                   std::function<void(Result<ControlBinary>)> done);
 
 }  // namespace tranche::host
