@@ -1,5 +1,6 @@
 // Start and stop of the double, its checkpoint, and the forgetting of resources whose plugin stays away.
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,8 @@ Result<std::unique_ptr<grpc::Server>> serve(const std::string& path, grpc::Servi
   int bound = 0;
   builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(&service);
+  // A thread of gRPC's synchronous server may sleep out this time before it notices a shutdown; its default is 10 s.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::CQ_TIMEOUT_MSEC, 100);
   auto server = builder.BuildAndStart();
   if (!server || bound == 0) return fail(Kind::kUnavailable, "cannot listen", path);
   return server;
@@ -57,6 +60,13 @@ Result<std::unique_ptr<grpc::Server>> serve(const std::string& path, grpc::Servi
 void shut_down(std::unique_ptr<grpc::Server>& server) {
   if (server) server->Shutdown(std::chrono::system_clock::now());
   server.reset();
+}
+
+// Closing the last object of gRPC shuts the library down, which may wait up to 10 s for its backup poller when a write
+// was cut off before. Held once for the life of the process, it is never shut down.
+void keep_grpc_up() {
+  static const bool kept = (grpc_init(), true);
+  (void)kept;
 }
 
 }  // namespace
@@ -211,6 +221,7 @@ void Kubelet::Impl::stop() {
 }
 
 Result<std::unique_ptr<Kubelet>> Kubelet::open(KubeletSettings settings) {
+  keep_grpc_up();
   auto impl = std::make_unique<Impl>(std::move(settings));
   TRY_STATUS(impl->start());
   return std::unique_ptr<Kubelet>(new Kubelet(std::move(impl)));

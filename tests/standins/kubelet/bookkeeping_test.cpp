@@ -1,0 +1,70 @@
+// The parts of the kubelet double that are plain values.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "standins/kubelet/checkpoint.h"
+#include "standins/kubelet/device_book.h"
+#include "standins/kubelet/resource_name.h"
+
+namespace tranche::sim {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(ResourceName, IsADomainAndAName) {
+  for (const char* good : {"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.18gb", "a/b"}) {
+    EXPECT_TRUE(is_extended_resource(good)) << good;
+  }
+  for (const char* bad : {"", "gpu", "cpu", "nvidia.com/", "/gpu", "nvidia.com/gpu/0", "Nvidia.com/gpu",
+                          "kubernetes.io/gpu", "requests.nvidia.com/gpu", "nvidia.com/-gpu", "nvidia..com/gpu"}) {
+    EXPECT_FALSE(is_extended_resource(bad)) << bad;
+  }
+  EXPECT_FALSE(is_extended_resource("nvidia.com/" + std::string(64, 'a')));
+}
+
+TEST(Checkpoint, ReadsBackWhatItWrote) {
+  Checkpoint checkpoint;
+  checkpoint.registered["nvidia.com/gpu"] = {"a", "b"};
+  for (const std::size_t length : {0u, 1u, 2u, 3u, 4u, 255u}) {
+    std::string bytes;
+    for (std::size_t i = 0; i < length; ++i) bytes += static_cast<char>(i * 37 + 200);
+    checkpoint.holdings.push_back(
+        {.pod_uid = "uid", .container = "main", .resource = "nvidia.com/gpu", .ids = {"a"}, .response = bytes});
+  }
+  const auto read = parse_checkpoint(to_json(checkpoint));
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(*read, checkpoint);
+}
+
+TEST(Checkpoint, RefusesTextOfAnotherShape) {
+  for (const char* bad : {"", "{}", "[1]", R"({"Data":1,"Checksum":2})", R"({"Data":{},"Checksum":"x"})"}) {
+    EXPECT_FALSE(parse_checkpoint(bad)) << bad;
+  }
+}
+
+TEST(Choice, TakesPreferredIdsFirstAndEachOnce) {
+  EXPECT_THAT(choose({"a", "b", "c"}, {"c", "c", "zz"}, 2), ElementsAre("c", "a"));
+  EXPECT_THAT(choose({"a", "b", "c"}, {"a", "b", "c"}, 2), ElementsAre("a", "b"));
+  EXPECT_THAT(choose({"a", "b"}, {}, 2), ElementsAre("a", "b"));
+}
+
+TEST(DeviceBook, RefusesAChangedRequest) {
+  DeviceBook book;
+  book.set_devices("r/r", {{.id = "a", .healthy = true}, {.id = "b", .healthy = true}});
+  book.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
+  EXPECT_FALSE(book.available_for("p", "c", "r/r", 2, false));
+  const auto same = book.available_for("p", "c", "r/r", 1, false);
+  ASSERT_TRUE(same);
+  EXPECT_FALSE(same->has_value());
+}
+
+TEST(DeviceBook, RefusesAHeldDeviceThatIsUnhealthyUnlessTheContainerRuns) {
+  DeviceBook book;
+  book.set_devices("r/r", {{.id = "a", .healthy = false}, {.id = "b", .healthy = true}});
+  book.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
+  EXPECT_FALSE(book.available_for("p", "c", "r/r", 1, false));
+  EXPECT_TRUE(book.available_for("p", "c", "r/r", 1, true));
+}
+
+}  // namespace
+}  // namespace tranche::sim

@@ -1,0 +1,148 @@
+#include "standins/kubelet/tiny_plugin.h"
+
+#include "base/result.h"
+
+namespace tranche::sim {
+
+void TinyPlugin::serve() {
+  stopping_ = false;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + dir_ + "/" + endpoint_, grpc::InsecureServerCredentials());
+  builder.RegisterService(this);
+  // A thread of gRPC's synchronous server may sleep out this time before it notices a shutdown; its default is 10 s.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::CQ_TIMEOUT_MSEC, 100);
+  server_ = builder.BuildAndStart();
+  CHECK_THAT(server_ != nullptr, "the test's plugin cannot listen");
+}
+
+void TinyPlugin::stop() {
+  if (!server_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  server_.reset();
+}
+
+grpc::Status TinyPlugin::register_as(const std::string& resource, const std::string& version) {
+  return register_endpoint(resource, version, endpoint_);
+}
+
+grpc::Status TinyPlugin::register_endpoint(const std::string& resource, const std::string& version,
+                                           const std::string& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel =
+      grpc::CreateCustomChannel("unix:" + dir_ + "/kubelet.sock", grpc::InsecureChannelCredentials(), arguments);
+  v1beta1::RegisterRequest request;
+  request.set_version(version);
+  request.set_endpoint(endpoint);
+  request.set_resource_name(resource);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_wait_for_ready(true);
+  v1beta1::Empty answer;
+  return v1beta1::Registration::NewStub(channel)->Register(&context, request, &answer);
+}
+
+void TinyPlugin::set_devices(std::vector<TinyDevice> devices) {
+  const std::lock_guard lock(mutex_);
+  devices_ = std::move(devices);
+  ++version_;
+  changed_.notify_all();
+}
+
+void TinyPlugin::end_streams() {
+  const std::lock_guard lock(mutex_);
+  ended_ = opened_;
+  changed_.notify_all();
+}
+
+std::vector<std::string> TinyPlugin::authorities() const {
+  const std::lock_guard lock(mutex_);
+  return authorities_;
+}
+
+int TinyPlugin::open_streams() const {
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+bool TinyPlugin::wait_for_failed_write(std::chrono::nanoseconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [&] { return failed_writes_ > 0; });
+}
+
+grpc::Status TinyPlugin::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
+                                                v1beta1::DevicePluginOptions* answer) {
+  answer->set_get_preferred_allocation_available(offers_preference);
+  answer->set_pre_start_required(wants_pre_start);
+  return grpc::Status::OK;
+}
+
+grpc::Status TinyPlugin::ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
+                                      grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t mine = ++opened_;
+  ++open_;
+  authorities_.emplace_back(context->ExperimentalGetAuthority().data(), context->ExperimentalGetAuthority().size());
+  std::uint64_t sent = 0;
+  while (true) {
+    // The short turns notice a cancelled stream, which the synchronous API tells nobody about.
+    changed_.wait_for(lock, std::chrono::milliseconds(20),
+                      [&] { return stopping_ || ended_ >= mine || sent != version_; });
+    if (stopping_ || ended_ >= mine || context->IsCancelled()) break;
+    if (sent == version_) continue;
+    sent = version_;
+    v1beta1::ListAndWatchResponse message;
+    for (const TinyDevice& device : devices_) {
+      auto& listed = *message.add_devices();
+      listed.set_id(device.id);
+      listed.set_health(device.healthy ? "Healthy" : "Unhealthy");
+    }
+    lock.unlock();
+    const bool written = writer->Write(message);
+    lock.lock();
+    if (!written) {
+      ++failed_writes_;
+      changed_.notify_all();
+      break;
+    }
+  }
+  --open_;
+  return grpc::Status::OK;
+}
+
+grpc::Status TinyPlugin::GetPreferredAllocation(grpc::ServerContext*,
+                                                const v1beta1::PreferredAllocationRequest* request,
+                                                v1beta1::PreferredAllocationResponse* answer) {
+  if (!preference) return {grpc::StatusCode::UNIMPLEMENTED, "no preference"};
+  for (const auto& container : request->container_requests()) {
+    const std::vector<std::string> available(container.available_deviceids().begin(),
+                                             container.available_deviceids().end());
+    const auto ids = preference(available, container.allocation_size());
+    answer->add_container_responses()->mutable_deviceids()->Assign(ids.begin(), ids.end());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status TinyPlugin::Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
+                                  v1beta1::AllocateResponse* answer) {
+  for (const auto& container : request->container_requests()) {
+    const std::vector<std::string> ids(container.devices_ids().begin(), container.devices_ids().end());
+    auto& response = *answer->add_container_responses();
+    if (allocation) {
+      if (const grpc::Status status = allocation(ids, &response); !status.ok()) return status;
+    }
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status TinyPlugin::PreStartContainer(grpc::ServerContext*, const v1beta1::PreStartContainerRequest*,
+                                           v1beta1::PreStartContainerResponse*) {
+  return pre_start;
+}
+
+}  // namespace tranche::sim

@@ -1,0 +1,71 @@
+#pragma once
+// A device plugin just large enough to try the kubelet double: it says what it is told to say. Not our product's.
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "deviceplugin/v1beta1/api.grpc.pb.h"
+
+namespace tranche::sim {
+
+struct TinyDevice {
+  std::string id;
+  bool healthy = true;
+};
+
+class TinyPlugin final : public v1beta1::DevicePlugin::Service {
+ public:
+  TinyPlugin(std::string dir, std::string endpoint) : dir_(std::move(dir)), endpoint_(std::move(endpoint)) {}
+  ~TinyPlugin() override { stop(); }
+
+  // What it answers; set before serving, or between calls.
+  bool offers_preference = false;
+  bool wants_pre_start = false;
+  std::function<std::vector<std::string>(std::vector<std::string> available, int size)> preference;
+  std::function<grpc::Status(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse*)> allocation;
+  grpc::Status pre_start = grpc::Status::OK;
+
+  void serve();
+  void stop();  // ends its streams, then the server; removes its socket
+  // Registers from the calling thread while gRPC's threads answer kubelet's question.
+  grpc::Status register_as(const std::string& resource, const std::string& version = "v1beta1");
+  grpc::Status register_endpoint(const std::string& resource, const std::string& version, const std::string& endpoint);
+  void set_devices(std::vector<TinyDevice> devices);  // goes to every open stream
+  void end_streams();                                 // the streams open now end with OK
+  std::vector<std::string> authorities() const;       // of the streams, in order
+  int open_streams() const;
+  bool wait_for_failed_write(std::chrono::nanoseconds within);  // a message that its stream did not take any more
+
+  grpc::Status GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
+                                      v1beta1::DevicePluginOptions*) override;
+  grpc::Status ListAndWatch(grpc::ServerContext*, const v1beta1::Empty*,
+                            grpc::ServerWriter<v1beta1::ListAndWatchResponse>*) override;
+  grpc::Status GetPreferredAllocation(grpc::ServerContext*, const v1beta1::PreferredAllocationRequest*,
+                                      v1beta1::PreferredAllocationResponse*) override;
+  grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest*, v1beta1::AllocateResponse*) override;
+  grpc::Status PreStartContainer(grpc::ServerContext*, const v1beta1::PreStartContainerRequest*,
+                                 v1beta1::PreStartContainerResponse*) override;
+
+ private:
+  std::string dir_;
+  std::string endpoint_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<TinyDevice> devices_;
+  std::uint64_t version_ = 1;
+  std::uint64_t ended_ = 0;  // streams opened up to this number must end
+  std::uint64_t opened_ = 0;
+  bool stopping_ = false;
+  int open_ = 0;
+  int failed_writes_ = 0;
+  std::vector<std::string> authorities_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tranche::sim
