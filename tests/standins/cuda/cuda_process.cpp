@@ -238,7 +238,8 @@ std::uint64_t CudaProcess::own_bytes(int device) const {
 
 CudaError CudaProcess::memory_info(int device, MemoryInfo* info) const {
   const std::lock_guard lock(mutex_);
-  if (sticky_ != CudaError::kSuccess) return sticky_;
+  // Asking for the memory does not need the server: it goes on working after the server's death (transcripts/ends.txt).
+  if (sticky_ != CudaError::kSuccess && sticky_ != CudaError::kMpsRpcFailure) return sticky_;
   const auto& context = contexts_[static_cast<std::size_t>(device)];
   const auto& facts = gpu(device).facts;
   info->total = facts.memory_total - facts.memory_reserved;  // the whole GPU: a limit shows in `free` only (section 1)

@@ -80,19 +80,8 @@ void ControlDaemon::execute(Session& session, const ControlCommand& command) {
       if (servers_.empty()) start_server(uid);
       return reply(session, "");
     }
-    case CommandKind::kQuit: {
-      quitting_ = true;
-      const auto timeout = std::ranges::find(command.args, "-t");
-      if (timeout != command.args.end() && timeout + 1 != command.args.end()) {
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        quit_by_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() +
-                      std::max<std::int64_t>(0, loose_number(*(timeout + 1))) * 1'000'000'000;
-      }
-      for (const auto& server : servers_) {
-        if (server->pid != 0) shut_down(*server, true);
-      }
-      return reply(session, "");
-    }
+    case CommandKind::kQuit:
+      return quit(session, command);
     case CommandKind::kSetDefaultThreads:
     case CommandKind::kGetDefaultThreads:
     case CommandKind::kSetDefaultMemory:
@@ -102,6 +91,23 @@ void ControlDaemon::execute(Session& session, const ControlCommand& command) {
       return execute_default(session, command);
     default:
       return execute_on_server(session, command);
+  }
+}
+
+// The command client waits until the daemon has ended; without -t that is when the last client has left.
+void ControlDaemon::quit(Session& session, const ControlCommand& command) {
+  quitting_ = true;
+  session.quits = true;
+  session.waits_for = -1;
+  const auto option = std::ranges::find(command.args, "-t");
+  if (option != command.args.end() && option + 1 != command.args.end()) {
+    const std::int64_t seconds = std::clamp<std::int64_t>(loose_number(*(option + 1)), 0, 1'000'000);
+    log_.line("quit command issued with timeout of " + std::to_string(seconds));
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    quit_by_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() + seconds * 1'000'000'000;
+  }
+  for (const auto& server : servers_) {
+    if (server->pid != 0) shut_down(*server, false);
   }
 }
 
@@ -117,7 +123,7 @@ void ControlDaemon::execute_default(Session& session, const ControlCommand& comm
       return reply(session, percentage_text(options_.threads) + "\n");
     case CommandKind::kSetDefaultMemory: {
       if (command.args.size() < 2) return reply(session, "", "Invalid command format.");
-      if (const auto bytes = parse_daemon_memory(command.args[1])) options_.memory.set(command.args[0], *bytes);
+      options_.memory.set(command.args[0], parse_daemon_memory(command.args[1]));
       return reply(session, "", command.name + " " + command.args[0] + " " + command.args[1] + ".");
     }
     case CommandKind::kGetDefaultMemory: {
@@ -199,6 +205,7 @@ void ControlDaemon::execute_on_server(Session& session, const ControlCommand& co
     case CommandKind::kTerminateClient:
       return ask(session, *server, "terminate", {{"pid", std::to_string(loose_number(argument(command, 1)))}});
     case CommandKind::kShutdownServer:
+      server->forced = has_option(command, "-f");
       shut_down(*server, false);
       return reply(session, "");
     default:

@@ -76,7 +76,10 @@ int ControlDaemon::run() {
   for (;;) {
     std::vector<pollfd> fds{{directory_.control.get(), POLLIN, 0}, {directory_.privileged.get(), POLLIN, 0}};
     const std::size_t first_session = fds.size();
-    for (const auto& session : sessions_) fds.push_back({session->fd.get(), POLLIN, 0});
+    // The daemon asks its server synchronously: until the answer is there it hears nobody else.
+    const bool asking = !questions_.empty();
+    if (asking) fds[0].fd = fds[1].fd = -1;
+    for (const auto& session : sessions_) fds.push_back({asking || session->dead ? -1 : session->fd.get(), POLLIN, 0});
     const std::size_t first_server = fds.size();
     for (const auto& server : servers_) {
       fds.push_back({server->channel.get(), POLLIN, 0});
@@ -99,8 +102,18 @@ int ControlDaemon::run() {
     if (quitting_ && servers_.empty()) break;
     place_pending();
   }
-  log_.line("Exit");
+  log_.line("Exit with status 0");
+  remove_files();
+  for (const auto& session : sessions_) {
+    if (session->quits) reply(*session, "");
+  }
   return 0;
+}
+
+// An orderly end leaves the sockets and the lock behind, and nothing else (transcripts/ends.txt).
+void ControlDaemon::remove_files() const {
+  ::unlink((options_.pipe_directory + "/log").c_str());
+  ::unlink((options_.pipe_directory + "/nvidia-cuda-mps-control.pid").c_str());
 }
 
 int ControlDaemon::wait_ms(std::int64_t now_ns) const {
@@ -128,7 +141,9 @@ void ControlDaemon::hear_session(Session& session) {
   Message message;
   if (receive_message(session.fd.get(), &message) != Received::kMessage) {
     if (session.kind == SessionKind::kCommands) log_.line("UI closed");
-    session.closed = true;
+    // A client that dies while it waits for another user's server keeps its place in the queue.
+    session.dead = session.pending && !options_.multi_user && !servers_.empty();
+    session.closed = !session.dead;
     return;
   }
   if (session.kind == SessionKind::kNew && message.verb == "ui") {
@@ -155,11 +170,14 @@ bool ControlDaemon::hear_server(Server& server) {
     log_.line("NEW SERVER " + std::to_string(server.pid) + ": Ready");
   } else if (message.verb == "clients") {
     server.clients = static_cast<int>(message.number("count"));
-    if (server.clients == 0 && server.leaving) shut_down(server, true);
   } else if (message.verb == "busy") {
     const auto pid = std::to_string(server.pid);
     log_.line("Server " + pid + " has " + message.text("count") + " active worker threads. Server will not shutdown.");
-    server.retry_after_ms = server.retry_after_ms == 0 ? 200 : std::min<std::int64_t>(3200, 2 * server.retry_after_ms);
+    if (server.forced) {
+      force_down(server);
+      return true;
+    }
+    server.retry_after_ms = server.retry_after_ms == 0 ? 200 : 2 * server.retry_after_ms;
     server.retry_ns = monotonic_ns() + server.retry_after_ms * 1'000'000;
     log_.line("Control will try shutting down server " + pid + " again in at most " +
               std::to_string(server.retry_after_ms) + "ms");
@@ -210,7 +228,8 @@ void ControlDaemon::retry_shutdowns(std::int64_t now_ns) {
   for (const auto& server : servers_) {
     if (server->pid == 0) continue;
     if (quit_by_ns_ != 0 && now_ns >= quit_by_ns_) {
-      ::kill(server->pid, SIGKILL);
+      server->forced = true;
+      shut_down(*server, false);
     } else if (server->retry_ns != 0 && now_ns >= server->retry_ns) {
       shut_down(*server, true);
     }

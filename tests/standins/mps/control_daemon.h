@@ -55,6 +55,8 @@ class ControlDaemon {
     std::deque<std::string> lines;  // commands not yet begun
     std::int64_t waits_for = 0;     // the question to a server that must be answered first
     bool pending = false;           // a client on the pending list
+    bool dead = false;              // it hung up while pending
+    bool quits = false;             // waits for the end of the daemon
     bool closed = false;            // to be dropped after this turn
   };
   struct Server {
@@ -64,7 +66,8 @@ class ControlDaemon {
     Fd watch;  // pidfd
     bool ready = false;
     int clients = 0;
-    bool leaving = false;       // shutdown asked for
+    bool leaving = false;       // told to shut down; it still serves its user until it can
+    bool forced = false;        // and it must now
     std::int64_t retry_ns = 0;  // when to ask again; 0 = not
     std::int64_t retry_after_ms = 0;
   };
@@ -94,6 +97,9 @@ class ControlDaemon {
   Server* serving(uid_t uid);
   Server* start_server(uid_t uid);
   void shut_down(Server& server, bool back_off);
+  void force_down(Server& server);
+  void quit(Session& session, const ControlCommand& command);
+  void remove_files() const;
   bool hand_over(Session& session, Server& server);
 
   std::unique_ptr<Node> node_;

@@ -31,28 +31,16 @@ std::string program_directory() {
   return whole.substr(0, whole.rfind('/'));
 }
 
-// The daemon's own variables are the first defaults (reference, section 3).
+// The daemon's percentage variable is the first default. Its memory variable is not: with it set, the getter stays
+// silent and clients get everything (transcripts/ends.txt).
 void read_daemon_environment(ControlOptions* options) {
   if (const auto threads = environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) {
     options->threads = parse_percentage(*threads).value_or(options->threads);
   }
-  const auto memory = environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT").value_or("");
-  std::size_t at = 0;
-  while (at < memory.size()) {
-    const auto comma = std::min(memory.find(',', at), memory.size());
-    const auto entry = memory.substr(at, comma - at);
-    const auto equals = entry.find('=');
-    if (equals != std::string::npos) {
-      if (const auto bytes = parse_daemon_memory(entry.substr(equals + 1))) {
-        options->memory.set(entry.substr(0, equals), *bytes);
-      }
-    }
-    at = comma + 1;
-  }
 }
 
 int open_log(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) std::fprintf(stderr, "Cannot open %s: %s\n", path.c_str(), std::strerror(errno));
   return fd;
 }
@@ -85,7 +73,7 @@ int serve(const Arguments& arguments, int ready) {
   // In the foreground everything, the server's lines too, goes to stdout and no log file is made (transcripts).
   int control_log = STDOUT_FILENO, server_log = STDOUT_FILENO;
   if (!arguments.foreground) {
-    ::mkdir(options.log_directory.c_str(), 0755);
+    ::mkdir(options.log_directory.c_str(), 0700);
     control_log = open_log(options.log_directory + "/control.log");
     server_log = open_log(options.log_directory + "/server.log");
     if (control_log < 0 || server_log < 0) return 1;

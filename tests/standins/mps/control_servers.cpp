@@ -56,9 +56,9 @@ void ControlDaemon::place_pending() {
     }
     if (servers_.empty()) {
       if (start_server(uid) == nullptr) continue;
-    } else if (servers_.front()->ready && !servers_.front()->leaving && servers_.front()->clients == 0) {
-      // Another user's server without clients makes room; with clients the newcomer waits.
-      shut_down(*servers_.front(), true);
+    } else if (servers_.front()->ready && !servers_.front()->leaving) {
+      // Another user's server makes room once its clients have left; until then the newcomer waits.
+      shut_down(*servers_.front(), false);
     }
   }
   std::erase_if(sessions_, [](const auto& session) { return session->closed; });
@@ -66,7 +66,7 @@ void ControlDaemon::place_pending() {
 
 ControlDaemon::Server* ControlDaemon::serving(uid_t uid) {
   for (const auto& server : servers_) {
-    if (server->pid != 0 && !server->leaving && server->uid == uid) return server.get();
+    if (server->pid != 0 && !server->forced && server->uid == uid) return server.get();
   }
   return nullptr;
 }
@@ -99,6 +99,12 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid) {
   return servers_.back().get();
 }
 
+void ControlDaemon::force_down(Server& server) {
+  log_.line("Force shutting down server " + std::to_string(server.pid));
+  server.retry_ns = 0;
+  ::kill(server.pid, SIGKILL);
+}
+
 void ControlDaemon::shut_down(Server& server, bool back_off) {
   server.leaving = true;
   server.retry_ns = 0;
@@ -110,9 +116,11 @@ void ControlDaemon::shut_down(Server& server, bool back_off) {
 bool ControlDaemon::hand_over(Session& session, Server& server) {
   auto [client_end, server_end] = socket_pair();
   if (!client_end.valid()) return false;
+  const std::string dead = session.dead ? "1" : "0";
   return send_message(
              server.channel.get(),
-             {"client", {{"pid", std::to_string(session.peer.pid)}, {"uid", std::to_string(session.peer.uid)}}},
+             {"client",
+              {{"pid", std::to_string(session.peer.pid)}, {"uid", std::to_string(session.peer.uid)}, {"dead", dead}}},
              server_end.get()) &&
          send_message(session.fd.get(), {"server", {}}, client_end.get());
 }

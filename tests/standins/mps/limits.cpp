@@ -32,21 +32,6 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
   return value;
 }
 
-std::optional<std::uint64_t> scaled(std::uint64_t number, std::uint64_t unit) {
-  if (unit != 0 && number > UINT64_MAX / unit) return std::nullopt;
-  return number * unit;
-}
-
-// The value of one client entry. "-1G" wraps to a huge number, so that the daemon's limit is the smaller one.
-std::optional<std::uint64_t> client_value(std::string_view text) {
-  if (!text.empty() && text.front() == '-' && text.size() > 1 && is_digit(text[1])) return UINT64_MAX;
-  const auto number = take_number(text);
-  if (!number || *number == 0) return std::nullopt;
-  if (text == "G" || text == "GB" || text == "g") return scaled(*number, kGib);
-  if (text == "M" || text == "MB" || text == "m" || text.empty()) return scaled(*number, kMib);
-  return std::nullopt;
-}
-
 // The UUID that a client's key names among the devices it sees: an ordinal of its own count, or a whole UUID.
 std::optional<std::string> key_uuid(std::string_view key, const std::vector<std::string>& uuids) {
   if (key.starts_with("GPU-") || key.starts_with("MIG-")) {
@@ -86,12 +71,13 @@ std::string percentage_text(double percent) {
   return text;
 }
 
-std::optional<std::uint64_t> parse_daemon_memory(std::string_view text) {
+std::uint64_t parse_daemon_memory(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
   const auto number = take_number(text);
-  if (!number || *number == 0) return std::nullopt;
-  if (text == "G" || text == "g") return scaled(*number, kGib);
-  if (text == "M" || text == "m" || text.empty()) return scaled(*number, kMib);
-  return std::nullopt;
+  if (!number) return 0;
+  const std::uint64_t unit = text.starts_with('G') || text.starts_with('g') ? kGib : kMib;
+  return negative ? 0 - *number * unit : *number * unit;  // wraps, as the daemon's does
 }
 
 std::string memory_text(std::uint64_t bytes) {
@@ -99,13 +85,8 @@ std::string memory_text(std::uint64_t bytes) {
 }
 
 void MemoryLimits::set(const std::string& key, std::uint64_t bytes) {
-  for (auto& [name, value] : entries_) {
-    if (name == key) {
-      value = bytes;
-      return;
-    }
-  }
-  entries_.emplace_back(key, bytes);
+  std::erase_if(entries_, [&](const auto& entry) { return entry.first == key; });
+  if (bytes != 0) entries_.emplace_back(key, bytes);
 }
 
 std::optional<std::uint64_t> MemoryLimits::get(const std::string& key) const {
@@ -117,9 +98,7 @@ std::optional<std::uint64_t> MemoryLimits::get(const std::string& key) const {
 
 std::optional<std::uint64_t> MemoryLimits::for_gpu(int ordinal, const std::string& uuid) const {
   const auto by_ordinal = get(std::to_string(ordinal));
-  const auto by_uuid = get(uuid);
-  if (by_ordinal && by_uuid) return std::min(*by_ordinal, *by_uuid);
-  return by_ordinal ? by_ordinal : by_uuid;
+  return by_ordinal ? by_ordinal : get(uuid);
 }
 
 ClientMemory read_client_memory(const std::optional<std::string>& value, const std::vector<std::string>& uuids) {
@@ -134,9 +113,9 @@ ClientMemory read_client_memory(const std::optional<std::string>& value, const s
     const auto equals = entry.find('=');
     if (equals == std::string_view::npos) return {.lifted = true, .by_uuid = {}};
     const auto uuid = key_uuid(entry.substr(0, equals), uuids);
-    const auto bytes = client_value(entry.substr(equals + 1));
-    if (!uuid || !bytes) return {.lifted = true, .by_uuid = {}};
-    memory.by_uuid[*uuid] = *bytes;
+    const auto bytes = parse_daemon_memory(entry.substr(equals + 1));
+    if (!uuid || bytes == 0) return {.lifted = true, .by_uuid = {}};
+    memory.by_uuid[*uuid] = bytes;
   }
   return memory;
 }

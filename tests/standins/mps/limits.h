@@ -26,18 +26,19 @@ inline constexpr int kClientsPerGpuBeforeVolta = 16;
 std::optional<double> parse_percentage(std::string_view text);
 std::string percentage_text(double percent);  // "12.5", "100.0", "33.3"
 
-// The value of set_…_device_pinned_mem_limit: an integer, then G or M; without a unit it counts MiB (1630 reads back
-// as 1G). nullopt = what the daemon swallows without an effect.
-std::optional<std::uint64_t> parse_daemon_memory(std::string_view text);
+// The value of set_…_device_pinned_mem_limit as bytes: the leading integer, in GiB when a G follows it and in MiB
+// whatever else does. So 1630 reads back as 1G, 512K as 512M, 1.5G as 1M, 2T as 2M, and -1G wraps to 17179869183G. 0
+// when there is no integer (or it is 0): that takes the limit away. (transcripts/lives.txt)
+std::uint64_t parse_daemon_memory(std::string_view text);
 std::string memory_text(std::uint64_t bytes);  // "4G" for 4097M, "500M": whole units, rounded down
 
 // Device key → bytes, in the order in which they were set. A key is kept as written: ordinals and UUIDs coexist.
 class MemoryLimits {
  public:
-  void set(const std::string& key, std::uint64_t bytes);
+  void set(const std::string& key, std::uint64_t bytes);           // 0 bytes: no limit for that key any more
   std::optional<std::uint64_t> get(const std::string& key) const;  // by exactly that spelling
-  // The limit in force on a GPU: entries that name it by either spelling; of two the smaller holds (measured: an
-  // earlier 0=500M beat a later GPU-…=4096M).
+  // The limit in force on a GPU. Where both spellings are set, the ordinal's holds, whichever came later and whichever
+  // is smaller (transcripts: 0=500M beat a later GPU-…=4096M; 0=5G beat an earlier GPU-…=3G).
   std::optional<std::uint64_t> for_gpu(int ordinal, const std::string& uuid) const;
   const std::vector<std::pair<std::string, std::uint64_t>>& entries() const { return entries_; }
 

@@ -13,7 +13,7 @@ namespace tranche::sim {
 namespace {
 
 constexpr std::int64_t kDrainNs = 11'000'000;  // terminate_client: 11 to 13 ms (section 3)
-constexpr int kOutOfMemory = 2, kNoDevice = 100, kUnavailable = 46, kInvalidContext = 201, kTerminated = 810,
+constexpr int kOutOfMemory = 2, kNoDevice = 100, kMaxClients = 808, kInvalidContext = 201, kTerminated = 810,
               kNotReady = 807, kIllegalAddress = 700;
 
 std::int64_t monotonic_ns() {
@@ -99,10 +99,11 @@ bool MpsServer::start() {
 
 int MpsServer::run() {
   for (;;) {
-    std::vector<pollfd> fds{{channel_.get(), POLLIN, 0}};
+    // A wedged server only notices that its daemon is gone.
+    std::vector<pollfd> fds{{channel_.get(), static_cast<short>(wedged_ ? 0 : POLLIN), 0}};
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (!slots_[i]) continue;
+      if (!slots_[i] || wedged_) continue;
       fds.push_back({slots_[i]->fd.get(), POLLIN, 0});
       owner.push_back(i);
     }
@@ -117,7 +118,7 @@ int MpsServer::run() {
       if (fds[i + 1].revents != 0 && slots_[owner[i]] && !hear_client(*slots_[owner[i]])) lose(owner[i], now);
     }
     finish_drains(now);
-    if (fds[0].revents != 0 && !hear_daemon()) return 0;
+    if (fds[0].revents != 0 && (wedged_ || !hear_daemon())) return 0;
   }
 }
 
@@ -131,8 +132,9 @@ bool MpsServer::hear_daemon() {
     answer_question(message);
   } else if (message.verb == "shutdown") {
     log_.line("Server has been notified to shutdown");
-    if (connected() == 0 || message.number("force") != 0) {
-      send_message(channel_.get(), {"stopped", {}});
+    if (connected() == 0) {
+      log_.line("Waiting for current clients to finish");
+      log_.line("Exiting");
       return false;
     }
     log_.line("Server was unable to shutdown due to " + std::to_string(2 * connected()) + " active clients");
@@ -146,6 +148,13 @@ void MpsServer::admit(const Message& message, Fd connection) {
   client->pid = static_cast<pid_t>(message.number("pid"));
   client->uid = static_cast<uid_t>(message.number("uid"));
   client->fd = std::move(connection);
+  if (message.number("dead") != 0) {
+    // Seen once: a client that died while another user's server still ran is handed over all the same; the new server
+    // then never answers anybody, and the daemon waits for it for ever (transcripts/lives.txt).
+    wedged_ = true;
+    slots_.push_back(std::move(client));
+    return;
+  }
   log_.line("Received new client request for " + named(client->pid, 0));
   if (faulty()) {
     // Seen on driver 580: while victims live, newcomers get 807 from cuInit.
@@ -209,8 +218,13 @@ void MpsServer::open_context(Client& client, const Message& message) {
   for (const auto& slot : slots_) {
     if (slot) holders += static_cast<int>(std::ranges::count(slot->contexts, ordinal, &Context::ordinal));
   }
-  // 64 clients on one GPU: 48 run, the others find it busy or unavailable (section 3).
-  if (holders >= (device.facts.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta)) return refuse(kUnavailable);
+  // 64 clients on one GPU: 48 run (section 3). The driver API says 808; the runtime makes "busy or unavailable" of it.
+  const int most = device.facts.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta;
+  if (holders >= most) {
+    log_.line("Failed to accept new client. Maximum number of clients (" + std::to_string(most) + ") reached.");
+    send_message(client.fd.get(), {"refused", {{"code", std::to_string(kMaxClients)}}});
+    return;
+  }
   if (!device_open_[static_cast<std::size_t>(ordinal)]) {
     log_.line("Creating server context on device " + std::to_string(ordinal) + " (" + device.facts.name + ")");
     device_open_[static_cast<std::size_t>(ordinal)] = true;
@@ -275,14 +289,14 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
               named(client->pid, client->contexts[i].id) + " exit");
     close_context(*client, i);
   }
-  log_.line("Server failed to recevie command with status 806, assuming client " + named(client->pid, 0) + " exit");
-  log_.line("Client process " + std::to_string(client->pid) + " disconnected");
   std::erase(sticky_, client->pid);
   for (const auto& context : contexts) {
     if (!client->terminated && !context.poisoned && death_hurts_peers(context.kernel_ns, context.until_ns - now_ns)) {
       spread_fault(context.ordinal, nullptr, kIllegalAddress);
     }
   }
+  log_.line("Server failed to recevie command with status 806, assuming client " + named(client->pid, 0) + " exit");
+  log_.line("Client process " + std::to_string(client->pid) + " disconnected");
   leave_fault_if_clean();
   tell_count();
 }
@@ -351,7 +365,7 @@ std::string MpsServer::client_list() const {
 
 std::string MpsServer::device_client_list() const {
   std::string text;
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
+  for (std::size_t i = 0; active_contexts() > 0 && i < devices_.size(); ++i) {
     unsigned domain = 0, bus = 0;
     std::sscanf(devices_[i].facts.pci_bus_id.c_str(), "%x:%x", &domain, &bus);
     char pci[32];
@@ -396,16 +410,18 @@ std::string MpsServer::set_limit(const Message& message) {
     return percentage_text(options_.threads) + "\n";
   }
   const std::string key = message.text("key");
-  const auto value = parse_daemon_memory(message.text("value"));
-  if (!value) return "";
+  const std::uint64_t value = parse_daemon_memory(message.text("value"));
+  char hex[32];
+  std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(value));
+  log_.line("Device pinned memory limit for device " + key + " set to " + hex + " bytes");
   // A server resolves the spelling: what was set by ordinal reads back by UUID and the other way round.
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (key != std::to_string(i) && key != devices_[i].facts.uuid) continue;
-    options_.memory.set(std::to_string(i), *value);
-    options_.memory.set(devices_[i].facts.uuid, *value);
+    options_.memory.set(std::to_string(i), value);
+    options_.memory.set(devices_[i].facts.uuid, value);
     return "";
   }
-  options_.memory.set(key, *value);
+  options_.memory.set(key, value);
   return "";
 }
 
@@ -415,7 +431,10 @@ void MpsServer::answer_question(const Message& message) {
   if (what == "status") return answer(ask, faulty() ? "FAULT\n" : "ACTIVE\n");
   if (what == "clients") return answer(ask, client_list());
   if (what == "devices") return answer(ask, device_client_list());
-  if (what == "ps") return answer(ask, ps_table(rows()));
+  if (what == "ps") {
+    const auto clients = rows();
+    return answer(ask, clients.empty() ? "" : ps_table(clients));  // without clients not even the heading
+  }
   if (what == "threads") return answer(ask, percentage_text(options_.threads) + "\n");
   if (what == "terminate") return terminate(ask, static_cast<pid_t>(message.number("pid")));
   if (what == "set_threads" || what == "set_memory") return answer(ask, set_limit(message));

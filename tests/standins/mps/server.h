@@ -96,7 +96,8 @@ class MpsServer {
   std::uint64_t next_id_ = 1;
   std::vector<Drain> drains_;
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
-  std::vector<int> reset_;     // devices whose context is made anew after that
+  bool wedged_ = false;
+  std::vector<int> reset_;  // devices whose context is made anew after that
 };
 
 }  // namespace tranche::sim

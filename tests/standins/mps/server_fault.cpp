@@ -33,10 +33,13 @@ void MpsServer::spread_fault(int ordinal, const Client* culprit, int code) {
     }
   }
   if (victims.empty()) return;
-  // The culprit comes first in the log; without one (a peer's death) the first victim is the one that reports.
-  std::ranges::stable_sort(victims, [&](const Client* a, const Client* b) { return a == culprit && b != culprit; });
-  log_.line("Client {PID: " + std::to_string(victims.front()->pid) +
-            ", Context: " + std::to_string(victims.front()->contexts.front().id) + "} encountered a fatal GPU error.");
+  // Victims are listed in the order in which they came. Only this line tells who erred; after a death it names a peer
+  // that did nothing, and who did is told by the "assuming client … exit" line before it (transcripts/lives.txt).
+  std::ranges::sort(victims, {}, [](const Client* victim) { return victim->id; });
+  const Client* reporter = culprit != nullptr ? culprit : victims.back();
+  if (reporter->contexts.empty()) return;
+  log_.line("Client {PID: " + std::to_string(reporter->pid) +
+            ", Context: " + std::to_string(reporter->contexts.front().id) + "} encountered a fatal GPU error.");
   log_.line("Server is handling a fatal GPU error.");
   for (Client* victim : victims) {
     for (auto& context : victim->contexts) {

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Captures what the real nvidia-cuda-mps-control answers, for the stand-in to repeat. Run it as root on a machine with
+# one NVIDIA GPU; changes no setting of the GPU. Writes one transcript to stdout: every command, its exit status, what it
+# printed on stdout and (marked E:) on stderr.
+trap "" PIPE
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d /tmp/mcap.XXXX); chmod 755 "$work"
+export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
+mkdir "$work/pipe" "$work/log"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+show() { timeout 20 "$@" >"$work/o" 2>"$work/e" </dev/null; rc=$?; echo "\$ $* -> $rc"; sed 's/$/|/' "$work/o"; sed 's/^/E:/;s/$/|/' "$work/e"; }
+tell() { printf '%b\n' "$1" | timeout 20 ${2:-} nvidia-cuda-mps-control >"$work/o" 2>"$work/e"; rc=$?
+         echo "> $1 -> $rc"; sed 's/$/|/' "$work/o"; sed 's/^/E:/;s/$/|/' "$work/e"; }
+declare -A seen
+logs() { # In the foreground the daemon logs to its stdout and makes no log files.
+  echo "--- $1"
+  for f in "$work/fg.out" "$work/log/control.log" "$work/log/server.log"; do [ -f "$f" ] || continue
+    echo "-- ${f##*/}"; tail -n +$((${seen[$f]:-0} + 1)) "$f"; seen[$f]=$(wc -l <"$f"); done; }
+client() { mkfifo "$work/c$1"; python3 "$here/capture_client.py" <"$work/c$1" >"$work/c$1.out" 2>&1 & pids[$1]=$!; eval "exec 1$1>$work/c$1"
+           for i in $(seq 100); do grep -q 'attached\|FAILED' "$work/c$1.out" && break; sleep 0.1; done; cat "$work/c$1.out"; }
+say() { echo "client $1 <- $2"; mark[$1]=$(wc -l <"$work/c$1.out"); echo "$2" >&1$1; }
+wait_for() { for i in $(seq 50); do tail -n +$((${mark[$1]} + 1)) "$work/c$1.out" | grep -q "$2" && break; sleep 0.1; done; tail -n +$((${mark[$1]} + 1)) "$work/c$1.out"; }
+declare -A mark
+U=$(nvidia-smi --query-gpu=uuid --format=csv,noheader)
+foreground() { rm -f "$work/in"; mkfifo "$work/in"; : >"$work/fg.out"; seen=(); nvidia-cuda-mps-control -f "$@" <"$work/in" >"$work/fg.out" 2>&1 & daemon=$!; exec 9>"$work/in"; until_answers; }
+until_answers() { for i in $(seq 50); do echo get_server_list | nvidia-cuda-mps-control >/dev/null 2>&1 && return; sleep 0.1; done; }
+gone() { for i in $(seq 60); do kill -0 $1 2>/dev/null || { echo "pid $1 ($2) gone"; return; }; sleep 0.1; done; echo "pid $1 ($2) STAYS"; }
+server() { echo get_server_list | nvidia-cuda-mps-control | head -1; }
+as_other() { (timeout 6 setpriv --reuid 1001 --clear-groups python3 "$here/capture_client.py" </dev/null >"$work/other" 2>&1; echo "uid 1001 rc $?" >>"$work/other") & }
+lines() { grep -v 'Accepting\|NEW UI\|UI closed\|NEW CLIENT\|worker thread\|valid cred'; }
+chmod 755 "$work"; python3 -c 'print("python", __import__("sys").executable)'; ls -ld /root | cut -c1-10; setpriv --reuid 1001 --clear-groups python3 -c 'print("python runs as 1001")'
+show nvidia-cuda-mps-control -d; until_answers; client 1; S=$(server); logs start >/dev/null
+client 7; kill -9 $S; sleep 0.5; exec 11>&-; say 7 info; wait_for 7 info; say 7 "spin 1"; wait_for 7 done; logs "server killed" | lines
+for n in $(seq 52); do (sleep 8 | python3 "$here/capture_client.py" >"$work/m$n" 2>&1) & done; sleep 6.5; cat "$work"/m* | cut -d' ' -f2-6 | sort | uniq -c; S=$(server); tell "get_server_status $S"; sleep 3; logs "52 clients" | grep -v 'NEW CLIENT\|Accepting\|exit\|UI\|Cmd:\|assuming\|credentials\|connected\|worker\|Received\|associated\|is ACTIVE' | head -20
+client 8; tell "quit -t 2"; P=$(cat "$work/pipe/nvidia-cuda-mps-control.pid"); gone $P "quit -t 2"; ls "$work/pipe"; say 8 info; wait_for 8 info; logs "quit -t" | lines; exec 18>&-
+show nvidia-cuda-mps-control -d; until_answers; client 9; P=$(cat "$work/pipe/nvidia-cuda-mps-control.pid"); tell quit; sleep 1; kill -0 $P && echo "daemon waits for its client"; exec 19>&-; gone $P "quit after the client left"; ls "$work/pipe"; logs "quit with a client" | lines
+CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30 CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3G show nvidia-cuda-mps-control -d; until_answers; tell get_default_active_thread_percentage; tell "get_default_device_pinned_mem_limit 0"; client 0; P=$(cat "$work/pipe/nvidia-cuda-mps-control.pid"); S=$(server); kill -9 $P; gone $S "server after SIGKILL of its daemon"; ls "$work/pipe"; tell get_server_list; say 0 info; wait_for 0 info; rm -rf "$work/log"; show nvidia-cuda-mps-control -d; until_answers; ls -la "$work" | grep log; P=$(cat "$work/pipe/nvidia-cuda-mps-control.pid"); kill $P; gone $P "SIGTERM of -d"; ls "$work/pipe"; CUDA_MPS_PIPE_DIRECTORY=$work/none show nvidia-cuda-mps-control -d; ls -d "$work"/none; CUDA_MPS_PIPE_DIRECTORY=$work/none tell quit
+kill $(jobs -p) 2>/dev/null; rm -rf "$work"
