@@ -173,7 +173,8 @@ bool Demo::settled(const Json& status, const Json& kubelet) const {
   const auto resources = array(status, "resources");
   if (resources.empty()) return false;
   for (const auto& resource : resources) {
-    if (!resource.value("registered", false) || resource.value("healthy", 0) != resource.value("slots", 0)) return false;
+    if (!resource.value("registered", false) || resource.value("healthy", 0) != resource.value("slots", 0))
+      return false;
   }
   const auto pods = array(kubelet, "pods");
   if (pods.empty()) return false;

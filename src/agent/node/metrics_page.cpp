@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "agent/node/reports.h"
+#include "base/version.h"
+#include "metrics/names.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+double bytes(Bytes b) {
+  return static_cast<double>(b.value);
+}
+
+void put_gpus(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kDriverReady, s.inventory ? 1 : 0);
+  if (!s.inventory) return;
+  for (const auto& gpu : s.inventory->gpus) {
+    page.set(metrics::kGpuInfo,
+             {gpu.uuid, fmt::format("{}", gpu.index), gpu.name, gpu.pci_bus_id, s.inventory->driver_version}, 1);
+    page.set(metrics::kGpuMemory, {gpu.uuid}, bytes(gpu.memory));
+  }
+  for (const auto& use : s.use) page.set(metrics::kGpuMemoryUsed, {use.uuid}, bytes(use.used));
+  for (const auto& [key, count] : s.xid_counts)
+    page.set(metrics::kXidEvents, {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
+}
+
+void put_slots(metrics::Page& page, const Snapshot& s) {
+  for (const auto& list : s.advertised) {
+    std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> healthy_and_not;
+    for (const auto& slot : list.slots) {
+      auto& counts = healthy_and_not[std::string(plan::device_of(slot.id))];
+      ++(slot.healthy ? counts.first : counts.second);
+    }
+    for (const auto& [device, counts] : healthy_and_not) {
+      page.set(metrics::kSlots, {list.resource, device, "healthy"}, static_cast<double>(counts.first));
+      page.set(metrics::kSlots, {list.resource, device, "unhealthy"}, static_cast<double>(counts.second));
+    }
+  }
+  std::map<std::pair<std::string, std::string>, std::uint64_t> held;
+  for (const auto& holding : s.holdings)
+    for (const auto& slot : holding.slots) ++held[{holding.resource, std::string(plan::device_of(slot))}];
+  for (const auto& [key, count] : held)
+    page.set(metrics::kSlotsAllocated, {key.first, key.second}, static_cast<double>(count));
+}
+
+void put_kubelet(metrics::Page& page, const Snapshot& s) {
+  for (const auto& plugin : s.plugins) {
+    page.set(metrics::kRegistered, {plugin.resource}, plugin.registered ? 1 : 0);
+    page.set(metrics::kRegistrations, {plugin.resource}, static_cast<double>(plugin.registrations));
+    page.set(metrics::kWatchers, {plugin.resource}, plugin.watchers);
+    page.set(metrics::kGrants, {plugin.resource}, static_cast<double>(plugin.allocations));
+    page.set(metrics::kAllocationsRefused, {plugin.resource}, static_cast<double>(plugin.refused));
+  }
+}
+
+void put_pools(metrics::Page& page, const Snapshot& s) {
+  for (const auto& [id, pool] : s.pools.pools) {
+    page.set_pool_state(id, pool.state);
+    page.set(metrics::kPoolRestarts, {id}, static_cast<double>(pool.restarts));
+    page.set(metrics::kPoolClients, {id}, static_cast<double>(pool.clients.size()));
+  }
+  for (const auto& pool : s.plan.pools) {
+    for (const auto& limit : pool.limits) {
+      page.set(metrics::kPoolLimitMemory, {pool.id, limit.uuid}, bytes(limit.client.memory));
+      page.set(metrics::kPoolLimitThreads, {pool.id, limit.uuid}, limit.client.threads.value());
+    }
+  }
+}
+
+}  // namespace
+
+metrics::Page metrics_page(const Snapshot& snapshot) {
+  metrics::Page page;
+  page.set(metrics::kBuildInfo, {kVersion}, 1);
+  page.set(metrics::kConfigProblems,
+           static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
+  put_gpus(page, snapshot);
+  put_slots(page, snapshot);
+  put_kubelet(page, snapshot);
+  put_pools(page, snapshot);
+  return page;
+}
+
+}  // namespace tranche::agent

@@ -85,7 +85,8 @@ std::string host_mps_root(const config::Config& config) {
 // Without --kubelet-socket, kubelet's socket is where ours go; with an empty one there is no registration (NVIDIA's
 // rule).
 host::PluginHostSettings plugin_settings(const NodeOptions& options, const config::PluginRun& run) {
-  host::PluginHostSettings settings{.plugin_dir = options.plugin_dir};
+  host::PluginHostSettings settings;
+  settings.plugin_dir = options.plugin_dir;
   settings.register_with_kubelet = !run.kubelet_socket.empty();
   if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
   return settings;
@@ -131,11 +132,12 @@ Status NodeProgram::open() {
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   if (!options_.listen.empty()) {
-    TRY(http_, host::HttpServer::open(
-                   options_.listen,
-                   {{"/metrics", [this] { return host::HttpAnswer::metrics(metrics_page(*box_.get())); }},
-                    {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
-                    {"/status", [this] { return host::HttpAnswer::json(status_document(*box_.get()).dump()); }}}));
+    TRY(http_,
+        host::HttpServer::open(
+            options_.listen,
+            {{"/metrics", [this] { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(*box_.get()))); }},
+             {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
+             {"/status", [this] { return host::HttpAnswer::json(status_document(*box_.get()).dump()); }}}));
     log::info("http.listening", {{"address", http_->address()}});
   }
   nvml_ = host::NvmlThread::start(
@@ -225,7 +227,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   if (!state_.inventory) {
     log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
   } else {
-    for (const auto& change : inventory::compare(*state_.inventory, *scanned))
+    for (const auto& change : inventory::changes(*state_.inventory, *scanned))
       log::info("inventory.changed", {{"what", change}});
   }
   for (const auto& text : scanned->unreadable) log::warning("gpu.unreadable", {{"what", text}});

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/size.h"
+#include "probe/main.h"
+
+namespace tranche::cli {
+namespace {
+
+struct Held {
+  probe::ProbeCliOptions options;
+  std::vector<std::string> allocate;
+  double seconds = 0.25;
+  double deadline = 30;
+  std::optional<double> hold_for;
+  bool hold = false;
+};
+
+Duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+int probe(Held& held) {
+  for (const auto& text : held.allocate) {
+    const auto size = parse_size(text);
+    if (!size || size->value == 0) {
+      fmt::print(stderr, "tranche probe: --allocate: not a size: {}; write for example 512M or 3G\n", in_quotes(text));
+      return 2;
+    }
+    held.options.probe.allocate.push_back(*size);
+  }
+  held.options.probe.run_for = from_seconds(held.seconds);
+  held.options.deadline = from_seconds(held.deadline);
+  held.options.hold = held.hold || held.hold_for.has_value();
+  if (held.hold_for) held.options.hold_for = from_seconds(*held.hold_for);
+  return probe::probe_main(held.options, stdout, stderr);
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app, Process& process) {
+  auto held = std::make_shared<Held>();
+  auto* command = app.add_subcommand(
+      "probe", "a small GPU program: SMs, memory, right answers and speed, as a process gets them here");
+  auto& o = held->options;
+  command->add_option("--device", o.probe.device, "index or UUID; the first visible by default");
+  command->add_option("--allocate", held->allocate, "try to allocate this much (512M, 3G); may be repeated");
+  command->add_flag("--find-limit", o.probe.find_limit, "search for the largest single allocation");
+  command->add_option("--seconds", held->seconds, "compute for this long; 0 for not at all")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--blocks", o.probe.blocks, "thread blocks a launch; 0 for one an SM")->capture_default_str();
+  command->add_flag("--hold", held->hold, "keep context and allocations until SIGTERM");
+  command->add_option("--hold-for", held->hold_for, "keep them this many seconds")->check(CLI::Range(0.0, 86400.0));
+  command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--json", o.json, "the report as one line of JSON");
+  command->callback([held, &process] { process.exit_code = probe(*held); });
+}
+
+}  // namespace tranche::cli
