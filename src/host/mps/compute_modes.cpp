@@ -1,0 +1,95 @@
+#include "host/mps/compute_modes.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr const char* kFile = "compute-mode.json";
+using inventory::ComputeMode;
+
+constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread, ComputeMode::kProhibited,
+                            ComputeMode::kExclusiveProcess};
+
+}  // namespace
+
+Result<ModeJournal> parse_mode_journal(std::string_view json) {
+  const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kFile); };
+  const auto document = nlohmann::json::parse(json, nullptr, false);
+  if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
+  ModeJournal journal;
+  for (const auto& [uuid, value] : document.items()) {
+    const auto* name = value.get_ptr<const std::string*>();
+    if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
+    bool known = false;
+    for (const ComputeMode mode : kModes) {
+      if (*name != to_string(mode)) continue;
+      journal[uuid] = mode;
+      known = true;
+    }
+    if (!known) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+  }
+  return journal;
+}
+
+std::string render_mode_journal(const ModeJournal& journal) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  for (const auto& [uuid, mode] : journal) document[uuid] = std::string(to_string(mode));
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
+  TRY(Dir root, Dir::create(mps_root, 0755));
+  ModeJournal journal;
+  if (root.exists(kFile)) {
+    TRY(const auto text, root.read(kFile));
+    auto parsed = parse_mode_journal(text);
+    if (!parsed) {
+      return std::unexpected(
+          within(parsed.error(), mps_root + "/" + kFile +
+                                     " tells which compute mode the GPUs had and cannot be read; set "
+                                     "the modes with nvidia-smi -c and remove it"));
+    }
+    journal = *std::move(parsed);
+  }
+  return ComputeModes(std::move(root), std::move(journal), std::move(set));
+}
+
+Status ComputeModes::save(const ModeJournal& journal) {
+  TRY_STATUS(journal.empty() ? root_.remove(kFile) : root_.write_atomically(kFile, render_mode_journal(journal), 0644));
+  journal_ = journal;
+  return {};
+}
+
+void ComputeModes::make_exclusive(const std::string& uuid, ComputeMode present, Done done) {
+  if (present == ComputeMode::kExclusiveProcess) return done({});
+  // Written first: killed between the two steps, we give back a mode that was never changed, which is no harm.
+  if (!journal_.contains(uuid)) {
+    ModeJournal with = journal_;
+    with[uuid] = present;
+    if (auto saved = save(with); !saved) return done(std::unexpected(within(saved.error(), "compute mode")));
+  }
+  set_(uuid, ComputeMode::kExclusiveProcess, [uuid, done = std::move(done)](const Status& status) {
+    if (status) return done({});
+    done(
+        std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be set to EXCLUSIVE_PROCESS")));
+  });
+}
+
+void ComputeModes::give_back(const std::string& uuid, Done done) {
+  const auto found = journal_.find(uuid);
+  if (found == journal_.end()) return done({});
+  set_(uuid, found->second, [this, uuid, done = std::move(done)](const Status& status) {
+    if (!status) {
+      return done(std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be given back")));
+    }
+    ModeJournal without = journal_;
+    without.erase(uuid);
+    done(save(without));
+  });
+}
+
+}  // namespace tranche::host

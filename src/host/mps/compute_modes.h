@@ -1,0 +1,48 @@
+#pragma once
+// Compute mode of the GPUs that MPS shares: EXCLUSIVE_PROCESS while a daemon serves them, so that nothing runs beside
+// MPS when the daemon is gone; before that, whatever it was. What it was is written to <mps-root>/compute-mode.json
+// before it is changed, so that it is given back also after we were killed. A GPU under policy "leave" is never
+// touched.
+//
+// The driver is asked through a function that is given, since its calls run on a thread of their own. Loop thread.
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "host/files/files.h"
+#include "inventory/inventory.h"
+
+namespace tranche::host {
+
+using ModeJournal = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → the mode it had before
+Result<ModeJournal> parse_mode_journal(std::string_view json);      // pure; fuzzed
+std::string render_mode_journal(const ModeJournal& journal);
+
+class ComputeModes {
+ public:
+  using Done = std::function<void(Status)>;
+  using Setter = std::function<void(const std::string& uuid, inventory::ComputeMode mode, Done done)>;
+
+  // A journal that cannot be read is an error: starting over it would forget what to give back.
+  static Result<ComputeModes> open(const std::string& mps_root, Setter set);
+
+  // done: it is exclusive now (at once, if it was). present = the mode it has.
+  void make_exclusive(const std::string& uuid, inventory::ComputeMode present, Done done);
+  // done: it has the mode from before, or nothing was to be given back.
+  void give_back(const std::string& uuid, Done done);
+
+  const ModeJournal& changed() const { return journal_; }  // GPUs that are not as we found them
+
+ private:
+  ComputeModes(Dir root, ModeJournal journal, Setter set)
+      : root_(std::move(root)), journal_(std::move(journal)), set_(std::move(set)) {}
+  Status save(const ModeJournal& journal);
+
+  Dir root_;
+  ModeJournal journal_;
+  Setter set_;
+};
+
+}  // namespace tranche::host

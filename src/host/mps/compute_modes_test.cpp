@@ -1,0 +1,110 @@
+#include "host/mps/compute_modes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/files/scratch.h"
+
+namespace tranche::host {
+namespace {
+
+using inventory::ComputeMode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+const std::string kB = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
+
+struct Driver {
+  std::map<std::string, ComputeMode> modes{{kA, ComputeMode::kDefault}, {kB, ComputeMode::kProhibited}};
+  std::vector<std::string> journal_when_set;  // what was on disk at each change
+  bool refuses = false;
+  std::string root;
+
+  ComputeModes::Setter setter() {
+    return [this](const std::string& uuid, ComputeMode mode, const ComputeModes::Done& done) {
+      journal_when_set.push_back(read_file(root + "/compute-mode.json").value_or(""));
+      if (refuses) return done(fail(Kind::kDenied, "not permitted", "nvmlDeviceSetComputeMode"));
+      modes[uuid] = mode;
+      done({});
+    };
+  }
+};
+
+class ComputeModesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { driver_.root = scratch_.path(); }
+  ComputeModes open() { return *ComputeModes::open(scratch_.path(), driver_.setter()); }
+  std::string file() const { return read_file(scratch_ / "compute-mode.json").value_or("none"); }
+
+  Scratch scratch_;
+  Driver driver_;
+  Status last_ = fail(Kind::kInvalid, "not called");
+  ComputeModes::Done done() {
+    return [this](const Status& status) { last_ = status; };
+  }
+};
+
+TEST_F(ComputeModesTest, AreExclusiveWhileSharedAndGivenBackAfter) {
+  auto modes = open();
+  modes.make_exclusive(kA, ComputeMode::kDefault, done());
+  EXPECT_TRUE(last_);
+  EXPECT_EQ(driver_.modes[kA], ComputeMode::kExclusiveProcess);
+  modes.give_back(kA, done());
+  EXPECT_TRUE(last_);
+  EXPECT_EQ(driver_.modes[kA], ComputeMode::kDefault);
+  EXPECT_EQ(file(), "none");
+}
+
+TEST_F(ComputeModesTest, AreWrittenDownBeforeTheyAreChanged) {
+  auto modes = open();
+  modes.make_exclusive(kB, ComputeMode::kProhibited, done());
+  ASSERT_EQ(driver_.journal_when_set.size(), 1u);
+  EXPECT_THAT(driver_.journal_when_set[0], HasSubstr("\"" + kB + "\": \"PROHIBITED\""));
+}
+
+TEST_F(ComputeModesTest, AreGivenBackByTheNextStartAfterAKill) {
+  open().make_exclusive(kB, ComputeMode::kProhibited, done());
+  auto next = open();
+  next.make_exclusive(kB, ComputeMode::kExclusiveProcess, done());  // as it is found: not what it was
+  EXPECT_TRUE(last_);
+  next.give_back(kB, done());
+  EXPECT_EQ(driver_.modes[kB], ComputeMode::kProhibited);
+  EXPECT_TRUE(next.changed().empty());
+}
+
+TEST_F(ComputeModesTest, ThatWereExclusiveBeforeStaySo) {
+  auto modes = open();
+  modes.make_exclusive(kA, ComputeMode::kExclusiveProcess, done());
+  EXPECT_TRUE(last_);
+  modes.give_back(kA, done());
+  EXPECT_TRUE(last_);
+  EXPECT_TRUE(driver_.journal_when_set.empty());
+}
+
+TEST_F(ComputeModesTest, ThatCannotBeSetAreAnErrorThatNamesTheGpu) {
+  driver_.refuses = true;
+  auto modes = open();
+  modes.make_exclusive(kA, ComputeMode::kDefault, done());
+  ASSERT_FALSE(last_);
+  EXPECT_EQ(last_.error().kind, Kind::kDenied);
+  EXPECT_THAT(last_.error().what, HasSubstr("the compute mode of " + kA + " cannot be set to EXCLUSIVE_PROCESS"));
+}
+
+TEST_F(ComputeModesTest, AreNotForgottenWhenTheJournalIsUnreadable) {
+  const auto dir = Dir::open(scratch_.path());
+  for (const char* text : {"", "[]", "{\"GPU-a\": 3}", "{\"GPU-a\": \"FAST\"}", "{\"\": \"DEFAULT\"}"}) {
+    ASSERT_TRUE(dir->write_atomically("compute-mode.json", text));
+    const auto modes = ComputeModes::open(scratch_.path(), driver_.setter());
+    ASSERT_FALSE(modes) << text;
+    EXPECT_THAT(modes.error().what, HasSubstr("set the modes with nvidia-smi -c and remove it"));
+  }
+}
+
+TEST(ModeJournal, ReadsBackWhatItWrites) {
+  const ModeJournal journal{{kA, ComputeMode::kDefault}, {kB, ComputeMode::kExclusiveThread}};
+  EXPECT_EQ(*parse_mode_journal(render_mode_journal(journal)), journal);
+}
+
+}  // namespace
+}  // namespace tranche::host
