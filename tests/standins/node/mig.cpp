@@ -72,6 +72,14 @@ std::string new_mig_uuid(GpuState& gpu) {
          "-" + bits.substr(20, 12);
 }
 
+std::uint32_t free_index(const GpuState& gpu) {
+  std::uint32_t index = 0;
+  for (const MigDevice& device : mig_devices(gpu)) {
+    if (device.index == index) ++index;
+  }
+  return index;
+}
+
 std::uint32_t ci_slices_taken(const GpuInstanceState& gi) {
   std::uint32_t taken = 0;
   for (const auto& ci : gi.compute) {
@@ -212,6 +220,7 @@ std::expected<std::size_t, MigFault> create_ci(GpuState& gpu, std::size_t gi_slo
   if (!place || slot == std::end(gi.compute)) return std::unexpected(MigFault::kNoRoom);
   *slot = ComputeInstanceState{};
   slot->id = static_cast<std::uint32_t>(slot - gi.compute);
+  slot->index = free_index(gpu);
   slot->profile_id = profile->id;
   slot->slices = profile->slices;
   slot->start = *place;
@@ -266,9 +275,10 @@ std::vector<MigDevice> mig_devices(const GpuState& gpu) {
   std::vector<MigDevice> devices;
   for (const auto& gi : gpu.instances) {
     for (const auto& ci : gi.compute) {
-      if (gi.used != 0 && ci.used != 0) devices.push_back({gi.id, ci.id});
+      if (gi.used != 0 && ci.used != 0) devices.push_back({ci.index, gi.id, ci.id});
     }
   }
+  std::ranges::sort(devices, {}, &MigDevice::index);
   return devices;
 }
 

@@ -45,8 +45,9 @@ std::expected<void, MigFault> destroy_gi(GpuState& gpu, std::size_t gi_slot);
 // Large profiles first, as the driver needs it. The error names the profile that found no room or does not exist.
 std::expected<void, std::string> apply_mig_layout(GpuState& gpu, const std::vector<std::string>& profile_names);
 
-// A MIG device is a compute instance; its index counts slots by GPU instance, then compute instance.
+// A MIG device is a compute instance. Ordered by index, which may have gaps.
 struct MigDevice {
+  std::uint32_t index = 0;
   std::uint32_t gpu_instance = 0;
   std::uint32_t compute_instance = 0;
 };

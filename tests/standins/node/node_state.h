@@ -14,8 +14,9 @@ inline constexpr std::uint32_t kMaxGpuInstances = 15;
 inline constexpr std::uint32_t kMaxComputeInstances = 8;
 
 struct ComputeInstanceState {
-  std::uint32_t used;  // 0: the slot is free
-  std::uint32_t id;
+  std::uint32_t used;   // 0: the slot is free
+  std::uint32_t id;     // counts inside its GPU instance
+  std::uint32_t index;  // of the MIG device on its GPU; keeps its value when others go
   std::uint32_t profile_id;
   std::uint32_t slices;
   std::uint32_t start;

@@ -255,7 +255,8 @@ class MappedNode final : public Node {
   std::optional<Fault> fault_for(std::string_view call, int gpu) const override {
     if (state_.fault_count.load(std::memory_order_acquire) == 0) return std::nullopt;
     for (const Fault& fault : faults()) {
-      const bool call_fits = fault.call.view() == "*" || fault.call.view() == call;
+      const std::string wanted = fault.call.str();
+      const bool call_fits = wanted == "*" || wanted == call || call.starts_with(wanted + "_v");
       if (call_fits && (fault.gpu < 0 || fault.gpu == gpu)) return fault;
     }
     return std::nullopt;
@@ -279,6 +280,8 @@ class MappedNode final : public Node {
   void wait_change(std::uint32_t seen, int timeout_ms) const override {
     wait_for_wake(state_, seen, std::int64_t{timeout_ms} * 1'000'000);
   }
+
+  void wake_waiters() override { wake_all(state_); }
 
  private:
   int count() const { return static_cast<int>(state_.gpu_count); }

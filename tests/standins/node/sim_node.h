@@ -111,7 +111,8 @@ class Node {
   virtual bool add_fault(const Fault& fault) = 0;  // replaces the one of the same call and GPU; false = table full
   virtual void clear_faults() = 0;
   virtual std::vector<Fault> faults() const = 0;
-  // The fault that this call meets; gpu = -1 for calls without a GPU. Cheap while there are none.
+  // The fault that this call meets; gpu = -1 for calls without a GPU. A fault named "nvmlInit" meets nvmlInit_v2 too.
+  // Cheap while there are none.
   virtual std::optional<Fault> fault_for(std::string_view call, int gpu) const = 0;
   // What the fault makes the caller suffer: returns the code to answer, or nothing after the hang.
   virtual std::optional<std::uint32_t> suffer(const Fault& fault) const = 0;
@@ -120,6 +121,7 @@ class Node {
   // any more, at most timeout_ms, and may return early.
   virtual std::uint32_t changes() const = 0;
   virtual void wait_change(std::uint32_t seen, int timeout_ms) const = 0;
+  virtual void wake_waiters() = 0;  // lets every waiter look again, without a change
   // The oldest event above `after`, without waiting.
   virtual std::optional<EventRow> next_event(std::uint64_t after) const = 0;
 };

@@ -1,6 +1,8 @@
 #pragma once
-// YAML as a plain tree with places, so that everything after it neither throws nor knows the YAML library. Bounded:
-// deep or alias-swollen input is refused. Pure.
+// YAML as a plain tree with places. A reader of our own, for the part of YAML that people write by hand: maps, lists,
+// texts, quotes, comments, brackets; no anchors, tags or block texts. Two reasons: a stand-in library is loaded into
+// any program and must not bring a YAML library along, and the packaged static one cannot go into a shared object.
+// Never throws; deep or large input is refused. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,0 +1,124 @@
+#pragma once
+// What lies between a C call and the simulated node: reference-counted initialisation, handles and their validation,
+// faults on request, lost GPUs. The library is global by nature (its interface has no context argument): its few
+// globals are all in session.cpp. Thread-safe; a call in flight keeps the node mapped while another thread shuts down.
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "abi.h"
+#include "node/mig.h"
+#include "node/sim_node.h"
+
+// Exported, with the C calling convention.
+#define NVML extern "C" __attribute__((visibility("default")))
+
+namespace tranche::sim::nvml {
+
+enum class HandleKind : u32 { kGpu, kMig, kGpuInstance, kComputeInstance };
+
+// One row of a fixed table, never freed, so that any pointer can be checked against it.
+struct Handle {
+  HandleKind kind;
+  i32 gpu;
+  u32 gpu_instance;  // ids, not slots
+  u32 compute_instance;
+};
+const Handle* gpu_handle(int gpu);
+const Handle* mig_handle(int gpu, u32 gi, u32 ci);
+const Handle* gi_handle(int gpu, u32 gi);
+const Handle* ci_handle(int gpu, u32 gi, u32 ci);
+
+Return begin_session(bool every_gpu_must_answer);
+Return end_session();
+void forget_event_sets();              // they die with the last shutdown
+std::shared_ptr<Node> session_node();  // null before init and after the last shutdown
+
+enum class Accept { kGpu, kMig, kGpuOrMig, kGpuInstance, kComputeInstance };
+
+// The checks that every call makes before it does anything.
+class Call {
+ public:
+  explicit Call(std::string_view name);  // a call about no GPU
+  Call(std::string_view name, const void* handle, Accept accept);
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  Return refusal() const { return refusal_; }  // kSuccess: go on
+  Node& node() const { return *node_; }
+  int index() const { return handle_->gpu; }
+  const Handle& handle() const { return *handle_; }
+  bool is_mig() const { return handle_->kind == HandleKind::kMig; }
+  const GpuState& gpu() const { return gpu_; }
+  const GpuProfile& profile() const { return gpu_.profile; }
+  const GpuInstanceState& gi() const { return *gi_; }  // of MIG, GPU instance and compute instance handles
+  const ComputeInstanceState& ci() const { return *ci_; }
+  const GiProfile& gi_profile() const { return gpu_.profile.mig.profiles[gi_->profile]; }
+  bool mig_on() const { return gpu_.mig_mode != 0; }
+  bool may_change() const;  // has the rights that a change needs, where the node asks for them
+  u32 driver_major() const;
+
+ private:
+  Return check_fault(std::string_view name, int gpu) const;
+  Return check_handle(const void* handle, Accept accept);
+
+  std::shared_ptr<Node> node_;
+  const Handle* handle_ = nullptr;
+  GpuState gpu_{};
+  const GpuInstanceState* gi_ = nullptr;
+  const ComputeInstanceState* ci_ = nullptr;
+  Return refusal_ = kSuccess;
+};
+
+// The shape of most calls: check, refuse a missing output, fill it.
+template <class Out, class Fill>
+Return answer(std::string_view name, const void* handle, Accept accept, Out* out, Fill fill) {
+  const Call call(name, handle, accept);
+  if (call.refusal() != kSuccess) return call.refusal();
+  if (out == nullptr) return kInvalidArgument;
+  if constexpr (std::is_void_v<decltype(fill(call, *out))>) {
+    fill(call, *out);
+    return kSuccess;
+  } else {
+    return fill(call, *out);
+  }
+}
+
+// The same for structs that begin with a version, which must be one of those given.
+template <class Out, class Fill>
+Return answer_versioned(std::string_view name, const void* handle, Accept accept, Out* out, u32 version, Fill fill) {
+  return answer(name, handle, accept, out, [&](const Call& call, Out& into) -> Return {
+    if (into.version != version) return kArgumentVersionMismatch;
+    if constexpr (std::is_void_v<decltype(fill(call, into))>) {
+      fill(call, into);
+      return kSuccess;
+    } else {
+      return fill(call, into);
+    }
+  });
+}
+
+Return copy_text(std::string_view text, char* into, u32 length);  // kInsufficientSize when it does not fit with its NUL
+template <std::size_t N>
+void put_text(std::string_view text, char (&into)[N]) {
+  copy_text(text.substr(0, N - 1), into, N);
+}
+
+// The counted-array protocol: `count` says how much room there is and then how much there is to say.
+template <class Entry, class Source, class Convert>
+Return put_array(const Source& source, u32* count, Entry* into, Convert convert) {
+  const u32 room = *count;
+  const u32 needed = static_cast<u32>(source.size());
+  *count = needed;
+  if (needed > room) return kInsufficientSize;
+  if (needed > 0 && into == nullptr) return kInvalidArgument;
+  for (u32 i = 0; i < needed; ++i) into[i] = convert(source[i]);
+  return kSuccess;
+}
+
+void tell_mig_change(const Call& call);  // raises the event that instances came or went
+u64 now_us();                            // wall clock, as the library stamps samples
+
+}  // namespace tranche::sim::nvml
