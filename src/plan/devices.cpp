@@ -84,40 +84,47 @@ class Collector {
   void add_gpu(const Gpu& gpu) { out.by_name[kGpuResource].push_back(whole_gpu(gpu)); }
 
   void none() {
-    for (const Gpu* gpu : gpus_) {
-      if (gpu->mig_enabled)
-        out.notes.push_back(name_of(*gpu) +
-                            " has MIG on, and with migStrategy none it is advertised as one whole GPU; "
-                            "a container sees its first MIG device, if it has any");
-      add_gpu(*gpu);
-    }
+    for (const Gpu* gpu : gpus_) add_gpu(*gpu);
   }
 
   void single() {
     const auto with_mig = [](const Gpu* gpu) { return gpu->mig_enabled; };
     if (std::ranges::none_of(gpus_, with_mig)) return none();
-    const MigDevice* first = nullptr;
+    std::vector<std::uint32_t> empty;
+    std::vector<std::uint32_t> plain;
+    for (const Gpu* gpu : gpus_) {
+      if (!gpu->mig_enabled) plain.push_back(gpu->index);
+      if (gpu->mig_enabled && gpu->mig_devices.empty()) empty.push_back(gpu->index);
+      if (!gpu->mig_enabled) continue;
+      for (const MigDevice& mig : gpu->mig_devices) out.by_name[kGpuResource].push_back(mig_device(*gpu, mig));
+    }
+    if (!empty.empty())
+      out.problems.push_back(
+          mig_problem(fmt::format("is single, but {} {} MIG on and no MIG devices", list_of(empty),
+                                  empty.size() == 1 ? "has" : "have"),
+                      "create MIG devices there, turn MIG off on all GPUs, or write migStrategy: mixed"));
+    refuse_unlike();
+    if (!plain.empty())
+      out.problems.push_back(mig_problem(fmt::format("is single, but {} {} MIG off while other GPUs have it on",
+                                                     list_of(plain), plain.size() == 1 ? "has" : "have"),
+                                         "turn MIG on or off on all GPUs, or write migStrategy: mixed"));
+  }
+
+  // One Problem per kind of MIG device that differs from the first.
+  void refuse_unlike() {
+    std::vector<const MigDevice*> kinds;
     for (const Gpu* gpu : gpus_) {
       if (!gpu->mig_enabled) continue;
-      if (gpu->mig_devices.empty())
-        out.problems.push_back(
-            mig_problem("is single, but " + name_of(*gpu) + " has MIG on and no MIG devices",
-                        "create MIG devices on it, turn MIG off on all GPUs, or write migStrategy: mixed"));
       for (const MigDevice& mig : gpu->mig_devices) {
-        if (first == nullptr) first = &mig;
-        if (!same_kind(*first, mig))
-          out.problems.push_back(
-              mig_problem(fmt::format("is single, but {} has a MIG device {} ({}) that is unlike {} ({})",
-                                      name_of(*gpu), mig.profile, mig.uuid, first->profile, first->uuid),
-                          "make all MIG devices of the node alike, or write migStrategy: mixed"));
-        out.by_name[kGpuResource].push_back(mig_device(*gpu, mig));
+        if (std::ranges::any_of(kinds, [&](const MigDevice* kind) { return same_kind(*kind, mig); })) continue;
+        kinds.push_back(&mig);
+        if (kinds.size() == 1) continue;
+        out.problems.push_back(
+            mig_problem(fmt::format("is single, but {} has a MIG device {} ({}) that is unlike {} ({})", name_of(*gpu),
+                                    mig.profile, mig.uuid, kinds.front()->profile, kinds.front()->uuid),
+                        "make all MIG devices of the node alike, or write migStrategy: mixed"));
       }
     }
-    for (const Gpu* gpu : gpus_)
-      if (!gpu->mig_enabled)
-        out.problems.push_back(
-            mig_problem("is single, but " + name_of(*gpu) + " has MIG off while other GPUs have it on",
-                        "turn MIG on or off on all GPUs, or write migStrategy: mixed"));
   }
 
   void mixed() {
@@ -145,6 +152,20 @@ class Collector {
 };
 
 }  // namespace
+
+std::string list_of(const std::vector<std::uint32_t>& indices) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t end = i + 1;
+    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+    parts.push_back(end - i > 1 ? fmt::format("{}-{}", indices[i], indices[end - 1]) : std::to_string(indices[i]));
+    i = end;
+  }
+  std::string text = indices.size() == 1 ? "GPU " : "GPUs ";
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  return text;
+}
 
 std::string name_of(const Gpu& gpu) {
   return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);

@@ -20,12 +20,12 @@ struct Candidate {
 struct BaseResources {
   std::map<std::string, std::vector<Candidate>> by_name;
   std::vector<LeftOut> left_out;
-  std::vector<std::string> notes;
   std::vector<Problem> problems;
 };
 
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
 
-std::string name_of(const inventory::Gpu& gpu);  // "GPU 2 (GPU-…)"
+std::string name_of(const inventory::Gpu& gpu);                  // "GPU 2 (GPU-…)"
+std::string list_of(const std::vector<std::uint32_t>& indices);  // "GPU 0", "GPUs 0-3", "GPUs 0, 2 and 5-7"
 
 }  // namespace tranche::plan

@@ -36,7 +36,7 @@ void check_replicas(const Config& config, const SharedResource& entry, const std
     const auto capability = candidate.gpu->compute_capability;
     if (entry.replicas <= max_clients(capability)) continue;
     problems.push_back({Severity::kError, entry.place, entry_path(config, entry, "replicas"),
-                        fmt::format("is {}, but MPS serves at most {} clients on {} ({}, compute capability {}.{})",
+                        fmt::format("is {}, but MPS serves at most {} clients on {}, a {} of compute capability {}.{}",
                                     entry.replicas, max_clients(capability), name_of(*candidate.gpu),
                                     candidate.gpu->name, capability.major, capability.minor),
                         fmt::format("write replicas: {} or less", max_clients(capability))});
@@ -136,8 +136,7 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   std::ranges::sort(plan.resources, {}, &PlannedResource::name);
   plan.pools = make_pools(config, inventory, plan.resources);
   plan.left_out = std::move(base.left_out);
-  plan.notes.insert(plan.notes.begin(), base.notes.begin(), base.notes.end());
-  add_sharing_notes(config, inventory, plan);
+  add_notes(config, inventory, plan);
   return plan;
 }
 

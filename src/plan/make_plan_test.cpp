@@ -15,6 +15,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 Inventory gpus(std::uint32_t count) {
@@ -193,6 +194,7 @@ TEST(Plan, LeavesOutMigGpuUnderMpsAndSaysWhy) {
   ASSERT_THAT(plan.left_out, SizeIs(1));
   EXPECT_THAT(plan.left_out[0].what, HasSubstr("GPU 1 (GPU-00000001"));
   EXPECT_THAT(plan.left_out[0].why, HasSubstr("MIG is on"));
+  EXPECT_THAT(plan.notes, Not(Contains(HasSubstr("advertised whole"))));
 }
 
 TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {
@@ -225,6 +227,14 @@ TEST(PlanMig, SingleGivesMigDevicesTheNameOfGpus) {
               ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
 }
 
+TEST(PlanMig, NoneAdvertisesGpusWholeAndSaysWhatThatMeans) {
+  Inventory inventory = gpus(4);
+  for (Gpu& gpu : inventory.gpus) gpu.mig_enabled = gpu.index != 1;
+  const Plan plan = plan_of({}, inventory);
+  EXPECT_THAT(plan.resources[0].devices, SizeIs(4));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("GPUs 0 and 2-3: MIG is on")));
+}
+
 TEST(PlanMig, SingleWithoutMigIsLikeNone) {
   Config config;
   config.flags.mig_strategy = config::MigStrategy::kSingle;
@@ -236,11 +246,10 @@ TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
   config.flags.mig_strategy = config::MigStrategy::kSingle;
   Inventory empty = gpus(1);
   empty.gpus[0].mig_enabled = true;
-  EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("has MIG on and no MIG devices")));
+  EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("GPU 0 has MIG on and no MIG devices")));
   Inventory half = gpus(2);
   add_mig(half.gpus[0], "1g.18gb", 1);
-  EXPECT_THAT(problems_of(config, half),
-              ElementsAre(HasSubstr("GPU 1 (GPU-00000001-aaaa-bbbb-cccc-dddddddddddd) has MIG off")));
+  EXPECT_THAT(problems_of(config, half), ElementsAre(HasSubstr("GPU 1 has MIG off while other GPUs have it on")));
   Inventory unlike = gpus(1);
   add_mig(unlike.gpus[0], "1g.18gb", 1);
   add_mig(unlike.gpus[0], "2g.35gb", 2);

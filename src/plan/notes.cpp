@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "plan/devices.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -39,21 +40,6 @@ std::vector<Group> groups_of(const PlannedResource& resource, const inventory::I
     groups[at->second].indices.push_back(gpu->index);
   }
   return groups;
-}
-
-// "GPU 0", "GPUs 0-3", "GPUs 0, 2 and 5-7"
-std::string list_of(const std::vector<std::uint32_t>& indices) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < indices.size();) {
-    std::size_t end = i + 1;
-    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
-    parts.push_back(end - i > 1 ? fmt::format("{}-{}", indices[i], indices[end - 1]) : std::to_string(indices[i]));
-    i = end;
-  }
-  std::string text = indices.size() == 1 ? "GPU " : "GPUs ";
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  return text;
 }
 
 class Notes {
@@ -140,6 +126,19 @@ void note_policies(const config::Config& config, const PlannedResource& resource
         "limit");
 }
 
+void note_whole_gpus_with_mig(const inventory::Inventory& inventory, const PlannedResource& resource,
+                              std::vector<std::string>& out) {
+  std::vector<std::uint32_t> indices;
+  for (const PlannedDevice& device : resource.devices) {
+    const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
+    if (gpu != nullptr && gpu->mig_enabled && !device.is_mig) indices.push_back(gpu->index);
+  }
+  if (indices.empty()) return;
+  out.push_back(list_of(indices) +
+                ": MIG is on, and with migStrategy none a GPU is advertised whole; a container sees its first "
+                "MIG device, if it has any");
+}
+
 void note_prohibited(const inventory::Inventory& inventory, const PlannedResource& resource,
                      std::vector<std::string>& out) {
   for (const PlannedDevice& device : resource.devices) {
@@ -152,7 +151,7 @@ void note_prohibited(const inventory::Inventory& inventory, const PlannedResourc
 
 }  // namespace
 
-void add_sharing_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
+void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
   for (const PlannedResource& resource : plan.resources) {
     const bool mps = resource.sharing == SharingStrategy::kMps;
     if (mps) {
@@ -160,6 +159,7 @@ void add_sharing_notes(const config::Config& config, const inventory::Inventory&
       for (const Group& group : groups_of(resource, inventory)) notes.of(group);
       note_policies(config, resource, plan.notes);
     }
+    note_whole_gpus_with_mig(inventory, resource, plan.notes);
     if (!mps || config.sharing.compute_mode == config::ComputeModePolicy::kLeave)
       note_prohibited(inventory, resource, plan.notes);
     if (resource.sharing == SharingStrategy::kTimeSlicing)

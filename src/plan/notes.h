@@ -7,6 +7,6 @@
 
 namespace tranche::plan {
 
-void add_sharing_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan);
+void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan);
 
 }  // namespace tranche::plan

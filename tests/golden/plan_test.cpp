@@ -1,0 +1,132 @@
+// Configuration file × recorded node → Problems, plan and labels, end to end through the pure stages.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/resolve.h"
+#include "golden/golden.h"
+#include "inventory/json.h"
+#include "label/label.h"
+#include "plan/json.h"
+#include "plan/make_plan.h"
+#include "plan/table.h"
+
+namespace tranche {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Case {
+  std::string config;
+  std::string inventory;
+};
+const std::vector<Case> kCases{
+    {"none", "1xH200"},
+    {"none", "no-gpus"},
+    {"none", "station"},
+    {"none", "8xA100-mixed-mig"},
+    {"mps-4-renamed", "2xT4"},
+    {"mps-10", "1xH200"},
+    {"mps-10", "4xH200"},
+    {"mps-10", "8xA100-mixed-mig"},
+    {"mps-10", "no-gpus"},
+    {"mps-5", "4xH200"},
+    {"mps-5-unrounded", "1xH200"},
+    {"mps-20-several", "4xH200"},
+    {"mps-48", "2xT4"},
+    {"mps-48", "2xV100"},
+    {"mps-49", "2xT4"},
+    {"mps-10", "2xV100"},
+    {"slices-10", "2xT4"},
+    {"slices-10", "station"},
+    {"single", "2xA100-uniform-mig"},
+    {"single", "8xA100-mixed-mig"},
+    {"single", "4xH200"},
+    {"mixed", "8xA100-mixed-mig"},
+    {"mixed", "2xA100-uniform-mig"},
+    {"both", "2xT4"},
+    {"wrong", "2xT4"},
+};
+
+void PrintTo(const Case& row, std::ostream* out) {
+  *out << row.config << " on " << row.inventory;
+}
+
+config::Resolved config_of(const Case& row) {
+  const auto parsed =
+      config::parse(golden::read(golden::source("tests/golden/plan/configs/" + row.config + ".yaml")), "config.yaml");
+  return config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
+}
+
+inventory::Inventory inventory_of(const Case& row) {
+  const std::string text = golden::read(golden::source("tests/golden/plan/inventories/" + row.inventory + ".json"));
+  auto inventory = inventory::parse_inventory(text, row.inventory);
+  EXPECT_TRUE(inventory) << to_string(inventory.error());
+  return inventory.value_or(inventory::Inventory{});
+}
+
+void add_problems(const std::vector<Problem>& problems, Json& into) {
+  for (const Problem& problem : problems) into["problems"].push_back(to_string(problem));
+}
+
+class GoldenPlan : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenPlan, IsAsExpected) {
+  const config::Resolved resolved = config_of(GetParam());
+  const inventory::Inventory inventory = inventory_of(GetParam());
+  Json actual{{"problems", Json::array()}};
+  add_problems(resolved.problems, actual);
+  plan::Plan plan;
+  if (!has_error(resolved.problems)) {
+    auto made = plan::make_plan(resolved.config, inventory);
+    if (made) {
+      plan = *std::move(made);
+      actual["plan"] = to_json(plan);
+    } else {
+      add_problems(made.error(), actual);
+    }
+    label::Facts facts;
+    facts.machine_type = "Example Node";
+    actual["labels"] = label::labels_for(resolved.config, inventory, plan, facts);
+  }
+  golden::compare(
+      golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),
+      actual.dump(1) + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlan, testing::ValuesIn(kCases), [](const auto& row) {
+  std::string name = row.param.config + "_on_" + row.param.inventory;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+TEST(GoldenTable, ShowsANode) {
+  const Case row{"mps-5", "4xH200"};
+  const config::Resolved resolved = config_of(row);
+  const inventory::Inventory inventory = inventory_of(row);
+  const auto plan = plan::make_plan(resolved.config, inventory);
+  ASSERT_TRUE(plan);
+  const auto labels = label::labels_for(resolved.config, inventory, *plan, {});
+  golden::compare(golden::source("tests/golden/plan/expected/mps-5.4xH200.txt"),
+                  render_table(*plan, inventory, labels, {}));
+}
+
+TEST(GoldenPlanInputs, AreAllUsedAndReadBack) {
+  std::set<std::string> configs;
+  std::set<std::string> inventories;
+  for (const Case& row : kCases) {
+    configs.insert(row.config);
+    inventories.insert(row.inventory);
+    const inventory::Inventory inventory = inventory_of(row);
+    EXPECT_EQ(inventory::parse_inventory(to_json(inventory).dump(), "again"), inventory) << row.inventory;
+  }
+  for (const auto& file : std::filesystem::directory_iterator(golden::source("tests/golden/plan/configs")))
+    EXPECT_TRUE(configs.contains(file.path().stem().string())) << file.path();
+  for (const auto& file : std::filesystem::directory_iterator(golden::source("tests/golden/plan/inventories")))
+    EXPECT_TRUE(inventories.contains(file.path().stem().string())) << file.path();
+}
+
+}  // namespace
+}  // namespace tranche
