@@ -1,8 +1,6 @@
 #include "mig.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdio>
 
 #include "base/text.h"
 
@@ -44,13 +42,26 @@ std::uint32_t count_of(const GpuState& gpu, const GiProfile& profile) {
   return count;
 }
 
-std::optional<std::uint32_t> first_start(const GpuState& gpu, const GiProfile& profile, std::uint32_t taken) {
+// Like the driver, the place that leaves the most room for the smallest instances: a 3g goes to slice 4, because there
+// it covers the eighth slice, at which no 1g can start.
+std::optional<std::uint32_t> best_start(const GpuState& gpu, const GiProfile& profile, std::uint32_t taken) {
   if (compute_slices_taken(gpu) + profile.slices > most_slices(gpu.profile)) return std::nullopt;
+  const GiProfile* smallest = gi_profile_by_enum(gpu.profile, 0);
+  std::optional<std::uint32_t> best;
+  int best_left = -1;
   for (std::uint32_t i = 0; i < profile.placement_count; ++i) {
     const std::uint32_t start = profile.placement_starts[i];
-    if ((taken & span_mask(start, profile.placement_size)) == 0) return start;
+    const std::uint32_t span = span_mask(start, profile.placement_size);
+    if ((taken & span) != 0) continue;
+    int left = 0;
+    for (std::uint32_t k = 0; smallest != nullptr && k < smallest->placement_count; ++k) {
+      if (((taken | span) & span_mask(smallest->placement_starts[k], smallest->placement_size)) == 0) ++left;
+    }
+    if (left <= best_left) continue;
+    best = start;
+    best_left = left;
   }
-  return std::nullopt;
+  return best;
 }
 
 // Ids by profile as the driver hands them out on 7-slice parts: 7g 0; 3g and 4g 1–2; 2g 3–6; 1g 7–13.
@@ -186,7 +197,7 @@ std::expected<std::size_t, MigFault> create_gi(GpuState& gpu, std::uint32_t prof
       return std::unexpected(MigFault::kNoRoom);
     }
   } else {
-    start = first_start(gpu, *profile, taken);
+    start = best_start(gpu, *profile, taken);
   }
   const auto id = free_gi_id(gpu, profile->slices);
   auto* slot = std::ranges::find(gpu.instances, 0u, &GpuInstanceState::used);
