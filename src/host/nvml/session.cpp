@@ -48,6 +48,7 @@ bool Session::open_driver() {
 }
 
 void Session::close_driver() {
+  flush_events();
   events_.reset();
   driver_.reset();
 }
@@ -111,6 +112,7 @@ void Session::answer(Requests requests) {
 }
 
 bool Session::scan_and_register(bool tell_always) {
+  flush_events();
   events_.reset();
   Result<inventory::Inventory> scanned = driver_->scan();
   if (!scanned) {
@@ -139,18 +141,24 @@ void Session::drain_events() {
     }
     if (code == Return::kSuccess) {
       event_failures_ = 0;
-      deliver(event);
-      if (!usable_) return;
-      continue;
+      if (!deliver(event)) continue;
+      usable_ = scan_and_register(false);  // MIG handles may now mean other instances
+      return;
     }
+    if (code == Return::kGpuIsLost && find_lost()) return;
     events_again_at_ = mono_now() + kEventPause;
-    if (code == Return::kGpuIsLost) find_lost();
     if (++event_failures_ >= kMostEventFailures) usable_ = false;
     return;
   }
 }
 
-void Session::deliver(const EventData& event) {
+void Session::flush_events() {
+  if (!events_) return;
+  EventData event;
+  for (int i = 0; i < kEventsPerTurn && events_->wait(0, event) == Return::kSuccess; ++i) deliver(event);
+}
+
+bool Session::deliver(const EventData& event) {
   GpuEvent told;
   told.gpu_uuid = uuid_of(event.device);
   told.gpu_instance = event.gpu_instance;
@@ -166,13 +174,11 @@ void Session::deliver(const EventData& event) {
     case kEventEccSingle:
       told.what = GpuEvent::What::kEccSingle;
       break;
-    case kEventMigChange:  // MIG handles may now mean other instances
-      usable_ = scan_and_register(false);
-      return;
     default:
-      return;
+      return event.event_type == kEventMigChange;
   }
   channel_->tell_event(std::move(told));
+  return false;
 }
 
 std::string Session::uuid_of(Device device) const {
@@ -183,16 +189,21 @@ std::string Session::uuid_of(Device device) const {
 }
 
 // Leaves GPUs that the driver calls lost out of the event set, which would otherwise answer GPU_IS_LOST for ever.
-void Session::find_lost() {
+bool Session::find_lost() {
+  bool found = false;
   for (const Held& gpu : driver_->held()) {
-    if (!driver_->answers(gpu) && lost_.insert(gpu.uuid).second) {
+    if (driver_->answers(gpu)) continue;
+    found = true;
+    if (lost_.insert(gpu.uuid).second) {
       channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid});
     }
   }
+  if (!found) return false;
   probes_ = 0;
   probe_every_ = settings_.probe_first;
   probe_at_ = mono_now() + probe_every_;
   usable_ = scan_and_register(false);
+  return true;
 }
 
 // Looks first and rescans only on news: a new event set misses what happens while it is made. Starting the library

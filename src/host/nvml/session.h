@@ -32,8 +32,9 @@ class Session {
   void answer(Requests requests);
   bool scan_and_register(bool tell_always);  // false: the library is of no use any more
   void drain_events();
-  void deliver(const EventData& event);
-  void find_lost();
+  void flush_events();                   // what is left in a set that is about to go
+  bool deliver(const EventData& event);  // true: the MIG layout changed
+  bool find_lost();                      // true: some were found, and the set is a new one without them
   void probe_missing();
   std::string uuid_of(Device device) const;
   void wait(Duration at_most);  // for a request
