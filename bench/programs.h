@@ -1,0 +1,52 @@
+#pragma once
+// The real programs on a simulated node, started and watched from outside: what the benchmarks measure.
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "standins/kubelet/kubelet.h"
+
+namespace tranche::bench {
+
+using Clock = std::chrono::steady_clock;
+
+struct NodeShape {
+  int gpus = 1;
+  int slots = 10;
+  bool mps = true;  // else time-slicing, which needs no `tranche mps`
+  std::string resource = "nvidia.com/gpu";
+};
+
+class Programs {
+ public:
+  // Starts kubelet's double, `tranche mps` (when the shape needs it) and `tranche node`, and waits until every slot is
+  // healthy. Ends the benchmark with a message when that does not happen.
+  static std::unique_ptr<Programs> start(const NodeShape& shape);
+  ~Programs();
+
+  double node_start_to_registered_ms() const { return start_to_registered_ms_; }
+  std::string plugin_socket() const;
+  std::vector<std::string> slots() const { return slots_; }
+  pid_t node() const { return node_; }
+  pid_t mps() const { return mps_; }  // 0 without
+
+ private:
+  Programs() = default;
+  std::string dir_;
+  NodeShape shape_;
+  std::unique_ptr<sim::Kubelet> kubelet_;
+  pid_t node_ = 0;
+  pid_t mps_ = 0;
+  double start_to_registered_ms_ = 0;
+  std::vector<std::string> slots_;
+};
+
+double resident_mb(pid_t pid);    // VmRSS
+std::uint64_t cpu_ns(pid_t pid);  // of all threads
+std::string build_dir();          // $TRANCHE_BUILD, or where this program is
+
+}  // namespace tranche::bench
