@@ -38,6 +38,7 @@ CudaEnvironment read_cuda_environment() {
   out.nvidia_visible = environment("NVIDIA_VISIBLE_DEVICES");
   out.memory_limit = environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
   out.thread_percentage = environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  out.per_context_partitioning = environment("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING") == "1";
   return out;
 }
 
@@ -75,6 +76,7 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
     return CudaError::kMpsConnectionFailed;
   }
   if (message.verb != "ready") return refusal_code(message);
+  percentage_ = parse_percentage(message.text("threads")).value_or(100.0);
   // Devices in the server's order: the daemon's own filter has renumbered them.
   std::vector<VisibleGpu> shared;
   std::string uuids = message.text("devices") + ",";
@@ -223,7 +225,18 @@ bool CudaProcess::has_context(int device) const {
 std::uint32_t CudaProcess::sms(int device) const {
   const std::lock_guard lock(mutex_);
   const auto& context = contexts_[static_cast<std::size_t>(device)];
-  return context.opens > 0 ? context.sms : gpu(device).facts.sm_count;
+  if (context.opens > 0) return context.sms;
+  const std::uint32_t all = gpu(device).facts.sm_count;
+  return under_mps() ? sms_for(effective_percentage(environment_.thread_percentage, percentage_), all) : all;
+}
+
+std::uint32_t CudaProcess::attribute_sms(int device) const {
+  return environment_.per_context_partitioning ? gpu(device).facts.sm_count : sms(device);
+}
+
+std::int64_t CudaProcess::busy_until(int device) const {
+  const std::lock_guard lock(mutex_);
+  return contexts_[static_cast<std::size_t>(device)].busy_until;
 }
 
 std::optional<std::uint64_t> CudaProcess::memory_limit(int device) const {

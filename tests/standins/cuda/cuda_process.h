@@ -30,6 +30,7 @@ struct CudaEnvironment {
   std::optional<std::string> nvidia_visible;
   std::optional<std::string> memory_limit;       // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
   std::optional<std::string> thread_percentage;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+  bool per_context_partitioning = false;         // CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1
 };
 CudaEnvironment read_cuda_environment();
 
@@ -55,7 +56,11 @@ class CudaProcess {
   CudaError close_context(int device);
   bool has_context(int device) const;
 
-  std::uint32_t sms(int device) const;  // what a kernel may use; the device's before a context exists
+  std::uint32_t sms(int device) const;  // what kernels run on
+  // What CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT says: the same, or the whole GPU when the per-context variable is
+  // set, which frees nothing (facts: section 1).
+  std::uint32_t attribute_sms(int device) const;
+  std::int64_t busy_until(int device) const;  // monotonic nanoseconds
   std::optional<std::uint64_t> memory_limit(int device) const;
   std::uint64_t own_bytes(int device) const;  // context included
   CudaError memory_info(int device, MemoryInfo* info) const;
@@ -95,6 +100,7 @@ class CudaProcess {
   std::unique_ptr<Node> node_;
   CudaEnvironment environment_;
   std::vector<VisibleGpu> devices_;
+  double percentage_ = 100.0;  // of the server, as told at cuInit
   Fd server_;
   Fd error_event_;
 

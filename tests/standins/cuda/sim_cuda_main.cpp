@@ -50,11 +50,12 @@ class Program {
     process_->memory_info(device, &info);
     const auto limit = process_->memory_limit(device);
     std::printf(
-        "{\"event\":\"attached\",\"pid\":%d,\"mps\":%s,\"device\":%d,\"gpu\":\"%s\",\"sms\":%u,\"free\":%llu,"
+        "{\"event\":\"attached\",\"pid\":%d,\"mps\":%s,\"device\":%d,\"gpu\":\"%s\",\"sms\":%u,\"runs_on\":%u,\"free\":"
+        "%llu,"
         "\"total\":%llu,\"limit\":%s}\n",
         static_cast<int>(::getpid()), process_->under_mps() ? "true" : "false", device,
-        process_->devices()[static_cast<std::size_t>(device)].facts.uuid.c_str(), process_->sms(device),
-        static_cast<unsigned long long>(info.free), static_cast<unsigned long long>(info.total),
+        process_->devices()[static_cast<std::size_t>(device)].facts.uuid.c_str(), process_->attribute_sms(device),
+        process_->sms(device), static_cast<unsigned long long>(info.free), static_cast<unsigned long long>(info.total),
         limit ? std::to_string(*limit).c_str() : "null");
     std::fflush(stdout);
   }

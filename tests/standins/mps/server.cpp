@@ -188,7 +188,8 @@ bool MpsServer::hear_client(Client& client) {
     std::string uuids;
     for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
     client.ready = true;
-    return send_message(client.fd.get(), {"ready", {{"devices", uuids}}});
+    return send_message(client.fd.get(),
+                        {"ready", {{"devices", uuids}, {"threads", std::to_string(options_.threads)}}});
   }
   if (message.verb == "context") {
     open_context(client, message);

@@ -14,7 +14,7 @@
 //                     refused code=805          no server could be started
 //
 // On the connection between a client and its server:
-//   init → ready devices=UUID,…  | refused code=807
+//   init → ready devices=UUID,… threads=PCT  | refused code=807
 //   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES → context id sms memory server_pid | refused code=46
 //   release gpu · work gpu kernel_ns until_ns · fault gpu         (no answer)
 //   server → client at any time: error code gpu                   sticky: 700, 719, 810

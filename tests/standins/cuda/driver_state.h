@@ -1,0 +1,65 @@
+#pragma once
+// What libcuda.so.1's entry points share: the process's one CudaProcess, the handles that were given out, and the
+// current context of each thread. One per process, made at the first cuInit that succeeds and never destroyed, as a
+// driver's. Thread-safe: entry points hold `mutex` while they touch the tables.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "standins/cuda/cuda_process.h"
+#include "standins/cuda/libcuda_abi.h"
+#include "standins/cuda/sim_kernels.h"
+
+struct SimContext {
+  int device = 0;
+  bool primary = false;
+  int retained = 0;  // primary contexts only
+};
+struct SimModule {
+  std::set<std::string> entries;
+};
+struct SimFunction {
+  tranche::sim::KernelKind kind{};
+};
+struct SimStream {
+  int device = 0;
+};
+struct SimEvent {
+  std::int64_t done_ns = 0;  // when what was queued before it ends; 0 = not recorded
+};
+
+namespace tranche::sim {
+
+struct DeviceAllocation {
+  std::uint64_t bytes = 0;    // as mapped
+  std::uint64_t charged = 0;  // as accounted
+  int device = 0;
+};
+
+struct DriverState {
+  std::mutex mutex;
+  std::unique_ptr<CudaProcess> process;
+  std::set<SimContext*> contexts;
+  std::map<int, std::unique_ptr<SimContext>> primaries;
+  std::map<std::uint64_t, DeviceAllocation> allocations;  // by first address
+  std::set<SimModule*> modules;
+  std::map<SimFunction*, SimModule*> functions;
+
+  // The allocation that holds [address, address + bytes), or nullptr.
+  const DeviceAllocation* holding(std::uint64_t address, std::uint64_t bytes) const;
+};
+
+DriverState& driver_state();
+int code(CudaError error);
+
+// The current context of this thread; nullptr = none. Only valid with driver_state().mutex held.
+SimContext*& current_context();
+
+// What nearly every entry point begins with: kNotInitialized, the sticky error, kInvalidContext, or kSuccess and
+// *device.
+CudaError enter(const DriverState& state, int* device);
+
+}  // namespace tranche::sim

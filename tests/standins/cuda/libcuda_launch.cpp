@@ -1,0 +1,164 @@
+// Modules, kernels, streams and events of the libcuda.so.1 stand-in. A device has one timeline; streams share it.
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include "standins/cuda/driver_state.h"
+
+using namespace tranche::sim;
+
+namespace {
+
+// The names after ".entry" in PTX text.
+std::set<std::string> entries_of(std::string_view ptx) {
+  constexpr std::string_view kEntry = ".entry";
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::set<std::string> names;
+  for (std::size_t at = ptx.find(kEntry); at != std::string_view::npos; at = ptx.find(kEntry, at)) {
+    at = ptx.find_first_not_of(kSpace, at + kEntry.size());
+    if (at == std::string_view::npos) break;
+    const auto end = ptx.find_first_of(" \t\r\n(", at);
+    names.emplace(ptx.substr(at, end - at));
+  }
+  return names;
+}
+
+}  // namespace
+
+int cuModuleLoadData(CudaModuleHandle* module, const void* image) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  int device = 0;
+  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
+  if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
+  if (module == nullptr || image == nullptr) return code(CudaError::kInvalidValue);
+  const std::string_view text(static_cast<const char*>(image));  // PTX is text that ends with a NUL
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return code(CudaError::kInvalidImage);  // machine code cannot be simulated
+  if (text.find(".version") == std::string_view::npos) return code(CudaError::kInvalidPtx);
+  auto made = std::make_unique<SimModule>(SimModule{entries_of(text)});
+  state.modules.insert(made.get());
+  *module = made.release();
+  return 0;
+}
+
+int cuModuleLoadDataEx(CudaModuleHandle* module, const void* image, unsigned /*count*/, int* /*options*/,
+                       void** /*values*/) {
+  return cuModuleLoadData(module, image);
+}
+
+int cuModuleGetFunction(CudaFunctionHandle* function, CudaModuleHandle module, const char* name) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  if (!state.process) return code(CudaError::kNotInitialized);
+  if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
+  if (!state.modules.contains(module) || name == nullptr) return code(CudaError::kInvalidHandle);
+  const auto kind = kernel_named(name);
+  if (!kind || !module->entries.contains(name)) return code(CudaError::kNotFound);
+  auto made = std::make_unique<SimFunction>(SimFunction{*kind});
+  state.functions[made.get()] = module;
+  *function = made.release();
+  return 0;
+}
+
+int cuModuleUnload(CudaModuleHandle module) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  if (state.modules.erase(module) == 0) return code(CudaError::kInvalidHandle);
+  std::erase_if(state.functions, [&](const auto& one) {
+    if (one.second != module) return false;
+    delete one.first;
+    return true;
+  });
+  delete module;
+  return 0;
+}
+
+int cuLaunchKernel(CudaFunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned /*shared_bytes*/, CudaStreamHandle /*stream*/,
+                   void** parameters, void** /*extra*/) {
+  auto& state = driver_state();
+  const std::unique_lock lock(state.mutex);
+  int device = 0;
+  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
+  if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
+  if (!state.functions.contains(function)) return code(CudaError::kInvalidHandle);
+  const std::uint64_t threads = std::uint64_t{block_x} * block_y * block_z;
+  const std::uint64_t blocks = std::uint64_t{grid_x} * grid_y * grid_z;
+  if (threads == 0 || threads > 1024 || blocks == 0 || blocks > UINT32_MAX || parameters == nullptr) {
+    return code(CudaError::kInvalidValue);
+  }
+  KernelCall call = read_call(function->kind, parameters);
+  call.blocks = blocks;
+  call.threads_per_block = static_cast<std::uint32_t>(threads);
+  if (call.out % 4 != 0 || state.holding(call.out, bytes_written(call)) == nullptr) {
+    // The launch itself succeeds; the next call that waits learns of it, and so does everybody else on the GPU.
+    state.process->fault(device);
+    return 0;
+  }
+  const std::uint32_t sms = state.process->sms(device);
+  compute(call, sms);
+  return code(state.process->launch(device, duration_ns(call, sms), 1));
+}
+
+int cuStreamCreate(CudaStreamHandle* stream, unsigned /*flags*/) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  int device = 0;
+  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
+  *stream = new SimStream{device};
+  return 0;
+}
+
+int cuStreamSynchronize(CudaStreamHandle /*stream*/) {
+  return cuCtxSynchronize();
+}
+
+int cuStreamQuery(CudaStreamHandle /*stream*/) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  int device = 0;
+  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
+  if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return state.process->busy_until(device) > std::chrono::nanoseconds(now).count() ? 600 : 0;  // CUDA_ERROR_NOT_READY
+}
+
+int cuStreamDestroy_v2(CudaStreamHandle stream) {
+  delete stream;
+  return 0;
+}
+
+int cuEventCreate(CudaEventHandle* event, unsigned /*flags*/) {
+  *event = new SimEvent;
+  return 0;
+}
+
+int cuEventRecord(CudaEventHandle event, CudaStreamHandle /*stream*/) {
+  auto& state = driver_state();
+  const std::lock_guard lock(state.mutex);
+  int device = 0;
+  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
+  return code(state.process->launch(device, 0, 1, &event->done_ns));
+}
+
+int cuEventSynchronize(CudaEventHandle event) {
+  auto& state = driver_state();
+  {
+    const std::lock_guard lock(state.mutex);
+    if (!state.process) return code(CudaError::kNotInitialized);
+  }
+  return code(state.process->wait_until(event->done_ns));
+}
+
+int cuEventElapsedTime(float* milliseconds, CudaEventHandle start, CudaEventHandle end) {
+  if (start->done_ns == 0 || end->done_ns == 0) return code(CudaError::kInvalidHandle);
+  *milliseconds = static_cast<float>(end->done_ns - start->done_ns) / 1e6f;
+  return 0;
+}
+
+int cuEventDestroy_v2(CudaEventHandle event) {
+  delete event;
+  return 0;
+}

@@ -1,0 +1,85 @@
+#include "standins/cuda/sim_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tranche::sim {
+namespace {
+
+constexpr std::int64_t kLaunchNs = 3'000;
+constexpr std::int64_t kStepNs = 24;  // one step of 1024 threads on one SM: 4096 steps take about 0.1 ms on an H200
+
+template <class T>
+T parameter(void** parameters, int at) {
+  T value{};
+  std::memcpy(&value, parameters[at], sizeof value);
+  return value;
+}
+
+// x → factor·x + addend, `times` times in a row.
+struct Affine {
+  std::uint32_t factor;
+  std::uint32_t addend;
+};
+Affine repeated(std::uint32_t times) {
+  Affine all{1, 0}, power{1664525u, 1013904223u};
+  for (; times != 0; times >>= 1) {
+    if ((times & 1u) != 0) all = {all.factor * power.factor, power.factor * all.addend + power.addend};
+    power = {power.factor * power.factor, power.factor * power.addend + power.addend};
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<KernelKind> kernel_named(std::string_view name) {
+  if (name == "tranche_fill") return KernelKind::kFill;
+  if (name == "tranche_spin") return KernelKind::kSpin;
+  if (name == "tranche_smid") return KernelKind::kSmid;
+  return std::nullopt;
+}
+
+KernelCall read_call(KernelKind kind, void** parameters) {
+  KernelCall call;
+  call.kind = kind;
+  call.out = parameter<std::uint64_t>(parameters, 0);
+  call.a = parameter<std::uint32_t>(parameters, 1);
+  if (kind == KernelKind::kFill) call.b = parameter<std::uint32_t>(parameters, 2);
+  return call;
+}
+
+std::uint64_t bytes_written(const KernelCall& call) {
+  switch (call.kind) {
+    case KernelKind::kFill:
+      return 4 * std::uint64_t{call.a};
+    case KernelKind::kSpin:
+      return 4 * call.blocks * call.threads_per_block;
+    case KernelKind::kSmid:
+      return 4 * call.blocks;
+  }
+  return 0;
+}
+
+void compute(const KernelCall& call, std::uint32_t sms) {
+  auto* out = reinterpret_cast<std::uint32_t*>(call.out);
+  const auto words = static_cast<std::uint32_t>(bytes_written(call) / 4);
+  if (call.kind == KernelKind::kFill) {
+    for (std::uint32_t i = 0; i < words; ++i) {
+      const std::uint32_t mixed = (i ^ call.b) * 2654435761u;
+      out[i] = mixed ^ (mixed >> 16);
+    }
+  } else if (call.kind == KernelKind::kSpin) {
+    const Affine steps = repeated(call.a);
+    for (std::uint32_t i = 0; i < words; ++i) out[i] = steps.factor * i + steps.addend;
+  } else {
+    for (std::uint32_t i = 0; i < words; ++i) out[i] = i % std::max(1u, sms);
+  }
+}
+
+std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms) {
+  if (call.kind == KernelKind::kFill) return kLaunchNs + std::int64_t{call.a} * 4 / 2000;  // about 2 TB/s
+  const auto waves = static_cast<std::int64_t>((call.blocks + std::max(1u, sms) - 1) / std::max(1u, sms));
+  return kLaunchNs + waves * kStepNs * std::int64_t{call.a};
+}
+
+}  // namespace tranche::sim
