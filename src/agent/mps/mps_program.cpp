@@ -1,0 +1,315 @@
+#include "agent/mps/mps_program.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "agent/mps/config_file.h"
+#include "agent/mps/one_instance.h"
+#include "agent/mps/pool_set.h"
+#include "agent/mps/status_document.h"
+#include "host/files/files.h"
+#include "host/http/http.h"
+#include "host/log/log.h"
+#include "host/loop/loop.h"
+#include "host/mps/binary.h"
+#include "host/mps/compute_modes.h"
+#include "host/nvml/nvml.h"
+#include "host/status/status_socket.h"
+#include "inventory/compare.h"
+#include "plan/make_plan.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr rlim_t kOpenFiles = 65536;  // a daemon's clients cost it several each; too few show as failed shared memory
+
+// The page as text, for CivetWeb's threads.
+class PageBox {
+ public:
+  std::string get() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+  void put(std::string text) {
+    const std::lock_guard lock(mutex_);
+    text_.swap(text);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+class MpsProgram {
+ public:
+  explicit MpsProgram(const MpsOptions& options) : options_(options), config_(options.flags, options.environment) {}
+  int run();
+
+ private:
+  Status open();
+  Status open_modes();
+  void open_nvml();
+  void look_for_binary();
+  void on_binary(const Result<host::ControlBinary>& binary);
+  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_config();
+  void plan_again();
+  void publish();
+  void on_signal(int number);
+  void begin_stop();
+  MpsView view() const;
+
+  MpsOptions options_;
+  MpsConfigFile config_;
+  std::string root_;
+  host::Fd lock_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::optional<host::ComputeModes> modes_;
+  std::unique_ptr<PoolSet> pools_;
+  std::unique_ptr<host::Question> binary_question_;
+  std::string binary_problem_;
+  std::optional<inventory::Inventory> inventory_;
+  std::string driver_problem_ = "the driver library is being opened";
+  plan::Plan plan_;
+  std::vector<Problem> plan_problems_;
+  PageBox page_;
+  std::unique_ptr<host::HttpServer> http_;
+  std::unique_ptr<host::StatusServer> status_;
+  bool stopping_ = false;
+  int exit_code_ = 0;
+};
+
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    const auto say = problem.severity == Severity::kError ? log::error : log::warning;
+    say("config.problem", {{"text", to_string(problem)}});
+  }
+}
+
+// The daemons inherit it. Less than asked for is no reason not to start.
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kOpenFiles);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
+}
+
+int MpsProgram::run() {
+  const auto& config = config_.now();
+  if (has_error(config.problems)) {
+    for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
+    return 2;
+  }
+  log_problems(config.problems);
+  root_ = options_.mps_root_here;
+  if (root_.empty()) root_ = config.config.flags.mps_root;
+  if (root_.empty()) root_ = config::kDefaultMpsRoot;
+
+  if (const auto opened = open(); !opened) {
+    log::error("start.failed", {{"why", opened.error()}});
+    return 1;
+  }
+  log::info("mps.started", {{"mps_root", root_}, {"config", config.path}});
+  loop_->run();
+
+  nvml_.reset();  // joins its thread before what its callbacks use goes away
+  http_.reset();
+  status_.reset();
+  log::info("stopped", {{"exit_code", exit_code_}});
+  return exit_code_;
+}
+
+Status MpsProgram::open() {
+  auto root = host::Dir::create(root_, 0755);
+  if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
+  TRY(lock_, lock_mps_root(root_));
+  raise_open_file_limit();
+  // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+  TRY(loop_, host::Loop::open());
+  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int number) { on_signal(number); }));
+  TRY_STATUS(open_modes());
+  pools_ = std::make_unique<PoolSet>(*loop_,
+                                     PoolSetSettings{.paths = {root_},
+                                                     .supervisor = options_.supervisor,
+                                                     .try_again = options_.search_again,
+                                                     .may_serve_all_users = ::geteuid() == 0},
+                                     *modes_, [this] { publish(); });
+  TRY(status_, host::StatusServer::open(*loop_, root_ + "/mps.sock", [this](const std::string& request) {
+        if (request == "status" || request == "watch") return Result<std::string>(mps_document(view()).dump());
+        return Result<std::string>(
+            fail(Kind::kInvalid, "tranche mps answers \"status\" and \"watch\", not " + request));
+      }));
+  if (!options_.listen.empty()) {
+    TRY(http_, host::HttpServer::open(options_.listen,
+                                      {{"/metrics", [this] { return host::HttpAnswer::metrics(page_.get()); }},
+                                       {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }}}));
+    log::info("http.listening", {{"address", http_->address()}});
+  }
+  if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
+    log::warning("config.unwatched", {{"why", followed.error()}});
+  }
+  look_for_binary();
+  open_nvml();
+  publish();
+  return {};
+}
+
+Status MpsProgram::open_modes() {
+  TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
+                                                         host::ComputeModes::Done done) {
+        if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
+        log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
+        nvml_->set_compute_mode(uuid, mode, std::move(done));
+      }));
+  modes_.emplace(std::move(modes));
+  return {};
+}
+
+void MpsProgram::open_nvml() {
+  const auto& flags = config_.now().config.flags;
+  nvml_ = host::NvmlThread::start(*loop_,
+                                  {.driver_root = options_.driver_root_here.empty() ? flags.plugin.container_driver_root
+                                                                                    : options_.driver_root_here},
+                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                   .on_event =
+                                       [this](const host::GpuEvent& event) {
+                                         if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+                                       },
+                                   .on_use = {}});
+}
+
+void MpsProgram::look_for_binary() {
+  const auto path = options_.environment.find("PATH");
+  const auto found = host::find_control_binary(
+      {.given = options_.mps_control,
+       .driver_root = options_.driver_root_here.empty() ? config_.now().config.flags.plugin.container_driver_root
+                                                        : options_.driver_root_here,
+       .path = path == options_.environment.end() ? "" : path->second});
+  if (!found) return on_binary(std::unexpected(found.error()));
+  const host::ProcessEnvironment ours(options_.environment.begin(), options_.environment.end());
+  binary_question_ = host::describe_control_binary(
+      *loop_, *found, host::handed_on(ours), [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
+}
+
+void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {
+  if (stopping_) return;
+  if (!binary) {
+    const std::string problem = to_string(binary.error());
+    if (problem != binary_problem_) log::warning("mps_control.missing", {{"why", problem}});
+    binary_problem_ = problem;
+    pools_->set_binary(binary);
+    loop_->after(options_.search_again, [this] {
+      if (!stopping_) look_for_binary();
+    });
+    return;
+  }
+  binary_problem_.clear();
+  log::info("mps_control.found",
+            {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
+  pools_->set_binary(binary);
+  if (!pools_->serves_all_users()) {
+    log::warning("mps.one_user",
+                 {{"why", ::geteuid() == 0 ? "this MPS cannot serve several users at once" : "not started as root"},
+                  {"effect", "a client of another user waits until every client of the first has left"}});
+  }
+}
+
+void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+  if (!scanned) {
+    const std::string problem = to_string(scanned.error());
+    if (problem != driver_problem_) log::warning("driver.waiting", {{"why", problem}});
+    driver_problem_ = problem;
+    return publish();
+  }
+  if (!inventory_) {
+    log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
+  } else {
+    for (const auto& change : inventory::changes(*inventory_, *scanned)) {
+      log::info("inventory.changed", {{"what", change}});
+    }
+  }
+  // A GPU that was there and does not answer keeps its pool: its tenants are not ours to end.
+  inventory::Inventory next = *scanned;
+  if (inventory_) {
+    for (const auto& gpu : inventory_->gpus) {
+      if (inventory::find_gpu(next, gpu.uuid) == nullptr) next.gpus.push_back(gpu);
+    }
+    std::ranges::sort(next.gpus, {}, &inventory::Gpu::index);
+  }
+  inventory_ = std::move(next);
+  driver_problem_.clear();
+  plan_again();
+}
+
+void MpsProgram::on_config() {
+  log_problems(config_.now().problems);
+  log::info("config.changed",
+            {{"path", config_.now().path}, {"in_force", config_.now().last_good ? "last good" : "newest"}});
+  plan_again();
+}
+
+void MpsProgram::plan_again() {
+  if (inventory_ && !stopping_) {
+    auto plan = plan::make_plan(config_.now().config, *inventory_);
+    if (plan) {
+      plan_problems_.clear();
+      plan_ = *std::move(plan);
+      if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
+      pools_->want(plan_, *inventory_);
+    } else if (plan.error() != plan_problems_) {
+      plan_problems_ = plan.error();  // the last good plan stays
+      log_problems(plan_problems_);
+    }
+  }
+  publish();
+}
+
+MpsView MpsProgram::view() const {
+  return {config_.now(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
+}
+
+void MpsProgram::publish() {
+  if (http_) page_.put(metrics::to_text(mps_metrics(view())));
+  if (status_) status_->changed();
+}
+
+void MpsProgram::on_signal(int number) {
+  if (number == SIGHUP) {
+    log::info("config.reload", {{"because", "SIGHUP"}});
+    return config_.reload();
+  }
+  if (stopping_) return;
+  log::info("stop.asked", {{"signal", number}});
+  begin_stop();
+}
+
+void MpsProgram::begin_stop() {
+  stopping_ = true;
+  binary_question_.reset();
+  loop_->after(options_.stop_patience, [this] {
+    log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});
+    exit_code_ = 1;
+    loop_->stop();
+  });
+  pools_->stop([this] { loop_->stop(); });
+}
+
+}  // namespace
+
+int run_mps(const MpsOptions& options) {
+  return MpsProgram(options).run();
+}
+
+}  // namespace tranche::agent

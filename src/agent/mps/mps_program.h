@@ -1,0 +1,31 @@
+#pragma once
+// `tranche mps`: owns the MPS control daemons of the node, and nothing else, so that it seldom has to change.
+// Configuration and inventory → plan → one supervised daemon per pool; answers on <mps-root>/mps.sock what `tranche
+// node` and `tranche status` ask (docs/mps-contract.md). It ends only when told to; then every daemon ends first, and
+// every compute mode that it changed is given back. Killed, it leaves its daemons running, and the next start adopts
+// them.
+#include <string>
+
+#include "base/time.h"
+#include "config/resolve.h"
+#include "mps/supervisor.h"
+
+namespace tranche::agent {
+
+struct MpsOptions {
+  config::GivenFlags flags;         // the device plugin's, as given on the command line: both plan the same
+  config::Environment environment;  // of this process
+  std::string mps_root_here;        // where flags.mpsRoot is for this process; "" = the same path
+  std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
+  std::string mps_control;       // nvidia-cuda-mps-control; "" = look for it
+  std::string listen;            // /metrics and /healthz, "addr:port"; "" = none
+  mps::SupervisorSettings supervisor;
+  Duration search_again = std::chrono::seconds(10);  // for a control program that is not there, a mode that was refused
+  Duration stop_patience = std::chrono::seconds(25);  // for everything to end; kubelet's own patience is 30 s
+};
+
+// The process's exit status: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be used, 1 otherwise (another
+// `tranche mps` serves this MPS root, a process would not end).
+int run_mps(const MpsOptions& options);
+
+}  // namespace tranche::agent

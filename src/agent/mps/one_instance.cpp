@@ -1,0 +1,33 @@
+#include "agent/mps/one_instance.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/text.h"
+#include "host/files/files.h"
+
+namespace tranche::agent {
+
+Result<host::Fd> lock_mps_root(const std::string& mps_root) {
+  const std::string path = mps_root + "/mps.lock";
+  host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return std::unexpected(error_from_errno(errno, "cannot lock the MPS root", path));
+    const std::string holder(trimmed(host::read_file(path, 64).value_or("")));
+    return fail(Kind::kConflict,
+                "another tranche mps " + (holder.empty() ? std::string() : "(pid " + holder + ") ") +
+                    "serves the MPS root " + mps_root + "; stop it, or choose another --mps-root",
+                path);
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), pid.data(), pid.size(), 0) < 0) {
+    return std::unexpected(error_from_errno(errno, "cannot write the lock of the MPS root", path));
+  }
+  return file;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,26 @@
+#pragma once
+// What `tranche mps` says about itself, as the one-line JSON of its status socket (docs/mps-contract.md, "Status
+// socket") and as metrics. Pure.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "agent/mps/config_file.h"
+#include "agent/mps/pool_set.h"
+#include "base/time.h"
+#include "metrics/page.h"
+
+namespace tranche::agent {
+
+struct MpsView {
+  const MpsConfig& config;
+  const std::vector<Problem>& plan_problems;
+  std::string driver_problem;  // "" = the driver answers
+  const PoolSet& pools;
+  MonoTime now{};
+  int pid = 0;
+};
+
+nlohmann::ordered_json mps_document(const MpsView& view);
+metrics::Page mps_metrics(const MpsView& view);
+
+}  // namespace tranche::agent
