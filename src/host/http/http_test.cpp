@@ -172,6 +172,10 @@ TEST(ListenAddressTest, IsReadAndWrittenBack) {
   EXPECT_EQ(parse_listen_address("9400"), (ListenAddress{"", 9400}));
 }
 
+TEST(ListenAddressTest, NothingHidesBehindAZeroByte) {
+  EXPECT_FALSE(parse_listen_address(std::string_view("[::1\0x]:9", 9)));
+}
+
 TEST(ListenAddressTest, AnythingElseIsRefusedWithAnExample) {
   for (const char* text : {"", ":", "localhost:9400", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:9400", "[]:1",
                            "[127.0.0.1]:1", "1.2.3.4:-1", "1.2.3:1", "+9400", "9400s", "1.2.3.4:80,81"}) {

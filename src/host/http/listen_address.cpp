@@ -10,7 +10,8 @@ namespace tranche::host {
 namespace {
 
 bool is_ip(int family, const std::string& text) {
-  in6_addr address{};  // large enough for both families
+  if (text.find('\0') != std::string::npos) return false;  // inet_pton would see only what is before it
+  in6_addr address{};                                      // large enough for both families
   return ::inet_pton(family, text.c_str(), &address) == 1;
 }
 
