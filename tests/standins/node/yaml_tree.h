@@ -7,22 +7,26 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/problem.h"
 
 namespace tranche::sim {
 
+struct YamlEntry;
 struct YamlItem {
   enum class Shape { kNothing, kText, kList, kMap };
   Shape shape = Shape::kNothing;
   std::string text;
-  std::vector<std::pair<std::string, YamlItem>> entries;  // of a map, in order; of a list, with empty names
+  std::vector<YamlEntry> entries;  // of a map, in order; of a list, with empty names
   Place place;
   std::string path;  // "gpus[0].mig"
 
   const YamlItem* find(std::string_view name) const;
+};
+struct YamlEntry {
+  std::string name;
+  YamlItem item;
 };
 
 // Nothing when the text is not YAML or too big; the Problem says which.
