@@ -60,9 +60,6 @@ void Plugin::kubelet_started() {
   retry_.stop();
   unwatched_.stop();
   backoff_.reset();
-  if (!endpoint_) return;
-  endpoint_->streams().finish_all();
-  streams_end_by_ = loop_.now() + settings_.stop_within;
 }
 
 bool Plugin::in_place() {
@@ -76,6 +73,8 @@ bool Plugin::in_place() {
     case Endpoint::Place::kOurs:
       return true;
     case Endpoint::Place::kTaken:
+      // kubelet reads every stream it has, also that of a plugin since replaced: ours would contradict the newcomer's.
+      endpoint_->streams().finish_all();
       registering_.reset();
       registered_ = false;
       problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
@@ -135,16 +134,28 @@ void Plugin::keep_registered() {
     return;
   }
   if (retry_.running()) return;
-  if (endpoint_->streams().count().ending > 0 && loop_.now() < streams_end_by_) {
-    // Their end knocks at the gate; a connection that takes no bytes any more may not hold us up for ever.
-    recheck_.start(streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
-    return;
+  if (streams_are_over()) start_registering();
+}
+
+bool Plugin::streams_are_over() {
+  WatchStreams& streams = endpoint_->streams();
+  streams.finish_all();
+  const bool over = streams.count().ending == 0;
+  if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
+  // Their end knocks at the gate; a connection that takes no bytes any more may not hold us up for ever.
+  if (!over && loop_.now() < *streams_end_by_) {
+    recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
+    return false;
   }
-  start_registering();
+  streams_end_by_.reset();
+  return true;
 }
 
 void Plugin::watch_the_watchers() {
-  if (endpoint_->streams().count().open > 0) {
+  const WatchStreams::Count count = endpoint_->streams().count();
+  // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which one
+  // cannot be told from here: the loss of any is taken for the loss of that one.
+  if (count.open > 0 && count.lost == lost_before_) {
     unwatched_.stop();
     backoff_.reset();
     problem_.clear();
@@ -160,6 +171,7 @@ void Plugin::watch_the_watchers() {
 }
 
 void Plugin::start_registering() {
+  lost_before_ = endpoint_->streams().count().lost;
   registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
                                      [this] { gate_.knock(); });
 }

@@ -32,9 +32,7 @@ class Plugin {
 
   void offer(const advertise::Advertised& advertised);
   void look(bool kubelet_is_there);
-  // Its socket was made anew: whatever it knew of us is forgotten, and streams of its former life must end before we
-  // register (an old stream's end disconnects the new client in kubelets before kubernetes/kubernetes#135437).
-  void kubelet_started();
+  void kubelet_started();  // its socket was made anew: it knows nothing of us any more
 
   const std::string& resource() const { return resource_; }
   const std::string& socket_name() const { return socket_name_; }
@@ -45,6 +43,9 @@ class Plugin {
   bool deserted_for_long();
   void bind();
   void keep_registered();
+  // Before every registration all earlier streams end: an old stream's end disconnects the new client in kubelets
+  // before kubernetes/kubernetes#135437.
+  bool streams_are_over();
   void watch_the_watchers();
   void start_registering();
   void read_outcome();
@@ -71,7 +72,8 @@ class Plugin {
   bool registered_ = false;
   bool in_place_ = false;
   std::optional<MonoTime> deserted_since_;
-  MonoTime streams_end_by_{};
+  std::optional<MonoTime> streams_end_by_;
+  std::uint64_t lost_before_ = 0;  // streams lost before the last registration
   std::uint64_t registrations_ = 0;
   std::uint64_t binds_ = 0;
   std::string problem_;

@@ -15,6 +15,8 @@
 namespace tranche::host {
 namespace {
 
+constexpr Duration kOneStart = std::chrono::milliseconds(100);
+
 std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -102,8 +104,11 @@ class KubeletPluginHost final : public PluginHost {
   void look_around() {
     if (watches_lost_) reopen_watches();
     const std::optional<SocketFile> before = std::exchange(kubelet_, look_at_socket(settings_.kubelet_socket));
-    // An event counts even when the file looks the same: the new socket may have the old inode number.
-    const bool started = kubelet_ && (std::exchange(kubelet_touched_, false) || kubelet_ != before);
+    // An event counts even when the file looks the same, because a new socket may have the old inode number within one
+    // tick of the file system's clock; but one start is told in several events, and counts once.
+    const bool touched = std::exchange(kubelet_touched_, false);
+    const bool started = kubelet_ && (kubelet_ != before || (touched && loop_.now() - kubelet_started_ > kOneStart));
+    if (started) kubelet_started_ = loop_.now();
     for (const auto& [name, plugin] : plugins_) {
       if (started) plugin->kubelet_started();
     }
@@ -137,6 +142,7 @@ class KubeletPluginHost final : public PluginHost {
 
   std::optional<SocketFile> kubelet_;
   bool kubelet_touched_ = false;
+  MonoTime kubelet_started_{};
   bool watches_lost_ = false;
   std::vector<PluginState> reported_;
 

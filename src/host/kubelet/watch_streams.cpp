@@ -30,6 +30,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
     {
       const std::lock_guard lock(mutex_);
       if (std::exchange(ending_, true)) return;
+      by_us_ = true;
       if (in_flight_) {
         // The reader is slow or hangs: Finish would queue behind the message and might never leave. Under the lock,
         // because the context lives only as long as OnWriteDone has not finished the call.
@@ -74,7 +75,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
 
   void OnDone() override {
     const std::shared_ptr<Stream> self = std::move(self_);
-    owner_.gone(self);
+    owner_.gone(self, !by_us_);
   }
 
  private:
@@ -84,6 +85,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
   DeviceList in_flight_;
   DeviceList next_;
   bool ending_ = false;
+  bool by_us_ = false;
   std::shared_ptr<Stream> self_;
 };
 
@@ -131,13 +133,15 @@ void WatchStreams::close() {
 WatchStreams::Count WatchStreams::count() const {
   const std::lock_guard lock(mutex_);
   Count count;
+  count.lost = lost_;
   for (const auto& stream : streams_) ++(stream->ending() ? count.ending : count.open);
   return count;
 }
 
-void WatchStreams::gone(const std::shared_ptr<Stream>& stream) {
+void WatchStreams::gone(const std::shared_ptr<Stream>& stream, bool by_reader) {
   {
     const std::lock_guard lock(mutex_);
+    if (by_reader) ++lost_;
     streams_.erase(stream);
   }
   on_count_();

@@ -9,6 +9,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,19 +31,21 @@ class WatchStreams {
   void close();                   // finish_all, and every later one is refused
 
   struct Count {
-    int open = 0;    // a reader is there
-    int ending = 0;  // finished by us, not yet gone
+    int open = 0;            // a reader is there
+    int ending = 0;          // finished, not yet gone
+    std::uint64_t lost = 0;  // ended by their readers, since the beginning
   };
   Count count() const;
 
  private:
   class Stream;
-  void gone(const std::shared_ptr<Stream>& stream);
+  void gone(const std::shared_ptr<Stream>& stream, bool by_reader);
 
   const std::function<void()> on_count_;
   mutable std::mutex mutex_;
   std::set<std::shared_ptr<Stream>> streams_;
   DeviceList newest_;
+  std::uint64_t lost_ = 0;
   bool closed_ = false;
 };
 

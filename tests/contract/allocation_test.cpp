@@ -1,0 +1,172 @@
+// Allocate, GetPreferredAllocation, PreStartContainer. Each test is a line of docs/kubelet-contract.md.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+#include "contract/direct_client.h"
+#include "contract/expect.h"
+#include "contract/node_under_test.h"
+
+namespace tranche::contract {
+namespace {
+
+using grpc::StatusCode;
+using host::PluginState;
+using testing::HasSubstr;
+
+class Allocation : public testing::Test {
+ protected:
+  void SetUp() override {
+    node_.publish(plan_);
+    ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  }
+  std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
+
+  TempDir dir_;
+  plan::Plan plan_ = plan_of({with_mps(shared_resource(2, 4))});
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  NodeUnderTest node_{quick_settings(dir_.path())};
+};
+
+TEST_F(Allocation, TheGrantReachesTheContainerWhole) {
+  const sim::Admission admission = kubelet_->admit(sim::one_container_pod("a", kShared, 2));
+  ASSERT_TRUE(admission.admitted) << admission.message;
+  const sim::ContainerGrant& grant = admission.containers.at(0);
+  const std::vector<std::string>& ids = grant.slots.at(kShared);
+  ASSERT_EQ(ids.size(), 2U);
+
+  PlanAnswers answers;  // what the plan gives for these ids, asked without a socket
+  answers.set(plan_, {});
+  ASSERT_VALUE(const allocate::Grant expected, answers.allocate(kShared, ids));
+  EXPECT_EQ(grant.envs, expected.envs);
+  EXPECT_EQ(grant.annotations, expected.annotations);
+  ASSERT_EQ(grant.mounts.size(), expected.mounts.size());
+  for (std::size_t i = 0; i < grant.mounts.size(); ++i) {
+    EXPECT_EQ(grant.mounts[i].container_path, expected.mounts[i].container_path);
+    EXPECT_EQ(grant.mounts[i].host_path, expected.mounts[i].host_path);
+    EXPECT_EQ(grant.mounts[i].read_only, expected.mounts[i].read_only);
+  }
+  ASSERT_EQ(grant.devices.size(), expected.device_nodes.size());
+  for (std::size_t i = 0; i < grant.devices.size(); ++i) {
+    EXPECT_EQ(grant.devices[i].host_path, expected.device_nodes[i].host_path);
+    EXPECT_EQ(grant.devices[i].permissions, expected.device_nodes[i].permissions);
+  }
+  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 1 && s.refused == 0; }));
+}
+
+TEST_F(Allocation, AnUnknownIdIsNotFoundAndNamed) {
+  const grpc::Status status = DirectClient(our_socket()).allocate({"GPU-nobody::0"});
+  EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("GPU-nobody::0"));
+  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.refused == 1 && s.allocations == 0; }));
+}
+
+TEST_F(Allocation, AnUnhealthySlotIsUnavailableWithTheReason) {
+  node_.publish(plan_, {.devices = {{gpu_uuid(1), "fell off the bus (Xid 79)"}}, .pools = {}});
+  DirectClient client(our_socket());
+  const grpc::Status status = client.allocate({slot(1, 0)});
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("fell off the bus (Xid 79)"));
+  EXPECT_TRUE(client.allocate({slot(0, 0)}).ok()) << "the other GPU is fine";
+}
+
+TEST_F(Allocation, ADuplicateIdIsRefused) {
+  const grpc::Status status = DirectClient(our_socket()).allocate({slot(0, 1), slot(0, 1)});
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr(slot(0, 1)));
+}
+
+TEST_F(Allocation, SlotsOnTwoGpusAreRefusedNamingBoth) {
+  const grpc::Status status = DirectClient(our_socket()).allocate({slot(0, 0), slot(1, 0)});
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr(gpu_uuid(0)));
+  EXPECT_THAT(status.error_message(), HasSubstr(gpu_uuid(1)));
+}
+
+TEST_F(Allocation, KubeletPutsOurWordsIntoThePodsStatus) {
+  // Five slots fit on no GPU of four: kubelet splits them, and the pod says why that cannot be.
+  const sim::Admission admission = kubelet_->admit(sim::one_container_pod("wide", kShared, 5));
+  EXPECT_FALSE(admission.admitted);
+  EXPECT_EQ(admission.reason, "UnexpectedAdmissionError");
+  EXPECT_THAT(admission.message, HasSubstr("one CUDA process can use MPS on one of them only"));
+  EXPECT_EQ(kubelet_->view(kShared).allocated, std::vector<std::string>{});
+}
+
+TEST_F(Allocation, SeveralContainersInOneCallAreAnsweredInOrder) {
+  v1beta1::AllocateResponse response;
+  ASSERT_TRUE(DirectClient(our_socket()).allocate({{slot(1, 0)}, {slot(0, 3), slot(0, 2)}}, response).ok());
+  ASSERT_EQ(response.container_responses_size(), 2);
+  EXPECT_EQ(response.container_responses(0).envs().at("NVIDIA_VISIBLE_DEVICES"), gpu_uuid(1));
+  EXPECT_EQ(response.container_responses(1).envs().at("NVIDIA_VISIBLE_DEVICES"), gpu_uuid(0));
+  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 2; }));
+  const grpc::Status second_fails = DirectClient(our_socket()).allocate({{slot(1, 0)}, {"nobody"}}, response);
+  EXPECT_EQ(second_fails.error_code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(Allocation, IsAnsweredWhileTheLoopIsBlocked) {
+  std::promise<void> blocked;
+  std::promise<void> release;
+  node_.loop().post([&] {
+    blocked.set_value();
+    release.get_future().wait();
+  });
+  blocked.get_future().wait();
+  DirectClient client(our_socket());  // its connection, too, is accepted without the loop
+  const grpc::Status allocated = client.allocate({slot(0, 0)});
+  Ids chosen;
+  const grpc::Status preferred = client.prefer({slot(0, 0), slot(0, 1)}, {}, 1, chosen);
+  v1beta1::DevicePluginOptions options;
+  const grpc::Status asked = client.options(options);
+  release.set_value();
+  EXPECT_TRUE(allocated.ok()) << allocated.error_message();
+  EXPECT_TRUE(preferred.ok()) << preferred.error_message();
+  EXPECT_TRUE(asked.ok()) << asked.error_message();
+}
+
+TEST_F(Allocation, PreferenceHonoursMustIncludeSizeAndAvailability) {
+  const Ids available = {slot(0, 0), slot(0, 3), slot(1, 1), slot(1, 2), slot(1, 3)};
+  const Ids must = {slot(0, 3)};
+  Ids chosen;
+  ASSERT_TRUE(DirectClient(our_socket()).prefer(available, must, 2, chosen).ok());
+  ASSERT_EQ(chosen.size(), 2U);
+  EXPECT_THAT(chosen, testing::Contains(slot(0, 3)));
+  EXPECT_THAT(available, testing::IsSupersetOf(chosen));
+  EXPECT_THAT(chosen, testing::UnorderedElementsAre(slot(0, 0), slot(0, 3))) << "on the same GPU while it fits";
+}
+
+TEST_F(Allocation, APreferenceThatCannotBeIsAnErrorAndNotAGuess) {
+  DirectClient client(our_socket());
+  Ids chosen;
+  EXPECT_FALSE(client.prefer({slot(0, 0)}, {}, 2, chosen).ok());
+  EXPECT_EQ(client.prefer({slot(0, 0)}, {}, -1, chosen).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(chosen.empty());
+}
+
+TEST_F(Allocation, PreStartContainerSucceeds) {
+  EXPECT_TRUE(DirectClient(our_socket()).pre_start({slot(0, 0)}).ok());
+}
+
+TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
+  constexpr int kCallers = 4;
+  constexpr int kCalls = 50;
+  std::vector<std::future<int>> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.push_back(std::async(std::launch::async, [&, caller] {
+      DirectClient client(our_socket());
+      int answered = 0;
+      for (int i = 0; i < kCalls; ++i) answered += client.allocate({slot(0, caller)}).ok() ? 1 : 0;
+      return answered;
+    }));
+  }
+  for (int i = 0; i < 40; ++i) {
+    node_.publish(plan_, i % 2 == 0 ? advertise::Faults{.devices = {{gpu_uuid(1), "flicker"}}, .pools = {}}
+                                    : advertise::Faults{});
+  }
+  for (auto& caller : callers) EXPECT_EQ(caller.get(), kCalls);
+  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == kCallers * kCalls; }));
+}
+
+}  // namespace
+}  // namespace tranche::contract

@@ -1,0 +1,98 @@
+#pragma once
+// The product's side of a contract test: a real loop on a thread of its own, a real PluginHost on real sockets, and
+// Answers over a hand-made plan. Every wait has a deadline and says what it saw instead; nothing sleeps.
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "advertise/advertise.h"
+#include "host/kubelet/plugin_host.h"
+#include "host/loop/loop.h"
+#include "plan/plan.h"
+#include "standins/kubelet/kubelet.h"
+
+namespace tranche::contract {
+
+inline constexpr Duration kSoon = std::chrono::seconds(10);  // a deadline, not an expectation
+inline constexpr const char* kShared = "nvidia.com/gpu.shared";
+inline constexpr const char* kWhole = "nvidia.com/gpu";
+
+// A short directory under /tmp, gone with its owner.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+std::string slot(int gpu, int ordinal);  // of the plans below
+std::string gpu_uuid(int gpu);
+plan::PlannedResource shared_resource(int gpus, int slots_each, std::string name = kShared);
+plan::PlannedResource with_mps(plan::PlannedResource resource);  // each device a pool of its own
+plan::Plan plan_of(std::vector<plan::PlannedResource> resources);
+
+// What the agent does with a snapshot, in small: a pure function of plan and faults, swapped as a whole.
+class PlanAnswers final : public host::Answers {
+ public:
+  void set(plan::Plan plan, advertise::Faults faults);
+  Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
+  Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string> available,
+                                          std::span<const std::string> must_include, std::uint32_t size) override;
+
+ private:
+  struct Snapshot {
+    plan::Plan plan;
+    advertise::Faults faults;
+  };
+  std::shared_ptr<const Snapshot> snapshot() const;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Snapshot> snapshot_;
+};
+
+// Settings with patience for a test: short durations, nothing random.
+host::PluginHostSettings quick_settings(const std::string& plugin_dir);
+
+class NodeUnderTest {
+ public:
+  explicit NodeUnderTest(host::PluginHostSettings settings);
+  ~NodeUnderTest();  // stops the host, then the loop
+  NodeUnderTest(const NodeUnderTest&) = delete;
+  NodeUnderTest& operator=(const NodeUnderTest&) = delete;
+
+  void publish(const plan::Plan& plan, const advertise::Faults& faults = {});
+  std::vector<host::PluginState> states() const;  // as of the last on_change
+  // Until some state of `resource` satisfies the predicate; fails with what it was last.
+  [[nodiscard]] Result<host::PluginState> wait_for_state(const std::string& resource,
+                                                         std::function<bool(const host::PluginState&)> predicate,
+                                                         Duration within = kSoon) const;
+  [[nodiscard]] Result<host::PluginState> wait_until_watched(const std::string& resource = kShared,
+                                                             int watchers = 1) const;
+
+  void on_loop(std::function<void()> turn) const;  // and wait for it
+  host::Loop& loop() { return *loop_; }
+  void stop_host();  // as the agent's exit does; the loop runs on
+
+ private:
+  std::unique_ptr<host::Loop> loop_;
+  PlanAnswers answers_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<host::PluginState> states_;
+  std::unique_ptr<host::PluginHost> host_;  // loop thread
+  std::thread thread_;
+};
+
+std::unique_ptr<sim::Kubelet> open_kubelet(const std::string& plugin_dir);
+
+}  // namespace tranche::contract

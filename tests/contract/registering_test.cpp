@@ -1,0 +1,218 @@
+// How a resource comes to be known by kubelet. Each test is a line of docs/kubelet-contract.md.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "contract/expect.h"
+#include "contract/node_under_test.h"
+#include "contract/stranger.h"
+
+namespace tranche::contract {
+namespace {
+
+using host::PluginState;
+using sim::Call;
+using testing::HasSubstr;
+
+class Registering : public testing::Test {
+ protected:
+  std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
+
+  TempDir dir_;
+  plan::Plan plan_ = plan_of({shared_resource(2, 4)});
+};
+
+std::ptrdiff_t position(const std::vector<Call>& calls, Call::Method method) {
+  return std::ranges::find(calls, method, &Call::method) - calls.begin();
+}
+
+TEST_F(Registering, ServesFirstAndAnswersOptionsBeforeRegisterReturns) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  // Calls are recorded in the order of their end: kubelet had its options before it answered Register.
+  const std::vector<Call> calls = kubelet->calls();
+  EXPECT_LT(position(calls, Call::Method::kGetOptions), position(calls, Call::Method::kRegister));
+  ASSERT_LT(position(calls, Call::Method::kRegister), std::ssize(calls));
+}
+
+TEST_F(Registering, SaysItsVersionItsSocketNameAndTheSameOptionsTwice) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_VALUE(const sim::Registration seen, kubelet->wait_for_registration(kShared, kSoon));
+  EXPECT_EQ(seen.version, "v1beta1");
+  EXPECT_EQ(seen.endpoint, "nvidia-gpu.shared.sock");
+  EXPECT_EQ(seen.in_request, seen.answered);
+  EXPECT_EQ(seen.answered, (sim::PluginOptions{.pre_start_required = false, .preferred_allocation = true}));
+}
+
+TEST_F(Registering, EveryResourceHasASocketOfItsOwn) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_of({shared_resource(1, 4), shared_resource(1, 2, "nvidia.com/mig-1g.5gb")}));
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 4, kSoon));
+  ASSERT_OK(kubelet->wait_for_healthy("nvidia.com/mig-1g.5gb", 2, kSoon));
+  EXPECT_EQ(kubelet->view(kShared).endpoint, "nvidia-gpu.shared.sock");
+  EXPECT_EQ(kubelet->view("nvidia.com/mig-1g.5gb").endpoint, "nvidia-mig-1g.5gb.sock");
+}
+
+TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_VALUE(const PluginState waiting,
+               node.wait_for_state(kShared, [](const PluginState& s) { return s.serving && !s.problem.empty(); }));
+  EXPECT_FALSE(waiting.registered);
+  EXPECT_THAT(waiting.problem, HasSubstr("kubelet is not there"));
+  EXPECT_THAT(waiting.problem, HasSubstr(dir_ / "kubelet.sock"));
+  const auto kubelet = open_kubelet(dir_.path());
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node.wait_until_watched());
+}
+
+TEST_F(Registering, FindsKubeletInAnotherDirectory) {
+  TempDir other;
+  host::PluginHostSettings settings = quick_settings(dir_.path());
+  settings.kubelet_socket = other / "kubelet.sock";
+  NodeUnderTest node(settings);
+  node.publish(plan_);
+  sim::KubeletSettings elsewhere;
+  elsewhere.plugin_dir = other.path();
+  elsewhere.dial_deadline = std::chrono::milliseconds(100);
+  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(elsewhere));
+  // This one looks for the endpoint in its own directory, where it is not: what counts is that it was asked.
+  ASSERT_OK(kubelet->wait_for_call([](const Call& call) { return call.method == Call::Method::kRegister; }, kSoon));
+}
+
+TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
+  const auto kubelet = open_kubelet(dir_.path());
+  kubelet->refuse_next_registrations(3, 12, "API version v1beta1 is not supported");
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_VALUE(const PluginState refused,
+               node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
+  EXPECT_THAT(refused.problem, HasSubstr("kubelet refused to register nvidia.com/gpu.shared"));
+  EXPECT_THAT(refused.problem, HasSubstr("API version v1beta1 is not supported"));
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node.wait_until_watched());
+}
+
+TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_of({shared_resource(1, 2, "nvidia.com/gpu_!")}));
+  ASSERT_VALUE(const PluginState refused, node.wait_for_state("nvidia.com/gpu_!", [](const PluginState& s) {
+    return s.problem.contains("kubelet refused to register");
+  }));
+  EXPECT_FALSE(refused.registered);
+  EXPECT_TRUE(refused.serving);
+}
+
+TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
+  const auto kubelet = open_kubelet(dir_.path());
+  kubelet->hang_registrations();
+  host::PluginHostSettings settings = quick_settings(dir_.path());
+  settings.registration_deadline = std::chrono::milliseconds(200);
+  NodeUnderTest node(settings);
+  node.publish(plan_);
+  ASSERT_OK(
+      node.wait_for_state(kShared, [](const PluginState& s) { return s.problem.contains("did not answer in time"); }));
+  kubelet->release_registrations();
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node.wait_until_watched());
+}
+
+TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
+  const auto kubelet = open_kubelet(dir_.path());
+  const Stranger dead(our_socket(), /*listening=*/false);
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_VALUE(const PluginState state, node.wait_until_watched());
+  EXPECT_EQ(state.note, "");
+}
+
+TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
+  const auto kubelet = open_kubelet(dir_.path());
+  const Stranger foreign(our_socket(), /*listening=*/true);
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_VALUE(const PluginState state, node.wait_until_watched());
+  EXPECT_THAT(state.note, HasSubstr("over from process " + std::to_string(::getpid())));
+}
+
+TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(node.wait_until_watched());
+  Stranger newcomer(our_socket(), /*listening=*/true);
+  ASSERT_VALUE(const PluginState displaced,
+               node.wait_for_state(kShared, [](const PluginState& s) { return !s.serving; }));
+  EXPECT_THAT(displaced.problem, HasSubstr("serves nvidia.com/gpu.shared now"));
+  EXPECT_FALSE(displaced.registered);
+  newcomer.leave_without_cleaning_up();  // no event tells of this: the audit finds it
+  ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node.wait_until_watched());
+}
+
+TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest old_one(quick_settings(dir_.path()));
+  old_one.publish(plan_);
+  ASSERT_OK(old_one.wait_until_watched());
+  NodeUnderTest new_one(quick_settings(dir_.path()));
+  new_one.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(new_one.wait_until_watched());
+  ASSERT_OK(old_one.wait_for_state(kShared, [](const PluginState& s) { return !s.serving && s.watchers == 0; }));
+  old_one.stop_host();
+  EXPECT_TRUE(std::filesystem::exists(our_socket())) << "the old instance's farewell took the new one's socket down";
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(new_one.wait_until_watched());
+  EXPECT_EQ(kubelet->registrations().size(), 2U) << "one registration each";
+}
+
+TEST_F(Registering, ServesWithoutRegisteringWhenToldSo) {
+  const auto kubelet = open_kubelet(dir_.path());
+  host::PluginHostSettings settings = quick_settings(dir_.path());
+  settings.register_with_kubelet = false;
+  NodeUnderTest node(settings);
+  node.publish(plan_);
+  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
+  ASSERT_VALUE(const PluginState state, node.wait_for_state(kShared, [](const PluginState&) { return true; }));
+  EXPECT_FALSE(state.registered);
+  EXPECT_EQ(state.problem, "");
+  EXPECT_TRUE(kubelet->registrations().empty());
+}
+
+TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
+  const auto kubelet = open_kubelet(dir_.path());
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  node.publish(plan_of({}));
+  ASSERT_OK(kubelet->wait_for_devices(kShared, [](const sim::ResourceView& v) { return !v.watching; }, kSoon));
+  EXPECT_FALSE(std::filesystem::exists(our_socket()));
+  EXPECT_EQ(kubelet->view(kShared).allocatable, 0U);
+  node.publish(plan_);
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+}
+
+TEST_F(Registering, ADirectoryNameTooLongForASocketIsSaidInWords) {
+  const std::string deep = dir_ / std::string(100, 'd');
+  std::filesystem::create_directory(deep);
+  NodeUnderTest node(quick_settings(deep));
+  node.publish(plan_);
+  ASSERT_VALUE(const PluginState state,
+               node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
+  EXPECT_FALSE(state.serving);
+  EXPECT_THAT(state.problem, HasSubstr("may be 107 characters long"));
+}
+
+}  // namespace
+}  // namespace tranche::contract

@@ -1,0 +1,152 @@
+// Restarts of kubelet and of ours. Each test is a line of docs/kubelet-contract.md.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "contract/direct_client.h"
+#include "contract/expect.h"
+#include "contract/node_under_test.h"
+
+namespace tranche::contract {
+namespace {
+
+using host::PluginState;
+using sim::Call;
+
+class Restart : public testing::Test {
+ protected:
+  void publish_and_be_watched() {
+    node_->publish(plan_);
+    ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+    ASSERT_OK(node_->wait_until_watched());
+  }
+  // What the directory shows after kubelet was replaced, with the file system handing out the old inode number again:
+  // the same inode under the same name, and only the events tell.
+  void recreate_kubelet_socket_with_its_inode_number() {
+    const std::string socket = dir_ / "kubelet.sock";
+    const std::string aside = dir_ / "aside";
+    struct stat before{};
+    ASSERT_EQ(::stat(socket.c_str(), &before), 0);
+    ASSERT_EQ(::link(socket.c_str(), aside.c_str()), 0);
+    ASSERT_EQ(::unlink(socket.c_str()), 0);
+    ASSERT_EQ(::rename(aside.c_str(), socket.c_str()), 0);
+    struct stat after{};
+    ASSERT_EQ(::stat(socket.c_str(), &after), 0);
+    ASSERT_EQ(before.st_ino, after.st_ino);
+  }
+
+  TempDir dir_;
+  plan::Plan plan_ = plan_of({shared_resource(2, 4)});
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<NodeUnderTest> node_ = std::make_unique<NodeUnderTest>(quick_settings(dir_.path()));
+};
+
+TEST_F(Restart, OfKubeletWipesAllSocketsAndTheDevicesComeBack) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_OK(kubelet_->restart());
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, OfKubeletIsNoticedAlsoWhenItsSocketHasTheSameInodeNumber) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_NO_FATAL_FAILURE(recreate_kubelet_socket_with_its_inode_number());
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, TheOldStreamIsFinishedBeforeTheNewRegistration) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_NO_FATAL_FAILURE(recreate_kubelet_socket_with_its_inode_number());
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  const std::vector<Call> calls = kubelet_->calls();
+  const auto stream_end = std::ranges::find(calls, Call::Method::kListAndWatch, &Call::method);
+  const auto last_register =
+      std::ranges::find(calls.rbegin(), calls.rend(), Call::Method::kRegister, &Call::method).base() - 1;
+  ASSERT_NE(stream_end, calls.end());
+  EXPECT_LT(stream_end, last_register);
+  EXPECT_EQ(stream_end->status, 0) << stream_end->message;
+}
+
+TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_OK(kubelet_->close_stream(kShared));
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, SurvivesSomebodyDeletingOurSocket) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_EQ(::unlink((dir_ / "nvidia-gpu.shared.sock").c_str()), 0);
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  EXPECT_TRUE(std::filesystem::is_socket(dir_ / "nvidia-gpu.shared.sock"));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, AKubeletThatStaysAwayIsWaitedFor) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  kubelet_->stop();
+  ASSERT_OK(node_->wait_for_state(
+      kShared, [](const PluginState& s) { return s.watchers == 0 && !s.registered && !s.problem.empty(); }));
+  ASSERT_OK(kubelet_->start());
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, OfOursGivesTheSameGrantForTheSameIds) {
+  plan_ = plan_of({with_mps(shared_resource(2, 4))});
+  const auto ask = [&](v1beta1::AllocateResponse& response) {
+    return DirectClient(dir_ / "nvidia-gpu.shared.sock").allocate({{slot(1, 2), slot(1, 0)}}, response);
+  };
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  v1beta1::AllocateResponse before;
+  ASSERT_TRUE(ask(before).ok());
+  node_.reset();
+  node_ = std::make_unique<NodeUnderTest>(quick_settings(dir_.path()));
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  v1beta1::AllocateResponse after;
+  ASSERT_TRUE(ask(after).ok());
+  EXPECT_GT(before.container_responses(0).mounts_size(), 0) << "an MPS grant has a door";
+  EXPECT_EQ(in_fixed_order(before), in_fixed_order(after));
+}
+
+TEST_F(Restart, OfKubeletReplaysTheOldAnswerWithoutAskingUs) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  const sim::Admission admission = kubelet_->admit(sim::one_container_pod("a", kShared, 1));
+  ASSERT_TRUE(admission.admitted) << admission.message;
+  ASSERT_OK(kubelet_->restart());
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_VALUE(const sim::ContainerGrant replayed, kubelet_->start_container("default/a", "main"));
+  EXPECT_EQ(replayed, admission.containers.at(0));
+  ASSERT_VALUE(const PluginState state, node_->wait_until_watched());
+  EXPECT_EQ(state.allocations, 1U);
+}
+
+TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
+  TempDir dir;
+  sim::KubeletSettings settings;
+  settings.plugin_dir = dir.path();
+  settings.old_stream_end_disconnects_current = true;
+  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  const plan::Plan plan = plan_of({shared_resource(2, 4)});
+  auto old_one = std::make_unique<NodeUnderTest>(quick_settings(dir.path()));
+  old_one->publish(plan);
+  ASSERT_OK(old_one->wait_until_watched());
+  NodeUnderTest new_one(quick_settings(dir.path()));
+  new_one.publish(plan);
+  ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
+  old_one.reset();
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(new_one.wait_until_watched());
+  EXPECT_TRUE(kubelet->view(kShared).watching);
+}
+
+}  // namespace
+}  // namespace tranche::contract

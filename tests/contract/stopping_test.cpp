@@ -1,0 +1,132 @@
+// Odd clients, stopping, and PodResources. Each test is a line of docs/kubelet-contract.md.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "contract/direct_client.h"
+#include "contract/expect.h"
+#include "contract/node_under_test.h"
+#include "host/kubelet/pod_resources.h"
+
+namespace tranche::contract {
+namespace {
+
+using host::PluginState;
+using testing::HasSubstr;
+
+// Measured 1-2 ms when streams are finished first and the server's whole grace when they are not; the grace below makes
+// the difference plain even on a busy machine.
+constexpr Duration kGrace = std::chrono::seconds(20);
+constexpr Duration kPrompt = std::chrono::seconds(2);
+
+class Stopping : public testing::Test {
+ protected:
+  static host::PluginHostSettings patient_settings(const std::string& dir) {
+    host::PluginHostSettings settings = quick_settings(dir);
+    settings.stop_within = kGrace;
+    return settings;
+  }
+  void be_watched() {
+    node_.publish(plan_);
+    ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+    ASSERT_OK(node_.wait_until_watched());
+  }
+  Duration time_to_stop() {
+    const auto start = std::chrono::steady_clock::now();
+    node_.stop_host();
+    return std::chrono::steady_clock::now() - start;
+  }
+
+  TempDir dir_;
+  plan::Plan plan_ = plan_of({shared_resource(2, 4)});
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  NodeUnderTest node_{patient_settings(dir_.path())};
+};
+
+TEST_F(Stopping, IsPromptWithOpenStreamsAndRemovesOurSocket) {
+  ASSERT_NO_FATAL_FAILURE(be_watched());
+  ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
+  ASSERT_OK(node_.wait_until_watched(kShared, 2));
+  EXPECT_LT(time_to_stop(), kPrompt);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "nvidia-gpu.shared.sock"));
+  ASSERT_OK(kubelet_->wait_for_devices(kShared, [](const sim::ResourceView& v) { return !v.watching; }, kSoon));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "kubelet.sock")) << "that one is not ours";
+}
+
+TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
+  ASSERT_NO_FATAL_FAILURE(be_watched());
+  kubelet_->pause_reading(kShared);
+  const plan::Plan large = plan_of({shared_resource(40, 50)});
+  for (int faulty = 0; faulty < 4; ++faulty) {
+    node_.publish(large, {.devices = {{gpu_uuid(faulty), "Xid 79"}}, .pools = {}});
+  }
+  EXPECT_LT(time_to_stop(), kPrompt);
+}
+
+TEST_F(Stopping, IsPromptWhileKubeletHangsInRegister) {
+  kubelet_->hang_registrations();
+  node_.publish(plan_);
+  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
+  EXPECT_LT(time_to_stop(), kPrompt);
+}
+
+TEST_F(Stopping, LeavesNothingBehindInTheDirectory) {
+  ASSERT_NO_FATAL_FAILURE(be_watched());
+  node_.stop_host();
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+    EXPECT_THAT(entry.path().filename().string(), HasSubstr("kubelet"));
+  }
+}
+
+TEST_F(Stopping, AnOldKubeletsPathAsAuthorityIsAccepted) {
+  ASSERT_NO_FATAL_FAILURE(be_watched());
+  const std::string socket = dir_ / "nvidia-gpu.shared.sock";
+  v1beta1::DevicePluginOptions options;
+  for (const std::string& authority : {std::string("localhost"), socket, std::string("unix:") + socket}) {
+    const grpc::Status status = DirectClient(socket, authority).options(options);
+    EXPECT_TRUE(status.ok()) << authority << ": " << status.error_message();
+  }
+}
+
+TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
+  TempDir dir;
+  sim::KubeletSettings settings;
+  settings.plugin_dir = dir.path();
+  settings.authority = "path";
+  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  NodeUnderTest node(quick_settings(dir.path()));
+  node.publish(plan_of({shared_resource(2, 4)}));
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  EXPECT_TRUE(kubelet->admit(sim::one_container_pod("a", kShared, 1)).admitted);
+}
+
+TEST(PodResources, TellWhichContainerHoldsWhichSlots) {
+  TempDir dir;
+  sim::KubeletSettings settings;
+  settings.plugin_dir = dir.path();
+  settings.pod_resources_socket = dir / "pods.sock";
+  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  NodeUnderTest node(quick_settings(dir.path()));
+  node.publish(plan_of({shared_resource(2, 4)}));
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  const sim::Admission admission = kubelet->admit(sim::one_container_pod("team-a/train", kShared, 2));
+  ASSERT_TRUE(admission.admitted) << admission.message;
+  ASSERT_VALUE(const std::vector<host::PodHolding> held,
+               host::list_pod_resources(settings.pod_resources_socket, kSoon));
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].container, "main");
+  EXPECT_EQ(held[0].resource, kShared);
+  EXPECT_THAT(held[0].slots, testing::UnorderedElementsAreArray(admission.containers[0].slots.at(kShared)));
+}
+
+TEST(PodResources, AnAbsentSocketIsSaidSoAndRetriable) {
+  TempDir dir;
+  const auto answer = host::list_pod_resources(dir / "pods.sock", std::chrono::seconds(2));
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
+  EXPECT_EQ(answer.error().where, dir / "pods.sock");
+}
+
+}  // namespace
+}  // namespace tranche::contract
