@@ -1,0 +1,173 @@
+// Killing and failing: facts, section 3, row by row.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "standins/mps/mps_world.h"
+
+namespace tranche::sim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class MpsFaults : public testing::Test {
+ protected:
+  MpsFaults() { world.start_daemon({"-M"}); }
+
+  // A victim with this in flight dies by `signal`; does a peer with short kernels die of it?
+  bool peer_dies(const std::string& kernel_ms, const std::string& queue, int signal) {
+    auto peer = world.client({"--kernel-ms", "1"});
+    const auto victim = world.client({"--kernel-ms", kernel_ms, "--queue", queue});
+    EXPECT_NE(victim.process->line_with("\"launch\""), "");
+    victim.process->signal(signal);
+    EXPECT_EQ(victim.process->wait(), 128 + signal);
+    const bool hurt = log_of_death(victim).find("encountered a fatal GPU error") != std::string::npos;
+    if (hurt) {
+      EXPECT_EQ(peer.process->wait(), 70);
+    } else {
+      EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
+      peer.process->say("exit");
+      EXPECT_EQ(peer.process->wait(), 0);
+    }
+    return hurt;
+  }
+
+  // What the server logs from now on to the end of a client that has died.
+  std::string log_of_death(const MpsWorld::Client& dead) {
+    return world.daemon().lines_until("Client process " + std::to_string(dead.process->pid()) + " disconnected");
+  }
+
+  std::string status() { return world.ask("get_server_status " + std::to_string(world.server())); }
+  MpsWorld world;
+};
+
+TEST_F(MpsFaults, ShortKernelsInFlightHurtNobody) {
+  EXPECT_FALSE(peer_dies("0.2", "2000", SIGKILL));
+  EXPECT_FALSE(peer_dies("1", "1", SIGKILL));
+  EXPECT_FALSE(peer_dies("1", "200", SIGKILL));
+  EXPECT_FALSE(peer_dies("5", "1", SIGKILL));
+}
+
+TEST_F(MpsFaults, LongKernelsInFlightKillThePeersSixTimesOfSix) {
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(peer_dies("5", "40", SIGKILL));
+    EXPECT_TRUE(peer_dies("200", "2", SIGKILL));
+  }
+  EXPECT_EQ(status(), "ACTIVE\n") << "once the poisoned have left";
+  EXPECT_TRUE(world.client().mps());
+}
+
+TEST_F(MpsFaults, EveryWayOfDyingIsTheSame) {
+  for (const int signal : {SIGTERM, SIGINT, SIGABRT, SIGKILL}) {
+    EXPECT_TRUE(peer_dies("200", "2", signal)) << signal;
+  }
+}
+
+TEST_F(MpsFaults, AnOrderlyExitWithWorkInFlightIsTheSame) {
+  const auto peer = world.client();
+  const auto victim = world.client({"--kernel-ms", "200", "--queue", "2"});
+  EXPECT_NE(victim.process->line_with("\"launch\""), "");
+  victim.process->say("exit");
+  EXPECT_EQ(victim.process->wait(), 0);
+  EXPECT_EQ(peer.process->wait(), 70);
+}
+
+TEST_F(MpsFaults, TerminateFirstThenKillHurtsNobody) {
+  for (int i = 0; i < 4; ++i) {
+    auto peer = world.client({"--kernel-ms", "1"});
+    const auto victim = world.client({"--kernel-ms", "200", "--queue", "2", "--stay"});
+    EXPECT_NE(victim.process->line_with("\"launch\""), "");
+    const std::string pid = std::to_string(victim.process->pid());
+    EXPECT_EQ(world.ask("terminate_client " + std::to_string(world.server()) + " " + pid), "0\n");
+    EXPECT_THAT(victim.process->line_with("\"error\":"), HasSubstr("CUDA_ERROR_MPS_CLIENT_TERMINATED"));
+    victim.process->signal(SIGKILL);
+    victim.process->wait();
+    const std::string log = log_of_death(victim);
+    EXPECT_NE(log, "");
+    EXPECT_THAT(log, Not(HasSubstr("encountered a fatal GPU error")));
+    EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
+  }
+}
+
+TEST_F(MpsFaults, ATerminatedClientLosesItsMemoryStaysListedAndANewOneMayStart) {
+  const auto victim = world.client({"--allocate", "1G", "--stay"});
+  victim.process->line_with("\"allocate\"");
+  const std::string server = std::to_string(world.server()), pid = std::to_string(victim.process->pid());
+  EXPECT_EQ(world.ask("terminate_client " + server + " " + pid), "0\n");
+  for (const auto& row : world.node()->processes(0)) EXPECT_NE(row.pid, victim.process->pid());
+  EXPECT_EQ(world.ask("get_client_list " + server), pid + "\n");
+  EXPECT_TRUE(world.client().mps());
+  EXPECT_EQ(world.ask("terminate_client " + server + " 1"), "201\n") << "a process that is no client";
+}
+
+TEST(MpsFaultsOfTwoGpus, AnIllegalAddressTakesEveryClientOfThatGpuAndNoOther) {
+  MpsWorld world("gpus: {profile: H200, count: 2}\n");
+  world.start_daemon();
+  auto culprit = world.client({"--stay"}), victim = world.client({"--stay"});
+  auto bystander = world.client({}, {{"CUDA_VISIBLE_DEVICES", "1"}});
+  const std::string server = std::to_string(world.server());
+  EXPECT_THAT(culprit.obey("fault", "fault"), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(victim.process->line_with("\"error\":"), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(bystander.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
+  // The log names who did it first, and whom it took along after.
+  const std::string pid = std::to_string(culprit.process->pid());
+  EXPECT_NE(world.daemon().line_with("Client {PID: " + pid + ", Context: 1} encountered a fatal GPU error."), "");
+  EXPECT_NE(world.daemon().line_with("Server is handling a fatal GPU error."), "");
+  EXPECT_NE(world.daemon().line_with("All clients belonging to error trigging process " + pid), "");
+  EXPECT_NE(world.daemon().line_with("All clients belonging to error trigging process " +
+                                     std::to_string(victim.process->pid()) + " will be torn down"),
+            "");
+  // While one of them lives the server is in FAULT and takes nobody; then it is well again.
+  EXPECT_EQ(world.ask("get_server_status " + server), "FAULT\n");
+  auto refused = world.client();
+  EXPECT_THAT(refused.first, HasSubstr("CUDA_ERROR_MPS_SERVER_NOT_READY"));
+  EXPECT_EQ(refused.process->wait(), 87);
+  for (auto* one : {&culprit, &victim}) {
+    one->process->signal(SIGKILL);
+    one->process->wait();
+    world.daemon().line_with("Client process " + std::to_string(one->process->pid()) + " disconnected");
+  }
+  EXPECT_EQ(world.ask("get_server_status " + server), "ACTIVE\n");
+  EXPECT_TRUE(world.client().mps());
+}
+
+TEST_F(MpsFaults, AfterADeathTheLogNamesAnInnocentPeer) {
+  const auto peer = world.client();
+  const auto killed = world.client({"--kernel-ms", "200", "--queue", "2"});
+  EXPECT_NE(killed.process->line_with("\"launch\""), "");
+  killed.process->signal(SIGKILL);
+  killed.process->wait();
+  EXPECT_NE(world.daemon().line_with("assuming client {PID: " + std::to_string(killed.process->pid()) +
+                                     ", Context ID: 1} exit"),
+            "");
+  EXPECT_NE(world.daemon().line_with("Client {PID: " + std::to_string(peer.process->pid()) +
+                                     ", Context: 1} encountered a fatal GPU error."),
+            "");
+}
+
+TEST_F(MpsFaults, AFaultIsAnXidOfTheGpu) {
+  auto client = world.client();
+  const auto node = world.node();
+  const auto before = node->newest_event();
+  client.obey("fault", "fault");
+  EventRow event;
+  ASSERT_TRUE(node->wait_event(before, 5000, &event));
+  EXPECT_EQ(event.kind, EventKind::kXid);
+  EXPECT_EQ(event.data, 31u);
+}
+
+TEST_F(MpsFaults, AKilledServerFailsItsClientsAndTheNextClientGetsAnother) {
+  auto client = world.client();
+  const pid_t server = world.server();
+  ::kill(server, SIGKILL);
+  EXPECT_EQ(client.process->wait(), 86);
+  EXPECT_NE(world.daemon().line_with("Server " + std::to_string(server) + " exited with status 0"), "");
+  EXPECT_EQ(world.ask("get_server_list"), "");
+  EXPECT_TRUE(world.client().mps());
+  EXPECT_NE(world.server(), server);
+}
+
+}  // namespace
+}  // namespace tranche::sim
