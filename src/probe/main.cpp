@@ -113,6 +113,7 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
   const Result<ProbeReport> report = run_probe(probe, while_alive);
   if (!report) {
     std::fprintf(err, "tranche probe: %s\n", to_string(report.error()).c_str());
+    std::fflush(err);
     return report.error().where == "--device" ? 2 : 1;
   }
   if (report->wrong_words != 0) {
@@ -121,6 +122,7 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
                  "SMs, out of use\n",
                  static_cast<unsigned long long>(report->wrong_words),
                  static_cast<unsigned long long>(report->checked_words));
+    std::fflush(err);
     return 1;
   }
   return 0;

@@ -1,0 +1,167 @@
+// The probe as a process on a simulated node: alone on a GPU, and as an MPS client with limits.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "probe/main.h"
+#include "standins/mps/mps_world.h"
+#include "standins/node/test_node.h"
+
+namespace tranche::probe {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+struct Ended {
+  int status = -1;
+  std::string out;
+  std::string err;
+  Json json() const { return Json::parse(out, nullptr, false); }
+};
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class Probe : public testing::Test {
+ protected:
+  // CUDA starts once per process: every probe gets one of its own.
+  Ended run(const ProbeCliOptions& options, const std::map<std::string, std::string>& env = {}) {
+    const std::string out = world_.dir() + "/probe.out", err = world_.dir() + "/probe.err";
+    const pid_t child = start(options, env, out, err);
+    const int status = sim::wait_status(child);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+  }
+  pid_t start(const ProbeCliOptions& options, const std::map<std::string, std::string>& env, const std::string& out,
+              const std::string& err) {
+    return sim::in_child([&] {
+      for (const auto& [name, value] : world_.env()) ::setenv(name.c_str(), value.c_str(), 1);
+      for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
+      return probe_main(options, std::fopen(out.c_str(), "we"), std::fopen(err.c_str(), "we"));
+    });
+  }
+  static ProbeCliOptions quick() {
+    ProbeCliOptions options;
+    options.json = true;
+    options.probe.run_for = std::chrono::milliseconds(20);
+    return options;
+  }
+
+  sim::MpsWorld world_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
+};
+
+TEST_F(Probe, AloneOnAGpuSeesAllOfIt) {
+  ProbeCliOptions options = quick();
+  options.probe.allocate = {gib(1), gib(500)};
+  const Ended probe = run(options, {{"CUDA_MPS_PIPE_DIRECTORY", world_.dir() + "/nothing"}});
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  const Json json = probe.json();
+  EXPECT_EQ(json["device"]["name"], "NVIDIA H200");
+  EXPECT_EQ(json["device"]["uuid"], world_.uuid(0));
+  EXPECT_EQ(json["device"]["visible"], 2);
+  EXPECT_EQ(json["sms"]["attribute"], 132);
+  EXPECT_EQ(json["sms"]["seen"], 132);
+  EXPECT_EQ(json["answers"]["wrong"], 0);
+  EXPECT_GT(json["answers"]["checked"], 4'000'000);
+  EXPECT_FALSE(json["mps"]["connected"]);
+  EXPECT_TRUE(json["allocations"][0]["granted"]);
+  EXPECT_EQ(json["allocations"][1]["error"], "CUDA_ERROR_OUT_OF_MEMORY");
+  EXPECT_GT(json["throughput"]["blocksPerSecond"], 0);
+}
+
+TEST_F(Probe, TakesTheGpuThatWasNamed) {
+  ProbeCliOptions options = quick();
+  options.probe.device = world_.uuid(1);
+  const Ended probe = run(options);
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  EXPECT_EQ(probe.json()["device"]["uuid"], world_.uuid(1));
+  EXPECT_EQ(probe.json()["device"]["index"], 1);
+}
+
+TEST_F(Probe, NamesTheGpusThereAreWhenTheOneAskedForIsNot) {
+  ProbeCliOptions options = quick();
+  options.probe.device = "GPU-elsewhere";
+  Ended probe = run(options);
+  EXPECT_EQ(probe.status, 2);
+  EXPECT_THAT(probe.err, HasSubstr(world_.uuid(1)));
+  options.probe.device = "7";
+  probe = run(options);
+  EXPECT_EQ(probe.status, 2);
+  EXPECT_THAT(probe.err, HasSubstr("2 visible"));
+}
+
+TEST_F(Probe, AsAnMpsClientSeesItsShareOnly) {
+  world_.start_daemon();
+  world_.ask("set_default_active_thread_percentage 20");
+  world_.ask("set_default_device_pinned_mem_limit " + world_.uuid(0) + " 16G");
+  ProbeCliOptions options = quick();
+  options.probe.find_limit = true;
+  options.probe.allocate = {gib(1), gib(20)};
+  const Ended probe = run(options, {{"CUDA_MPS_PIPE_DIRECTORY", world_.pipe()}});
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  const Json json = probe.json();
+  EXPECT_TRUE(json["mps"]["connected"]) << probe.out;
+  EXPECT_EQ(json["sms"]["attribute"], 26);
+  EXPECT_EQ(json["sms"]["seen"], 26);
+  EXPECT_LT(json["memory"]["free"], gib(16).value);
+  EXPECT_GT(json["memory"]["free"], gib(15).value);
+  EXPECT_GT(json["memory"]["largestAllocation"], gib(15).value);
+  EXPECT_LT(json["memory"]["largestAllocation"], gib(16).value);
+  EXPECT_TRUE(json["allocations"][0]["granted"]);
+  EXPECT_FALSE(json["allocations"][1]["granted"]);
+  EXPECT_EQ(json["answers"]["wrong"], 0);
+}
+
+TEST_F(Probe, ThatMayNotUseTheGpuSaysWhyAndWhatToDo) {
+  world_.node()->set_compute_mode(0, 2);
+  world_.node()->set_compute_mode(1, 2);
+  const Ended probe = run(quick(), {{"CUDA_MPS_PIPE_DIRECTORY", world_.dir() + "/nothing"}});
+  EXPECT_EQ(probe.status, 1);
+  EXPECT_THAT(probe.err, HasSubstr("CUDA_ERROR_"));
+  EXPECT_THAT(probe.err, HasSubstr("; "));
+  EXPECT_EQ(probe.out, "");
+}
+
+TEST_F(Probe, HoldsUntilItIsAskedToEnd) {
+  ProbeCliOptions options = quick();
+  options.hold = true;
+  options.probe.allocate = {gib(2)};
+  const std::string out = world_.dir() + "/held";
+  ASSERT_EQ(::mkfifo(out.c_str(), 0600), 0);
+  const pid_t child = start(options, {}, out, world_.dir() + "/err");
+  std::ifstream report(out);
+  std::ostringstream text;
+  for (std::string line; std::getline(report, line);) {
+    text << line << "\n";
+    if (line == "}") break;  // the report is out, and the probe holds
+  }
+  EXPECT_TRUE(Json::parse(text.str(), nullptr, false)["allocations"][0]["granted"]);
+  EXPECT_GE(world_.node()->memory_used(0), gib(2).value);
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(sim::wait_status(child), 0) << "an orderly end";
+}
+
+TEST_F(Probe, EndsWithTheNameOfTheStageThatHangs) {
+  world_.start_daemon();
+  // A daemon that is stopped takes connections and never answers.
+  ::kill(world_.daemon().pid(), SIGSTOP);
+  ProbeCliOptions options = quick();
+  options.deadline = std::chrono::milliseconds(200);
+  const Ended probe = run(options, {{"CUDA_MPS_PIPE_DIRECTORY", world_.pipe()}});
+  ::kill(world_.daemon().pid(), SIGCONT);
+  EXPECT_EQ(probe.status, 1);
+  EXPECT_THAT(probe.err, HasSubstr("no answer from the driver within 200 ms"));
+}
+
+}  // namespace
+}  // namespace tranche::probe
