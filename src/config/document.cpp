@@ -16,7 +16,7 @@ namespace tranche::config {
 namespace {
 
 constexpr int kDeepest = 200;                           // a configuration has a depth of six
-constexpr std::size_t kLargest = std::size_t{4} << 20;  // a ConfigMap holds at most 1 MiB
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // what a ConfigMap can hold
 
 // Turns yaml-cpp's events into Nodes. The first fault is kept; later events are still taken in, to no harm.
 class Builder : public YAML::EventHandler {
@@ -182,7 +182,7 @@ Document read_document(std::string_view text, std::string_view source) {
         Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
   };
   if (text.size() > kLargest)
-    return refuse(0, 0, "is larger than 4 MiB",
+    return refuse(0, 0, "is larger than 1 MiB",
                   "a configuration file has a few hundred lines; is this the right file?");
   try {
     std::istringstream stream{std::string(text)};
