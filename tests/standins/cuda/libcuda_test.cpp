@@ -130,39 +130,38 @@ TEST(LibCuda, ADeviceTellsWhoItIs) {
 
 TEST(LibCuda, KernelsAreKnownByNameAndComputeRight) {
   MpsWorld world;
-  EXPECT_EQ(as_program(world, {},
-                       [](Driver& cuda) {
-                         CudaContextHandle context = nullptr;
-                         CudaModuleHandle module = nullptr;
-                         CudaFunctionHandle function = nullptr;
-                         CudaAddress out = 0;
-                         REQUIRE(cuda.cuInit(0u) == 0 && cuda.cuCtxCreate_v2(&context, 0u, 0) == 0);
-                         REQUIRE(cuda.cuModuleLoadData(&module, "no ptx") == 218);
-                         REQUIRE(cuda.cuModuleLoadData(&module, kPtx) == 0);
-                         REQUIRE(cuda.cuModuleGetFunction(&function, module, "other") == 500);
-                         REQUIRE(cuda.cuModuleGetFunction(&function, module, "absent") == 500);
-                         REQUIRE(cuda.cuMemAlloc_v2(&out, std::size_t{1} << 20) == 0);
-                         std::vector<std::uint32_t> host(8 * 1024);
-                         REQUIRE(cuda.launch(cuda.kernel("tranche_fill"), 4u, out, 8192u, 99u) == 0);
-                         REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, host.size() * 4) == 0);
-                         for (std::uint32_t i = 0; i < host.size(); ++i) {
-                           const std::uint32_t mixed = (i ^ 99u) * 0x9E3779B1u;
-                           REQUIRE(host[i] == (mixed ^ (mixed >> 16)));
-                         }
-                         REQUIRE(cuda.launch(cuda.kernel("tranche_spin"), 8u, out, 100u) == 0);
-                         REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, host.size() * 4) == 0);
-                         for (std::uint32_t i = 0; i < host.size(); ++i) {
-                           std::uint32_t x = i;
-                           for (int step = 0; step < 100; ++step) x = x * 1664525u + 1013904223u;
-                           REQUIRE(host[i] == x);
-                         }
-                         REQUIRE(cuda.cuMemsetD32_v2(out, 7u, std::size_t{16}) == 0);
-                         REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, std::size_t{64}) == 0 && host[15] == 7);
-                         REQUIRE(cuda.cuModuleUnload(module) == 0 && cuda.cuMemFree_v2(out) == 0);
-                         REQUIRE(cuda.cuCtxDestroy_v2(context) == 0);
-                         return 0;
-                       }),
-            0);
+  const auto program = [](Driver& cuda) {
+    CudaContextHandle context = nullptr;
+    CudaModuleHandle module = nullptr;
+    CudaFunctionHandle function = nullptr;
+    CudaAddress out = 0;
+    REQUIRE(cuda.cuInit(0u) == 0 && cuda.cuCtxCreate_v2(&context, 0u, 0) == 0);
+    REQUIRE(cuda.cuModuleLoadData(&module, "no ptx") == 218);
+    REQUIRE(cuda.cuModuleLoadData(&module, kPtx) == 0);
+    REQUIRE(cuda.cuModuleGetFunction(&function, module, "other") == 500);
+    REQUIRE(cuda.cuModuleGetFunction(&function, module, "absent") == 500);
+    REQUIRE(cuda.cuMemAlloc_v2(&out, std::size_t{1} << 20) == 0);
+    std::vector<std::uint32_t> host(8 * 1024);
+    REQUIRE(cuda.launch(cuda.kernel("tranche_fill"), 4u, out, 8192u, 99u) == 0);
+    REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, host.size() * 4) == 0);
+    for (std::uint32_t i = 0; i < host.size(); ++i) {
+      const std::uint32_t mixed = (i ^ 99u) * 0x9E3779B1u;
+      REQUIRE(host[i] == (mixed ^ (mixed >> 16)));
+    }
+    REQUIRE(cuda.launch(cuda.kernel("tranche_spin"), 8u, out, 100u) == 0);
+    REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, host.size() * 4) == 0);
+    for (std::uint32_t i = 0; i < host.size(); ++i) {
+      std::uint32_t x = i;
+      for (int step = 0; step < 100; ++step) x = x * 1664525u + 1013904223u;
+      REQUIRE(host[i] == x);
+    }
+    REQUIRE(cuda.cuMemsetD32_v2(out, 7u, std::size_t{16}) == 0);
+    REQUIRE(cuda.cuMemcpyDtoH_v2(host.data(), out, std::size_t{64}) == 0 && host[15] == 7);
+    REQUIRE(cuda.cuModuleUnload(module) == 0 && cuda.cuMemFree_v2(out) == 0);
+    REQUIRE(cuda.cuCtxDestroy_v2(context) == 0);
+    return 0;
+  };
+  EXPECT_EQ(as_program(world, {}, program), 0);
 }
 
 TEST(LibCuda, AnMpsShareShowsInSmsInMemoryAndInTime) {
@@ -187,6 +186,7 @@ TEST(LibCuda, AnMpsShareShowsInSmsInMemoryAndInTime) {
                    CudaEventHandle events[3] = {};
                    for (auto& event : events) REQUIRE(cuda.cuEventCreate(&event, 0u) == 0);
                    const auto spin = cuda.kernel("tranche_spin");
+                   REQUIRE(cuda.launch(spin, 12u, out, 4000000u) == 0);  // 0.1 s: what follows queues up behind it
                    REQUIRE(cuda.cuEventRecord(events[0], nullptr) == 0 && cuda.launch(spin, 12u, out, 40000u) == 0);
                    REQUIRE(cuda.cuEventRecord(events[1], nullptr) == 0 && cuda.launch(spin, 24u, out, 40000u) == 0);
                    REQUIRE(cuda.cuEventRecord(events[2], nullptr) == 0 && cuda.cuEventSynchronize(events[2]) == 0);
@@ -212,30 +212,28 @@ TEST(LibCuda, AnIllegalAddressIsStickyAndTakesThePeersAlong) {
   MpsWorld world;
   world.start_daemon();
   const auto peer = world.client();
-  EXPECT_EQ(as_program(world, {},
-                       [](Driver& cuda) {
-                         CudaContextHandle context = nullptr;
-                         CudaAddress out = 0;
-                         REQUIRE(cuda.cuInit(0u) == 0 && cuda.cuCtxCreate_v2(&context, 0u, 0) == 0);
-                         REQUIRE(cuda.cuMemAlloc_v2(&out, std::size_t{4096}) == 0);
-                         REQUIRE(cuda.launch(cuda.kernel("tranche_fill"), 1u, out, 1u << 24, 1u) == 0);
-                         REQUIRE(cuda.cuCtxSynchronize() == 700);
-                         CudaModuleHandle module = nullptr;
-                         REQUIRE(cuda.cuModuleLoadData(&module, kPtx) == 700);
-                         return 0;
-                       }),
-            0);
+  const auto program = [](Driver& cuda) {
+    CudaContextHandle context = nullptr;
+    CudaAddress out = 0;
+    REQUIRE(cuda.cuInit(0u) == 0 && cuda.cuCtxCreate_v2(&context, 0u, 0) == 0);
+    REQUIRE(cuda.cuMemAlloc_v2(&out, std::size_t{4096}) == 0);
+    REQUIRE(cuda.launch(cuda.kernel("tranche_fill"), 1u, out, 1u << 24, 1u) == 0);
+    REQUIRE(cuda.cuCtxSynchronize() == 700);
+    CudaModuleHandle module = nullptr;
+    REQUIRE(cuda.cuModuleLoadData(&module, kPtx) == 700);
+    return 0;
+  };
+  EXPECT_EQ(as_program(world, {}, program), 0);
   EXPECT_EQ(peer.process->wait(), 70);
 }
 
 TEST(LibCuda, WithoutAGpuInitSaysSo) {
   MpsWorld world;
-  EXPECT_EQ(as_program(world, {{"NVIDIA_VISIBLE_DEVICES", "void"}},
-                       [](Driver& cuda) {
-                         REQUIRE(cuda.cuInit(0u) == 100);
-                         return 0;
-                       }),
-            0);
+  const auto program = [](Driver& cuda) {
+    REQUIRE(cuda.cuInit(0u) == 100);
+    return 0;
+  };
+  EXPECT_EQ(as_program(world, {{"NVIDIA_VISIBLE_DEVICES", "void"}}, program), 0);
 }
 
 }  // namespace
