@@ -19,6 +19,7 @@ Candidate whole_gpu(const Gpu& gpu) {
   device.index = std::to_string(gpu.index);
   device.memory = gpu.memory;
   device.sm_count = gpu.sm_count;
+  device.compute_capability = gpu.compute_capability;
   device.numa_node = gpu.numa_node;
   device.paths = {fmt::format("/dev/nvidia{}", gpu.minor)};
   return {std::move(device), &gpu};
@@ -32,6 +33,7 @@ Candidate mig_device(const Gpu& gpu, const MigDevice& mig) {
   device.is_mig = true;
   device.memory = mig.memory;
   device.sm_count = mig.sm_count;
+  device.compute_capability = gpu.compute_capability;
   device.numa_node = gpu.numa_node;
   device.paths = {fmt::format("/dev/nvidia{}", gpu.minor)};
   for (const auto& cap : {mig.gi_cap, mig.ci_cap})

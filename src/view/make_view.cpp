@@ -114,12 +114,15 @@ void put_pods(View& view, const Json& kubelet) {
     const std::string phase = text(pod, "phase");
     if (phase == "Running") continue;
     const std::string name = text(pod, "namespace") + "/" + text(pod, "name");
-    const std::string reason = text(pod, "reason");
+    std::string reason = text(pod, "message").empty() ? text(pod, "reason") : text(pod, "message");
     if (phase == "Pending") {
       view.waiting.push_back({name, reason});
-    } else {
-      view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
+      continue;
     }
+    for (const Json& container : list(pod, "containers")) {  // what the program itself said last says more
+      if (const std::string said = text(at(container, "last_output_json"), "message"); !said.empty()) reason = said;
+    }
+    view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
   }
 }
 

@@ -147,8 +147,8 @@ TEST(PlanProperty, PoolsHaveNamesOfTheirOwnAndServeEveryMpsDevice) {
   });
 }
 
-TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllows) {
-  for_each_plan([](Random& random, const auto& config, const auto&, const auto& plan) {
+TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllowsAndAllComputeRight) {
+  for_each_plan([](Random& random, const auto& config, const auto& inventory, const auto& plan) {
     for (const auto& resource : plan.resources) {
       if (resource.devices.empty()) continue;  // the old name of a renamed resource
       const auto& device = random.one_of(resource.devices);
@@ -166,6 +166,11 @@ TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllows) {
       ASSERT_NE(pool, nullptr);
       EXPECT_LE(grant->devices[0].limits.memory, pool->limits[0].client.memory);
       EXPECT_LE(grant->devices[0].limits.threads, pool->limits[0].client.threads);
+      if (config.sharing.sm_rounding == config::SmRounding::kOff) continue;
+      const auto* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
+      EXPECT_TRUE(plan::is_trusted(grant->devices[0].limits.sms,
+                                   plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count)))
+          << held << " of " << device.slots << " slots: " << grant->devices[0].limits.sms << " SMs";
     }
   });
 }

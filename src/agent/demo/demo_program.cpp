@@ -27,6 +27,7 @@ using Json = nlohmann::json;
 
 constexpr Duration kRedrawEvery = 500ms;
 constexpr Duration kStopWithin = 10s;
+constexpr int kQuietLooks = 3;
 constexpr std::size_t kLinesKept = 12;
 constexpr std::size_t kLargestState = 16 << 20;
 constexpr const char* kClear = "\033[H\033[2J";
@@ -64,6 +65,7 @@ class Demo {
   bool stopping_ = false;
   int exit_code_ = 0;
   MonoTime give_up_at_{};
+  int quiet_looks_ = 0;  // in a row that found everything settled
   std::string trouble_;
 };
 
@@ -173,6 +175,10 @@ bool Demo::settled(const Json& status, const Json& kubelet) const {
   const auto resources = array(status, "resources");
   if (resources.empty()) return false;
   for (const auto& resource : resources) {
+    const auto known = kubelet.is_object() && kubelet.contains("resources") && kubelet["resources"].is_object()
+                           ? kubelet["resources"].value(resource.value("name", ""), Json::object())
+                           : Json::object();
+    if (known.value("allocatable", -1) != resource.value("slots", 0)) return false;
     if (!resource.value("registered", false) || resource.value("healthy", 0) != resource.value("slots", 0))
       return false;
   }
@@ -201,7 +207,8 @@ void Demo::look() {
   const std::string kubelet_text = kubelet ? *kubelet : "{}";
   const Json status_json = Json::parse(status_text, nullptr, false);
   const Json kubelet_json = Json::parse(kubelet_text, nullptr, false);
-  const bool done = settled(status_json, kubelet_json);
+  quiet_looks_ = settled(status_json, kubelet_json) ? quiet_looks_ + 1 : 0;
+  const bool done = quiet_looks_ >= kQuietLooks;
   if (!options_.once) {
     show(status_text, kubelet_text);
   } else if (done) {

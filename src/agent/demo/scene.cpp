@@ -81,7 +81,7 @@ std::string scene_pods(const DemoOptions& options) {
   text += deployment("inference", std::min(4u, options.gpus), fifth, part_of(options, fifth, 45));
   text += deployment("notebook", std::min(6u, options.slots), 1, part_of(options, 1, 15));
   text += pod("greedy", 1, part_of(options, 2, 100), false);  // twice its share: refused by MPS, so it fails
-  text += pod("batch", half + 1, part_of(options, half, 50), true);
+  text += pod("batch", whole > 2 ? whole - 2 : whole, part_of(options, half, 50), true);
   text += pod("big-train", whole, part_of(options, whole, 80), true);
   return text;
 }

@@ -67,10 +67,10 @@ class MpsProgram {
   MpsView view() const;
 
   MpsOptions options_;
+  std::unique_ptr<host::Loop> loop_;  // first, so that it goes last
   MpsConfigFile config_;
   std::string root_;
   host::Fd lock_;
-  std::unique_ptr<host::Loop> loop_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::optional<host::ComputeModes> modes_;
   std::unique_ptr<PoolSet> pools_;

@@ -214,6 +214,7 @@ void PoolSet::retire_if_idle(Member& member) {
 void PoolSet::sweep() {
   if (sweeping_) return;
   sweeping_ = true;
+  const std::size_t before = members_.size();
   for (auto it = members_.begin(); it != members_.end();) {
     Member& member = it->second;
     const bool unwanted = !member.wanted || stopped_;
@@ -225,6 +226,7 @@ void PoolSet::sweep() {
     }
   }
   sweeping_ = false;
+  if (members_.size() != before) on_change_();
   give_back_unneeded();
 }
 
@@ -246,6 +248,7 @@ void PoolSet::give_back_unneeded() {
         log::warning("compute_mode.kept", {{"gpu", uuid}, {"why", status.error()}});
       }
       give_back_unneeded();
+      on_change_();
     });
   }
   const bool all_back = std::ranges::all_of(modes_.changed(), [&](const auto& entry) {
