@@ -90,7 +90,7 @@ std::string to_json(const ProbeReport& r) {
   }
   json["milliseconds"] = {{"init", ms(r.init_time)}, {"context", ms(r.context_time)}, {"compile", ms(r.compile_time)}};
   // Names come from the driver and the environment: replace what is not UTF-8 instead of throwing.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tranche::probe

@@ -67,12 +67,12 @@ Device read_device(const Json& json) {
   device.name = text(json, "name");
   device.resource = text(json, "resource");
   device.sharing = text(json, "sharing");
-  device.memory_mib = number(json, "memory_mib");
-  device.used_mib = number(json, "memory_used_mib");
-  device.sm_count = static_cast<std::uint32_t>(number(json, "sm_count"));
+  device.memory_mib = number(json, "memoryMiB");
+  device.used_mib = number(json, "memoryUsedMiB");
+  device.sm_count = static_cast<std::uint32_t>(number(json, "smCount"));
   device.healthy = truth(json, "healthy");
   device.reason = text(json, "reason");
-  device.pool_state = text(json, "pool_state");
+  device.pool_state = text(json, "poolState");
   return device;
 }
 
@@ -80,7 +80,7 @@ void put_tenants(Device& device, const Json& json, const Json& grants,
                  const std::map<std::string, Container>& containers) {
   std::map<std::int64_t, Process> processes;
   for (const Json& p : list(json, "processes"))
-    processes[static_cast<std::int64_t>(number(p, "pid"))] = {number(p, "memory_mib")};
+    processes[static_cast<std::int64_t>(number(p, "pid"))] = {number(p, "memoryMiB")};
   std::map<std::string, int> index;
   for (const Json& grant : grants) {
     if (text(grant, "resource") != device.resource) continue;
@@ -92,7 +92,7 @@ void put_tenants(Device& device, const Json& json, const Json& grants,
       if (text(grant, "container") != "main") tenant.name += "/" + text(grant, "container");
       tenant.resource = device.resource;
       tenant.slots = static_cast<std::uint32_t>(number(part, "slots"));
-      tenant.limit_mib = number(part, "memory_mib");
+      tenant.limit_mib = number(part, "memoryMiB");
       tenant.sms = static_cast<std::uint32_t>(number(part, "sms"));
       if (const auto it = containers.find(key); it != containers.end() && it->second.pid > 0) {
         tenant.pids.push_back(it->second.pid);
@@ -120,7 +120,7 @@ void put_pods(View& view, const Json& kubelet) {
       continue;
     }
     for (const Json& container : list(pod, "containers")) {  // what the program itself said last says more
-      if (const std::string said = text(at(container, "last_output_json"), "message"); !said.empty()) reason = said;
+      if (const std::string said = text(at(container, "last_output_json"), "error"); !said.empty()) reason = said;
     }
     view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
   }
@@ -132,7 +132,7 @@ void put_head(View& view, const Json& status) {
   view.driver = view.driver_ready ? "driver " + text(driver, "version") : "no driver: " + text(driver, "reason");
   const Json& config = at(status, "config");
   view.config = text(config, "path").empty() ? "built-in defaults"
-                                             : fmt::format("{} ({})", text(config, "path"), text(config, "in_force"));
+                                             : fmt::format("{} ({})", text(config, "path"), text(config, "inForce"));
   std::vector<std::string> resources;
   view.kubelet_ready = true;
   for (const Json& resource : list(status, "resources")) {
@@ -145,14 +145,14 @@ void put_head(View& view, const Json& status) {
     resources.push_back(std::move(line));
   }
   view.kubelet = resources.empty() ? "nothing advertised" : join(resources, " · ");
-  for (const char* key : {"plan_problems", "notes"}) {
+  for (const char* key : {"planProblems", "notes"}) {
     for (const Json& entry : list(status, key)) {
       if (entry.is_string()) (key[0] == 'n' ? view.notes : view.problems).push_back(entry.get<std::string>());
     }
   }
   for (const Json& entry : list(config, "problems"))
     if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
-  for (const Json& entry : list(status, "left_out"))
+  for (const Json& entry : list(status, "leftOut"))
     view.problems.push_back(text(entry, "what") + ": " + text(entry, "why"));
   const Json& mps = at(status, "mps");
   if (truth(mps, "needed") && !truth(mps, "connected")) view.problems.push_back(text(mps, "problem"));

@@ -10,18 +10,18 @@ using ::testing::Not;
 
 constexpr const char* kStatus = R"({
   "driver": {"state": "ready", "version": "580.159.04"},
-  "config": {"path": "c.yaml", "in_force": "file", "problems": ["c.yaml:1:1: warning: x"]},
+  "config": {"path": "c.yaml", "inForce": "file", "problems": ["c.yaml:1:1: warning: x"]},
   "mps": {"connected": true, "needed": true},
   "resources": [{"name": "nvidia.com/gpu", "slots": 4, "healthy": 4, "allocated": 3, "registered": true}],
-  "devices": [{"uuid": "GPU-1", "index": "0", "name": "NVIDIA H200", "resource": "nvidia.com/gpu", "memory_mib": 4096,
-               "memory_used_mib": 1024, "sm_count": 132, "healthy": true, "pool_state": "serving",
-               "processes": [{"pid": 7, "memory_mib": 512}],
+  "devices": [{"uuid": "GPU-1", "index": "0", "name": "NVIDIA H200", "resource": "nvidia.com/gpu", "memoryMiB": 4096,
+               "memoryUsedMiB": 1024, "smCount": 132, "healthy": true, "poolState": "serving",
+               "processes": [{"pid": 7, "memoryMiB": 512}],
                "slots": [{"id": "GPU-1::0", "holder": "default/a/main"}, {"id": "GPU-1::1", "holder": "default/a/main"},
                          {"id": "GPU-1::2", "holder": "default/b/main"}, {"id": "GPU-1::3"}]}],
   "grants": [{"namespace": "default", "pod": "a", "container": "main", "resource": "nvidia.com/gpu",
-              "devices": [{"uuid": "GPU-1", "slots": 2, "memory_mib": 2048, "sms": 66}]},
+              "devices": [{"uuid": "GPU-1", "slots": 2, "memoryMiB": 2048, "sms": 66}]},
              {"namespace": "default", "pod": "b", "container": "main", "resource": "nvidia.com/gpu",
-              "devices": [{"uuid": "GPU-1", "slots": 1, "memory_mib": 1024, "sms": 32}]}],
+              "devices": [{"uuid": "GPU-1", "slots": 1, "memoryMiB": 1024, "sms": 32}]}],
   "notes": ["a note"]})";
 constexpr const char* kKubelet = R"({"pods": [
   {"namespace": "default", "name": "a", "phase": "Running", "containers": [{"name": "main", "pid": 7}]},
@@ -67,7 +67,7 @@ TEST(View, RefusesWhatIsNoStatus) {
 
 TEST(View, FieldsOfAnotherTypeAreAbsent) {
   EXPECT_TRUE(
-      make_view(R"({"devices": [{"memory_mib": "x", "slots": [1, null]}, 3], "grants": {}, "driver": []})", "{"));
+      make_view(R"({"devices": [{"memoryMiB": "x", "slots": [1, null]}, 3], "grants": {}, "driver": []})", "{"));
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ def time_sliced(args, processes, blocks, seconds):
 
 
 def rate(report):
-    return (report.get("throughput") or {}).get("blocks_per_second", 0.0)
+    return (report.get("throughput") or {}).get("blocksPerSecond", 0.0)
 
 
 def mps_processes():
@@ -160,8 +160,8 @@ sharing:
     ended = wait_for("the pods to end", node.all_ended, 90 + 2 * args.seconds)
     status = node.status()
     device = (status.get("devices") or [{}])[0]
-    total = device.get("memory_mib", 0)
-    share_mib, share_sms = device.get("slot_memory_mib", 0), device.get("slot_sms", 0)
+    total = device.get("memoryMiB", 0)
+    share_mib, share_sms = device.get("slotMemoryMiB", 0), device.get("slotSms", 0)
     row("memory of one slot of ten", f"{total} MiB / 10", f"{share_mib} MiB", share_mib == total // SLOTS)
 
     reports = []
@@ -171,12 +171,14 @@ sharing:
         reports.append(report)
         allocations = [a.get("granted") for a in report.get("allocations", [])]
         row(f"small-{i}: 10 GiB, then 10 GiB more under {share_mib} MiB", "granted, refused", allocations, allocations == [True, False])
-        row(f"small-{i}: SMs", share_sms, f"{report.get('sms_by_attribute')} by attribute, {report.get('sms_seen')} seen",
-            report.get("sms_by_attribute") == share_sms and 0 < report.get("sms_seen", 0) <= share_sms)
-        row(f"small-{i}: right answers", "0 wrong words", report.get("wrong_words"), report.get("wrong_words") == 0)
+        sms = report.get("sms", {})
+        row(f"small-{i}: SMs", share_sms, f"{sms.get('attribute')} by attribute, {sms.get('seen')} seen",
+            sms.get("attribute") == share_sms and 0 < sms.get("seen", 0) <= share_sms)
+        answers = report.get("answers", {})
+        row(f"small-{i}: right answers", "0 wrong words", f"{answers.get('wrong')} of {answers.get('checked')}", answers.get("wrong") == 0)
     third = probe_result((ended or node.pods()).get("third", {"containers": [{}]}))
     limit = 3 * total // SLOTS
-    largest = (third.get("largest_allocation_bytes") or 0) >> 20
+    largest = third.get("memory", {}).get("largestAllocation", 0) >> 20
     row("three slots: largest allocation", f"under {limit} MiB, by less than 1 GiB", f"{largest} MiB", limit - 1024 < largest < limit)
     grant = next((c for p in node.pods().values() for c in p["containers"] if p["name"] == "third"), {})
     row("three slots: the grant's variables", f"={limit}M", (grant.get("envs") or {}).get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")[-9:],

@@ -256,7 +256,7 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 void MpsProgram::on_config() {
   log_problems(config_.now().problems);
   log::info("config.changed",
-            {{"path", config_.now().path}, {"in_force", config_.now().last_good ? "last good" : "newest"}});
+            {{"path", config_.now().path}, {"inForce", config_.now().last_good ? "last good" : "newest"}});
   plan_again();
 }
 

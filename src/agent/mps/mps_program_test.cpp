@@ -70,7 +70,7 @@ class MpsProgramTest : public ::testing::Test {
     for (const pid_t pid : running_) ::kill(pid, SIGKILL);
     for (const pid_t pid : running_) ::waitpid(pid, nullptr, 0);
     for (const auto& pool : status_.value("pools", json::array())) {
-      if (const pid_t pid = pool.value("daemon_pid", 0); pid > 0) ::kill(pid, SIGKILL);  // of a test that failed
+      if (const pid_t pid = pool.value("daemonPid", 0); pid > 0) ::kill(pid, SIGKILL);  // of a test that failed
     }
   }
   void write(const std::string& name, const std::string& text) { ASSERT_TRUE(root_->write_atomically(name, text)); }
@@ -137,7 +137,7 @@ class MpsProgramTest : public ::testing::Test {
   }
   std::vector<pid_t> daemons() const {
     std::vector<pid_t> pids;
-    for (const auto& pool : status_["pools"]) pids.push_back(pool["daemon_pid"].get<pid_t>());
+    for (const auto& pool : status_["pools"]) pids.push_back(pool["daemonPid"].get<pid_t>());
     return pids;
   }
   std::string log(const std::string& name = "mps.log") const { return root_->read(name).value_or(""); }
@@ -165,10 +165,10 @@ TEST_F(MpsProgramTest, ServesOnePoolForEachGpuAndSaysWhatIsEnforced) {
   EXPECT_EQ(status_["pools"][1]["id"], "gpu-9d8e7f60");
   const auto& limit = status_["pools"][0]["limits"][0];
   EXPECT_EQ(limit["uuid"], kA);
-  EXPECT_EQ(limit["memory_mib"], 14377);
+  EXPECT_EQ(limit["memoryMiB"], 14377);
   EXPECT_EQ(limit["threads"], "10");
-  EXPECT_EQ(limit["read_back_memory"], "14G");
-  EXPECT_EQ(limit["read_back_threads"], "10.0");
+  EXPECT_EQ(limit["readBackMemory"], "14G");
+  EXPECT_EQ(limit["readBackThreads"], "10.0");
   EXPECT_THAT(log(), HasSubstr("Set device pinned memory limit  device=0 total_memory_gb=140.4 replicas=10 "
                                "limit_per_replica_mib=14377"));
   EXPECT_THAT(log(), HasSubstr("uuid=" + kB));
@@ -234,7 +234,7 @@ TEST_F(MpsProgramTest, TellsOfAKilledDaemonAndServesAgain) {
   ASSERT_TRUE(until([&](const json& status) { return all_serving(status, 2) && status["pools"][0]["restarts"] == 1; }));
   EXPECT_NE(daemons()[0], victim);
   EXPECT_EQ(daemons()[1], other);
-  EXPECT_EQ(status_["pools"][0]["limits"][0]["read_back_memory"], "14G");
+  EXPECT_EQ(status_["pools"][0]["limits"][0]["readBackMemory"], "14G");
   EXPECT_THAT(log(), HasSubstr("was killed by signal 9 (Killed)"));
 }
 
@@ -249,7 +249,7 @@ TEST_F(MpsProgramTest, KeepsTheLastGoodConfigurationAndShowsWhatIsWrongWithTheNe
   write("config.yaml", config_text(5));
   ASSERT_TRUE(until([](const json& status) {
     return status["config"]["problems"].empty() && all_serving(status, 2) &&
-           status["pools"][0]["limits"][0]["read_back_memory"] == "28G";
+           status["pools"][0]["limits"][0]["readBackMemory"] == "28G";
   }));
   EXPECT_EQ(daemons(), before) << "new limits need no new daemon";
 }

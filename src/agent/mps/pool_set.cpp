@@ -168,7 +168,7 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
     say("pool.state", {{"pool", id},
                        {"state", state},
                        {"was", mps::to_string(before.state)},
-                       {"daemon_pid", found->second.pool ? found->second.pool->daemon_pid() : 0},
+                       {"daemonPid", found->second.pool ? found->second.pool->daemon_pid() : 0},
                        {"why", after.reason}});
     if (after.state == mps::State::kServing) log_limits(found->second);
   }

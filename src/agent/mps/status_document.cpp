@@ -37,10 +37,10 @@ Json limits_of(const Member& member, const mps::Supervisor& s) {
   Json list = Json::array();
   for (const auto& limit : member.planned.limits) {
     list.push_back({{"uuid", limit.uuid},
-                    {"memory_mib", limit.client.memory.in_mib()},
+                    {"memoryMiB", limit.client.memory.in_mib()},
                     {"threads", to_string(s.desired.threads)},
-                    {"read_back_memory", read_back_of(s, limit.uuid)},
-                    {"read_back_threads", s.read_back ? s.read_back->threads : ""}});
+                    {"readBackMemory", read_back_of(s, limit.uuid)},
+                    {"readBackThreads", s.read_back ? s.read_back->threads : ""}});
   }
   return list;
 }
@@ -54,9 +54,9 @@ Json pool_of(const std::string& id, const Member& member, const MpsView& view) {
   return {{"id", id},
           {"devices", member.planned.devices},
           {"state", mps::to_string(s.state)},
-          {"since_ms", std::chrono::duration_cast<std::chrono::milliseconds>(since).count()},
+          {"sinceMs", std::chrono::duration_cast<std::chrono::milliseconds>(since).count()},
           {"reason", reason},
-          {"daemon_pid", member.pool ? member.pool->daemon_pid() : 0},
+          {"daemonPid", member.pool ? member.pool->daemon_pid() : 0},
           {"servers", servers_of(s)},
           {"limits", limits_of(member, s)},
           {"restarts", s.restarts},
@@ -75,7 +75,7 @@ Json mps_document(const MpsView& view) {
           {"users", view.pools.serves_all_users() ? "all" : "one user at a time"},
           {"config",
            {{"path", view.config.path},
-            {"in_force", view.config.last_good ? "last good" : "newest"},
+            {"inForce", view.config.last_good ? "last good" : "newest"},
             {"problems", problems_of(view)}}},
           {"pools", pools}};
 }

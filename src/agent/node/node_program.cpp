@@ -192,7 +192,7 @@ int NodeProgram::run() {
           [this] {
             log_problems(config_->view().problems);
             log::info("config.changed",
-                      {{"path", config_->view().path}, {"in_force", config_->view().last_good ? "last good" : "new"}});
+                      {{"path", config_->view().path}, {"inForce", config_->view().last_good ? "last good" : "new"}});
             plan_again();
             turn();
           });

@@ -27,7 +27,7 @@ Json driver_json(const Snapshot& s) {
 
 Json config_json(const Snapshot& s) {
   return {{"path", s.config.path},
-          {"in_force", s.config.last_good      ? "last good"
+          {"inForce", s.config.last_good      ? "last good"
                        : s.config.path.empty() ? "defaults"
                                                : "file"},
           {"problems", problems_json(s.config.problems)},
@@ -54,29 +54,29 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
             {"index", device.index},
             {"resource", resource.name},
             {"sharing", std::string(config::to_string(resource.sharing))},
-            {"memory_mib", device.memory.in_mib()},
-            {"sm_count", device.sm_count},
-            {"slot_memory_mib", device.share.memory.in_mib()},
-            {"slot_sms", device.share.sms},
-            {"slot_threads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)}};
+            {"memoryMiB", device.memory.in_mib()},
+            {"smCount", device.sm_count},
+            {"slotMemoryMiB", device.share.memory.in_mib()},
+            {"slotSms", device.share.sms},
+            {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)}};
   const auto reason = advertise::reason_unhealthy(device, s.faults);
   json["healthy"] = !reason;
   json["reason"] = reason.value_or("");
   json["pool"] = device.pool;
   if (const auto it = s.pools.pools.find(device.pool); it != s.pools.pools.end()) {
-    json["pool_state"] = it->second.state;
-    json["pool_clients"] = it->second.clients;
+    json["poolState"] = it->second.state;
+    json["poolClients"] = it->second.clients;
   }
   if (s.inventory) {
     if (const auto* gpu = inventory::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
   }
   for (const auto& use : s.use) {
     if (use.uuid != device.gpu_uuid) continue;
-    json["memory_used_mib"] = use.used.in_mib();
+    json["memoryUsedMiB"] = use.used.in_mib();
     json["utilization"] = use.utilization;
     Json processes = Json::array();
     for (const auto& p : use.processes)
-      processes.push_back({{"pid", p.pid}, {"memory_mib", p.memory.in_mib()}, {"mps_client", p.mps_client}});
+      processes.push_back({{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}});
     json["processes"] = std::move(processes);
   }
   json["slots"] = slots_json(resource, device, holder_of);
@@ -90,7 +90,7 @@ Json grants_json(const std::vector<Holder>& all) {
     for (const auto& d : holder.devices) {
       devices.push_back({{"uuid", d.uuid},
                          {"slots", d.slots},
-                         {"memory_mib", d.limits.memory.in_mib()},
+                         {"memoryMiB", d.limits.memory.in_mib()},
                          {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
                          {"sms", d.limits.sms}});
     }
@@ -143,17 +143,17 @@ Json status_document(const Snapshot& s) {
   document["driver"] = driver_json(s);
   document["config"] = config_json(s);
   document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
-  document["kubelet"] = {{"holdings_problem", s.holdings_problem}};
+  document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
   document["resources"] = resources_json(s);
   Json devices = Json::array();
   for (const auto& resource : s.plan.resources)
     for (const auto& device : resource.devices) devices.push_back(device_json(s, resource, device, holder_of));
   document["devices"] = std::move(devices);
   document["grants"] = grants_json(all);
-  document["plan_problems"] = problems_json(s.plan_problems);
+  document["planProblems"] = problems_json(s.plan_problems);
   Json left_out = Json::array();
   for (const auto& left : s.plan.left_out) left_out.push_back({{"what", left.what}, {"why", left.why}});
-  document["left_out"] = std::move(left_out);
+  document["leftOut"] = std::move(left_out);
   document["notes"] = s.plan.notes;
   document["labels"] = s.labels;
   return document;

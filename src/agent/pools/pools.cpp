@@ -23,7 +23,7 @@ PoolReport read_pool(const Json& object) {
   PoolReport pool{text_at(object, "id"),
                   text_at(object, "state"),
                   text_at(object, "reason"),
-                  number_at(object, "daemon_pid"),
+                  number_at(object, "daemonPid"),
                   {},
                   0};
   pool.restarts = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(object, "restarts")));

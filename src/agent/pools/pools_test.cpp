@@ -19,7 +19,7 @@ plan::Plan plan_with_pools(std::initializer_list<const char*> ids) {
 
 TEST(Pools, AnswerIsReadWithItsClients) {
   const auto reports = parse_pool_reports(
-      R"({"pools":[{"id":"gpu-1","state":"serving","daemon_pid":11,"servers":[{"pid":12,"clients":[101,102]}],"restarts":3}]})");
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12,"clients":[101,102]}],"restarts":3}]})");
   ASSERT_TRUE(reports) << to_string(reports.error());
   EXPECT_THAT(reports->at("gpu-1").clients, testing::ElementsAre(101, 102));
   EXPECT_EQ(reports->at("gpu-1").restarts, 3u);
