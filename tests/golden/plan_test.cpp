@@ -1,6 +1,7 @@
 // Configuration file × recorded node → Problems, plan and labels, end to end through the pure stages.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -70,6 +71,19 @@ void add_problems(const std::vector<Problem>& problems, Json& into) {
   for (const Problem& problem : problems) into["problems"].push_back(to_string(problem));
 }
 
+// Every GPU is behind a resource or left out with a reason, never forgotten.
+void expect_all_accounted_for(const plan::Plan& plan, const inventory::Inventory& inventory) {
+  std::set<std::string> seen;
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) seen.insert(device.gpu_uuid);
+  for (const auto& gpu : inventory.gpus) {
+    const bool left_out = std::ranges::any_of(
+        plan.left_out, [&](const plan::LeftOut& left) { return left.what.find(gpu.uuid) != std::string::npos; });
+    EXPECT_NE(seen.contains(gpu.uuid), left_out) << gpu.uuid;
+  }
+  EXPECT_GE(plan.left_out.size(), inventory.unreadable.size());
+}
+
 class GoldenPlan : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenPlan, IsAsExpected) {
@@ -83,6 +97,7 @@ TEST_P(GoldenPlan, IsAsExpected) {
     if (made) {
       plan = *std::move(made);
       actual["plan"] = to_json(plan);
+      expect_all_accounted_for(plan, inventory);
     } else {
       add_problems(made.error(), actual);
     }
