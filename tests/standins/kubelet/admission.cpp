@@ -207,6 +207,7 @@ Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const st
   std::vector<PreStart> to_ask;
   {
     const std::lock_guard lock(impl_->mutex);
+    if (!impl_->running) return fail(Kind::kUnavailable, "kubelet is stopping");
     const auto pod = impl_->pods.find(uid);
     if (pod == impl_->pods.end()) return fail(Kind::kNotFound, "no such pod is admitted", uid);
     if (!has(pod->second.containers, name, &ContainerAsk::name)) {
@@ -239,6 +240,7 @@ Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const st
     }
   }
   const std::lock_guard lock(impl_->mutex);
+  if (!impl_->running) return fail(Kind::kUnavailable, "kubelet is stopping");
   return impl_->grant_of(uid, name);
 }
 

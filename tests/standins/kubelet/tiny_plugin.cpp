@@ -34,6 +34,7 @@ grpc::Status TinyPlugin::register_endpoint(const std::string& resource, const st
                                            const std::string& endpoint) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // kubelet.sock exists a moment before it listens
   const auto channel =
       grpc::CreateCustomChannel("unix:" + dir_ + "/kubelet.sock", grpc::InsecureChannelCredentials(), arguments);
   v1beta1::RegisterRequest request;

@@ -1,0 +1,284 @@
+// sim-kubelet: kubelet, scheduler and container runtime of one simulated node, for device plugins and their tenants.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "base/problem.h"
+#include "base/text.h"
+#include "standins/kubelet/checkpoint.h"
+#include "standins/kubelet/control.h"
+#include "standins/kubelet/pod_runner.h"
+
+namespace tranche::sim {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kDeadline = 3;
+
+constexpr const char* kHelp = R"(usage: sim-kubelet --plugin-dir DIR [options]
+       sim-kubelet send CONTROL-SOCKET COMMAND...
+
+Plays kubelet for device plugins: registration, ListAndWatch, Allocate, checkpoint and PodResources as the real one,
+and runs the pods of FILEs as processes once their devices are allocated.
+
+  --plugin-dir DIR             where kubelet.sock and the plugins' sockets lie; its sockets are deleted at start
+  --pod-resources-socket PATH  serve PodResources v1 there
+  --pods FILE                  Kubernetes YAML: Pod, Deployment, Job; may be repeated
+  --state-file FILE            the node's state as JSON, replaced at every change
+  --checkpoint FILE            kubelet's record of allocations (default DIR/kubelet_internal_checkpoint)
+  --containers process|namespaces
+                               process (default): no root needed, container paths become host paths in variables and
+                               arguments; namespaces: a mount namespace with real mounts, needs root
+  --control PATH               a socket for commands: restart, apply FILE, delete POD, state, stop
+  --once                       stop when every pod has ended: exit status 0 if all succeeded, 1 otherwise
+  --deadline SECONDS           stop after this long, exit status 3
+  --grace SECONDS              from SIGTERM to SIGKILL when the whole node stops (default 5)
+  --back-off SECONDS           before the second restart of a container in a row (default 10, doubling up to 5 min)
+  --endpoint-grace SECONDS     how long the resource of a plugin that went away is reported (default 300)
+  --authority TEXT             what plugins see as :authority (default localhost; path = the socket's, as old kubelets)
+  --old-stream-bug             the end of an old stream disconnects the current plugin, as in old kubelets
+  --seed N                     order in which ids are offered and picked (default 1; 0 = sorted)
+
+Commands of `send`: restart | apply FILE | delete [NAMESPACE/]POD | delete deployment/NAME | delete job/NAME | state | stop
+)";
+
+struct Options {
+  KubeletSettings kubelet{};
+  RunnerSettings runner{};
+  std::vector<std::string> pods{};
+  std::string control{};
+  std::optional<Duration> deadline{};
+};
+
+std::optional<Duration> seconds(const std::string& text) {
+  const auto point = text.find('.');
+  const auto whole = parse_unsigned(std::string_view(text).substr(0, point));
+  if (!whole || *whole > 1'000'000) return std::nullopt;
+  Duration result = std::chrono::seconds(*whole);
+  if (point == std::string::npos) return result;
+  const std::string digits = text.substr(point + 1);
+  const auto fraction = digits.size() <= 9 ? parse_unsigned(digits) : std::nullopt;
+  if (!fraction) return std::nullopt;
+  return result + Duration(*fraction * static_cast<std::uint64_t>(std::llround(std::pow(10, 9 - digits.size()))));
+}
+
+// "" or what is wrong with the option's value.
+std::string take(Options& options, const std::string& name, const std::string& value) {
+  const auto text = [&](std::string& into) { return into = value, std::string(); };
+  const auto time = [&](Duration& into) {
+    const auto given = seconds(value);
+    if (given) into = *given;
+    return given ? std::string() : fmt::format("{}: {} is not a number of seconds", name, in_quotes(value));
+  };
+  if (name == "--plugin-dir") return text(options.kubelet.plugin_dir);
+  if (name == "--pod-resources-socket") return text(options.kubelet.pod_resources_socket);
+  if (name == "--checkpoint") return text(options.kubelet.checkpoint);
+  if (name == "--authority") return text(options.kubelet.authority);
+  if (name == "--endpoint-grace") return time(options.kubelet.endpoint_grace);
+  if (name == "--pods") return options.pods.push_back(value), "";
+  if (name == "--state-file") return text(options.runner.state_file);
+  if (name == "--control") return text(options.control);
+  if (name == "--grace") return time(options.runner.stop_grace);
+  if (name == "--back-off") return time(options.runner.back_off);
+  if (name == "--deadline") return time(options.deadline.emplace());
+  if (name == "--seed") {
+    const auto seed = parse_unsigned(value);
+    if (!seed) return fmt::format("--seed: {} is not a whole number", in_quotes(value));
+    options.kubelet.shuffle_seed = *seed;
+    return "";
+  }
+  if (value != "process" && value != "namespaces") {
+    return fmt::format("--containers: {} is neither process nor namespaces", in_quotes(value));
+  }
+  options.runner.mode = value == "process" ? ContainerMode::kProcess : ContainerMode::kNamespaces;
+  return "";
+}
+
+Result<Options> read_options(const std::vector<std::string>& words) {
+  static const std::vector<std::string_view> kWithValue = {"--plugin-dir", "--pod-resources-socket",
+                                                           "--pods",       "--state-file",
+                                                           "--checkpoint", "--containers",
+                                                           "--control",    "--deadline",
+                                                           "--grace",      "--back-off",
+                                                           "--authority",  "--endpoint-grace",
+                                                           "--seed"};
+  Options options;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i];
+    std::optional<std::string> value;
+    if (const auto equals = name.find('='); name.starts_with("--") && equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (name == "--once" || name == "--old-stream-bug") {
+      (name == "--once" ? options.runner.once : options.kubelet.old_stream_end_disconnects_current) = true;
+      continue;
+    }
+    if (std::find(kWithValue.begin(), kWithValue.end(), name) == kWithValue.end()) {
+      const std::string meant = did_you_mean(name, kWithValue);
+      return fail(Kind::kInvalid, fmt::format("there is no option {}{}", in_quotes(name),
+                                              meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+    }
+    if (!value) {
+      if (++i == words.size()) return fail(Kind::kInvalid, name + " needs a value");
+      value = words[i];
+    }
+    if (std::string wrong = take(options, name, *value); !wrong.empty()) return fail(Kind::kInvalid, std::move(wrong));
+  }
+  if (options.kubelet.plugin_dir.empty()) return fail(Kind::kInvalid, "--plugin-dir is missing");
+  if (options.runner.mode == ContainerMode::kNamespaces && ::geteuid() != 0) {
+    return fail(Kind::kDenied, "--containers namespaces makes mounts and needs root; use --containers process");
+  }
+  return options;
+}
+
+// The pods of a file, or "" pods and all complaints on standard error.
+std::optional<std::vector<PodSpec>> read_pods(const std::string& path) {
+  const auto text = read_whole_file(path);
+  if (!text) {
+    say(to_string(text.error()));
+    return std::nullopt;
+  }
+  PodsFile file = parse_pods(*text, path);
+  for (const Problem& problem : file.problems) std::fprintf(stderr, "%s\n", to_string(problem).c_str());
+  if (has_error(file.problems)) return std::nullopt;
+  return std::move(file.pods);
+}
+
+// SIGCHLD, SIGTERM and SIGINT are read from a descriptor; blocked before any other thread starts.
+int block_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void run_command(PodRunner& runner, const std::string& line, const Control::Answer& answer) {
+  const auto words = words_of(line);
+  const std::string_view verb = words.empty() ? "" : words[0];
+  const std::string object = words.size() == 2 ? std::string(words[1]) : "";
+  const auto done = [&answer](const std::string& problem) { answer(problem.empty() ? "ok" : "error: " + problem); };
+  if (verb == "restart" && words.size() == 1) {
+    runner.restart_kubelet(
+        [answer](const std::string& problem) { answer(problem.empty() ? "ok" : "error: " + problem); });
+  } else if (verb == "apply" && words.size() == 2) {
+    const auto pods = read_pods(object);
+    if (!pods) return done(object + " has errors, which are on sim-kubelet's standard error");
+    answer(runner.apply(*pods) + "ok");
+  } else if (verb == "delete" && words.size() == 2) {
+    done(runner.remove(object));
+  } else if (verb == "state" && words.size() == 1) {
+    answer(runner.state() + "ok");
+  } else if (verb == "stop" && words.size() == 1) {
+    done("");
+    runner.stop();
+  } else {
+    done("the commands are: restart, apply FILE, delete POD, state, stop");
+  }
+}
+
+// What escaped its container's group was left to us (we are its subreaper): nothing outlives the node.
+void end_strays() {
+  const std::string path = fmt::format("/proc/self/task/{}/children", ::getpid());
+  for (int round = 0; round < 100; ++round) {
+    const auto children = read_whole_file(path);
+    if (!children || trimmed(*children).empty()) return;
+    for (const std::string_view word : words_of(*children)) {
+      if (const auto pid = parse_unsigned(word)) ::kill(static_cast<pid_t>(*pid), SIGKILL);
+    }
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+}
+
+int run(const Options& options) {
+  std::vector<PodSpec> pods;
+  bool readable = true;
+  for (const std::string& path : options.pods) {
+    auto file = read_pods(path);
+    readable = readable && file.has_value();
+    if (file) pods.insert(pods.end(), file->begin(), file->end());
+  }
+  if (!readable) return kUsage;
+  const int signals = block_signals();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+  auto loop = EventLoop::open();
+  auto kubelet = Kubelet::open(options.kubelet);
+  if (!loop || !kubelet) {
+    say(to_string(loop ? kubelet.error() : loop.error()));
+    return 1;
+  }
+  bool late = false;
+  int status = 0;
+  {
+    PodRunner runner(**loop, **kubelet, options.runner);
+    std::unique_ptr<Control> control;
+    if (!options.control.empty()) {
+      auto opened = Control::open(**loop, options.control, [&](const std::string& line, const Control::Answer& answer) {
+        run_command(runner, line, answer);
+      });
+      if (!opened) {
+        say(to_string(opened.error()));
+        return 1;
+      }
+      control = std::move(*opened);
+    }
+    bool told_to_stop = false;
+    (*loop)->watch(signals, [&] {
+      signalfd_siginfo info{};
+      while (::read(signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD) continue;
+        std::exchange(told_to_stop, true) ? runner.stop_hard() : runner.stop();
+      }
+      runner.reap();
+    });
+    if (options.deadline) {
+      (*loop)->at(std::chrono::steady_clock::now() + *options.deadline, [&] {
+        say("the deadline has passed");
+        late = true;
+        runner.stop();
+      });
+    }
+    runner.apply(pods);
+    runner.adopt_checkpoint();
+    say("listening on " + (*kubelet)->registration_socket());
+    (*loop)->run();
+    status = late ? kDeadline : options.runner.once && !runner.all_succeeded() ? 1 : 0;
+  }
+  kubelet->reset();
+  ::close(signals);
+  end_strays();
+  return status;
+}
+
+}  // namespace
+}  // namespace tranche::sim
+
+int main(int argc, char** argv) {
+  using namespace tranche::sim;
+  if (argc > 1 && std::string_view(argv[1]) == kContainerInit) return container_init(argc, argv);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (words.size() >= 3 && words[0] == "send") {
+    return send_command(words[1], tranche::join({words.begin() + 2, words.end()}, " "));
+  }
+  const auto options = read_options(words);
+  if (!options) {
+    std::fprintf(stderr, "sim-kubelet: %s\n%s", options.error().what.c_str(), kHelp);
+    return kUsage;
+  }
+  return run(*options);
+}
