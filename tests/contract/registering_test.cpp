@@ -203,6 +203,16 @@ TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
 }
 
+TEST_F(Registering, AMissingDirectoryIsSaidAtOnce) {
+  auto loop = host::Loop::open();
+  ASSERT_OK(loop);
+  PlanAnswers answers;
+  const auto host = host::PluginHost::open(**loop, quick_settings(dir_ / "absent"), answers, [] {});
+  ASSERT_FALSE(host.has_value());
+  EXPECT_EQ(host.error().kind, Kind::kNotFound);
+  EXPECT_EQ(host.error().where, dir_ / "absent");
+}
+
 TEST_F(Registering, ADirectoryNameTooLongForASocketIsSaidInWords) {
   const std::string deep = dir_ / std::string(100, 'd');
   std::filesystem::create_directory(deep);

@@ -81,11 +81,34 @@ TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+TEST_F(Restart, TheLossOfOneOfTwoStreamsLeadsToRegisteringAgain) {
+  // kubelet believes one stream only, and which one that is cannot be told from our side.
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
+  ASSERT_OK(node_->wait_until_watched(kShared, 2));
+  ASSERT_OK(kubelet_->close_stream(kShared));
+  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched(kShared, 1));
+}
+
 TEST_F(Restart, SurvivesSomebodyDeletingOurSocket) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_EQ(::unlink((dir_ / "nvidia-gpu.shared.sock").c_str()), 0);
   ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
   EXPECT_TRUE(std::filesystem::is_socket(dir_ / "nvidia-gpu.shared.sock"));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+  ASSERT_OK(node_->wait_until_watched());
+}
+
+TEST_F(Restart, SurvivesTheDirectoryItselfGoingAndComingBack) {
+  ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
+  kubelet_->stop();
+  std::filesystem::remove_all(dir_.path());
+  ASSERT_OK(node_->wait_for_state(
+      kShared, [](const PluginState& s) { return !s.serving && s.problem.contains("cannot create a socket in"); }));
+  std::filesystem::create_directory(dir_.path());
+  ASSERT_OK(kubelet_->start());
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_OK(node_->wait_until_watched());
 }
