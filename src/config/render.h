@@ -1,6 +1,6 @@
 #pragma once
 // Config → the same configuration as a file: JSON, which parse() reads back to an equal Config (Places aside). For the
-// log, `tranche plan --explain` and tests. Pure.
+// log and tests. Pure.
 #include <string>
 
 #include "config/model.h"

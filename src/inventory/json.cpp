@@ -239,7 +239,8 @@ nlohmann::ordered_json to_json(const Inventory& inventory) {
 Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source) {
   const Json json = Json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
-    return fail(Kind::kInvalid, "is not valid JSON; an inventory is written by `tranche capture`", std::string(source));
+    return fail(Kind::kInvalid, "is not valid JSON; one is written by `tranche plan --inventory-only`",
+                std::string(source));
   std::optional<Error> error;
   const Object root(json, "", error, source);
   Inventory inventory;
