@@ -55,11 +55,15 @@ void Plugin::look(bool kubelet_is_there) {
 }
 
 void Plugin::kubelet_started() {
+  forget_registration();
+  retry_.stop();
+  backoff_.reset();
+}
+
+void Plugin::forget_registration() {
   registering_.reset();
   registered_ = false;
-  retry_.stop();
   unwatched_.stop();
-  backoff_.reset();
 }
 
 bool Plugin::in_place() {
@@ -75,8 +79,8 @@ bool Plugin::in_place() {
     case Endpoint::Place::kTaken:
       // kubelet reads every stream it has, also that of a plugin since replaced: ours would contradict the newcomer's.
       endpoint_->streams().finish_all();
-      registering_.reset();
-      registered_ = false;
+      forget_registration();
+      retry_.stop();
       problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
                              by_whom(finding.stranger), resource_, socket_path_);
       return false;
@@ -98,15 +102,16 @@ bool Plugin::deserted_for_long() {
 }
 
 void Plugin::bind() {
-  registering_.reset();
-  registered_ = false;
+  forget_registration();
   endpoint_.reset();
   deserted_since_.reset();
   auto service = std::make_unique<DevicePluginService>(resource_, answers_, counts_, [this] { gate_.knock(); });
   // The first list is there before the first stream can be.
   if (devices_) service->streams().offer(devices_);
-  // Monotonic nanoseconds are the same count for every process of the node, so no two choose the same name.
-  const std::string temporary = fmt::format(".t{:x}.{:x}", loop_.now().time_since_epoch().count(), ++binds_);
+  // Monotonic nanoseconds are one count for all processes of the node, the name is one resource's of ours: no two
+  // servers choose the same.
+  const std::string temporary =
+      fmt::format(".t{:x}{:04x}", loop_.now().time_since_epoch().count(), stable_hash(socket_name_) & 0xffffU);
   auto opened = Endpoint::open(std::move(service), socket_path_, temporary, settings_.stop_within);
   if (!opened) {
     retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
@@ -122,8 +127,7 @@ void Plugin::bind() {
 
 void Plugin::keep_registered() {
   if (!kubelet_is_there_) {
-    registering_.reset();
-    registered_ = false;
+    forget_registration();
     problem_ = fmt::format("kubelet is not there: no socket at {}; {} registers as soon as it appears",
                            settings_.kubelet_socket, resource_);
     return;

@@ -42,6 +42,7 @@ class Plugin {
   bool in_place();  // our socket is where kubelet looks for it; binds when it should be
   bool deserted_for_long();
   void bind();
+  void forget_registration();
   void keep_registered();
   // Before every registration all earlier streams end: an old stream's end disconnects the new client in kubelets
   // before kubernetes/kubernetes#135437.
@@ -75,7 +76,6 @@ class Plugin {
   std::optional<MonoTime> streams_end_by_;
   std::uint64_t lost_before_ = 0;  // streams lost before the last registration
   std::uint64_t registrations_ = 0;
-  std::uint64_t binds_ = 0;
   std::string problem_;
   std::string note_;
 
