@@ -32,6 +32,19 @@ std::string older_servers_note(const std::vector<int>& pids) {
   return "the limits apply to new servers; started before under other limits: server " + list;
 }
 
+// What to know about a pool that serves.
+std::string serving_note(const Supervisor& s) {
+  std::string note = older_servers_note(s.older_servers);
+  for (const auto& server : s.servers) {
+    if (server.status != "FAULT") continue;
+    note += (note.empty() ? "" : "; ") + fmt::format(
+                                             "server {} handles a fatal GPU error: it refuses new clients until "
+                                             "those that it hit have ended",
+                                             server.pid);
+  }
+  return note;
+}
+
 // One event's worth of thinking: holds what step() was given and writes into its result.
 class Turn {
  public:
@@ -93,7 +106,7 @@ class Turn {
     }
     if (s_.state == State::kConfiguring) return apply_limits();
     if (s_.state == State::kServing) {
-      s_.reason = older_servers_note(s_.older_servers);
+      s_.reason = serving_note(s_);
       forget_failures_when_stable();
       s_.timer = now_ + settings_.health_every;
     }
@@ -218,7 +231,7 @@ class Turn {
     const bool verified_only = s_.verify_first;
     s_.verify_first = false;
     s_.may_have_clients = true;
-    enter(State::kServing, older_servers_note(s_.older_servers));
+    enter(State::kServing, serving_note(s_));
     if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
     s_.timer = now_ + settings_.health_every;
     actions_.push_back(OpenDoors{});

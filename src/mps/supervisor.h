@@ -32,8 +32,8 @@ enum class State { kAbsent, kStarting, kConfiguring, kServing, kBackingOff, kSto
 std::string_view to_string(State state);  // "absent", "starting", …, "backing-off", "given-up"
 
 struct SupervisorSettings {
-  Duration ask_again = std::chrono::milliseconds(100);  // between questions while the daemon does not answer yet
-  Duration start_deadline = std::chrono::seconds(15);   // from spawning to the first answer
+  Duration ask_again = std::chrono::milliseconds(50);  // between questions while the daemon does not answer yet
+  Duration start_deadline = std::chrono::seconds(15);  // from spawning to the first answer
   Duration health_every = std::chrono::seconds(5);
   Duration question_deadline = std::chrono::seconds(1);  // for each question
   Duration mute_patience = std::chrono::seconds(30);     // how long a daemon with clients may stay mute

@@ -324,6 +324,15 @@ TEST(Supervisor, SaysThatNewLimitsApplyToNewServers) {
   EXPECT_EQ(rig.s.reason, "");
 }
 
+TEST(Supervisor, SaysThatAServerHandlesAFault) {
+  Rig rig = serving();
+  rig.wake().answer({{12, "FAULT", {101}}});
+  EXPECT_EQ(rig.s.state, State::kServing);
+  EXPECT_THAT(rig.s.reason, HasSubstr("server 12 handles a fatal GPU error"));
+  rig.wake().answer({{12, "ACTIVE", {}}});
+  EXPECT_EQ(rig.s.reason, "");
+}
+
 TEST(Supervisor, IgnoresAnswersToQuestionsThatAreNotOpen) {
   Rig rig = starting();
   const QuestionId old = rig.open();

@@ -73,9 +73,10 @@ class RunningQuestion final : public Question {
     const auto text = content_of(output_, program_);
     if (!text || (!note.signalled && note.code == 0)) return finish(text);
     const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
-    const bool absent = text->find("Cannot find MPS control daemon process") != std::string::npos;
-    finish(fail(absent ? Kind::kNotFound : Kind::kUnavailable, fmt::format("{} {}{}", program_, to_string(note), words),
-                program_, note.code));
+    if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
+      return finish(fail(Kind::kNotFound, "no daemon there" + words, program_, note.code));
+    }
+    finish(fail(Kind::kUnavailable, "it " + to_string(note) + words, program_, note.code));
   }
 
   void finish(const Result<std::string>& result) {
