@@ -181,8 +181,13 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
 }
 
 Library::~Library() {
-  if (initialised_) functions_.shutdown();
-  if (handle_ != nullptr) ::dlclose(handle_);
+  // A library that has run stays mapped: it has kept state, and perhaps threads, of its own. One that would not start
+  // is let go, so that the next attempt finds the file that belongs to the module then loaded.
+  if (initialised_) {
+    functions_.shutdown();
+  } else if (handle_ != nullptr) {
+    ::dlclose(handle_);
+  }
 }
 
 Error Library::error(Return code, std::string doing, std::string where) const {

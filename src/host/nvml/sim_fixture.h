@@ -1,6 +1,7 @@
 #pragma once
 // A simulated node for the tests of this folder, found the way a real one is: its driver library under a driver root,
 // its sysfs under a system root.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,6 +31,8 @@ class SimFixture {
     const char* build = std::getenv("TRANCHE_BUILD");
     const std::string library = std::string(build != nullptr ? build : ".") + "/standins/libnvidia-ml.so.1";
     ASSERT_EQ(::access(library.c_str(), R_OK), 0) << library;
+    // Stays mapped: what the stand-in keeps for the life of its process would look like a leak once it is unmapped.
+    ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     std::filesystem::create_symlink(library, root() + "/usr/lib64/libnvidia-ml.so.1");
   }
   void remove_library() { std::filesystem::remove(root() + "/usr/lib64/libnvidia-ml.so.1"); }

@@ -29,13 +29,22 @@ std::string attribute_of(const std::string& root, std::string_view bus_id, const
 }  // namespace
 
 std::string sysfs_address(std::string_view nvml_bus_id) {
+  // <domain>:<bus>:<device>.<function>; the kernel writes a domain of at least four digits, NVML always eight.
+  constexpr std::string_view kTail = "#:##:##.#";  // # = a hexadecimal digit; the domain's other digits stand before
+  if (nvml_bus_id.size() < kTail.size() + 3 || nvml_bus_id.size() > kTail.size() + 7) return {};
   std::string address(nvml_bus_id);
-  if (address.size() == 16 && address.starts_with("0000")) address.erase(0, 4);
-  if (address.size() < 12) return {};
-  for (char& c : address) {
+  const std::size_t tail = address.size() - kTail.size();
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    char& c = address[i];
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    const bool fits = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
-    if (!fits) return {};
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    const char wanted = i < tail ? '#' : kTail[i - tail];
+    if (wanted == '#' ? !digit : c != wanted) return {};
+  }
+  std::size_t spare = tail - 3;
+  while (spare > 0 && address.front() == '0') {
+    address.erase(0, 1);
+    --spare;
   }
   return address;
 }

@@ -97,12 +97,14 @@ TEST(NvmlThread, WaitsForALateDriver) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
-TEST(NvmlThread, WaitsForTheLibraryToAppear) {
+TEST(NvmlThread, WaitsForTheLibraryToBecomeUsable) {
   SimFixture sim(kTwoH200);
   sim.remove_library();
+  sim.write("/usr/lib64/libnvidia-ml.so.1", "half of an installation");
   Watcher watcher(quick(sim));
   ASSERT_TRUE(watcher.until([&] { return !watcher.inventories.empty(); }));
   EXPECT_FALSE(watcher.inventories.front());
+  sim.remove_library();
   sim.add_library();
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
