@@ -46,7 +46,7 @@ PodRunner::PodRunner(EventLoop& loop, Kubelet& kubelet, RunnerSettings settings)
   kubelet_.on_change([this] {
     if (!woken_.exchange(true)) loop_.post([this] { woken_ = false; });  // the end of the turn does the rest
   });
-  loop_.after_each_turn([this] { finish_turn(); });
+  loop_.after_each_turn([this] { catch_up(); });
 }
 
 PodRunner::~PodRunner() {
@@ -213,6 +213,7 @@ void PodRunner::restart_kubelet(std::function<void(std::string)> when_done) {
     loop_.post([this, when_done, done = kubelet_.restart()] {
       restarting_ = false;
       if (!done) say("kubelet cannot start: " + to_string(done.error()));
+      catch_up();
       when_done(done ? "" : to_string(done.error()));
     });
   });
@@ -238,7 +239,7 @@ void PodRunner::replace(const PodSpec& spec) {
   apply({spec});
 }
 
-void PodRunner::finish_turn() {
+void PodRunner::catch_up() {
   for (std::size_t i = 0; i < pods_.size();) {
     if (!pods_[i].deleting || !pods_[i].ended() || stopping_) {
       ++i;

@@ -43,6 +43,7 @@ class PodRunner {
   void stop();       // ends every pod, then quits the loop
   void stop_hard();  // the same without grace
   void reap();       // after SIGCHLD
+  void catch_up();   // schedules and writes the state now; done by itself at the end of each turn
   std::string state() const;
   bool all_succeeded() const;
 
@@ -63,7 +64,6 @@ class PodRunner {
   void kill_group(const ContainerRun& run, int signal);
   void settle(PodRun& pod);
   void replace(const PodSpec& spec);
-  void finish_turn();
   std::string new_uid(const PodSpec& spec);
 
   EventLoop& loop_;

@@ -173,9 +173,13 @@ void run_command(PodRunner& runner, const std::string& line, const Control::Answ
   } else if (verb == "apply" && words.size() == 2) {
     const auto pods = read_pods(object);
     if (!pods) return done(object + " has errors, which are on sim-kubelet's standard error");
-    answer(runner.apply(*pods) + "ok");
+    const std::string told = runner.apply(*pods);
+    runner.catch_up();  // whoever reads the answer finds it in the state
+    answer(told + "ok");
   } else if (verb == "delete" && words.size() == 2) {
-    done(runner.remove(object));
+    const std::string problem = runner.remove(object);
+    runner.catch_up();
+    done(problem);
   } else if (verb == "state" && words.size() == 1) {
     answer(runner.state() + "ok");
   } else if (verb == "stop" && words.size() == 1) {

@@ -93,7 +93,10 @@ class SimKubelet : public testing::Test {
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
 
-  static std::string program() { return std::string(::getenv("TRANCHE_BUILD")) + "/standins/sim-kubelet"; }
+  static std::string program() {
+    const char* build = ::getenv("TRANCHE_BUILD");  // ctest sets it; by hand, run in the build folder
+    return std::string(build ? build : ".") + "/standins/sim-kubelet";
+  }
 
   pid_t spawn(const std::vector<std::string>& words) const {
     std::vector<char*> argv;
@@ -301,11 +304,14 @@ TEST_F(SimKubelet, LeavesContainersRunningWhenKubeletRestarts) {
 TEST_F(SimKubelet, EndsEveryContainerOnSigterm) {
   start({"--grace", "0.2"},
         pod("polite", "exec sleep 100", 1) + pod("deaf", "trap '' TERM; echo ready; while :; do sleep 1; done", 1) +
-            pod("fork", "sleep 100 & echo child $!; setsid sh -c 'echo stray $$; exec sleep 100' & wait", 1));
+            pod("fork", "sleep 100 & echo child $!; setsid sh -c 'echo stray $$$$; exec sleep 100' & wait", 1));
   register_plugin({{"a"}, {"b"}, {"c"}});
   ASSERT_TRUE(wait_for_phase("polite", "Running"));
   ASSERT_TRUE(wait_for_output("deaf", "ready"));
-  const auto said = [&] { return pod_state("fork")["containers"][0]["output"]; };
+  const auto said = [&] {
+    const json one = pod_state("fork");
+    return one.is_object() ? one["containers"][0]["output"] : json::array();
+  };
   ASSERT_TRUE(wait_until([&] { return said().size() == 2; }));
   std::vector<pid_t> pids;
   for (const char* name : {"polite", "deaf", "fork"}) {
