@@ -42,7 +42,9 @@ TEST(TextTest, SplitKeepsEmptyPieces) {
   EXPECT_THAT(split("", ','), ElementsAre(""));
 }
 
-TEST(TextTest, LinesLoseTheirEnds) { EXPECT_THAT(lines_of("a\r\nb\n\nc\n"), ElementsAre("a", "b", "", "c")); }
+TEST(TextTest, LinesLoseTheirEnds) {
+  EXPECT_THAT(lines_of("a\r\nb\n\nc\n"), ElementsAre("a", "b", "", "c"));
+}
 
 TEST(TextTest, NumbersAreTheWholeText) {
   EXPECT_EQ(parse_unsigned("42"), 42u);
@@ -57,8 +59,12 @@ TEST(TextTest, InQuotesShowsWhatCannotBeSeen) {
   EXPECT_EQ(in_quotes(std::string(100, 'x')).size(), 80 + 2 + std::string("…").size());
 }
 
-TEST(TextTest, HashIsTheSameForEver) { EXPECT_EQ(hex16(stable_hash("GPU-0::1")), hex16(stable_hash("GPU-0::1"))); }
-TEST(TextTest, HashIsFnv1a) { EXPECT_EQ(hex16(stable_hash("a")), "af63dc4c8601ec8c"); }
+TEST(TextTest, HashIsTheSameForEver) {
+  EXPECT_EQ(hex16(stable_hash("GPU-0::1")), hex16(stable_hash("GPU-0::1")));
+}
+TEST(TextTest, HashIsFnv1a) {
+  EXPECT_EQ(hex16(stable_hash("a")), "af63dc4c8601ec8c");
+}
 
 TEST(UnitsTest, PercentsReadAndWrite) {
   for (const char* text : {"1", "12.5", "33.33", "100", "0.1"}) {
@@ -67,7 +73,8 @@ TEST(UnitsTest, PercentsReadAndWrite) {
     EXPECT_EQ(to_string(*p), text);
   }
   EXPECT_EQ(to_string(*parse_percent("25.0")), "25");
-  for (const char* bad : {"", ".", "1.", ".5", "-1", "1.234", "1e2", "100%", "99999999"}) EXPECT_FALSE(parse_percent(bad)) << bad;
+  for (const char* bad : {"", ".", "1.", ".5", "-1", "1.234", "1e2", "100%", "99999999"})
+    EXPECT_FALSE(parse_percent(bad)) << bad;
 }
 
 TEST(UnitsTest, BytesForPeople) {

@@ -60,13 +60,20 @@ std::string to_string(const Error& error) {
 
 std::string_view to_string(Kind kind) {
   switch (kind) {
-    case Kind::kInvalid: return "invalid";
-    case Kind::kNotFound: return "not found";
-    case Kind::kUnsupported: return "unsupported";
-    case Kind::kUnavailable: return "unavailable";
-    case Kind::kTimeout: return "timeout";
-    case Kind::kDenied: return "denied";
-    case Kind::kConflict: return "conflict";
+    case Kind::kInvalid:
+      return "invalid";
+    case Kind::kNotFound:
+      return "not found";
+    case Kind::kUnsupported:
+      return "unsupported";
+    case Kind::kUnavailable:
+      return "unavailable";
+    case Kind::kTimeout:
+      return "timeout";
+    case Kind::kDenied:
+      return "denied";
+    case Kind::kConflict:
+      return "conflict";
   }
   return "unknown";
 }

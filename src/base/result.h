@@ -49,9 +49,9 @@ std::string_view to_string(Kind kind);
 // TRY(auto x, f()) declares x from f()'s value or returns its error from the enclosing function.
 #define TRANCHE_CONCAT2(a, b) a##b
 #define TRANCHE_CONCAT(a, b) TRANCHE_CONCAT2(a, b)
-#define TRY_IMPL(tmp, decl, ...)                                   \
-  auto tmp = (__VA_ARGS__);                                        \
-  if (!tmp) return std::unexpected(std::move(tmp).error());        \
+#define TRY_IMPL(tmp, decl, ...)                            \
+  auto tmp = (__VA_ARGS__);                                 \
+  if (!tmp) return std::unexpected(std::move(tmp).error()); \
   decl = *std::move(tmp)
 #define TRY(decl, ...) TRY_IMPL(TRANCHE_CONCAT(try_result_, __LINE__), decl, __VA_ARGS__)
 #define TRY_STATUS(...) \

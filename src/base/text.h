@@ -9,10 +9,10 @@
 
 namespace tranche {
 
-std::string_view trimmed(std::string_view text);                                  // without ASCII white space around
-std::vector<std::string_view> split(std::string_view text, char separator);       // keeps empty pieces; "" gives one
-std::vector<std::string_view> lines_of(std::string_view text);                    // without line ends; no empty last line
-std::vector<std::string_view> words_of(std::string_view text);                    // split at runs of white space
+std::string_view trimmed(std::string_view text);                             // without ASCII white space around
+std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty pieces; "" gives one
+std::vector<std::string_view> lines_of(std::string_view text);               // without line ends; no empty last line
+std::vector<std::string_view> words_of(std::string_view text);               // split at runs of white space
 
 // The whole text must be the number: no sign for unsigned, no blanks, no overflow.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text, int base = 10);

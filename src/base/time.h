@@ -5,7 +5,7 @@
 namespace tranche {
 
 using Duration = std::chrono::nanoseconds;
-using MonoTime = std::chrono::time_point<std::chrono::steady_clock, Duration>;   // to measure
-using WallTime = std::chrono::time_point<std::chrono::system_clock, Duration>;   // to show people
+using MonoTime = std::chrono::time_point<std::chrono::steady_clock, Duration>;  // to measure
+using WallTime = std::chrono::time_point<std::chrono::system_clock, Duration>;  // to show people
 
 }  // namespace tranche

@@ -17,8 +17,12 @@ struct Bytes {
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.value + b.value}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.value - b.value}; }
 };
-constexpr Bytes mib(std::uint64_t n) { return {n << 20}; }
-constexpr Bytes gib(std::uint64_t n) { return {n << 30}; }
+constexpr Bytes mib(std::uint64_t n) {
+  return {n << 20};
+}
+constexpr Bytes gib(std::uint64_t n) {
+  return {n << 30};
+}
 
 // "3.50 GiB", "512 MiB": for people.
 std::string to_string(Bytes bytes);

@@ -27,10 +27,10 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
   for (const auto& setting : config::settings_of(program)) {
     const std::string name(setting.flags.front());
     if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
-      const std::string help = help_of(setting);  // an lvalue: CLI11 takes a temporary for a variable to fill
-      command.add_flag(spelling_of(setting), help)
-          ->group(kGroup)
-          ->each([&given, name](const std::string& value) { given[name] = {value}; });
+      const std::string help = help_of(setting);         // an lvalue: CLI11 takes a temporary for a variable to fill
+      command.add_flag(spelling_of(setting), help)->group(kGroup)->each([&given, name](const std::string& value) {
+        given[name] = {value};
+      });
       continue;
     }
     const bool list =

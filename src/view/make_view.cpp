@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reading that cannot throw: a field of another type is as absent as one that is not there.
+// Reading without exceptions: a field of another type is as absent as one that is not there.
 const Json& at(const Json& object, const char* key) {
   static const Json kNull;
   if (!object.is_object()) return kNull;

@@ -42,7 +42,8 @@ Output make_output(Format format, Level lowest) {
   output.logger->set_pattern(format == Format::kJson ? "%v" : "%H:%M:%S.%e %^%-5l%$ %v");
   output.logger->set_level(level_of(lowest));
   output.logger->flush_on(spdlog::level::debug);
-  // spdlog catches what goes wrong in its sinks; a log that cannot be written (full disk, closed pipe) must not stop us.
+  // spdlog catches what goes wrong in its sinks; a log that cannot be written (full disk, closed pipe) must not stop
+  // us.
   output.logger->set_error_handler([](const std::string&) {});
   return output;
 }
