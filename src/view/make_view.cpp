@@ -79,8 +79,12 @@ Device read_device(const Json& json) {
 void put_tenants(Device& device, const Json& json, const Json& grants,
                  const std::map<std::string, Container>& containers) {
   std::map<std::int64_t, Process> processes;
-  for (const Json& p : list(json, "processes"))
-    processes[static_cast<std::int64_t>(number(p, "pid"))] = {number(p, "memoryMiB")};
+  std::map<std::string, std::vector<std::int64_t>> pids_of_grant;
+  for (const Json& p : list(json, "processes")) {
+    const auto pid = static_cast<std::int64_t>(number(p, "pid"));
+    processes[pid] = {number(p, "memoryMiB")};
+    if (const std::string grant = text(p, "grant"); !grant.empty()) pids_of_grant[grant].push_back(pid);
+  }
   std::map<std::string, int> index;
   for (const Json& grant : grants) {
     if (text(grant, "resource") != device.resource) continue;
@@ -98,6 +102,11 @@ void put_tenants(Device& device, const Json& json, const Json& grants,
         tenant.pids.push_back(it->second.pid);
         const auto process = processes.find(it->second.pid);
         tenant.used_mib = process == processes.end() ? 0 : process->second.memory_mib;
+      }
+      if (const auto it = pids_of_grant.find(text(grant, "grant")); it != pids_of_grant.end() && !tenant.used_mib) {
+        tenant.pids = it->second;
+        tenant.used_mib = 0;
+        for (const auto pid : tenant.pids) *tenant.used_mib += processes[pid].memory_mib;
       }
       index[key] = static_cast<int>(device.tenants.size());
       device.tenants.push_back(std::move(tenant));

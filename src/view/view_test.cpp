@@ -45,6 +45,17 @@ TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
   EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
 }
 
+TEST(View, ATenantsProcessesAreThoseBehindItsDoor) {
+  const auto view = make_view(
+      R"({"devices": [{"uuid": "GPU-1", "resource": "r", "processes": [{"pid": 7, "memoryMiB": 5, "grant": "ab"},
+                       {"pid": 8, "memoryMiB": 6, "grant": "ab"}, {"pid": 9, "memoryMiB": 7}]}],
+          "grants": [{"namespace": "n", "pod": "p", "container": "c", "resource": "r", "grant": "ab",
+                      "devices": [{"uuid": "GPU-1", "slots": 1}]}]})",
+      "");
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->devices[0].tenants[0].used_mib, 11u);
+}
+
 TEST(View, FoldsManySlotsIntoAReadableBar) {
   View view;
   Device device;

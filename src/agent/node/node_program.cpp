@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "agent/node/config_source.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
+#include "guard/attribution.h"
 #include "health/health.h"
 #include "host/files/files.h"
 #include "host/http/http.h"
@@ -52,6 +54,7 @@ class NodeProgram {
 
   void on_inventory(const Result<inventory::Inventory>& scanned);
   void on_gpu_event(const host::GpuEvent& event);
+  void on_use(const Result<std::vector<host::GpuUse>>& use);
   void on_pools(const std::string& line);
   void ask_holdings();
   void ask_holdings_soon(Duration delay);
@@ -146,13 +149,7 @@ Status NodeProgram::open() {
                                                         : options_.driver_root_here},
       {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
        .on_event = [this](const auto& event) { on_gpu_event(event); },
-       .on_use =
-           [this](const auto& use) {
-             if (!use) return;
-             state_.use = *use;
-             state_.use_taken = loop_->now();
-             publish();
-           }});
+       .on_use = [this](const auto& use) { on_use(use); }});
   return {};
 }
 
@@ -187,15 +184,15 @@ int NodeProgram::run() {
     log::error("start.failed", {{"why", opened.error()}});
     return 1;
   }
-  if (const auto followed = config_->follow(
-          *loop_,
-          [this] {
-            log_problems(config_->view().problems);
-            log::info("config.changed",
-                      {{"path", config_->view().path}, {"inForce", config_->view().last_good ? "last good" : "new"}});
-            plan_again();
-            turn();
-          });
+  if (const auto followed = config_->follow(*loop_,
+                                            [this] {
+                                              log_problems(config_->view().problems);
+                                              log::info("config.changed",
+                                                        {{"path", config_->view().path},
+                                                         {"inForce", config_->view().last_good ? "last good" : "new"}});
+                                              plan_again();
+                                              turn();
+                                            });
       !followed) {
     log::warning("config.unwatched", {{"why", followed.error()}});
   }
@@ -297,6 +294,27 @@ void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
       break;
   }
   turn();
+}
+
+void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
+  if (!use) return;
+  std::map<std::uint32_t, std::string> grants;
+  for (const auto& gpu : *use) {
+    for (const auto& process : gpu.processes) {
+      if (!process.mps_client) continue;
+      // A pid seen in the last sample too is taken to be the same process: this is for people, nothing acts on it.
+      if (const auto it = state_.grant_of_pid.find(process.pid); it != state_.grant_of_pid.end()) {
+        grants.insert(*it);
+      } else if (const auto mounts = host::read_file(fmt::format("/proc/{}/mountinfo", process.pid))) {
+        if (const auto door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer))
+          grants[process.pid] = door->grant;
+      }
+    }
+  }
+  state_.grant_of_pid = std::move(grants);
+  state_.use = *use;
+  state_.use_taken = loop_->now();
+  publish();
 }
 
 void NodeProgram::on_pools(const std::string& line) {

@@ -1,6 +1,7 @@
 #pragma once
 // Everything the node agent knows, as one immutable value that any thread may read: published by the loop at the end of
 // a turn, read by gRPC's threads (Allocate), the pages and the status socket.
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,7 @@ struct Snapshot {
   std::string holdings_problem;
   std::vector<host::GpuUse> use;
   MonoTime use_taken{};
+  std::map<std::uint32_t, std::string> grant_of_pid;  // MPS clients on the GPUs, by the door in their mount table
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xid_counts;
   std::map<std::string, std::string> labels;
   allocate::Settings allocation;

@@ -28,8 +28,8 @@ Json driver_json(const Snapshot& s) {
 Json config_json(const Snapshot& s) {
   return {{"path", s.config.path},
           {"inForce", s.config.last_good      ? "last good"
-                       : s.config.path.empty() ? "defaults"
-                                               : "file"},
+                      : s.config.path.empty() ? "defaults"
+                                              : "file"},
           {"problems", problems_json(s.config.problems)},
           {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))}};
 }
@@ -75,8 +75,11 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
     json["memoryUsedMiB"] = use.used.in_mib();
     json["utilization"] = use.utilization;
     Json processes = Json::array();
-    for (const auto& p : use.processes)
-      processes.push_back({{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}});
+    for (const auto& p : use.processes) {
+      Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
+      if (const auto it = s.grant_of_pid.find(p.pid); it != s.grant_of_pid.end()) process["grant"] = it->second;
+      processes.push_back(std::move(process));
+    }
     json["processes"] = std::move(processes);
   }
   json["slots"] = slots_json(resource, device, holder_of);
