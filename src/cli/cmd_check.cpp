@@ -14,7 +14,7 @@ void add_check(CLI::App& app, Process& process) {
   auto* command =
       app.add_subcommand("check", "node doctor: what this node lacks for sharing GPUs, each finding with its remedy");
   auto& o = held->options;
-  command->add_option("--config-file", o.config_path, "a configuration file to check as well");
+  command->add_option("--config-file,--config", o.config_path, "a configuration file to check as well");
   command->add_option("--root", o.root, "root of the node's files, when they are mounted elsewhere")
       ->capture_default_str();
   command->add_option("--driver-root", o.driver_root, "root of the driver's files")->capture_default_str();

@@ -95,6 +95,11 @@ void add_plan(CLI::App& app, Process& process) {
       ->add_option("--inventory", options->inventory,
                    "\"node\" for the GPUs of this machine, or a file with a recorded inventory")
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--config", [options](const std::string& file) { options->flags["config-file"] = {file}; },
+          "the same as --config-file")
+      ->type_name("TEXT");
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command->add_flag("--json", options->json, "the plan as JSON");
