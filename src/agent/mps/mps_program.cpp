@@ -10,7 +10,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "agent/mps/config_file.h"
+#include "agent/config/config_source.h"
 #include "agent/mps/one_instance.h"
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
@@ -68,7 +68,7 @@ class MpsProgram {
 
   MpsOptions options_;
   std::unique_ptr<host::Loop> loop_;  // first, so that it goes last
-  MpsConfigFile config_;
+  ConfigSource config_;
   std::string root_;
   host::Fd lock_;
   std::unique_ptr<host::NvmlThread> nvml_;
@@ -105,7 +105,7 @@ void raise_open_file_limit() {
 }
 
 int MpsProgram::run() {
-  const auto& config = config_.now();
+  const auto& config = config_.view();
   if (has_error(config.problems)) {
     for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
@@ -178,7 +178,7 @@ Status MpsProgram::open_modes() {
 }
 
 void MpsProgram::open_nvml() {
-  const auto& flags = config_.now().config.flags;
+  const auto& flags = config_.view().config.flags;
   nvml_ = host::NvmlThread::start(*loop_,
                                   {.driver_root = options_.driver_root_here.empty() ? flags.plugin.container_driver_root
                                                                                     : options_.driver_root_here},
@@ -194,7 +194,7 @@ void MpsProgram::look_for_binary() {
   const auto path = options_.environment.find("PATH");
   const auto found = host::find_control_binary(
       {.given = options_.mps_control,
-       .driver_root = options_.driver_root_here.empty() ? config_.now().config.flags.plugin.container_driver_root
+       .driver_root = options_.driver_root_here.empty() ? config_.view().config.flags.plugin.container_driver_root
                                                         : options_.driver_root_here,
        .path = path == options_.environment.end() ? "" : path->second});
   if (!found) return on_binary(std::unexpected(found.error()));
@@ -254,15 +254,15 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 }
 
 void MpsProgram::on_config() {
-  log_problems(config_.now().problems);
+  log_problems(config_.view().problems);
   log::info("config.changed",
-            {{"path", config_.now().path}, {"inForce", config_.now().last_good ? "last good" : "newest"}});
+            {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
   plan_again();
 }
 
 void MpsProgram::plan_again() {
   if (inventory_ && !stopping_) {
-    auto plan = plan::make_plan(config_.now().config, *inventory_);
+    auto plan = plan::make_plan(config_.view().config, *inventory_);
     if (plan) {
       plan_problems_.clear();
       plan_ = *std::move(plan);
@@ -277,7 +277,7 @@ void MpsProgram::plan_again() {
 }
 
 MpsView MpsProgram::view() const {
-  return {config_.now(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
+  return {config_.view(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
 }
 
 void MpsProgram::publish() {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "agent/mps/config_file.h"
+#include "agent/config/config_source.h"
 #include "agent/mps/pool_set.h"
 #include "base/time.h"
 #include "metrics/page.h"
@@ -12,7 +12,7 @@
 namespace tranche::agent {
 
 struct MpsView {
-  const MpsConfig& config;
+  const ConfigView& config;
   const std::vector<Problem>& plan_problems;
   std::string driver_problem;  // "" = the driver answers
   const PoolSet& pools;

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "agent/config/config_source.h"
 #include "agent/node/answers.h"
-#include "agent/node/config_source.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
 #include "guard/attribution.h"
@@ -41,7 +41,7 @@ constexpr Duration kUseFreshFor = 400ms;
 
 class NodeProgram {
  public:
-  explicit NodeProgram(const NodeOptions& options) : options_(options) {}
+  explicit NodeProgram(const NodeOptions& options) : options_(options), config_(options.flags, options.environment) {}
 
   int run();
 
@@ -62,7 +62,7 @@ class NodeProgram {
 
   NodeOptions options_;
   std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<ConfigSource> config_;
+  ConfigSource config_;
   health::Book health_;
   host::Loop::Id health_timer_ = 0;
   host::Loop::Id holdings_timer_ = 0;
@@ -109,7 +109,7 @@ Status NodeProgram::open() {
   auto run_dir = host::Dir::create(options_.run_dir, 0755);
   if (!run_dir) return std::unexpected(within(std::move(run_dir).error(), "cannot make the run directory (--run-dir)"));
 
-  const std::string host_root = host_mps_root(config_->view().config);
+  const std::string host_root = host_mps_root(config_.view().config);
   const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
   worker_ = host::Worker::start();
   answers_ = std::make_unique<NodeAnswers>(
@@ -127,7 +127,7 @@ Status NodeProgram::open() {
         loop_->post([resource, error] { log::warning("grant.refused", {{"resource", resource}, {"why", error}}); });
       });
 
-  TRY(plugins_, host::PluginHost::open(*loop_, plugin_settings(options_, config_->view().run), *answers_, [this] {
+  TRY(plugins_, host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run), *answers_, [this] {
         if (!stopping_) publish();
       }));
   TRY(status_, host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
@@ -145,7 +145,7 @@ Status NodeProgram::open() {
   }
   nvml_ = host::NvmlThread::start(
       *loop_,
-      {.driver_root = options_.driver_root_here.empty() ? config_->view().config.flags.plugin.container_driver_root
+      {.driver_root = options_.driver_root_here.empty() ? config_.view().config.flags.plugin.container_driver_root
                                                         : options_.driver_root_here},
       {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
        .on_event = [this](const auto& event) { on_gpu_event(event); },
@@ -154,12 +154,11 @@ Status NodeProgram::open() {
 }
 
 int NodeProgram::run() {
-  config_ = ConfigSource::open(options_.flags, options_.environment);
-  if (has_error(config_->view().problems)) {
-    for (const auto& problem : config_->view().problems) fmt::print(stderr, "{}\n", to_string(problem));
+  if (has_error(config_.view().problems)) {
+    for (const auto& problem : config_.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
   }
-  log_problems(config_->view().problems);
+  log_problems(config_.view().problems);
 
   auto loop = host::Loop::open();
   if (!loop) {
@@ -170,7 +169,7 @@ int NodeProgram::run() {
   const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int number) {
     if (number == SIGHUP) {
       log::info("config.reload", {{"because", "SIGHUP"}});
-      config_->reload();
+      config_.reload();
       return;
     }
     log::info("stop.asked", {{"signal", number}});
@@ -184,15 +183,15 @@ int NodeProgram::run() {
     log::error("start.failed", {{"why", opened.error()}});
     return 1;
   }
-  if (const auto followed = config_->follow(*loop_,
-                                            [this] {
-                                              log_problems(config_->view().problems);
-                                              log::info("config.changed",
-                                                        {{"path", config_->view().path},
-                                                         {"inForce", config_->view().last_good ? "last good" : "new"}});
-                                              plan_again();
-                                              turn();
-                                            });
+  if (const auto followed = config_.follow(*loop_,
+                                           [this] {
+                                             log_problems(config_.view().problems);
+                                             log::info("config.changed",
+                                                       {{"path", config_.view().path},
+                                                        {"inForce", config_.view().last_good ? "last good" : "new"}});
+                                             plan_again();
+                                             turn();
+                                           });
       !followed) {
     log::warning("config.unwatched", {{"why", followed.error()}});
   }
@@ -247,7 +246,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 }
 
 void NodeProgram::plan_again() {
-  state_.config = config_->view();
+  state_.config = config_.view();
   if (!state_.inventory) return;
   auto plan = plan::make_plan(state_.config.config, *state_.inventory);
   if (!plan) {
@@ -364,7 +363,7 @@ void NodeProgram::turn() {
 }
 
 void NodeProgram::publish() {
-  if (state_.config.path.empty() && state_.config.problems.empty()) state_.config = config_->view();
+  if (state_.config.path.empty() && state_.config.problems.empty()) state_.config = config_.view();
   const auto& config = state_.config.config;
   state_.taken = loop_->now();
   state_.taken_wall = loop_->wall_now();

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "advertise/advertise.h"
+#include "agent/config/config_source.h"
 #include "agent/pools/pools.h"
 #include "allocate/grant.h"
 #include "base/problem.h"
-#include "config/settings.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/nvml/nvml.h"
@@ -20,14 +20,6 @@
 #include "plan/plan.h"
 
 namespace tranche::agent {
-
-struct ConfigView {
-  std::string path;  // "" = defaults, flags and variables only
-  config::Config config;
-  config::PluginRun run;
-  std::vector<Problem> problems;  // of the newest content, also when that was refused
-  bool last_good = false;         // the newest content was refused, an older one is in force
-};
 
 struct Snapshot {
   MonoTime taken{};

@@ -1,4 +1,4 @@
-#include "agent/mps/config_file.h"
+#include "agent/config/config_source.h"
 
 #include "config/parse.h"
 #include "host/files/files.h"
@@ -6,7 +6,6 @@
 namespace tranche::agent {
 namespace {
 
-// The MPS daemons follow from the same plan as the device plugin's resources, so both read the same settings.
 constexpr auto kProgram = config::Program::kDevicePlugin;
 
 std::string directory_of(const std::string& path) {
@@ -17,14 +16,14 @@ std::string directory_of(const std::string& path) {
 
 }  // namespace
 
-MpsConfigFile::MpsConfigFile(config::GivenFlags flags, config::Environment environment)
+ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environment)
     : flags_(std::move(flags)),
       environment_(std::move(environment)),
       path_(config::config_file_of(kProgram, flags_, environment_)),
-      now_(read()) {}
+      view_(read()) {}
 
-MpsConfig MpsConfigFile::read() const {
-  MpsConfig next;
+ConfigView ConfigSource::read() const {
+  ConfigView next;
   next.path = path_;
   std::string text;
   if (!path_.empty()) {
@@ -41,11 +40,12 @@ MpsConfig MpsConfigFile::read() const {
   }
   auto resolved = config::resolve(config::parse(text, path_), kProgram, flags_, environment_);
   next.config = std::move(resolved.config);
+  next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
   return next;
 }
 
-Status MpsConfigFile::follow(host::Loop& loop, std::function<void()> on_change) {
+Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   on_change_ = std::move(on_change);
   if (path_.empty()) return {};
   auto watch = host::DirWatch::open(loop, directory_of(path_), [this](const std::string&) { reload(); });
@@ -54,14 +54,15 @@ Status MpsConfigFile::follow(host::Loop& loop, std::function<void()> on_change) 
   return {};
 }
 
-void MpsConfigFile::reload() {
-  MpsConfig next = read();
+void ConfigSource::reload() {
+  ConfigView next = read();
   if (has_error(next.problems)) {
-    next.config = now_.config;
+    next.config = view_.config;
+    next.run = view_.run;
     next.last_good = true;
   }
-  if (next.config == now_.config && next.problems == now_.problems && next.last_good == now_.last_good) return;
-  now_ = std::move(next);
+  if (next == view_) return;
+  view_ = std::move(next);
   if (on_change_) on_change_();
 }
 
