@@ -89,6 +89,26 @@ TEST(InventoryJson, NamesTheFieldThatIsWrong) {
   EXPECT_FALSE(parse_inventory("[]", "x"));
 }
 
+TEST(KeepMissing, ASilentGpuKeepsItsPlaceAndItsLinks) {
+  Inventory before;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    Gpu gpu;
+    gpu.uuid = "GPU-" + std::to_string(i);
+    gpu.index = i;
+    before.gpus.push_back(gpu);
+  }
+  before.links = {{0, 1, 10, 4}, {0, 2, 50, 0}, {1, 2, 40, 0}};
+  Inventory scanned = before;
+  scanned.gpus.erase(scanned.gpus.begin() + 1);  // GPU-1 fell silent, so GPU-2 moved to position 1
+  scanned.links = {{0, 1, 30, 0}};
+  const Kept kept = keep_missing(before, scanned);
+  EXPECT_THAT(kept.missing, testing::ElementsAre("GPU-1"));
+  EXPECT_EQ(kept.inventory.gpus, before.gpus);
+  EXPECT_EQ(kept.inventory.links, (std::vector<GpuLink>{{0, 1, 10, 4}, {0, 2, 30, 0}, {1, 2, 40, 0}}));
+  EXPECT_EQ(keep_missing(before, before).inventory, before);
+  EXPECT_EQ(keep_missing({}, scanned).inventory, scanned);
+}
+
 TEST(InventoryCompare, EqualScansHaveNoChanges) {
   EXPECT_THAT(changes(two_gpus(), two_gpus()), IsEmpty());
 }

@@ -240,15 +240,7 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
       log::info("inventory.changed", {{"what", change}});
     }
   }
-  // A GPU that was there and does not answer keeps its pool: its tenants are not ours to end.
-  inventory::Inventory next = *scanned;
-  if (inventory_) {
-    for (const auto& gpu : inventory_->gpus) {
-      if (inventory::find_gpu(next, gpu.uuid) == nullptr) next.gpus.push_back(gpu);
-    }
-    std::ranges::sort(next.gpus, {}, &inventory::Gpu::index);
-  }
-  inventory_ = std::move(next);
+  inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned).inventory;
   driver_problem_.clear();
   plan_again();
 }

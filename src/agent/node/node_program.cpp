@@ -8,7 +8,7 @@
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <vector>
 
 #include "agent/config/config_source.h"
 #include "agent/node/answers.h"
@@ -68,8 +68,8 @@ class NodeProgram {
   host::Loop::Id holdings_timer_ = 0;
   bool holdings_asked_ = false;
   bool stopping_ = false;
-  std::set<std::string> missing_;  // GPUs of the plan that the newest scan did not find
-  Snapshot state_;                 // the loop's own copy; SnapshotBox holds what others read
+  std::vector<std::string> missing_;  // GPUs of the plan that the newest scan did not find
+  Snapshot state_;                    // the loop's own copy; SnapshotBox holds what others read
   SnapshotBox box_;
 
   std::unique_ptr<NodeAnswers> answers_;
@@ -228,18 +228,9 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   }
   for (const auto& text : scanned->unreadable) log::warning("gpu.unreadable", {{"what", text}});
 
-  // A GPU that was there and does not answer now keeps its slots, unhealthy: ids must not vanish under running pods.
-  inventory::Inventory next = *scanned;
-  missing_.clear();
-  if (state_.inventory) {
-    for (const auto& gpu : state_.inventory->gpus) {
-      if (inventory::find_gpu(next, gpu.uuid) != nullptr) continue;
-      missing_.insert(gpu.uuid);
-      next.gpus.push_back(gpu);
-    }
-    std::ranges::sort(next.gpus, {}, &inventory::Gpu::index);
-  }
-  state_.inventory = std::move(next);
+  auto kept = inventory::keep_missing(state_.inventory.value_or(inventory::Inventory{}), *scanned);
+  missing_ = std::move(kept.missing);
+  state_.inventory = std::move(kept.inventory);
   state_.driver_problem.clear();
   plan_again();
   turn();
