@@ -49,7 +49,8 @@ TEST(LogLines, ThatMatterAreToldApart) {
       {"[2026-11-21 17:27:37.540 Other   532] ", {"Startup", LogRole::kOther, LogWhat::kOther, 0, 0, -1}},
   };
   for (const auto& [prefix, want] : rows) {
-    const auto line = parse_log_line(prefix + want.text);
+    const std::string text = prefix + want.text;  // the line views it
+    const auto line = parse_log_line(text);
     ASSERT_TRUE(line) << want.text;
     EXPECT_EQ(line->text.substr(0, 8), std::string_view(want.text).substr(0, 8));
     EXPECT_EQ(line->role, want.role) << want.text;
