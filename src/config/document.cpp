@@ -117,13 +117,13 @@ class Builder : public YAML::EventHandler {
         fault(where, "a key must be a word, not " + describe(*node), "write key: value");
       top.pending = Member{node->kind == Node::Kind::kNull ? "null" : node->text, node->line, node->column, nullptr};
     } else {
-      take_value(top, std::move(node));
+      Member member = *std::move(top.pending);
+      top.pending.reset();
+      take_value(top, std::move(member), std::move(node));
     }
   }
 
-  void take_value(Frame& top, NodePtr node) {
-    Member member = *std::move(top.pending);
-    top.pending.reset();
+  void take_value(Frame& top, Member member, NodePtr node) {
     member.value = std::move(node);
     if (member.key != "<<") {
       top.node->members.push_back(std::move(member));

@@ -72,7 +72,7 @@ class MpsProgram {
   std::string root_;
   host::Fd lock_;
   std::unique_ptr<host::NvmlThread> nvml_;
-  std::optional<host::ComputeModes> modes_;
+  std::unique_ptr<host::ComputeModes> modes_;
   std::unique_ptr<PoolSet> pools_;
   std::unique_ptr<host::Question> binary_question_;
   std::string binary_problem_;
@@ -173,7 +173,7 @@ Status MpsProgram::open_modes() {
         log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
         nvml_->set_compute_mode(uuid, mode, std::move(done));
       }));
-  modes_.emplace(std::move(modes));
+  modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
   return {};
 }
 

@@ -35,7 +35,8 @@ Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource
   const auto* planned = plan::find_resource(snapshot->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
   static const inventory::Inventory kNone;
-  return allocate::prefer(*planned, snapshot->inventory ? *snapshot->inventory : kNone, available, must_include, size,
+  const auto& known = snapshot->inventory;
+  return allocate::prefer(*planned, known.has_value() ? *known : kNone, available, must_include, size,
                           snapshot->config.config.flags.plugin.shared_devices_allocation_policy);
 }
 
