@@ -26,6 +26,7 @@ class MpsFaults : public testing::Test {
     const bool hurt = log_of_death(victim).find("encountered a fatal GPU error") != std::string::npos;
     if (hurt) {
       EXPECT_EQ(peer.process->wait(), 70);
+      EXPECT_TRUE(recovers()) << "a newcomer is refused (807) until the server has seen the poisoned leave";
     } else {
       EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
       peer.process->say("exit");
@@ -37,6 +38,14 @@ class MpsFaults : public testing::Test {
   // What the server logs from now on to the end of a client that has died.
   std::string log_of_death(const MpsWorld::Client& dead) {
     return world.daemon().lines_until("Client process " + std::to_string(dead.process->pid()) + " disconnected");
+  }
+
+  // Each question is a process of its own, so this is no busy loop.
+  bool recovers() {
+    for (int asked = 0; asked < 500; ++asked) {
+      if (status() == "ACTIVE\n") return true;
+    }
+    return false;
   }
 
   std::string status() { return world.ask("get_server_status " + std::to_string(world.server())); }
