@@ -138,7 +138,8 @@ Received receive_message(int fd, Message* message, Fd* attached) {
   ssize_t got = 0;
   do {
     got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+    // A peer that hung up with our message unread is told once as ECONNRESET, before what it had sent us.
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0) return errno == EAGAIN ? Received::kNothing : Received::kEnd;
   if (got == 0) return Received::kEnd;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
