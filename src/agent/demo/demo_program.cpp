@@ -41,6 +41,9 @@ struct Part {
 class Demo {
  public:
   explicit Demo(const DemoOptions& options) : options_(options) {}
+  ~Demo();
+  Demo(const Demo&) = delete;
+  Demo& operator=(const Demo&) = delete;
   int run();
 
  private:
@@ -52,7 +55,7 @@ class Demo {
   bool settled(const Json& status, const Json& kubelet) const;
   void show(const std::string& status, const std::string& kubelet);
   void finish(int exit_code);
-  void stop_parts();
+  void stop_next();
   std::string path(std::string_view name) const { return dir_ + "/" + std::string(name); }
 
   DemoOptions options_;
@@ -63,6 +66,7 @@ class Demo {
   std::unique_ptr<host::Loop> loop_;
   std::vector<Part> parts_;
   bool stopping_ = false;
+  std::string stopping_part_;  // whose end is waited for
   int exit_code_ = 0;
   MonoTime give_up_at_{};
   int quiet_looks_ = 0;  // in a row that found everything settled
@@ -153,9 +157,8 @@ Status Demo::start_all() {
 }
 
 void Demo::part_ended(const std::string& name, host::ExitNote note) {
-  const auto running = std::ranges::any_of(parts_, [](const Part& part) { return part.process->running(); });
   if (stopping_) {
-    if (!running) loop_->stop();
+    if (name == stopping_part_) stop_next();
     return;
   }
   trouble_ = fmt::format("{} {}", name, to_string(note));
@@ -201,6 +204,7 @@ bool Demo::settled(const Json& status, const Json& kubelet) const {
 }
 
 void Demo::look() {
+  if (stopping_) return;
   const auto status = host::ask(path("run/node.sock"), "status", 2s);
   const auto kubelet = host::read_file(path("run/kubelet.json"), kLargestState);
   const std::string status_text = status ? *status : "{}";
@@ -246,22 +250,30 @@ void Demo::finish(int exit_code) {
   if (stopping_) return;
   exit_code_ = exit_code;
   stopping_ = true;
-  stop_parts();
-}
-
-// Tenants first (they belong to the kubelet double), then the agent, then the daemons that served them.
-void Demo::stop_parts() {
-  bool running = false;
-  for (const auto& part : parts_) {
-    if (!part.process->running()) continue;
-    running = true;
-    (void)part.process->signal(SIGTERM);
-  }
-  if (!running) return loop_->stop();
   loop_->after(kStopWithin, [this] {
     trouble_ += "\nsome programs did not end in time and were killed";
     loop_->stop();
   });
+  stop_next();
+}
+
+// Tenants first (they belong to the kubelet double), then the agent, then the daemons that served them.
+void Demo::stop_next() {
+  for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
+    const auto part = std::ranges::find(parts_, name, &Part::name);
+    if (part == parts_.end() || !part->process->running()) continue;
+    stopping_part_ = name;
+    (void)part->process->signal(SIGTERM);
+    return;
+  }
+  loop_->stop();
+}
+
+Demo::~Demo() {
+  parts_.clear();
+  if (dir_.empty() || options_.keep) return;
+  std::error_code ignored;  // a scratch directory that stays is untidy, not a failure
+  std::filesystem::remove_all(dir_, ignored);
 }
 
 int Demo::run() {
@@ -276,17 +288,9 @@ int Demo::run() {
   if (const auto watched = loop_->on_signals({SIGINT, SIGTERM}, [this](int) { finish(0); }); !watched)
     return complain(watched.error());
   give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
-  if (const auto started = start_all(); !started) {
-    parts_.clear();
-    return complain(started.error());
-  }
+  if (const auto started = start_all(); !started) return complain(started.error());
   look();
   loop_->run();
-  parts_.clear();
-  if (!options_.keep) {
-    std::error_code ignored;  // a scratch directory that stays is untidy, not a failure
-    std::filesystem::remove_all(dir_, ignored);
-  }
   if (!trouble_.empty()) fmt::print(stderr, "tranche demo: {}\n", trouble_);
   return exit_code_;
 }
