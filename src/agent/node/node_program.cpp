@@ -127,9 +127,13 @@ Status NodeProgram::open() {
         loop_->post([resource, error] { log::warning("grant.refused", {{"resource", resource}, {"why", error}}); });
       });
 
-  TRY(plugins_, host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run), *answers_, [this] {
-        if (!stopping_) publish();
-      }));
+  auto plugins = host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run), *answers_, [this] {
+    if (!stopping_) publish();
+  });
+  if (!plugins)
+    return std::unexpected(
+        within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
+  plugins_ = *std::move(plugins);
   TRY(status_, host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
                                         [this](const std::string& request) { return answer(request); }));
   pools_ =
