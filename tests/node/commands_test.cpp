@@ -1,0 +1,164 @@
+// What people and Prometheus see: metrics, status, the demonstration.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "node/bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+using NodePages = NodeBed;
+using NodeStatus = NodeBed;
+using Demo = NodeBed;
+
+// "127.0.0.1:41233" → everything that it answers to GET path.
+std::string http_get(const std::string& address, const std::string& path) {
+  const host::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+  peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&peer), sizeof peer) != 0) return "no connection";
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+  if (::write(fd.get(), request.data(), request.size()) != static_cast<ssize_t>(request.size())) return "no request";
+  std::string answer;
+  for (char chunk[4096];;) {
+    pollfd readable{fd.get(), POLLIN, 0};
+    if (::poll(&readable, 1, 10'000) != 1) return "no answer in time";
+    const ssize_t got = ::read(fd.get(), chunk, sizeof chunk);
+    if (got <= 0) return answer;
+    answer.append(chunk, static_cast<std::size_t>(got));
+  }
+}
+
+// The address in the line http.listening.
+std::string address_in(const std::string& log) {
+  const std::string key = "\"event\":\"http.listening\",\"address\":\"";
+  const auto at = log.find(key);
+  if (at == std::string::npos) return {};
+  const auto begin = at + key.size();
+  return log.substr(begin, log.find('"', begin) - begin);
+}
+
+TEST_F(NodePages, MetricsHealthAndStatusAreServedWhereTheLogSays) {
+  make_node(2);
+  write("config.yaml", sharing("mps", 5));
+  start_kubelet();
+  Program& mps = start_mps({"--listen", "127.0.0.1:0"});
+  Program& node = start_node({"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(until_healthy(10));
+  ASSERT_TRUE(until_says(node, "http.listening"));
+  ASSERT_TRUE(until_says(mps, "http.listening"));
+  const auto address = address_in(node.err());
+  EXPECT_THAT(http_get(address, "/healthz"), AllOf(HasSubstr(" 200 "), HasSubstr("ok\n")));
+  const auto page = http_get(address, "/metrics");
+  EXPECT_THAT(page, HasSubstr("tranche_slots{"));
+  for (const int gpu : {0, 1}) {
+    EXPECT_THAT(page, HasSubstr("gpu=\"" + uuid(gpu) + "\",health=\"healthy\"} 5\n"));
+    EXPECT_THAT(page, HasSubstr("gpu=\"" + uuid(gpu) + "\",health=\"unhealthy\"} 0\n"));
+  }
+  const auto status = http_get(address, "/status");
+  const auto body = Json::parse(status.substr(status.find("\r\n\r\n") + 4), nullptr, false);
+  EXPECT_EQ(body.value("program", ""), "node") << status;
+  EXPECT_THAT(http_get(address_in(mps.err()), "/metrics"), HasSubstr("tranche_pool"));
+  EXPECT_THAT(http_get(address_in(mps.err()), "/healthz"), HasSubstr("ok\n"));
+}
+
+TEST_F(NodeStatus, IsATableForPeopleAndADocumentForPrograms) {
+  start_all(2, 4);
+  const auto grant = admitted(kubelet(), "trainer", 2);
+  Program& tenant = start_cuda(grant, {"--hold", "--allocate", "10GiB"});
+  ASSERT_EQ(attached(tenant)["event"], "attached");
+  const auto pid = tenant.pid();
+  const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
+
+  const Words ask{tranche(), "status", "--socket", node_socket()};
+  ASSERT_EQ(run(ask), 0);  // has newer figures fetched for the next one who looks
+  until_node([&](const Json& status) {
+    const auto processes = device_of(status, gpu).value("processes", Json::array());
+    return !status["grants"].empty() &&
+           std::ranges::any_of(processes, [&](const Json& process) { return process["pid"] == pid; });
+  });
+
+  Words ask_json = ask;
+  ask_json.push_back("--json");
+  Program& json = start(ask_json);
+  ASSERT_EQ(finish(json), 0) << json.err();
+  const auto document = Json::parse(json.out(), nullptr, false);
+  ASSERT_TRUE(document.is_object()) << json.out();
+  EXPECT_EQ(document["grants"][0]["pod"], "trainer");
+  EXPECT_EQ(document["grants"][0]["slots"], Json(grant.slots.at(kGpu)));
+
+  Program& table = start(ask);
+  ASSERT_EQ(finish(table), 0) << table.err();
+  EXPECT_THAT(table.out(), AllOf(HasSubstr("GPU 0"), HasSubstr("GPU 1"), HasSubstr("2/4 slots"), HasSubstr("trainer"),
+                                 HasSubstr("MPS serving")));
+}
+
+TEST_F(NodeStatus, WithoutAnAgentSaysWhichSocketDidNotAnswer) {
+  Program& status = start({tranche(), "status", "--socket", node_socket()});
+  EXPECT_EQ(finish(status), 1);
+  EXPECT_EQ(status.out(), "");
+  EXPECT_THAT(status.err(), HasSubstr(node_socket()));
+}
+
+std::string demo_folder(const std::string& text) {
+  const auto at = text.find("/tmp/tranche-demo.");
+  return at == std::string::npos ? std::string() : text.substr(at, std::string("/tmp/tranche-demo.XXXXXX").size());
+}
+
+TEST_F(Demo, OnceShowsEveryGpuAndWhoWaitsAndLeavesNothing) {
+  Program& demo = start({tranche(), "demo", "--once"});
+  until([&] { return !demo.running(); }, "the demo's end");
+  EXPECT_EQ(demo.code(), 0) << demo.err();
+  for (const char* part : {"GPU 0", "GPU 1", "GPU 2", "GPU 3", "Waiting"}) EXPECT_THAT(demo.out(), HasSubstr(part));
+  const auto folder = demo_folder(demo.out());
+  ASSERT_NE(folder, "") << demo.out();
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_THAT(processes_marked(folder), IsEmpty());
+}
+
+TEST_F(Demo, OnceAsJsonIsOneDocumentOfStatusAndKubelet) {
+  Program& demo = start({tranche(), "demo", "--once", "--json", "--gpus", "2", "--slots", "4"});
+  EXPECT_EQ(finish(demo), 0) << demo.err();
+  const auto document = Json::parse(demo.out(), nullptr, false);
+  ASSERT_TRUE(document.is_object()) << demo.out();
+  EXPECT_EQ(document["status"]["devices"].size(), 2u);
+  EXPECT_FALSE(document["kubelet"]["pods"].empty());
+}
+
+TEST_F(Demo, InterruptedInTheMiddleLeavesNothing) {
+  Program& demo = start({tranche(), "demo", "--json", "--gpus", "1", "--slots", "2"});
+  until([&] { return demo_folder(demo.out()) != "" || !demo.running(); }, "the demo's first picture");
+  const auto folder = demo_folder(demo.out());
+  ASSERT_TRUE(fs::exists(folder + "/node")) << demo.out() << demo.err();
+  stop(demo, SIGTERM, 0);
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_THAT(processes_marked(folder), IsEmpty());
+}
+
+TEST_F(Demo, OfAnUnusableConfigurationShowsItsProblemsAndLeavesNothing) {
+  write("bad.yaml", "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 0}]\n");
+  Program& demo = start({tranche(), "demo", "--once", "--config-file", in("bad.yaml")});
+  EXPECT_EQ(finish(demo), 1);
+  EXPECT_THAT(demo.err(), HasSubstr("config.yaml:4:"));
+  const auto folder = demo_folder(demo.err());
+  ASSERT_NE(folder, "");
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_THAT(processes_marked(folder), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tranche::e2e

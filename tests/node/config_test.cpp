@@ -1,0 +1,150 @@
+// Configuration and the driver, as the real programs meet them.
+#include <csignal>
+#include <filesystem>
+
+#include "node/bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+using NodeConfiguration = NodeBed;
+using NodeDriver = NodeBed;
+
+bool problems_of(const Json& status) {
+  return !status["config"]["problems"].empty();
+}
+
+TEST_F(NodeDriver, ALateDriverIsWaitedForAndSaidAndServedByTheSameProcess) {
+  make_node(2);
+  sim_node({"driver", "absent"});
+  write("config.yaml", sharing("mps", 10));
+  start_kubelet();
+  start_mps();
+  Program& node = start_node();
+  const auto waiting = until_node([](const Json& status) {
+    return status["driver"]["state"] == "waiting" && status["driver"]["reason"] != "the driver library is being opened";
+  });
+  EXPECT_NE(waiting["driver"]["reason"], "");
+  EXPECT_THAT(waiting["resources"], IsEmpty());
+  Program& table = start({tranche(), "status", "--socket", node_socket()});
+  EXPECT_EQ(finish(table), 0);
+  EXPECT_THAT(table.out(), HasSubstr(waiting["driver"]["reason"].get<std::string>()));
+  EXPECT_EQ(until_mps([](const Json& status) { return status["driver"]["state"] == "waiting"; })["pools"],
+            Json::array());
+  sim_node({"driver", "present"});
+  ASSERT_TRUE(until_healthy(20));
+  const auto ready = until_node([](const Json& status) { return status["driver"]["state"] == "ready"; });
+  EXPECT_EQ(ready["pid"], node.pid());
+  EXPECT_EQ(ready["driver"]["version"], "580.159.04");
+}
+
+TEST_F(NodeConfiguration, AnUnusableOneEndsEveryProgramWithStatusTwoAndTellsTheLineAndColumnOfEveryProblem) {
+  make_node(1);
+  write("config.yaml",
+        "version: v1\nflags:\n  migStrategy: wrong\nsharing:\n  mps:\n    resources:\n    - name: "
+        "nvidia.com/gpu\n      replicas: 0\n");
+  for (const char* command : {"node", "mps", "plan"}) {
+    Program& program = start_tranche(command);
+    EXPECT_EQ(finish(program), 2) << command;
+    EXPECT_EQ(program.out(), "") << command;
+    EXPECT_THAT(program.err(), HasSubstr(in("config.yaml") + ":3:16: error: flags.migStrategy: ")) << command;
+    EXPECT_THAT(program.err(), HasSubstr(in("config.yaml") + ":8:17: error: sharing.mps.resources[0].replicas: "))
+        << command;
+  }
+  EXPECT_FALSE(fs::exists(mps_socket()));
+  EXPECT_FALSE(fs::exists(node_socket()));
+}
+
+TEST_F(NodeConfiguration, AFileThatIsNotThereEndsEveryProgramWithStatusTwo) {
+  make_node(1);
+  for (const char* command : {"node", "mps", "plan"}) {
+    Program& program = start_tranche(command);
+    EXPECT_EQ(finish(program), 2) << command;
+    EXPECT_THAT(program.err(), HasSubstr(in("config.yaml"))) << command;
+  }
+}
+
+TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOneAgain) {
+  start_all(2, 10);
+  write("config.yaml", sharing("mps", 5));
+  ASSERT_TRUE(until_healthy(10));
+
+  write("config.yaml", "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 1}]\n");
+  const auto broken = until_node(problems_of);
+  EXPECT_EQ(broken["config"]["inForce"], "last good");
+  EXPECT_THAT(broken["config"]["problems"][0].get<std::string>(), HasSubstr(in("config.yaml") + ":4:"));
+  EXPECT_EQ(broken["resources"][0]["healthy"], 10);
+  until_mps(problems_of);
+  EXPECT_EQ(kubelet().view(kGpu).healthy(), 10u);
+
+  write("config.yaml", sharing("mps", 4));
+  ASSERT_TRUE(until_healthy(8));
+  const auto mended = until_node([](const Json& status) { return !problems_of(status); });
+  EXPECT_EQ(mended["config"]["inForce"], "file");
+  EXPECT_EQ(mended["resources"][0]["slots"], 8);
+}
+
+TEST_F(NodeConfiguration, AMountedConfigMapIsFollowedThroughItsLinks) {
+  make_node(2);
+  const auto publish = [&](const std::string& version, const std::string& text) {
+    fs::create_directories(in("map/" + version));
+    write("map/" + version + "/config.yaml", text);
+    fs::create_directory_symlink(version, in("map/..data_tmp"));
+    fs::rename(in("map/..data_tmp"), in("map/..data"));
+  };
+  publish("..1", sharing("mps", 10));
+  fs::create_symlink("..data/config.yaml", in("map/config.yaml"));
+  config_path_ = in("map/config.yaml");
+  start_kubelet();
+  start_mps();
+  start_node();
+  ASSERT_TRUE(until_healthy(20));
+  publish("..2", sharing("mps", 7));
+  fs::remove_all(in("map/..1"));
+  ASSERT_TRUE(until_healthy(14));
+  publish("..3", "version: v1\nsharing: [\n");
+  until_node(problems_of);
+  EXPECT_EQ(kubelet().view(kGpu).healthy(), 14u);
+  publish("..4", sharing("mps", 3));
+  ASSERT_TRUE(until_healthy(6));
+}
+
+TEST_F(NodeConfiguration, AnEditThatRenamesTheResourceServesTheNewNameAndNothingUnderTheOld) {
+  start_all(1, 4);
+  write("config.yaml", sharing("mps", 4, "    renameByDefault: true\n"));
+  const auto renamed = kubelet().wait_for_healthy("nvidia.com/gpu.shared", 4, kSoon);
+  ASSERT_TRUE(renamed) << to_string(renamed.error());
+  ASSERT_TRUE(until_healthy(0));
+  EXPECT_TRUE(kubelet().admit(sim::one_container_pod("a", "nvidia.com/gpu.shared", 2)).admitted);
+}
+
+TEST_F(NodeConfiguration, AnEditFromMpsToTimeSlicingEndsTheDaemonsAndGivesTheComputeModeBack) {
+  start_all(1, 4);
+  write("config.yaml", sharing("timeSlicing", 3));
+  ASSERT_TRUE(until_healthy(3));
+  until_mps([](const Json& status) { return status["pools"].empty(); });
+  ASSERT_TRUE(until_says(*program("mps"), "\"mode\":\"DEFAULT\""));
+  const auto line = attached(start_cuda(admitted(kubelet(), "a", 1), {}));
+  EXPECT_EQ(line["event"], "attached") << line;
+  EXPECT_EQ(line["mps"], false);
+}
+
+TEST_F(NodeConfiguration, ASecondAgentIsRefusedAndDisturbsNothing) {
+  start_all(1, 2);
+  const pid_t first = program("node")->pid();
+  const auto registrations = kubelet().registrations().size();
+  Program& second = start_node();
+  EXPECT_EQ(finish(second), 1);
+  EXPECT_THAT(second.err(), HasSubstr("run/node.sock"));
+  EXPECT_EQ(kubelet().registrations().size(), registrations);
+  EXPECT_TRUE(fs::exists(plugin_socket()));
+  EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], first);
+  EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "a", 1), {}))["mps"], true);
+}
+
+}  // namespace
+}  // namespace tranche::e2e

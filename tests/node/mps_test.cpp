@@ -1,0 +1,123 @@
+// What the node does when daemons and `tranche mps` come and go, and what tenants notice of it: nothing, where
+// possible.
+#include <csignal>
+#include <filesystem>
+
+#include "node/bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+using NodeMps = NodeBed;
+
+std::vector<int> daemons(const Json& status) {
+  std::vector<int> pids;
+  for (const auto& pool : status["pools"]) pids.push_back(pool["daemonPid"]);
+  return pids;
+}
+
+TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
+  start_all(2, 2);
+  const auto grant = admitted(kubelet(), "a", 2);
+  const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
+  ASSERT_EQ(attached(start_cuda(grant, {}))["event"], "attached");
+  const auto before = until_serving(2);
+  const auto messages = kubelet().messages().size();
+
+  ASSERT_EQ(::kill(pool_of(before, gpu)["daemonPid"], SIGKILL), 0);
+  ASSERT_TRUE(until_list_says(messages, gpu, false));
+  ASSERT_TRUE(until_healthy(4));
+  EXPECT_TRUE(never_unhealthy(messages, 1 - gpu));
+
+  const auto after = until_serving(2);
+  EXPECT_EQ(pool_of(after, gpu)["restarts"], 1);
+  EXPECT_EQ(pool_of(after, 1 - gpu)["restarts"], 0);
+  EXPECT_EQ(pool_of(after, 1 - gpu)["daemonPid"], pool_of(before, 1 - gpu)["daemonPid"]);
+  const auto line = attached(start_cuda(grant, {}));
+  EXPECT_EQ(line["mps"], true) << "through the same door: " << line;
+  EXPECT_EQ(line["gpu"], uuid(gpu));
+}
+
+TEST_F(NodeMps, AStoppedTrancheMpsMakesEverySlotUnhealthyAndSaysWhyAndAStartedOneHealthy) {
+  start_all(2, 2);
+  const auto grant = admitted(kubelet(), "a", 1);
+  EXPECT_EQ(finish(start_cuda(grant, {})), 0);
+  auto& first = *program("mps");
+  stop(first, SIGTERM, 0);
+  ASSERT_TRUE(until_healthy_of(4, 0));
+  const auto without = until_node([](const Json& status) { return status["mps"]["connected"] == false; });
+  EXPECT_THAT(device_of(without, 0)["reason"].get<std::string>(), HasSubstr("mps/mps.sock"));
+  EXPECT_THAT(without["mps"]["problem"].get<std::string>(), HasSubstr("tranche mps is not running"));
+  start_mps();
+  ASSERT_TRUE(until_healthy(4));
+  EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true) << "through the door from before";
+}
+
+TEST_F(NodeMps, AKilledTrancheMpsIsNotNoticedByATenantAndItsDaemonsAreAdopted) {
+  start_all(2, 2);
+  const auto grant = admitted(kubelet(), "a", 1);
+  Program& tenant = start_cuda(grant, {"--hold", "--kernel-ms", "5", "--allocate", "1GiB"});
+  ASSERT_EQ(attached(tenant)["event"], "attached");
+  const auto before = daemons(until_serving(2));
+  stop(*program("mps"), SIGKILL, 128 + SIGKILL);
+  ASSERT_TRUE(until_healthy_of(4, 0));
+  Program& second = start_mps();
+  ASSERT_TRUE(until_healthy(4));
+  const auto status = until_serving(2);
+  EXPECT_EQ(status["pid"], second.pid());
+  EXPECT_EQ(daemons(status), before);
+  EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true);
+  EXPECT_TRUE(tenant.running()) << tenant.out();
+  EXPECT_THAT(tenant.out(), ::testing::Not(HasSubstr("\"event\":\"error\"")));
+}
+
+TEST_F(NodeMps, AKilledAgentComesBackWithTheSameIdsAndGrantsWhileAPodRuns) {
+  start_all(1, 4);
+  const auto grant = admitted(kubelet(), "a", 4);
+  Program& tenant = start_cuda(grant, {"--hold", "--kernel-ms", "5"});
+  ASSERT_EQ(attached(tenant)["event"], "attached");
+  const auto devices = kubelet().view(kGpu).devices;
+  const auto number = kubelet().registrations().back().number;
+
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  Program& second = start_node();
+  ASSERT_TRUE(kubelet().wait_for_registration(kGpu, kSoon, number));
+  ASSERT_TRUE(until_healthy(4));
+  EXPECT_EQ(kubelet().view(kGpu).devices, devices);
+  const auto status = until_node([](const Json& s) { return !s["grants"].empty(); });
+  EXPECT_EQ(status["pid"], second.pid());
+  EXPECT_EQ(status["grants"][0]["pod"], "a");
+  EXPECT_EQ(in("mps/pools/" + device_of(status, 0)["pool"].get<std::string>() + "/doors/" +
+               status["grants"][0]["grant"].get<std::string>()),
+            door_of(grant));
+  EXPECT_TRUE(tenant.running()) << tenant.out();
+
+  kubelet().remove_pod("default/a");
+  auto again = admitted(kubelet(), "b", 4);  // all four, so the same ids
+  EXPECT_EQ(again.envs, grant.envs);
+  EXPECT_EQ(again.mounts, grant.mounts);
+  EXPECT_EQ(again.slots, grant.slots);
+}
+
+TEST_F(NodeMps, StoppedBothLeaveNoProcessNoSocketAndTheComputeModesOfBefore) {
+  start_all(2, 2);
+  Program& mode = start({build() + "/standins/sim-node", "show"});
+  ASSERT_EQ(finish(mode), 0);
+  ASSERT_THAT(mode.out(), HasSubstr("mode exclusive-process"));
+  EXPECT_EQ(finish(start_cuda(admitted(kubelet(), "a", 1), {})), 0);
+  stop(*program("node"), SIGTERM, 0);
+  EXPECT_FALSE(fs::exists(plugin_socket()));
+  EXPECT_FALSE(fs::exists(node_socket()));
+  stop(*program("mps"), SIGTERM, 0);
+  EXPECT_FALSE(fs::exists(mps_socket()));
+  EXPECT_THAT(processes(), ::testing::IsEmpty());
+  Program& shown = start({build() + "/standins/sim-node", "show"});
+  ASSERT_EQ(finish(shown), 0);
+  EXPECT_THAT(shown.out(), ::testing::Not(HasSubstr("exclusive")));
+}
+
+}  // namespace
+}  // namespace tranche::e2e
