@@ -6,6 +6,7 @@
 // A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
 // with the same ids all name the same door.
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,10 @@ struct Settings {
   config::SmRounding sm_rounding = config::SmRounding::kUp;
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
+  std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
+  // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". What has no
+  // spec is left out of answers.
+  std::set<std::string> cdi_classes;
 };
 
 // Errors (kInvalid, kNotFound, kConflict): unknown id, duplicate id, unhealthy slot, more than one shared slot where

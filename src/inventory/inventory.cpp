@@ -5,6 +5,18 @@
 
 namespace tranche::inventory {
 
+std::string_view to_string(Platform platform) {
+  switch (platform) {
+    case Platform::kNvml:
+      return "nvml";
+    case Platform::kWsl:
+      return "wsl";
+    case Platform::kTegra:
+      return "tegra";
+  }
+  return "nvml";
+}
+
 std::string_view to_string(ComputeMode mode) {
   switch (mode) {
     case ComputeMode::kDefault:

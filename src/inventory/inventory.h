@@ -70,7 +70,13 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
+// What kind of system the driver library serves. Under WSL all GPUs are reached through one node, /dev/dxg; a Tegra
+// system (integrated GPU) may have no management library at all. NVIDIA's plugin makes one device of either.
+enum class Platform { kNvml, kWsl, kTegra };
+std::string_view to_string(Platform platform);  // "nvml", "wsl", "tegra"
+
 struct Inventory {
+  Platform platform = Platform::kNvml;
   std::string driver_version;   // "580.159.04"
   int cuda_driver_version = 0;  // 1000·major + 10·minor; 0 = unknown
   std::vector<Gpu> gpus;
