@@ -133,17 +133,23 @@ TEST_F(NodeConfiguration, AnEditFromMpsToTimeSlicingEndsTheDaemonsAndGivesTheCom
   EXPECT_EQ(line["mps"], false);
 }
 
-TEST_F(NodeConfiguration, ASecondAgentIsRefusedAndDisturbsNothing) {
+// A rolling update with surge: the newer agent starts while the older still runs.
+TEST_F(NodeConfiguration, ANewerAgentTakesOverAndTheOlderLeavesQuietly) {
   start_all(1, 2);
-  const pid_t first = program("node")->pid();
-  const auto registrations = kubelet().registrations().size();
-  Program& second = start_node();
-  EXPECT_EQ(finish(second), 1);
-  EXPECT_THAT(second.err(), HasSubstr("run/node.sock"));
-  EXPECT_EQ(kubelet().registrations().size(), registrations);
+  Program& older = *program("node");
+  Program& tenant = start_cuda(admitted(kubelet(), "a", 1), {"--hold"});
+  ASSERT_EQ(attached(tenant)["mps"], true);
+  const auto number = kubelet().registrations().back().number;
+  Program& newer = start_node();
+  ASSERT_TRUE(kubelet().wait_for_registration(kGpu, kSoon, number));
+  until_node([&](const Json& status) { return status["pid"] == newer.pid() && status["resources"][0]["registered"]; });
+  EXPECT_TRUE(older.running());
+  stop(older, SIGTERM, 0);
+  ASSERT_TRUE(until_healthy(2));
   EXPECT_TRUE(fs::exists(plugin_socket()));
-  EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], first);
-  EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "a", 1), {}))["mps"], true);
+  EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], newer.pid());
+  EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "b", 1), {}))["mps"], true);
+  EXPECT_TRUE(tenant.running());
 }
 
 }  // namespace

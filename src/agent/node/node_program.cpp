@@ -134,8 +134,10 @@ Status NodeProgram::open() {
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
   plugins_ = *std::move(plugins);
-  TRY(status_, host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
-                                        [this](const std::string& request) { return answer(request); }));
+  // During a rolling update the older agent may still answer there.
+  TRY(status_,
+      host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
+                               [this](const std::string& request) { return answer(request); }, {.take_over = true}));
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   if (!options_.listen.empty()) {

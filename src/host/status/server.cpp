@@ -26,11 +26,8 @@ class UnixStatusServer final : public StatusServer {
         listening_(std::move(listening)),
         answer_(std::move(answer)),
         limits_(limits) {
-    struct stat status{};
-    if (::lstat(path_.c_str(), &status) == 0) {
-      device_ = status.st_dev;
-      inode_ = status.st_ino;
-    }
+    remember_file();
+    if (limits_.take_over) arm_audit();
   }
   ~UnixStatusServer() override;
   UnixStatusServer(const UnixStatusServer&) = delete;
@@ -40,6 +37,9 @@ class UnixStatusServer final : public StatusServer {
   void changed() override;
 
  private:
+  void remember_file();
+  void arm_audit();
+  void listen_again();
   void accept_some();
   void add(Fd fd);
   void tell_watchers();
@@ -54,6 +54,7 @@ class UnixStatusServer final : public StatusServer {
   Loop::Id watch_ = 0;
   Loop::Id pause_ = 0;
   Loop::Id telling_ = 0;
+  Loop::Id audit_ = 0;
   std::uint64_t next_key_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
 };
@@ -62,12 +63,45 @@ UnixStatusServer::~UnixStatusServer() {
   loop_.cancel(watch_);
   loop_.cancel(pause_);
   loop_.cancel(telling_);
+  loop_.cancel(audit_);
   for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
   // Only our own: a successor may have put its socket there already.
   struct stat status{};
   if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
     ::unlink(path_.c_str());
   }
+}
+
+void UnixStatusServer::remember_file() {
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) != 0) return;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+void UnixStatusServer::arm_audit() {
+  audit_ = loop_.after(limits_.audit, [this] {
+    listen_again();
+    arm_audit();
+  });
+}
+
+void UnixStatusServer::listen_again() {
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) == 0) {
+    if (status.st_dev == device_ && status.st_ino == inode_) return;
+    // Somebody newer answers there: whoever watches us should watch them.
+    for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
+    return;
+  }
+  if (errno != ENOENT) return;
+  auto listening = listen_at(path_);
+  if (!listening) return;  // the next audit tries again
+  loop_.cancel(std::exchange(watch_, 0));
+  loop_.cancel(std::exchange(pause_, 0));
+  listening_ = *std::move(listening);
+  remember_file();
+  begin();
 }
 
 bool UnixStatusServer::begin() {
@@ -127,7 +161,7 @@ void UnixStatusServer::tell_watchers() {
 Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::string& path,
                                                          std::function<Result<std::string>(const std::string&)> answer,
                                                          StatusLimits limits) {
-  TRY(Fd listening, listen_at(path));
+  TRY(Fd listening, limits.take_over ? listen_in_place_of(path) : listen_at(path));
   auto server = std::make_unique<UnixStatusServer>(loop, path, std::move(listening), std::move(answer), limits);
   if (!server->begin()) return fail(Kind::kUnavailable, "the event loop refuses to watch a socket", path);
   return server;

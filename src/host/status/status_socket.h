@@ -15,13 +15,18 @@ namespace tranche::host {
 struct StatusLimits {
   Duration idle = std::chrono::seconds(30);  // a connection that neither watches nor asks is closed after this
   std::size_t connections = 4096;            // one more is told so and closed
+  // Take the path from a program that answers there, instead of giving up: for a program whose newer instance starts
+  // while the older still runs (a rolling update). The older leaves the file alone and closes its connections at
+  // its next audit; should the path be free by then (the newer one failed), it listens there again.
+  bool take_over = false;
+  Duration audit = std::chrono::seconds(30);  // how often the older one looks
 };
 
 class StatusServer {
  public:
   // answer(request) gives the JSON for a request, or an Error that becomes {"error": "…"}. It runs as a part of turns,
   // and "watch" is asked again for every change. A socket file that nobody answers on is replaced; kConflict when
-  // somebody does, or when something else is in its place. The directory must exist.
+  // somebody does (without take_over), or when something else is in its place. The directory must exist.
   static Result<std::unique_ptr<StatusServer>> open(Loop& loop, const std::string& path,
                                                     std::function<Result<std::string>(const std::string&)> answer,
                                                     StatusLimits limits = {});

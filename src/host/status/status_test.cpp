@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -266,6 +267,42 @@ TEST_F(StatusTest, ASocketThatSomebodyAnswersOnIsLeftAlone) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, Kind::kConflict);
   EXPECT_TRUE(ask(path_, "status", 10s));
+}
+
+TEST_F(StatusTest, ANewerInstanceTakesTheSocketOverAndTheOlderLeavesItThere) {
+  ASSERT_TRUE(listen());
+  auto newer =
+      StatusServer::open(*loop_, path_, [](const std::string&) -> Result<std::string> { return R"({"from":"newer"})"; },
+                         {.take_over = true});
+  ASSERT_TRUE(newer) << to_string(newer.error());
+  server_.reset();
+  std::string got;
+  const auto watcher = StatusWatcher::open(*loop_, path_, [&](const std::string& line) {
+    got = line;
+    if (!line.empty()) loop_->stop();
+  });
+  loop_->run();
+  EXPECT_EQ(got, R"({"from":"newer"})");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_.path()), {}), 1) << "a file is left over";
+}
+
+TEST_F(StatusTest, AnOlderInstanceListensAgainWhenTheNewerIsGone) {
+  ASSERT_TRUE(listen({.take_over = true, .audit = 20ms}));
+  auto newer =
+      StatusServer::open(*loop_, path_, [](const std::string&) -> Result<std::string> { return R"({"from":"newer"})"; },
+                         {.take_over = true});
+  ASSERT_TRUE(newer) << to_string(newer.error());
+  newer->reset();
+  ASSERT_FALSE(std::filesystem::exists(path_));
+  thread_ = std::thread([this] { loop_->run(); });
+  const auto came_back = [&] { return ask(path_, "status", 10s); };
+  auto answer = came_back();
+  for (int i = 0; i < 200 && !answer; ++i) {
+    ::poll(nullptr, 0, 20);
+    answer = came_back();
+  }
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_EQ(*answer, R"({"state":1})");
 }
 
 TEST_F(StatusTest, AFileInTheWayIsLeftAlone) {

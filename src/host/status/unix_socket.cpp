@@ -65,6 +65,21 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
+Result<Fd> listen_in_place_of(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+    return fail(Kind::kConflict, "cannot listen: something that is not a socket is in the way; move it away", path);
+  }
+  const std::string newer = path + "." + std::to_string(::getpid());
+  TRY(Fd fd, listen_at(newer));
+  if (::rename(newer.c_str(), path.c_str()) != 0) {
+    const int err = errno;
+    ::unlink(newer.c_str());
+    return std::unexpected(error_from_errno(err, "cannot listen", path));
+  }
+  return fd;
+}
+
 Result<Fd> listen_at(const std::string& path) {
   TRY(const auto address, unix_address(path));
   TRY(Fd fd, stream_socket(SOCK_NONBLOCK, path));

@@ -15,6 +15,9 @@ Result<sockaddr_un> unix_address(const std::string& path);  // kInvalid when the
 // A listening socket, mode 0600. Replaces a socket file that nobody answers on, nothing else.
 Result<Fd> listen_at(const std::string& path);
 
+// The same, but the path is taken from whoever listens there; it is never missing in between.
+Result<Fd> listen_in_place_of(const std::string& path);
+
 // A connected socket. Non-blocking, or blocking for at most what SO_SNDTIMEO and SO_RCVTIMEO say.
 Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 0);
 
