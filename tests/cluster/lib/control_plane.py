@@ -1,0 +1,107 @@
+"""etcd, API server, scheduler and controller manager of a cluster of one node, and a client of its API."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+from .machine import NODE
+from .programs import Program, run, write
+from .report import Failed, until
+
+TOKEN = "tranche-test-admin"
+SERVER = "https://127.0.0.1:6443"
+
+
+class ControlPlane:
+    def __init__(self, machine, binaries):
+        self.machine, self.binaries = machine, binaries
+        self.programs = []
+
+    @property
+    def kubeconfig(self):
+        return self.machine.path("kubeconfig.json")
+
+    def start(self):
+        path = self.machine.path
+        os.makedirs(path("pki"), exist_ok=True)
+        run("openssl", "genrsa", "-out", path("pki/sa.key"), "2048")
+        write(path("tokens.csv"), f'{TOKEN},admin,admin,"system:masters"\n')
+        write(self.kubeconfig, json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": SERVER, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}]}))
+        self._program("etcd", ["etcd", "--data-dir", path("etcd"), "--listen-client-urls", "http://127.0.0.1:2379",
+                               "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380",
+                               "--unsafe-no-fsync"])
+        self._program("kube-apiserver", [
+            f"{self.binaries}/kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--service-account-key-file={path('pki/sa.key')}",
+            f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
+            f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", f"--cert-dir={path('pki')}",
+            "--service-cluster-ip-range=10.67.0.0/24", "--disable-admission-plugins=ServiceAccount"])
+        until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200, 90)
+        for name in ("kube-scheduler", "kube-controller-manager"):
+            more = [f"--service-account-private-key-file={path('pki/sa.key')}"] if name.endswith("manager") else []
+            self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
+                                 f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more])
+
+    def _program(self, name, argv):
+        self.programs.append(Program(name, argv, self.machine.path(f"{name}.log")))
+
+    def stop(self):
+        for program in reversed(self.programs):
+            try:
+                program.stop(signal.SIGKILL, 10)
+            except (Failed, subprocess.SubprocessError):
+                pass
+        self.programs = []
+
+    # --- the API ------------------------------------------------------------------------------------------------------
+    def call(self, method, path, body=None, text=False, kind="application/json"):
+        """(status, answer); status 0 when nobody answers."""
+        request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, timeout=15, context=ssl._create_unverified_context()) as answer:
+                content = answer.read().decode()
+                return answer.status, content if text else json.loads(content or "null")
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def create(self, path, body):
+        status, answer = self.call("POST", path, body)
+        if status not in (200, 201):
+            raise Failed(f"POST {path}: {status} {answer}")
+        return answer
+
+    def node(self):
+        status, node = self.call("GET", f"/api/v1/nodes/{NODE}")
+        return node if status == 200 else {}
+
+    def amounts(self, resource="nvidia.com/gpu"):
+        """(capacity, allocatable) as the cluster sees them, as numbers; None when the node has none."""
+        status = self.node().get("status", {})
+        return tuple(int(status[key][resource]) if resource in status.get(key, {}) else None for key in ("capacity", "allocatable"))
+
+    def pods(self, selector=""):
+        status, listed = self.call("GET", "/api/v1/namespaces/default/pods" + (f"?labelSelector={selector}" if selector else ""))
+        return listed["items"] if status == 200 else []
+
+    def pod(self, name):
+        return next((pod for pod in self.pods() if pod["metadata"]["name"] == name), None)
+
+    def add(self, pod):
+        return self.create("/api/v1/namespaces/default/pods", pod)
+
+    def remove(self, name):
+        self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+        until(f"pod {name} to be gone", lambda: self.pod(name) is None, 60)
+
+    def until_phase(self, name, phase, seconds=60):
+        return until(f"pod {name} to be {phase}", lambda: (p := self.pod(name)) and p["status"].get("phase") == phase and p, seconds)

@@ -1,0 +1,124 @@
+"""The machine that the cluster runs on: this one, in namespaces of its own (mounts, processes, network, host name), so
+that kubelet, containerd and Tranche use their usual paths and nothing of it is left when the test ends."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+
+from .programs import run, write
+
+NODE = "tranche-node"
+ADDRESS = "10.66.0.2"
+# Usual paths that are empty folders of the test's own while it runs.
+OWN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers", "/etc/kubernetes",
+       "/etc/containerd", "/etc/cdi", "/run"]
+
+
+def enter(argv):
+    """Runs argv as the first process of the new namespaces; its exit status."""
+    return subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts",
+                           "--ipc", "--propagation", "private", *argv], check=False).returncode
+
+
+class Machine:
+    def __init__(self, scratch):
+        self.scratch = scratch
+
+    def path(self, *names):
+        return os.path.join(self.scratch, *names)
+
+    def prepare(self):
+        socket.sethostname(NODE)
+        for path in OWN:
+            if not os.path.isdir(path):
+                os.makedirs(path)  # the only trace on this machine: an empty folder
+            own = self.path("own", path.strip("/").replace("/", "_"))
+            os.makedirs(own)
+            run("mount", "--bind", own, path)
+        os.makedirs("/run/lock")
+        self._private_devices()
+        run("mount", "--make-rshared", "/")  # kubelet wants its mounts seen by others; the others are ours alone
+        self._network()
+        write(self.path("hosts"), f"127.0.0.1 localhost\n{ADDRESS} {NODE}\n")
+        run("mount", "--bind", self.path("hosts"), "/etc/hosts")
+        write(self.path("resolv.conf"), "nameserver 127.0.0.1\n")
+
+    def _private_devices(self):
+        """A /dev of our own with what is there now, so that device nodes of GPUs can be made in it."""
+        dev = self.path("dev")
+        os.makedirs(dev)
+        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", dev)
+        for name in os.listdir("/dev"):
+            source, target = f"/dev/{name}", f"{dev}/{name}"
+            if os.path.islink(source):
+                os.symlink(os.readlink(source), target)
+            elif os.path.isdir(source):
+                os.makedirs(target)
+                run("mount", "--rbind", source, target)
+            else:
+                info = os.stat(source)
+                os.mknod(target, stat.S_IFMT(info.st_mode) | (info.st_mode & 0o777), info.st_rdev)
+        run("mount", "--rbind", dev, "/dev")
+
+    @staticmethod
+    def device_nodes(gpus):
+        """What a driver makes. No driver stands behind the numbers; opening them fails, and nobody here does."""
+        for name, major, minor in [("nvidiactl", 195, 255), ("nvidia-uvm", 511, 0), ("nvidia-uvm-tools", 511, 1),
+                                   *[(f"nvidia{gpu}", 195, gpu) for gpu in range(gpus)]]:
+            if not os.path.exists(f"/dev/{name}"):
+                os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(major, minor))
+                os.chmod(f"/dev/{name}", 0o666)
+
+    @staticmethod
+    def _network():
+        run("ip", "link", "set", "lo", "up")
+        # kubelet wants an address that is not the loopback's, and a default route.
+        run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        run("ip", "addr", "add", f"{ADDRESS}/24", "dev", "eth0")
+        run("ip", "link", "set", "eth0", "up")
+        run("ip", "link", "set", "eth1", "up")
+        run("ip", "route", "add", "default", "via", "10.66.0.1")
+
+    def tree_outside(self):
+        """Files below the paths that Tranche might write to and must not, by path, type and size."""
+        seen = {}
+        for top in ("/etc", "/usr/local", "/opt", "/var/lib", "/home", "/root"):
+            for folder, folders, files in os.walk(top):
+                folders[:] = [f for f in folders if f"{folder}/{f}" not in ("/var/lib/kubelet", "/var/lib/containerd", "/root/.cache", "/root/go", "/var/lib/apt", "/var/lib/dpkg")]
+                for name in files + folders:
+                    try:
+                        info = os.lstat(f"{folder}/{name}")
+                    except OSError:
+                        continue
+                    seen[f"{folder}/{name}"] = (stat.S_IFMT(info.st_mode), info.st_size if stat.S_ISREG(info.st_mode) else 0)
+        return seen
+
+
+def remove_cgroups():
+    """kubelet's and the runtime's cgroups, which no namespace removes."""
+    for top in os.listdir("/sys/fs/cgroup") + [""]:
+        for name in ("kubepods", "k8s.io"):
+            path = os.path.join("/sys/fs/cgroup", top, name)
+            for folder, _, _ in os.walk(path, topdown=False):
+                try:
+                    os.rmdir(folder)
+                except OSError:
+                    pass
+
+
+def missing():
+    """What this machine lacks for a cluster, as sentences."""
+    lacks = []
+    if os.geteuid() != 0:
+        lacks.append("it needs root")
+    for program in ("unshare", "ip", "mount", "runc", "etcd", "busybox", "ldd"):
+        if not shutil.which(program):
+            lacks.append(f"{program} is not installed")
+    if not lacks:
+        tried = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--net", "--uts", "true"],
+                               capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            lacks.append(f"no namespaces here: {tried.stderr.strip()}")
+    return lacks

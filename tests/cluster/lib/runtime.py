@@ -1,0 +1,71 @@
+"""containerd with runc. A wrapper takes what this machine may not grant (a lower oom_score_adj, higher limits) out of
+the container's configuration before runc sees it."""
+
+import os
+import sys
+
+from .programs import Program, run, write
+from .report import until
+
+SOCKET = "/run/containerd/containerd.sock"
+WRAPPER = '''#!{python}
+import json, os, sys
+arguments = sys.argv[1:]
+for at, word in enumerate(arguments):
+    bundle = arguments[at + 1] if word in ("--bundle", "-b") and at + 1 < len(arguments) else None
+    if bundle:
+        path = os.path.join(bundle, "config.json")
+        with open(path) as file:
+            spec = json.load(file)
+        process = spec.get("process", {{}})
+        process.pop("oomScoreAdj", None)
+        process.pop("rlimits", None)
+        with open(path, "w") as file:
+            json.dump(spec, file)
+os.execvp("runc", ["runc", *arguments])
+'''
+CONFIG = '''version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "{snapshotter}"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "{pause}"
+[plugins."io.containerd.cri.v1.runtime"]
+  enable_cdi = true
+  cdi_spec_dirs = ["/etc/cdi", "/var/run/cdi"]
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "{wrapper}"
+      SystemdCgroup = false
+'''
+PAUSE = "tranche.test/pause:1"
+
+
+class Runtime:
+    def __init__(self, machine, binaries):
+        self.machine, self.binaries = machine, binaries
+        self.program = None
+
+    def start(self):
+        wrapper = self.machine.path("runc-here")
+        write(wrapper, WRAPPER.format(python=sys.executable), 0o755)
+        write("/etc/containerd/config.toml",
+              CONFIG.format(socket=SOCKET, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs"))
+        env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")
+        self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],
+                               self.machine.path("containerd.log"), env=env)
+        until("containerd to answer", lambda: self.ctr("version", check=False).returncode == 0, 30)
+
+    def ctr(self, *words, check=True):
+        return run(f"{self.binaries}/ctr", "--address", SOCKET, "--namespace", "k8s.io", *words, check=check)
+
+    def load(self, image):
+        path = self.machine.path(image.name.replace("/", "_").replace(":", "_") + ".tar")
+        image.save(path)
+        self.ctr("images", "import", path)
+        os.unlink(path)

@@ -1,0 +1,170 @@
+"""kubelet without an API server, pods from files: register, allocate, what the container gets, and restarts of everyone."""
+
+import itertools
+import os
+import signal
+
+from lib.kubelet import PLUGINS
+from lib.pods import Told, cuda, events, pod
+from lib.report import until
+from lib.tranche import sharing
+
+GPU = "nvidia.com/gpu"
+SOCKET = f"{PLUGINS}/nvidia-gpu.sock"
+
+
+def phase_of(world, name):
+    found = world.kubelet.static(name)
+    return found["status"].get("phase") if found else None
+
+
+def told_by(world, name, seconds=60):
+    def told():
+        found = world.kubelet.static(name)
+        said = Told(world.kubelet.log(found)) if found else None
+        return said if said and said.complete else None
+    return until(f"pod {name} to tell what it was given", told, seconds)
+
+
+def container_ids(world, *names):
+    """By pod: its containers and how often they were restarted, as soon as kubelet knows them all as running."""
+    def known():
+        pods = {name: world.kubelet.static(name) for name in names}
+        found = {name: [(s["containerID"], s["restartCount"]) for s in pod["status"].get("containerStatuses", [])
+                        if "running" in s.get("state", {})] for name, pod in pods.items() if pod}
+        return found if len(found) == len(names) and all(found.values()) else None
+    return until(f"kubelet to know {', '.join(names)} as running", known, 60)
+
+
+def take_away(world, *names):
+    for name in names:
+        world.kubelet.remove(name)
+    until("pods to be gone", lambda: not any(world.kubelet.static(name) for name in names), 60)
+
+
+def run(world):
+    report, kubelet, tranche = world.report, world.kubelet, world.tranche
+    report.start("kubelet alone, MPS")
+    gpus = tranche.make_gpus(4)
+    tranche.configure(sharing("mps", 10))
+    kubelet.start()
+    tranche.start_mps()
+    tranche.start_node()
+    tranche.until_serves(40)
+    report.check("4 GPUs x 10 slots are registered with a real kubelet and healthy", True)
+
+    kubelet.put(pod("one", {GPU: 1}))
+    kubelet.put(pod("three", {GPU: 3}))
+    one, three = told_by(world, "one"), told_by(world, "three")
+    report.check("NVIDIA_VISIBLE_DEVICES names one GPU of the node", one.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, one.env.get("NVIDIA_VISIBLE_DEVICES"))
+    report.check("three slots of one container lie on one GPU", three.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, three.env.get("NVIDIA_VISIBLE_DEVICES"))
+    report.check("the door is mounted read-only", one.mounts.get("/run/tranche/mps", "").startswith("ro"), one.mounts.get("/run/tranche/mps"))
+    report.check("the door holds the control socket and nothing else", one.door == ["control"], one.door)
+    report.check("the container is told its door", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == "/run/tranche/mps")
+    report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
+    held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche), 40)
+    report.check("status names who holds what", True, sorted(held))
+
+    kubelet.put(pod("fits", {GPU: 1}, cuda("--allocate", f"{memory_of(one) // 2}M", "--kernel-ms", "1", "--hold", "--report-every", "1")))
+    kubelet.put(pod("greedy", {GPU: 1}, cuda("--allocate", f"{memory_of(one) * 2}M", "--hold")))
+    until("the greedy pod to fail", lambda: phase_of(world, "greedy") == "Failed", 60)
+    code = kubelet.static("greedy")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+    report.check("a CUDA client in a container is refused memory beyond its grant", code == 12, f"status {code}")
+    until("the modest client to report", lambda: len(events(kubelet.log(kubelet.static("fits")))) > 2, 60)
+    report.check("a CUDA client in a container works through its door", phase_of(world, "fits") == "Running")
+
+    kubelet.put(pod("eleven", {GPU: 11}))
+    until("kubelet to refuse the pod", lambda: phase_of(world, "eleven") == "Failed", 60)
+    message = kubelet.static("eleven")["status"].get("message", "")
+    report.check("eleven slots of ten a GPU are refused with the reason in the pod's status", "lie on 2 GPUs" in message, message[:160])
+    take_away(world, "eleven", "greedy")
+
+    before = container_ids(world, "one", "three", "fits")
+
+    def undisturbed(what):
+        now = container_ids(world, *before)
+        at = len(events(kubelet.log(kubelet.static("fits"))))
+        grows = until("the client to go on", lambda: len(events(kubelet.log(kubelet.static("fits")))) > at + 1, 30)
+        report.check(f"{what}: running containers are the same, their client goes on", now == before and grows)
+
+    numbers = itertools.count(1)
+
+    def new_pod(what):
+        name = f"next-{next(numbers)}"  # kubelet is slow to take a pod of a file that it knew before
+        kubelet.put(pod(name, {GPU: 2}))
+        said = told_by(world, name)
+        report.check(f"{what}: a new pod is served", said.env.get("NVIDIA_VISIBLE_DEVICES") in gpus)
+        take_away(world, name)
+
+    kubelet.stop()
+    kubelet.start()
+    tranche.until_serves(40)
+    undisturbed("kubelet restarted")
+    new_pod("kubelet restarted")
+
+    kubelet.stop(signal.SIGKILL)
+    kubelet.start()
+    tranche.until_serves(40)
+    undisturbed("kubelet killed")
+    new_pod("kubelet killed")
+
+    tranche.node.stop()
+    report.check("the node agent removes its socket when it stops", not os.path.exists(SOCKET))
+    undisturbed("node agent stopped")
+    tranche.start_node()
+    tranche.until_serves(40)
+    undisturbed("node agent started again")
+    new_pod("node agent started again")
+
+    tranche.node.stop(signal.SIGKILL)
+    tranche.start_node()
+    tranche.until_serves(40)
+    undisturbed("node agent killed")
+    new_pod("node agent killed")
+
+    old = tranche.node
+    tranche.start_node(name="node-newer")
+    until("the newer agent to serve", lambda: (s := tranche.status()).get("pid") == tranche.node.pid and tranche.resource().get("registered"), 30)
+    report.check("upgrade: a newer agent takes over while the old one runs", old.running())
+    old.stop()
+    tranche.until_serves(40)
+    report.check("upgrade: the old one leaves the newer one's socket alone", os.path.exists(SOCKET))
+    undisturbed("agent upgraded")
+    new_pod("agent upgraded")
+
+    tranche.sim_node("gpu", "0", "lost")
+    until("slots of the lost GPU to be unhealthy", lambda: tranche.resource().get("healthy") == 30, 30)
+    report.check("a lost GPU takes only its own slots", True, "30 of 40")
+    new_pod("one GPU lost")
+    tranche.sim_node("gpu", "0", "back")
+    tranche.until_serves(40, seconds=90)
+    report.check("a GPU that is back is healthy again, without a restart", True)
+
+    take_away(world, "one", "three", "fits")
+    tranche.stop()
+    left = [name for name in os.listdir(PLUGINS) if "nvidia" in name]
+    report.check("nothing of ours is left in kubelet's directory", not left, left)
+    kubelet.stop()
+
+
+def memory_of(told):
+    """MiB that the grant is worth, from the client's variable."""
+    value = told.env.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")
+    digits = value.rpartition("=")[2].rstrip("MGKB")
+    return int(digits) if digits.isdigit() else 0
+
+
+def holders(tranche):
+    """Names of pods that the status document knows as holders."""
+    found = set()
+    def walk(value):
+        if isinstance(value, dict):
+            if isinstance(value.get("pod"), str):
+                found.add(value["pod"].rpartition("/")[2].removesuffix("-tranche-node"))
+            for each in value.values():
+                walk(each)
+        elif isinstance(value, list):
+            for each in value:
+                walk(each)
+    walk(tranche.status())
+    return found
