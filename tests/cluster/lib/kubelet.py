@@ -74,12 +74,12 @@ class Kubelet:
 
     # --- logs ---------------------------------------------------------------------------------------------------------
     @staticmethod
-    def log(pod):
-        """What the pod's containers wrote, without kubelet's prefixes."""
+    def log(pod, container=""):
+        """What the pod's containers wrote (or one of them), without kubelet's prefixes."""
         meta = pod["metadata"]
         folder = f"/var/log/pods/{meta['namespace']}_{meta['name']}_{meta.get('annotations', {}).get('kubernetes.io/config.hash') or meta['uid']}"
         lines = []
-        for top, _, files in sorted(os.walk(folder)):
+        for top, _, files in sorted(os.walk(os.path.join(folder, container))):
             for name in sorted(files):
                 with open(os.path.join(top, name), errors="replace") as log:
                     lines += [line.split(" ", 3)[-1] for line in log]

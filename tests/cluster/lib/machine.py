@@ -81,18 +81,22 @@ class Machine:
         run("ip", "link", "set", "eth1", "up")
         run("ip", "route", "add", "default", "via", "10.66.0.1")
 
-    def tree_outside(self):
-        """Files below the paths that Tranche might write to and must not, by path, type and size."""
+    @staticmethod
+    def files():
+        """Every file and folder where programs like to leave things, and below /run: type and size, by path."""
         seen = {}
-        for top in ("/etc", "/usr/local", "/opt", "/var/lib", "/home", "/root"):
+        elsewhere = ("/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/sim-node", "/etc/kubernetes", "/usr/local/go", "/root/go",
+                     "/root/.cache", "/var/lib/containers")  # other programs' own, and this test's
+        for top in ("/etc", "/opt", "/root", "/run", "/usr/local", "/var/lib"):
             for folder, folders, files in os.walk(top):
-                folders[:] = [f for f in folders if f"{folder}/{f}" not in ("/var/lib/kubelet", "/var/lib/containerd", "/root/.cache", "/root/go", "/var/lib/apt", "/var/lib/dpkg")]
+                folders[:] = [name for name in folders if f"{folder}/{name}" not in elsewhere]
                 for name in files + folders:
                     try:
                         info = os.lstat(f"{folder}/{name}")
                     except OSError:
                         continue
-                    seen[f"{folder}/{name}"] = (stat.S_IFMT(info.st_mode), info.st_size if stat.S_ISREG(info.st_mode) else 0)
+                    regular = stat.S_ISREG(info.st_mode)
+                    seen[f"{folder}/{name}"] = (stat.S_IFMT(info.st_mode), info.st_size if regular else 0)
         return seen
 
 

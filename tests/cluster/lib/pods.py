@@ -42,11 +42,11 @@ class Told:
         sections = dict(re.findall(rf"^{MARK}(\w+)\n(.*?)(?=^{MARK})", log, re.MULTILINE | re.DOTALL))
         self.complete = f"{MARK}end" in log
         self.env = dict(line.split("=", 1) for line in sections.get("env", "").splitlines() if "=" in line)
-        self.mounts = {}
+        self.mounts, self.roots = {}, {}
         for line in sections.get("mounts", "").splitlines():
             fields = line.split()
             if len(fields) > 5:
-                self.mounts[fields[4]] = fields[5]
+                self.mounts[fields[4]], self.roots[fields[4]] = fields[5], fields[3]
         self.nodes = {line.split()[-1]: tuple(line.replace(",", " ").split()[4:6]) for line in sections.get("nodes", "").splitlines() if line}
         self.door = sections.get("door", "").split()
         self.listed = sections.get("listed", "").split()

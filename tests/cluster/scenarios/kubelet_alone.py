@@ -5,11 +5,12 @@ import os
 import signal
 
 from lib.kubelet import PLUGINS
-from lib.pods import Told, cuda, events, pod
+from lib.pods import Told, container, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 
 GPU = "nvidia.com/gpu"
+DOOR = "/run/tranche/mps"
 SOCKET = f"{PLUGINS}/nvidia-gpu.sock"
 
 
@@ -18,10 +19,10 @@ def phase_of(world, name):
     return found["status"].get("phase") if found else None
 
 
-def told_by(world, name, seconds=60):
+def told_by(world, name, seconds=60, of=""):
     def told():
         found = world.kubelet.static(name)
-        said = Told(world.kubelet.log(found)) if found else None
+        said = Told(world.kubelet.log(found, of)) if found else None
         return said if said and said.complete else None
     return until(f"pod {name} to tell what it was given", told, seconds)
 
@@ -48,6 +49,7 @@ def run(world):
     gpus = tranche.make_gpus(4)
     tranche.configure(sharing("mps", 10))
     kubelet.start()
+    files = world.machine.files()
     tranche.start_mps()
     tranche.start_node()
     tranche.until_serves(40)
@@ -58,12 +60,19 @@ def run(world):
     one, three = told_by(world, "one"), told_by(world, "three")
     report.check("NVIDIA_VISIBLE_DEVICES names one GPU of the node", one.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, one.env.get("NVIDIA_VISIBLE_DEVICES"))
     report.check("three slots of one container lie on one GPU", three.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, three.env.get("NVIDIA_VISIBLE_DEVICES"))
-    report.check("the door is mounted read-only", one.mounts.get("/run/tranche/mps", "").startswith("ro"), one.mounts.get("/run/tranche/mps"))
+    report.check("the door is mounted read-only", one.mounts.get(DOOR, "").startswith("ro"), one.mounts.get(DOOR))
     report.check("the door holds the control socket and nothing else", one.door == ["control"], one.door)
-    report.check("the container is told its door", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == "/run/tranche/mps")
+    report.check("the container is told its door", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == DOOR)
     report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
     held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche), 40)
     report.check("status names who holds what", True, sorted(held))
+
+    kubelet.put(pod("pair", containers=[container("left", {GPU: 1}), container("right", {GPU: 2})]))
+    left, right = told_by(world, "pair", of="left"), told_by(world, "pair", of="right")
+    report.check("two containers of a pod have a grant each, of their own size",
+                 left.door == right.door == ["control"] and left.roots[DOOR] != right.roots[DOOR] and memory_of(right) >= 2 * memory_of(left) > 0,
+                 f"{memory_of(left)} and {memory_of(right)} MiB")
+    take_away(world, "pair")
 
     kubelet.put(pod("fits", {GPU: 1}, cuda("--allocate", f"{memory_of(one) // 2}M", "--kernel-ms", "1", "--hold", "--report-every", "1")))
     kubelet.put(pod("greedy", {GPU: 1}, cuda("--allocate", f"{memory_of(one) * 2}M", "--hold")))
@@ -144,6 +153,9 @@ def run(world):
     tranche.stop()
     left = [name for name in os.listdir(PLUGINS) if "nvidia" in name]
     report.check("nothing of ours is left in kubelet's directory", not left, left)
+    changed = files.items() ^ world.machine.files().items()
+    strange = sorted({path for path, _ in changed if not path.startswith(("/run/tranche", "/run/nvidia"))})
+    report.check("nothing is written outside our own folders", not strange, strange[:5])
     kubelet.stop()
 
 
