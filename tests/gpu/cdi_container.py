@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Our CDI specification on a real GPU: the program under the name `nvidia-device-plugin` writes it (cdi-cri), kubelet's
+double is given a device by it, and a container made of nothing but a C library and what the specification names runs
+`nvidia-smi -L` and `tranche probe`. Prints a table and exits 1 when a row does not hold. Needs root, a GPU, and BIN and
+STANDINS of a build. Changes no setting of the GPU.
+
+The edits are applied as the CDI specification words them; of the hooks, create-symlinks and update-ldcache are done
+here (ldconfig), the others are listed and left out."""
+
+import argparse, glob, json, os, re, shutil, signal, subprocess, sys, tempfile, time
+
+rows = []
+
+
+def row(what, seen, holds):
+    rows.append((what, str(seen), "holds" if holds else "DOES NOT HOLD"))
+
+
+def run(*argv, **kw):
+    return subprocess.run([str(word) for word in argv], capture_output=True, text=True, **kw)
+
+
+def libraries_of(program):
+    return sorted(set(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", run("ldd", program).stdout, re.MULTILINE)))
+
+
+def wait_for(probe, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = probe()
+        if value:
+            return value
+        time.sleep(0.05)
+    return None
+
+
+def load(path):
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+# --- in the mount namespace of the container ------------------------------------------------------------------------
+
+
+def put(root, source, target, read_only=True):
+    """Binds a file, folder, socket or node of this machine at a path of the container."""
+    here = root + target
+    os.makedirs(os.path.dirname(here), exist_ok=True)
+    if os.path.isdir(source):
+        os.makedirs(here, exist_ok=True)
+    elif not os.path.lexists(here):
+        open(here, "w").close()
+    done = run("mount", "--bind", source, here)
+    if done.returncode == 0 and read_only:
+        run("mount", "-o", "remount,bind,ro", here)
+    return done.returncode == 0
+
+
+def inside(job):
+    root = job["root"]
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", root], check=True)
+    for folder in ("proc", "dev", "tmp", "etc", "usr/bin", "sbin", "run"):
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+    for program in (job["tranche"], "/sbin/ldconfig"):
+        target = "/usr/bin/tranche" if program == job["tranche"] else program
+        shutil.copy(program, root + target)
+        for library in libraries_of(program):
+            os.makedirs(root + os.path.dirname(library), exist_ok=True)
+            shutil.copy(os.path.realpath(library), root + library)
+    subprocess.run(["mount", "-t", "proc", "proc", f"{root}/proc"], check=True)
+    before = {path for path in glob.glob(f"{root}/**/*", recursive=True) if "/proc/" not in path}
+    failed, env, left_out = [], {"PATH": "/usr/bin:/bin:/sbin"}, []
+    for edits in job["edits"]:
+        env.update(item.split("=", 1) for item in edits.get("env", []))
+        for mount in edits.get("mounts", []):
+            if not put(root, mount["hostPath"], mount["containerPath"], "ro" in mount.get("options", [])):
+                failed.append(mount["hostPath"])
+        for node in edits.get("deviceNodes", []):
+            if not put(root, node.get("hostPath", node["path"]), node["path"], False):
+                failed.append(node["path"])
+    for edits in job["edits"]:
+        for hook in edits.get("hooks", []):
+            words = hook["args"]
+            if "create-symlinks" in words:
+                for link in [words[i + 1] for i, word in enumerate(words) if word == "--link"]:
+                    target, _, place = link.partition("::")
+                    os.makedirs(os.path.dirname(root + place), exist_ok=True)
+                    if not os.path.lexists(root + place):
+                        os.symlink(target, root + place)
+            elif "update-ldcache" in words:
+                folders = [words[i + 1] for i, word in enumerate(words) if word == "--folder"]
+                run("chroot", root, "/sbin/ldconfig", *folders)
+            else:
+                left_out.append(words[-1] if words[-1].startswith("d") or "=" not in words[-1] else words[-2])
+    smi = run("chroot", root, "/usr/bin/nvidia-smi", "-L", env=env)
+    probe = run("chroot", root, "/usr/bin/tranche", "probe", "--json", env=dict(env, HOME="/tmp"))
+    after = [path for path in glob.glob(f"{root}/**/*", recursive=True) if "/proc/" not in path and path not in before]
+    print(json.dumps({"failed": failed, "hooks": left_out, "smi": smi.stdout + smi.stderr, "smiStatus": smi.returncode,
+                      "probe": probe.stdout, "probeStatus": probe.returncode, "probeError": probe.stderr[-600:], "given": len(after)}))
+
+
+# --- outside ----------------------------------------------------------------------------------------------------------
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--keep-spec", help="copy the specification here")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.inside:
+        return inside(load(args.inside))
+
+    scratch = tempfile.mkdtemp(prefix="trn.", dir="/tmp")
+    for name in ("plugins", "run", "cdi", "root"):
+        os.mkdir(f"{scratch}/{name}")
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": {"restartPolicy": "Never", "containers": [
+        {"name": "main", "command": ["/bin/sleep", "100"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}]
+    with open(f"{scratch}/pods.yaml", "w") as file:
+        file.write("\n---\n".join(json.dumps(pod) for pod in pods))
+    plugin = f"{scratch}/nvidia-device-plugin"
+    os.symlink(os.path.abspath(f"{args.bin}/tranche"), plugin)
+    parts = [
+        subprocess.Popen([f"{args.standins}/sim-kubelet", "--plugin-dir", f"{scratch}/plugins", "--pod-resources-socket", f"{scratch}/run/pr.sock",
+                          "--pods", f"{scratch}/pods.yaml", "--state-file", f"{scratch}/run/kubelet.json"], stderr=subprocess.DEVNULL),
+        subprocess.Popen([plugin, "--plugin-dir", f"{scratch}/plugins", "--run-dir", f"{scratch}/run", "--pod-resources-socket", f"{scratch}/run/pr.sock",
+                          "--cdi-root", f"{scratch}/cdi"], env=dict(os.environ, DEVICE_LIST_STRATEGY="cdi-cri"),
+                         stderr=open(f"{scratch}/plugin.log", "w"))]
+    try:
+        spec_file = f"{scratch}/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+        spec = wait_for(lambda: load(spec_file))
+        row("the specification is written", f"{len(spec['devices'])} devices, cdiVersion {spec['cdiVersion']}" if spec else "no", bool(spec))
+
+        def devices_of_pod():
+            text = json.dumps(load(f"{scratch}/run/kubelet.json") or {})
+            return re.findall(r"k8s\.device-plugin\.nvidia\.com/gpu=([^\"\\]+)", text)
+
+        names = wait_for(devices_of_pod) or []
+        row("kubelet is answered with its name", names, bool(names))
+        if spec and names:
+            device = next(each for each in spec["devices"] if each["name"] == names[0])
+            edits = [spec.get("containerEdits", {}), device["containerEdits"]]
+            with open(f"{scratch}/job.json", "w") as file:
+                json.dump({"root": f"{scratch}/root", "tranche": os.path.abspath(f"{args.bin}/tranche"), "edits": edits}, file)
+            done = run("unshare", "--mount", "--pid", "--fork", "--propagation", "private", sys.executable, os.path.abspath(__file__), "--inside", f"{scratch}/job.json")
+            told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": [done.stderr[-300:]]}
+            row("every path that it names is on this node", f"{sum(len(e.get('mounts', [])) for e in edits)} mounts, "
+                f"{sum(len(e.get('deviceNodes', [])) for e in edits)} nodes; failed: {told['failed']}", not told["failed"])
+            row("nvidia-smi -L in the container", told.get("smi", "").strip()[:160], told.get("smiStatus") == 0 and names[0] in told.get("smi", "") and told["smi"].count("GPU ") == 1)
+            probe = json.loads(told.get("probe") or "{}")
+            row("tranche probe in the container: a CUDA program computes right", json.dumps(probe)[:200] or told.get("probeError"), told.get("probeStatus") == 0)
+            row("hooks that this container did without", sorted(set(told.get("hooks", []))), True)
+            if args.keep_spec:
+                shutil.copy(spec_file, args.keep_spec)
+    finally:
+        for part in reversed(parts):
+            part.send_signal(signal.SIGTERM)
+            part.wait(20)
+    row("the plugin ends with status 0", parts[1].returncode, parts[1].returncode == 0)
+    width = max(len(what) for what, _, _ in rows)
+    for what, seen, holds in rows:
+        print(f"{what:{width}}  {holds:13}  {seen}")
+    bad = [each for each in rows if each[2] != "holds"]
+    if bad:
+        print(open(f"{scratch}/plugin.log").read()[-3000:], file=sys.stderr)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
