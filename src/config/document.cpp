@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 
@@ -21,7 +22,7 @@ constexpr std::size_t kLargest = std::size_t{1} << 20;  // what a ConfigMap can 
 // Turns yaml-cpp's events into Nodes. The first fault is kept; later events are still taken in, to no harm.
 class Builder : public YAML::EventHandler {
  public:
-  explicit Builder(std::string_view source) : source_(source) {}
+  Builder(std::string_view source, std::string_view text) : source_(source), text_(text) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -33,6 +34,7 @@ class Builder : public YAML::EventHandler {
     const bool typed = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:bool" || tag == "tag:yaml.org,2002:int" ||
                        tag == "tag:yaml.org,2002:float" || tag == "tag:yaml.org,2002:null";
     leaf(mark, anchor, Node::Kind::kScalar, value, !typed);
+    last_quoted = tag == "!" ? std::optional(mark) : std::nullopt;
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (const auto found = anchors_.find(anchor); found != anchors_.end()) {
@@ -55,6 +57,7 @@ class Builder : public YAML::EventHandler {
 
   NodePtr root;
   std::optional<Problem> problem;
+  std::optional<YAML::Mark> last_quoted;  // the scalar that came last, when it is in quotes
 
  private:
   struct Frame {
@@ -68,6 +71,11 @@ class Builder : public YAML::EventHandler {
     if (problem) return;
     problem =
         Problem{Severity::kError, {source_, mark.line + 1, mark.column + 1}, {}, std::move(what), std::move(remedy)};
+  }
+
+  std::string remedy_for_key() const {
+    return text_.find("{{") == std::string_view::npos ? "write key: value"
+                                                      : "this is a template: have it filled in first";
   }
 
   std::shared_ptr<Node> make(const YAML::Mark& mark, Node::Kind kind) {
@@ -114,7 +122,7 @@ class Builder : public YAML::EventHandler {
       top.node->items.push_back(std::move(node));
     } else if (!top.pending) {
       if (node->kind != Node::Kind::kScalar && node->kind != Node::Kind::kNull)
-        fault(where, "a key must be a word, not " + describe(*node), "write key: value");
+        fault(where, "a key must be a word, not " + describe(*node), remedy_for_key());
       top.pending = Member{node->kind == Node::Kind::kNull ? "null" : node->text, node->line, node->column, nullptr};
     } else {
       Member member = *std::move(top.pending);
@@ -159,18 +167,92 @@ class Builder : public YAML::EventHandler {
   }
 
   std::string source_;
+  std::string_view text_;
   std::vector<Frame> stack_;
   std::unordered_map<YAML::anchor_t, NodePtr> anchors_;
 };
 
-std::string remedy_for_syntax(std::string_view text, int line) {
+struct BadByte {
+  std::size_t at = 0;
+  std::string what;
+  std::string remedy;
+};
+
+// Length of the UTF-8 character at the front of `text`, 0 when it is none.
+std::size_t character_at_front(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t length = byte(0) < 0x80                      ? 1
+                             : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
+                             : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
+                             : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
+                                                                 : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+// What YAML does not allow in a text and yaml-cpp lets pass.
+std::optional<BadByte> bad_byte(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = character_at_front(text.substr(at));
+    if (length == 0) return BadByte{at, "is not UTF-8 here", "save the file as UTF-8; is this a text file?"};
+    if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f)
+      return BadByte{at, "has a control character here, " + in_quotes(text.substr(at, 1)),
+                     "remove it; inside double quotes write it with a backslash"};
+    at += length;
+  }
+  return std::nullopt;
+}
+
+// yaml-cpp says what its grammar lacks; this says what a person most likely did.
+std::string remedy_for_syntax(std::string_view text, int line, std::string_view said) {
   const auto lines = lines_of(text);
   for (int i = line; i >= 0 && i > line - 2; --i) {
     if (i >= static_cast<int>(lines.size())) continue;
     const std::string_view blank = lines[i].substr(0, lines[i].find_first_not_of(" \t"));
     if (blank.find('\t') != std::string_view::npos) return "indent with spaces: YAML does not allow tabs there";
+    if (lines[i].find("{{") != std::string_view::npos) return "this is a template: have it filled in first";
   }
+  static constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
+      {"flow not found", "close the bracket or brace that was opened before, or put a comma between two entries"},
+      {"end of map not found", "indent this line as far as the keys that it belongs to"},
+      {"end of sequence not found", "indent this line as far as the list that it belongs to"},
+      {"illegal map value",
+       "put quotes around a text that has a colon in it, a blank after the colon of a key, and "
+       "keys of one level at the same indentation"},
+      {"illegal block entry", "put list entries on lines of their own, below the key of the list"},
+      {"unknown token", "put quotes around a text that begins with @, ` or %"},
+      {"anchor is not defined", "write &name before an earlier value, or write the value out"},
+  };
+  for (const auto& [part, remedy] : kRemedies)
+    if (said.find(part) != std::string_view::npos) return std::string(remedy);
   return "check indentation, quotes and brackets at and before this place";
+}
+
+// The place in `text`, npos when it has none such. Counted from 0; columns are bytes.
+std::size_t offset_of(std::string_view text, int line, int column) {
+  std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  for (; line > 0 && at != std::string_view::npos; --line) {
+    at = text.find('\n', at);
+    if (at != std::string_view::npos) ++at;
+  }
+  return at == std::string_view::npos ? at : std::min(at + static_cast<std::size_t>(column), text.size());
+}
+
+// Whether the quote at the front of `text` is closed: yaml-cpp lets the end of the file close it.
+bool is_closed(std::string_view text) {
+  const char quote = text.front();
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const bool doubled = quote == '\'' && text.substr(i).starts_with("''");
+    if (doubled || (quote == '"' && text[i] == '\\'))
+      ++i;
+    else if (text[i] == quote)
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -184,17 +266,32 @@ Document read_document(std::string_view text, std::string_view source) {
   if (text.size() > kLargest)
     return refuse(0, 0, "is larger than 1 MiB",
                   "a configuration file has a few hundred lines; is this the right file?");
+  if (auto bad = bad_byte(text)) {
+    const std::string_view before = text.substr(0, bad->at);
+    const auto line = std::ranges::count(before, '\n');
+    const auto column = before.size() - (before.rfind('\n') + 1);  // npos + 1 is 0
+    return refuse(static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(bad->what),
+                  std::move(bad->remedy));
+  }
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    Builder builder(source);
+    Builder builder(source, text);
     parser.HandleNextDocument(builder);
     if (builder.problem) return {nullptr, std::move(builder.problem)};
+    if (const auto& mark = builder.last_quoted) {
+      const std::size_t at = offset_of(text, mark->line, mark->column);
+      const std::string_view rest = at == std::string_view::npos ? std::string_view() : text.substr(at);
+      const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
+      if (quoted && !is_closed(rest))
+        return refuse(mark->line + 1, mark->column + 1, "the quote that begins here is not closed",
+                      "put the same quote at the end of the text");
+    }
     return {std::move(builder.root), std::nullopt};
   } catch (const YAML::Exception& e) {
     const bool known = !e.mark.is_null();
     return refuse(known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0, "is not valid YAML: " + e.msg,
-                  remedy_for_syntax(text, e.mark.line));
+                  remedy_for_syntax(text, e.mark.line, e.msg));
   } catch (const std::exception& e) {
     return refuse(0, 0, std::string("cannot be read as YAML: ") + e.what(), "check indentation, quotes and brackets");
   }

@@ -55,11 +55,33 @@ TEST(DocumentTest, JsonIsReadToo) {
 TEST(DocumentTest, FaultsNameThePlaceAndTheRemedy) {
   EXPECT_THAT(problem_of("a: b: c\n"), HasSubstr("f:1:5: error: is not valid YAML"));
   EXPECT_THAT(problem_of("a:\n\tb: 1\n"), HasSubstr("indent with spaces"));
+  EXPECT_THAT(problem_of("a: {{ .Values.a }}\n"), HasSubstr("this is a template"));
+  EXPECT_THAT(problem_of("a: [1\n"), HasSubstr("close the bracket or brace"));
   EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key must be a word, not a list"));
   EXPECT_THAT(problem_of("a: {<<: 5}\n"), HasSubstr("<< must name a mapping, not the number 5"));
   EXPECT_THAT(problem_of("a: &x [*x]\n"), HasSubstr("alias refers to a value that contains it"));
   EXPECT_NE(problem_of("a: *nowhere\n"), "");
   EXPECT_NE(problem_of(std::string(1000, '[')), "");
+}
+
+TEST(DocumentTest, OnlyTextIsRead) {
+  EXPECT_EQ(problem_of("a: \xfc\n"), "f:1:4: error: is not UTF-8 here; save the file as UTF-8; is this a text file?");
+  EXPECT_THAT(problem_of("a: 1\nbb: x\x07y\n"), HasSubstr("f:2:6: error: has a control character here"));
+  EXPECT_THAT(problem_of(std::string("a: \0", 4)), HasSubstr("f:1:4"));
+  EXPECT_THAT(problem_of("\xe2\x82"), HasSubstr("is not UTF-8")) << "half a character";
+  EXPECT_EQ(root_of("\xef\xbb\xbf"
+                    "a: \xe2\x82\xac\t# \xc3\xa4\r\n")
+                ->members[0]
+                .key,
+            "a");
+}
+
+TEST(DocumentTest, AQuoteMustBeClosedBeforeTheEnd) {
+  EXPECT_THAT(problem_of("a: 1\nb: \"x\nc: 2\n"), HasSubstr("f:2:4: error: the quote that begins here is not closed"));
+  EXPECT_THAT(problem_of("b: 'it''s\n"), HasSubstr("not closed"));
+  EXPECT_THAT(problem_of("b: \"x\\\"\n"), HasSubstr("not closed"));
+  EXPECT_EQ(root_of("b: \"x\\\"\"\n")->members[0].value->text, "x\"");
+  EXPECT_EQ(root_of("\xef\xbb\xbf'b': 'x'")->members[0].value->text, "x");
 }
 
 // Every level names the one before twice: 2^40 paths, and a few hundred bytes.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/settings.h"
+
 namespace tranche::config {
 namespace {
 
@@ -18,6 +20,20 @@ std::optional<std::int64_t> whole_number(const Scalar& scalar) {
   if (real == nullptr || !std::isfinite(*real) || std::abs(*real) > kBeyond || std::trunc(*real) != *real)
     return std::nullopt;
   return static_cast<std::int64_t>(*real);
+}
+
+// The path at which a key that was written in the wrong section is known, or "".
+std::string_view home_of(std::string_view key) {
+  const auto is_home = [key](std::string_view path) {
+    const auto dot = path.rfind('.');
+    return dot != std::string_view::npos && same_in_any_case(path.substr(dot + 1), key);
+  };
+  for (const std::string_view path : {"flags.plugin", "flags.gfd", "sharing.mps", "sharing.timeSlicing"})
+    if (is_home(path)) return path;
+  for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery})
+    for (const Setting& setting : settings_of(program))
+      if (is_home(setting.path)) return setting.path;
+  return {};
 }
 
 }  // namespace
@@ -37,6 +53,12 @@ void Value::error(std::string what, std::string remedy) const {
 
 void Value::warn(std::string what, std::string remedy) const {
   findings_->problems.push_back({Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
+}
+
+void Value::ignored(std::string what, std::string remedy) const {
+  const bool refused = findings_->unknown_keys == UnknownKeys::kRefused;
+  findings_->problems.push_back(
+      {refused ? Severity::kError : Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
 }
 
 void Value::wrong_type(std::string_view expected, std::string remedy) const {
@@ -65,10 +87,15 @@ std::optional<std::int64_t> Value::integer() const {
   return std::nullopt;
 }
 
-std::optional<std::string> Value::text() const {
+std::optional<std::string> Value::plain_text() const {
   const Scalar scalar = scalar_of(*node_);
   if (const auto* value = std::get_if<std::string>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)
     return *value;
+  return std::nullopt;
+}
+
+std::optional<std::string> Value::text() const {
+  if (auto value = plain_text()) return value;
   const bool scalar_of_other_type = node_->kind == Node::Kind::kScalar;
   wrong_type("text", scalar_of_other_type ? "put quotes around it: \"" + node_->text + "\"" : "write one word or path");
   return std::nullopt;
@@ -111,8 +138,8 @@ Fields::Fields(const Value& mapping, KeyCase key_case, std::initializer_list<std
     const Member*& slot = found_[*match];
     if (slot != nullptr) {
       const Value earlier = (*this)[*match];
-      earlier.warn("is written again in line " + std::to_string(member.line) + ", and only the last one counts",
-                   "remove one of the two");
+      earlier.ignored("has no effect, because it is written again in line " + std::to_string(member.line),
+                      "remove one of the two");
     }
     slot = &member;
   }
@@ -132,14 +159,22 @@ Value Fields::operator[](std::string_view key) const {
 void Fields::report_unknown(const Member& member, const std::vector<std::string_view>& known) const {
   const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
                     Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
+  const bool refused = mapping_.findings().unknown_keys == UnknownKeys::kRefused;
+  const std::string ending = refused ? "" : " and is ignored";
   const auto in_other_case =
       std::ranges::find_if(known, [&](std::string_view word) { return same_in_any_case(word, member.key); });
   if (in_other_case != known.end()) {
-    value.warn("is ignored: upper and lower case matter in this key", "write " + std::string(*in_other_case));
+    value.ignored("is not a known key (upper and lower case matter here)" + ending,
+                  "write " + std::string(*in_other_case));
+    return;
+  }
+  if (const auto home = home_of(member.key); !home.empty()) {
+    value.ignored("is not a known key here" + ending,
+                  "it belongs to another section: write it as " + std::string(home));
     return;
   }
   const std::string meant = did_you_mean(member.key, known);
-  value.warn("is not a known key and is ignored", meant.empty() ? "remove it" : "did you mean " + meant + "?");
+  value.ignored("is not a known key" + ending, meant.empty() ? "remove it" : "did you mean " + meant + "?");
 }
 
 }  // namespace tranche::config

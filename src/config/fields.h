@@ -13,6 +13,7 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "config/document.h"
+#include "config/parse.h"
 #include "config/words.h"
 
 namespace tranche::config {
@@ -20,6 +21,7 @@ namespace tranche::config {
 // What a walk over a document finds.
 struct Findings {
   std::string source;
+  UnknownKeys unknown_keys = UnknownKeys::kWarned;
   std::vector<Problem> problems;
   std::map<std::string, Place> given;  // settings that the file gives, by path
   std::set<std::string> bad_words;     // of these, those whose word is not one of the allowed
@@ -40,6 +42,7 @@ class Value {
 
   void error(std::string what, std::string remedy) const;
   void warn(std::string what, std::string remedy) const;
+  void ignored(std::string what, std::string remedy) const;  // a warning, or an error where those are refused
   void wrong_type(std::string_view expected, std::string remedy) const;  // "must be a list, but is the number 5"
   void note_given() const { findings_->given[path_] = place_; }
   void note_bad_word() const { findings_->bad_words.insert(path_); }
@@ -47,7 +50,8 @@ class Value {
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
   std::optional<std::string> text() const;
-  std::vector<Value> items() const;  // of a sequence
+  std::optional<std::string> plain_text() const;  // the same, and nothing is reported
+  std::vector<Value> items() const;               // of a sequence
 
   // A setting of a plain structure: null is as good as absent.
   void read(bool& into) const;
@@ -86,8 +90,8 @@ template <class Enum, std::size_t N>
 void Value::read_word(Enum& into, const std::array<Enum, N>& values) const {
   if (!given()) return;
   note_given();
-  const auto word = text();
-  if (!word) return;
+  const auto word = plain_text();
+  if (!word) return wrong_type(words_of_all(values), "write one of these words");
   if (const auto value = from_word(*word, values)) {
     into = *value;
     return;

@@ -18,6 +18,13 @@ bool is_mapping(const Value& value) {
   return false;
 }
 
+std::string one_of_these(std::string_view word) {
+  std::vector<std::string_view> words;
+  for (const ListStrategy strategy : kListStrategies) words.push_back(to_string(strategy));
+  const std::string meant = did_you_mean(word, words);
+  return meant.empty() ? "write one of these words" : "did you mean " + meant + "?";
+}
+
 void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
   if (!value.given()) return;
   value.note_given();
@@ -28,15 +35,18 @@ void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
   }
   std::vector<ListStrategy> strategies;
   for (const Value& item : single ? std::vector<Value>{value} : value.items()) {
-    const auto word = item.text();
-    if (!word) continue;
+    const auto word = item.plain_text();
+    if (!word) {
+      item.wrong_type(words_of_all(kListStrategies), "write one of these words");
+      continue;
+    }
     if (const auto strategy = from_word(*word, kListStrategies)) {
       if (std::ranges::find(strategies, *strategy) == strategies.end()) strategies.push_back(*strategy);
       continue;
     }
     const bool joined = word->find(',') != std::string::npos;
     item.error("must be " + words_of_all(kListStrategies) + ", but is " + in_quotes(*word),
-               joined ? "a file does not split at commas: write a list, [" + *word + "]" : "write one of these words");
+               joined ? "a file does not split at commas: write a list, [" + *word + "]" : one_of_these(*word));
     item.note_bad_word();
   }
   if (!single && value.node().items.empty())
@@ -114,6 +124,22 @@ void parse_flags(const Value& section, Flags& flags) {
   parse_gfd(f["gfd"], flags.gfd);
 }
 
+// One of the rules that name resources by a pattern.
+bool is_sound_rule(const Value& item) {
+  if (!is_mapping(item)) return false;
+  const Fields entry(item, KeyCase::kExact, {"pattern", "name"});
+  bool sound = true;
+  for (const char* key : {"pattern", "name"}) {
+    if (entry[key].given()) {
+      sound = entry[key].text().has_value() && sound;
+      continue;
+    }
+    item.error(std::string("lacks ") + key, "remove the list: it is not used");
+    sound = false;
+  }
+  return sound;
+}
+
 // Read, checked, and then not used: NVIDIA's programs empty these lists after parsing.
 void parse_resources(const Value& section) {
   if (!is_mapping(section)) return;
@@ -124,16 +150,9 @@ void parse_resources(const Value& section) {
       list.wrong_type("a list", "remove it: it is not used");
       continue;
     }
-    for (const Value& item : list.items()) {
-      if (!is_mapping(item)) continue;
-      const Fields entry(item, KeyCase::kExact, {"pattern", "name"});
-      for (const char* key : {"pattern", "name"})
-        if (!entry[key].given())
-          item.error(std::string("lacks ") + key, "remove the list: it is not used");
-        else
-          (void)entry[key].text();
-    }
-    list.warn("is read and then not used: resources get their names by the MIG strategy", "remove it");
+    bool sound = true;
+    for (const Value& item : list.items()) sound = is_sound_rule(item) && sound;
+    if (sound) list.warn("is read and then not used: resources get their names by the MIG strategy", "remove it");
   }
 }
 
@@ -153,7 +172,8 @@ void parse_imex(const Value& section, Imex& imex) {
       imex.channel_ids.push_back(0);
       continue;
     }
-    item.error("must be empty or the one channel 0", "write channelIDs: [0], or remove it");
+    item.error("must be empty or the one channel 0, but has " + std::to_string(*id) + (*id == 0 ? " twice" : ""),
+               "write channelIDs: [0], or remove it");
     item.note_bad_word();
   }
 }
@@ -161,14 +181,25 @@ void parse_imex(const Value& section, Imex& imex) {
 void parse_version(const Value& value, std::string& version) {
   if (!value.given()) return;
   value.note_given();
-  const auto text = value.text();
-  if (!text || text->empty() || *text == "v1") return;
+  const auto text = value.plain_text();
+  if (!text) return value.wrong_type("v1", "write version: v1");
+  if (text->empty() || *text == "v1") return;
   version = *text;
   value.error("is " + in_quotes(*text) + ", and only v1 is known", "write version: v1");
 }
 
+bool is_kubernetes_object(const Node& node) {
+  const auto has = [&node](std::string_view key) {
+    return std::ranges::find(node.members, key, &Member::key) != node.members.end();
+  };
+  return has("apiVersion") && has("kind");
+}
+
 void parse_root(const Value& root, Config& config) {
   if (!is_mapping(root)) return;
+  if (is_kubernetes_object(root.node()))
+    return root.ignored("is a Kubernetes object, none of whose keys is known here",
+                        "write what stands in its data, such as version: v1 and what follows");
   const Fields f(root, KeyCase::kAny, {"version", "flags", "resources", "sharing", "imex"});
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], config.flags);
@@ -179,7 +210,7 @@ void parse_root(const Value& root, Config& config) {
 
 }  // namespace
 
-Parsed parse(std::string_view text, std::string_view source) {
+Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown_keys) {
   const Document document = read_document(text, source);
   Parsed parsed;
   if (document.problem) {
@@ -189,6 +220,7 @@ Parsed parse(std::string_view text, std::string_view source) {
   if (!document.root) return parsed;
   Findings findings;
   findings.source = source;
+  findings.unknown_keys = unknown_keys;
   const Place start{std::string(source), document.root->line, document.root->column};
   parse_root(Value(document.root.get(), "", start, findings), parsed.config);
   parsed.problems = std::move(findings.problems);

@@ -23,7 +23,11 @@ struct Parsed {
   std::set<std::string> bad_words;
 };
 
+// What becomes of keys that have no effect (unknown, in the wrong case, written twice): NVIDIA's programs ignore them
+// in silence.
+enum class UnknownKeys { kWarned, kRefused };
+
 // `source` is the name put into Places, usually the path.
-Parsed parse(std::string_view text, std::string_view source);
+Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown_keys = UnknownKeys::kWarned);
 
 }  // namespace tranche::config

@@ -23,7 +23,8 @@ std::optional<std::string> read_name(const Value& value) {
 std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value) {
   if (!value.given()) {
     (value.absent() ? entry : value)
-        .error("has no replicas", "write into how many slots each device is cut: replicas: 4");
+        .error(value.absent() ? "has no replicas" : "has nothing after it",
+               "write into how many slots each device is cut: replicas: 4");
     return std::nullopt;
   }
   const auto count = value.integer();
@@ -54,9 +55,13 @@ void check_devices(const Value& value) {
   const char* remedy = "write devices: all, or remove it";
   if (value.null()) return value.error("has nothing after it", remedy);
   if (value.node().kind == Node::Kind::kSequence) {
-    for (const Value& item : value.items())
-      if (!is_valid_reference(item))
-        item.error("must be an index, a MIG index such as 0:1, or a UUID, but is " + describe(item.node()), remedy);
+    bool sound = true;
+    for (const Value& item : value.items()) {
+      if (is_valid_reference(item)) continue;
+      item.error("must be an index, a MIG index such as 0:1, or a UUID, but is " + describe(item.node()), remedy);
+      sound = false;
+    }
+    if (!sound) return;
   } else if (const Scalar scalar = scalar_of(value.node()); value.node().kind == Node::Kind::kMapping) {
     return value.wrong_type("all, a count or a list", remedy);
   } else if (const auto* text = std::get_if<std::string>(&scalar)) {
@@ -98,7 +103,9 @@ std::optional<SharedResource> parse_entry(const Value& entry, bool rename_by_def
   const Value name = f["name"];
   std::optional<std::string> full_name;
   if (!name.given())
-    (name.absent() ? entry : name).error("has no name", "write which resource is shared: name: nvidia.com/gpu");
+    (name.absent() ? entry : name)
+        .error(name.absent() ? "has no name" : "has nothing after it",
+               "write which resource is shared: name: nvidia.com/gpu");
   else
     full_name = read_name(name);
   const auto replicas = read_replicas(entry, f["replicas"]);
@@ -146,9 +153,13 @@ Sharing parse_section(const Value& section, const Fields& f, SharingStrategy str
 
 std::optional<Sharing> parse_time_slicing(const Value& section) {
   if (section.absent()) return std::nullopt;
-  if (section.null() || section.node().kind != Node::Kind::kMapping) {
-    section.error("no resources specified",
-                  "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it");
+  const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it";
+  if (section.null()) {
+    section.warn("has nothing below it, so it shares nothing (NVIDIA's programs refuse that)", remedy);
+    return std::nullopt;
+  }
+  if (section.node().kind != Node::Kind::kMapping) {
+    section.wrong_type("a mapping", remedy);
     return std::nullopt;
   }
   const Fields f(section, KeyCase::kExact, {"renameByDefault", "failRequestsGreaterThanOne", "resources"});

@@ -53,10 +53,13 @@ TEST(SharingTest, ResourcesMustBeThere) {
   EXPECT_TRUE(refused(mps("resources: [null]")));
 }
 
-TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingIsNot) {
+TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
   EXPECT_THAT(said("sharing: {mps: null}"), IsEmpty());
   EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),
-              ElementsAre(HasSubstr("c:2:3: error: sharing.timeSlicing: no resources specified")));
+              ElementsAre(HasSubstr("c:2:3: warning: sharing.timeSlicing: has nothing below it")));
+  EXPECT_EQ(sharing_in("sharing:\n  timeSlicing:\n").strategy, SharingStrategy::kNone);
+  EXPECT_THAT(said("sharing: {timeSlicing: 5}"),
+              ElementsAre(HasSubstr("sharing.timeSlicing: must be a mapping, but is the number 5")));
 }
 
 TEST(SharingTest, ReplicasAreAWholeNumberFromTwo) {
@@ -108,7 +111,8 @@ TEST(SharingTest, DeviceSelectionIsCheckedAndNotUsed) {
 
 TEST(SharingTest, KeysHereAreCaseSensitive) {
   EXPECT_THAT(said(mps(kResources + ", RenameByDefault: true")),
-              ElementsAre(HasSubstr("upper and lower case matter in this key; write renameByDefault")));
+              ElementsAre(HasSubstr(
+                  "is not a known key (upper and lower case matter here) and is ignored; write renameByDefault")));
   EXPECT_TRUE(refused(mps("Resources: [{name: gpu, replicas: 2}]")));
   EXPECT_TRUE(refused(entry("Name: gpu, replicas: 2")));
   EXPECT_EQ(sharing_in("Sharing: {MPS: {" + kResources + "}}").strategy, SharingStrategy::kMps);

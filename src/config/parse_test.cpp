@@ -39,7 +39,7 @@ TEST(ParseTest, EmptyIsTheSameAsVersionAlone) {
 TEST(ParseTest, OtherVersionsAreRefused) {
   EXPECT_THAT(said("version: v2\n"),
               ElementsAre("c:1:10: error: version: is \"v2\", and only v1 is known; write version: v1"));
-  EXPECT_THAT(said("version: 1\n"), ElementsAre(HasSubstr("must be text, but is the number 1")));
+  EXPECT_THAT(said("version: 1\n"), ElementsAre(HasSubstr("must be v1, but is the number 1; write version: v1")));
 }
 
 TEST(ParseTest, EveryFieldHasItsPlaceInTheModel) {
@@ -102,13 +102,40 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
       said("flags:\n  migStrateg: single\n"),
       ElementsAre("c:2:3: warning: flags.migStrateg: is not a known key and is ignored; did you mean migStrategy?"));
   EXPECT_THAT(said("flags:\n  migStrategy: single\n  migStrategy: mixed\n"),
-              ElementsAre(HasSubstr("c:2:16: warning: flags.migStrategy: is written again in line 3")));
+              ElementsAre(HasSubstr(
+                  "c:2:16: warning: flags.migStrategy: has no effect, because it is written again in line 3")));
   EXPECT_EQ(accepted("flags:\n  migStrategy: single\n  migStrategy: mixed\n").flags.mig_strategy, MigStrategy::kMixed);
   EXPECT_THAT(said("whatever: 1\n"), ElementsAre(HasSubstr("remove it")));
   EXPECT_THAT(said("resources:\n  gpus:\n  - {pattern: x, name: gpu}\n"),
               ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: is read and then not used")));
   EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: []}}"),
               ElementsAre(HasSubstr("warning: flags.plugin.deviceListStrategy: is an empty list")));
+}
+
+TEST(ParseTest, AKeyInTheWrongSectionIsToldWhereItBelongs) {
+  EXPECT_THAT(said("migStrategy: single\n"), ElementsAre(HasSubstr("write it as flags.migStrategy")));
+  EXPECT_THAT(said("flags: {DeviceListStrategy: cdi-cri}"),
+              ElementsAre(HasSubstr("write it as flags.plugin.deviceListStrategy")));
+  EXPECT_THAT(said("timeSlicing: {}"), ElementsAre(HasSubstr("write it as sharing.timeSlicing")));
+  EXPECT_THAT(said("flags: {channelIDs: [0]}"), ElementsAre(HasSubstr("write it as imex.channelIDs")));
+}
+
+TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
+  EXPECT_THAT(said("apiVersion: v1\nkind: ConfigMap\ndata: {a: \"version: v1\"}\n"),
+              ElementsAre(HasSubstr("c:1:1: warning: is a Kubernetes object")));
+}
+
+TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
+  for (const char* text :
+       {"foo: 1", "flags: {migStrategy: none, migStrategy: none}", "flags: {passDeviceSpecs: true}",
+        "sharing: {mps: {Resources: [], resources: [{name: gpu, replicas: 2}]}}", "kind: ConfigMap\napiVersion: v1"}) {
+    EXPECT_FALSE(has_error(parse(text, "c").problems)) << text;
+    const Parsed strict = parse(text, "c", UnknownKeys::kRefused);
+    EXPECT_THAT(strict.problems, SizeIs(1)) << text;
+    EXPECT_TRUE(has_error(strict.problems)) << text;
+  }
+  for (const char* text : {"resources: {gpus: []}", "sharing: {timeSlicing: null}", "flags: {gfd: {sleepInterval: 5}}"})
+    EXPECT_FALSE(has_error(parse(text, "c", UnknownKeys::kRefused).problems)) << text << ": a known key";
 }
 
 TEST(ParseTest, TypesAreStrict) {
@@ -120,12 +147,12 @@ TEST(ParseTest, TypesAreStrict) {
            Row{"flags: {failOnInitError: \"true\"}",
                "must be true or false, but is the text \"true\"; write true without quotes"},
            Row{"flags: {failOnInitError: 1}", "must be true or false, but is the number 1"},
-           Row{"flags: {migStrategy: off}", "must be text, but is false; put quotes around it: \"off\""},
+           Row{"flags: {migStrategy: off}", "must be none, single or mixed, but is false; write one of these words"},
            Row{"flags: {mpsRoot: 5}", "must be text, but is the number 5"},
            Row{"flags: {mpsRoot: [a]}", "must be text, but is a list"},
            Row{"flags: [a]", "must be a mapping, but is a list"},
            Row{"flags: 5", "must be a mapping, but is the number 5"},
-           Row{"flags: {plugin: {deviceListStrategy: 5}}", "must be text, but is the number 5"},
+           Row{"flags: {plugin: {deviceListStrategy: 5}}", "or cdi-cri, but is the number 5"},
            Row{"flags: {plugin: {deviceListStrategy: {a: 1}}}", "must be a word or a list of words, but is a mapping"},
            Row{"flags: {gfd: {sleepInterval: true}}", "must be a duration, but is true"},
            Row{"flags: {gfd: {sleepInterval: \"30\"}}", "must be a duration, but is \"30\""},

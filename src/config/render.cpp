@@ -70,15 +70,23 @@ Json render(const Sharing& sharing) {
   return json;
 }
 
-}  // namespace
-
-std::string render_json(const Config& config) {
+Json render(const Config& config) {
   Json json{{"version", config.version}};
   json["flags"] = render(config.flags);
   json["sharing"] = render(config.sharing);
   json["imex"]["channelIDs"] = config.imex.channel_ids;
   json["imex"]["required"] = config.imex.required;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
+}
+
+}  // namespace
+
+std::string render_json(const Config& config) {
+  return render(config).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string render_line(const Config& config) {
+  return render(config).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace tranche::config

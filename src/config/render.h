@@ -8,5 +8,6 @@
 namespace tranche::config {
 
 std::string render_json(const Config& config);
+std::string render_line(const Config& config);  // the same without white space
 
 }  // namespace tranche::config

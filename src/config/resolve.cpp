@@ -101,7 +101,7 @@ class Resolution {
         given.values = empty ? std::vector<std::string>{""} : split_lists(given.values);
         return true;
       case SettingKind::kNumberList:
-        if (empty) return false;
+        if (empty && given.source == Source::kVariable) return false;
         given.values = split_lists(given.values);
         return true;
       case SettingKind::kDuration:
@@ -155,7 +155,10 @@ class Resolution {
 
   void fill_in() {
     Flags& flags = target_.config.flags;
-    if (flags.nvidia_dev_root.empty()) flags.nvidia_dev_root = flags.nvidia_driver_root;
+    if (flags.nvidia_dev_root.empty()) {
+      flags.nvidia_dev_root = flags.nvidia_driver_root;
+      filled_dev_root_ = true;
+    }
     if (flags.mps_root.empty() && target_.config.sharing.strategy == SharingStrategy::kMps) {
       flags.mps_root = kDefaultMpsRoot;
       filled_mps_root_ = true;
@@ -177,13 +180,25 @@ class Resolution {
       row.source = Source::kFile;
       row.where = to_string(found->second);
     }
+    if (path == "flags.nvidiaDevRoot" && filled_dev_root_) row.where = "as flags.nvidiaDriverRoot";
     if (path == "flags.mpsRoot" && filled_mps_root_) row = {row.path, row.value, Source::kDefault, "default under MPS"};
     return row;
+  }
+
+  // Settings of the file that are no flags of this program.
+  void explain_what_files_say() {
+    for (const Program other : {Program::kDevicePlugin, Program::kFeatureDiscovery})
+      for (const Setting& setting : settings_of(other)) {
+        const bool in_file = setting.show != nullptr && setting.path.find('.') != std::string_view::npos;
+        if (in_file && std::ranges::find(explained_, setting.path, &Explained::path) == explained_.end())
+          explained_.push_back(explain_one(setting.path, setting.show(target_)));
+      }
   }
 
   void explain() {
     for (const Setting& setting : settings_of(program_))
       if (setting.show != nullptr) explained_.push_back(explain_one(setting.path, setting.show(target_)));
+    explain_what_files_say();
     const Sharing& sharing = target_.config.sharing;
     const auto add_row = [&](const std::string& key, std::string value) {
       const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
@@ -208,6 +223,7 @@ class Resolution {
   const Environment& environment_;
   Target target_;
   std::map<std::string, Given, std::less<>> taken_;  // by path
+  bool filled_dev_root_ = false;
   bool filled_mps_root_ = false;
   std::vector<Problem> problems_;
   std::vector<Judgement> judgements_;

@@ -91,7 +91,12 @@ TEST(ResolveTest, ListsAreSplitAtCommasAndTrimmed) {
       resolved({"", {{"device-list-strategy", {"envvar", "volume-mounts,cdi-cri"}}}, {{"DEVICE_LIST_STRATEGY", "x"}}})
           .config.flags.plugin.device_list_strategy,
       ElementsAre(ListStrategy::kEnvvar, ListStrategy::kVolumeMounts, ListStrategy::kCdiCri));
-  EXPECT_THAT(resolved({"", {}, {{"IMEX_CHANNEL_IDS", "0x0"}}}).config.imex.channel_ids, ElementsAre(0));
+  for (const char* zero : {"0", "0x0", "0b0", "00", " 0 "})
+    EXPECT_THAT(resolved({"", {}, {{"IMEX_CHANNEL_IDS", zero}}}).config.imex.channel_ids, ElementsAre(0)) << zero;
+  for (const char* bad : {"x", "0.0", "08", "0,", "0,0"})
+    EXPECT_EQ(said({"", {}, {{"IMEX_CHANNEL_IDS", bad}}}).size(), 1u) << bad;
+  EXPECT_THAT(said({"", {{"imex-channel-ids", {""}}}, {}}), ElementsAre(HasSubstr("must be whole numbers")))
+      << "a flag that is given and empty is no variable";
   EXPECT_THAT(said({"", {}, {{"IMEX_CHANNEL_IDS", "1"}}}), ElementsAre(HasSubstr("the one channel 0")));
   EXPECT_THAT(resolved({"", {}, {{"CDI_DISABLE_HOOKS", "all,chmod"}}}).run.cdi_disable_hooks,
               ElementsAre("all", "chmod"));
@@ -131,6 +136,10 @@ TEST(ResolveTest, RootsHaveDefaults) {
   EXPECT_EQ(resolved({"", {}, {}}).config.flags.mps_root, "");
   EXPECT_EQ(resolved({kMps, {}, {{"MPS_ROOT", "/x"}}}).config.flags.mps_root, "/x");
   EXPECT_EQ(resolved({"", {}, {{"NVIDIA_DRIVER_ROOT", "/drv"}}}).config.flags.nvidia_dev_root, "/drv");
+  EXPECT_EQ(explained(resolved({"", {}, {{"NVIDIA_DRIVER_ROOT", "/drv"}}}), "flags.nvidiaDevRoot"),
+            (Explained{"flags.nvidiaDevRoot", "/drv", Source::kDefault, "as flags.nvidiaDriverRoot"}));
+  EXPECT_EQ(resolved({"flags: {nvidiaDevRoot: \"\", nvidiaDriverRoot: /r}", {}, {}}).config.flags.nvidia_dev_root,
+            "/r");
   EXPECT_EQ(resolved({"", {{"nvidia-dev-root", {"/d"}}}, {}}).config.flags.nvidia_dev_root, "/d");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/problem.h"
 #include "base/text.h"
 #include "config/duration.h"
 #include "config/scalar.h"
@@ -84,7 +85,13 @@ std::string assign_to(std::vector<ListStrategy>& into, const Values& values) {
 template <class Enum, std::size_t N>
 std::string assign_word(Enum& into, const Values& values, const std::array<Enum, N>& known) {
   const auto value = from_word(values.back(), known);
-  if (!value) return "must be " + words_of_all(known) + ", but is " + in_quotes(values.back());
+  if (!value) {
+    std::vector<std::string_view> words;
+    for (const Enum each : known) words.push_back(to_string(each));
+    const std::string meant = did_you_mean(values.back(), words);
+    return "must be " + words_of_all(known) + ", but is " + in_quotes(values.back()) +
+           (meant.empty() ? "" : " (did you mean " + meant + "?)");
+  }
   into = *value;
   return {};
 }

@@ -1,0 +1,90 @@
+#include "config/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace tranche::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+Json problem_json(const Problem& problem) {
+  return {{"severity", problem.severity == Severity::kError ? "error" : "warning"},
+          {"source", problem.place.source},
+          {"line", problem.place.line},
+          {"column", problem.place.column},
+          {"path", problem.path},
+          {"what", problem.what},
+          {"remedy", problem.remedy}};
+}
+
+}  // namespace
+
+std::string_view to_string(Source source) {
+  switch (source) {
+    case Source::kDefault:
+      return "default";
+    case Source::kFile:
+      return "file";
+    case Source::kVariable:
+      return "variable";
+    case Source::kFlag:
+      return "flag";
+  }
+  return "?";
+}
+
+std::string problems_text(std::string_view path, const std::vector<Problem>& problems) {
+  std::string text;
+  for (const Problem& problem : problems) text += to_string(problem) + "\n";
+  const auto errors = static_cast<std::size_t>(std::ranges::count(problems, Severity::kError, &Problem::severity));
+  const std::size_t warnings = problems.size() - errors;
+  const std::string subject = path.empty() ? "the configuration (no file)" : std::string(path);
+  if (problems.empty()) return subject + ": no problems\n";
+  return text + fmt::format("{}: {}, {}\n", subject, counted(errors, "error"), counted(warnings, "warning"));
+}
+
+std::string explained_text(const std::vector<Explained>& explained) {
+  std::size_t path_width = 0;
+  std::size_t value_width = 0;
+  const auto shown = [](const Explained& row) { return row.value.empty() ? std::string("\"\"") : row.value; };
+  for (const Explained& row : explained) {
+    path_width = std::max(path_width, row.path.size());
+    value_width = std::max(value_width, shown(row).size());
+  }
+  std::string text = fmt::format("{:<{}}  {:<{}}  {}\n", "SETTING", path_width, "VALUE", value_width, "FROM");
+  for (const Explained& row : explained)
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", row.path, path_width, shown(row), value_width, row.where);
+  return text;
+}
+
+std::string report_json(std::string_view path, const std::vector<Problem>& problems,
+                        const std::vector<Explained>* explained) {
+  Json json{{"file", path}, {"usable", !has_error(problems)}};
+  json["problems"] = Json::array();
+  for (const Problem& problem : problems) json["problems"].push_back(problem_json(problem));
+  if (explained != nullptr) {
+    json["settings"] = Json::array();
+    for (const Explained& row : *explained)
+      json["settings"].push_back(
+          {{"path", row.path}, {"value", row.value}, {"source", to_string(row.source)}, {"where", row.where}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string given_line(const std::vector<Explained>& explained) {
+  std::vector<std::string> parts;
+  for (const Explained& row : explained)
+    if (row.source != Source::kDefault) parts.push_back(fmt::format("{}={} ({})", row.path, row.value, row.where));
+  return join(parts, ", ");
+}
+
+}  // namespace tranche::config

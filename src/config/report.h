@@ -1,0 +1,28 @@
+#pragma once
+// What became of a configuration, for people and for programs: its Problems, and for every setting the value in force
+// and where that comes from. `tranche check`, `tranche plan --explain` and the log show it. Pure.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/resolve.h"
+
+namespace tranche::config {
+
+std::string_view to_string(Source source);  // "default", "file", "variable", "flag"
+
+// One line a Problem, then a line that counts them. `path` is the file, "" when none is named.
+std::string problems_text(std::string_view path, const std::vector<Problem>& problems);
+
+// A table of path, value and place, one line a setting.
+std::string explained_text(const std::vector<Explained>& explained);
+
+// Both as one JSON document (docs/config.md); `explained` may be nullptr.
+std::string report_json(std::string_view path, const std::vector<Problem>& problems,
+                        const std::vector<Explained>* explained);
+
+// "flags.migStrategy=single ($MIG_STRATEGY), …": the settings that are not defaults, in one line for the log.
+std::string given_line(const std::vector<Explained>& explained);
+
+}  // namespace tranche::config
