@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "base/time.h"
 
 namespace tranche::check {
@@ -25,7 +26,8 @@ struct Finding {
 struct CheckOptions {
   std::string root = "/";         // what every path below stands under
   std::string driver_root = "/";  // for the driver's libraries; under `root` when that is not "/"
-  std::string config_path;        // "" = none to look at; not under root
+  std::string config_path;        // the configuration that was read, "" = none
+  std::vector<Problem> config_problems;
   std::string mps_root = "/run/nvidia/mps";
   std::string kubelet_root = "/var/lib/kubelet";
   std::string mps_control = "nvidia-cuda-mps-control";  // a name to look up in `search_path`, or a path

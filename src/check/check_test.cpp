@@ -19,6 +19,7 @@
 #include "check/main.h"
 #include "check/render.h"
 #include "check/run_program.h"
+#include "config/parse.h"
 
 namespace tranche::check {
 
@@ -30,6 +31,7 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
+using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -217,16 +219,21 @@ TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
 }
 
 TEST_F(Tree, ConfigProblemsKeepTheirPlace) {
-  file("/config.yaml",
-       "version: v1\nsharing:\n  mps:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: four\n");
-  options_.config_path = root_ + "/config.yaml";
+  options_.config_path = "config.yaml";
+  options_.config_problems =
+      config::parse("sharing:\n  mps:\n    resources: [{name: gpu, replicas: four}]\nfoo: 1\n", options_.config_path)
+          .problems;
   check_config(options_, findings_);
-  ASSERT_THAT(findings_, Contains(is(Level::kError, "config.file")));
-  EXPECT_THAT(findings_.front().where, HasSubstr("config.yaml:6:"));
+  EXPECT_THAT(findings_, ElementsAre(is(Level::kError, "config.file"), is(Level::kWarning, "config.file")));
+  EXPECT_THAT(findings_.front().where, HasSubstr("config.yaml:3:"));
   findings_.clear();
-  options_.config_path = root_ + "/absent.yaml";
+  options_.config_problems.clear();
   check_config(options_, findings_);
-  EXPECT_THAT(findings_, Contains(is(Level::kError, "config.file")));
+  EXPECT_THAT(findings_, ElementsAre(is(Level::kOk, "config.file")));
+  findings_.clear();
+  options_.config_path.clear();
+  check_config(options_, findings_);
+  EXPECT_THAT(findings_, IsEmpty()) << "no configuration, nothing to say";
 }
 
 TEST_F(Tree, EveryProblemHasARemedyAndEveryFineFindingHasNone) {

@@ -1,11 +1,10 @@
-// The kernel's side: cgroups, whose processes can be seen, how many files may be open. And the configuration file.
+// The kernel's side: cgroups, whose processes can be seen, how many files may be open. And the configuration.
 #include <sys/resource.h>
 
 #include <algorithm>
 
 #include "base/problem.h"
 #include "check/checks.h"
-#include "config/parse.h"
 #include "host/files/files.h"
 
 namespace tranche::check {
@@ -61,20 +60,12 @@ void check_system(const CheckOptions& options, Findings& findings) {
 }
 
 void check_config(const CheckOptions& options, Findings& findings) {
-  if (options.config_path.empty()) return;
-  const Result<std::string> text = host::read_file(options.config_path);
-  if (!text) {
-    findings.push_back(
-        {Level::kError, "config.file", text.error().what, options.config_path, "name a file that can be read"});
-    return;
-  }
-  const config::Parsed parsed = config::parse(*text, options.config_path);
-  for (const Problem& problem : parsed.problems) {
+  for (const Problem& problem : options.config_problems) {
     findings.push_back({problem.severity == Severity::kError ? Level::kError : Level::kWarning, "config.file",
                         problem.path.empty() ? problem.what : problem.path + ": " + problem.what,
                         to_string(problem.place), problem.remedy});
   }
-  if (parsed.problems.empty()) {
+  if (options.config_problems.empty() && !options.config_path.empty()) {
     findings.push_back({Level::kOk, "config.file", "the configuration is valid", options.config_path, ""});
   }
 }

@@ -1,32 +1,74 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
+#include "agent/config/config_source.h"
 #include "check/main.h"
 #include "cli/commands.h"
+#include "cli/setting_options.h"
+#include "config/report.h"
 
 namespace tranche::cli {
+namespace {
+
+struct Held {
+  check::CheckOptions node;
+  config::GivenFlags flags;
+  bool json = false;
+  bool explain = false;
+  bool strict = false;
+  bool with_node = false;
+};
+
+int check_config(const Held& held, const agent::ConfigView& config) {
+  const bool usable = !has_error(config.problems);
+  const bool explained = held.explain && usable;  // what cannot be used has no values in force
+  if (held.json) {
+    fmt::print("{}", config::report_json(config.path, config.problems, explained ? &config.explained : nullptr));
+  } else {
+    fmt::print("{}", config::problems_text(config.path, config.problems));
+    if (explained) fmt::print("\n{}", config::explained_text(config.explained));
+  }
+  return usable ? 0 : 2;
+}
+
+int check_node(Held& held, const agent::ConfigView& config, const Process& process) {
+  check::CheckOptions& o = held.node;
+  if (const auto path = process.environment.find("PATH"); path != process.environment.end())
+    o.search_path = path->second;
+  if (const auto root = held.flags.find("driver-root"); root != held.flags.end()) o.driver_root = root->second.back();
+  if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
+  o.config_path = config.path;
+  o.config_problems = config.problems;
+  const int status = check::check_main(o, held.json, stdout);
+  return has_error(config.problems) ? 2 : status;
+}
+
+}  // namespace
 
 void add_check(CLI::App& app, Process& process) {
-  struct Held {
-    check::CheckOptions options;
-    bool json = false;
-  };
   auto held = std::make_shared<Held>();
   auto* command =
-      app.add_subcommand("check", "node doctor: what this node lacks for sharing GPUs, each finding with its remedy");
-  auto& o = held->options;
-  command->add_option("--config-file,--config", o.config_path, "a configuration file to check as well");
+      app.add_subcommand("check",
+                         "node doctor: what this node lacks for sharing GPUs, each finding with its "
+                         "remedy; with --config or --explain: what is wrong with a configuration, anywhere");
+  add_settings(*command, config::Program::kDevicePlugin, held->flags);
+  add_config_alias(*command, held->flags);
+  add_strict(*command, held->strict);
+  auto* explain = command->add_flag("--explain", held->explain, "the value of every setting and where it comes from");
+  command->add_flag("--node", held->with_node, "the node as well, also with --config")->excludes(explain);
+  auto& o = held->node;
   command->add_option("--root", o.root, "root of the node's files, when they are mounted elsewhere")
       ->capture_default_str();
-  command->add_option("--driver-root", o.driver_root, "root of the driver's files")->capture_default_str();
-  command->add_option("--mps-root", o.mps_root, "directory of MPS state")->capture_default_str();
   command->add_option("--kubelet-root", o.kubelet_root, "kubelet's directory")->capture_default_str();
   command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
       ->capture_default_str();
   command->add_flag("--json", held->json, "findings as JSON");
   command->callback([held, &process] {
-    if (const auto path = process.environment.find("PATH"); path != process.environment.end())
-      held->options.search_path = path->second;
-    process.exit_code = check::check_main(held->options, held->json, stdout);
+    const config::Environment environment(process.environment.begin(), process.environment.end());
+    const auto config = agent::load_config(held->flags, environment, unknown_keys(held->strict));
+    const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;
+    process.exit_code = config_only ? check_config(*held, config) : check_node(*held, config, process);
   });
 }
 

@@ -3,9 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent/config/config_source.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
-#include "config/parse.h"
+#include "config/report.h"
 #include "host/files/files.h"
 #include "host/nvml/nvml.h"
 #include "inventory/json.h"
@@ -22,6 +23,8 @@ struct Options {
   std::string inventory = "node";
   bool json = false;
   bool inventory_only = false;
+  bool explain = false;
+  bool strict = false;
 };
 
 Result<inventory::Inventory> load_inventory(const Options& options, const config::Config& config) {
@@ -40,18 +43,7 @@ void print_problems(const std::vector<Problem>& problems) {
 
 int plan(const Options& options, const Process& process) {
   const config::Environment environment(process.environment.begin(), process.environment.end());
-  const std::string path = config::config_file_of(config::Program::kDevicePlugin, options.flags, environment);
-  std::string text;
-  if (!path.empty()) {
-    auto content = host::read_file(path);
-    if (!content) {
-      fmt::print(stderr, "tranche plan: cannot read the configuration: {}\n", to_string(content.error()));
-      return 2;
-    }
-    text = *std::move(content);
-  }
-  const auto resolved =
-      config::resolve(config::parse(text, path), config::Program::kDevicePlugin, options.flags, environment);
+  const auto resolved = agent::load_config(options.flags, environment, unknown_keys(options.strict));
   print_problems(resolved.problems);
   if (has_error(resolved.problems)) return 2;
 
@@ -76,8 +68,12 @@ int plan(const Options& options, const Process& process) {
   if (options.json) {
     auto document = plan::to_json(*made);
     document["labels"] = labels;
+    if (options.explain)
+      document["configuration"] = nlohmann::ordered_json::parse(
+          config::report_json(resolved.path, resolved.problems, &resolved.explained), nullptr, false);
     fmt::print("{}\n", document.dump(2));
   } else {
+    if (options.explain) fmt::print("{}\n", config::explained_text(resolved.explained));
     fmt::print("{}", plan::render_table(*made, *inventory, labels, {.colour = process.terminal}));
   }
   return 0;
@@ -95,11 +91,9 @@ void add_plan(CLI::App& app, Process& process) {
       ->add_option("--inventory", options->inventory,
                    "\"node\" for the GPUs of this machine, or a file with a recorded inventory")
       ->capture_default_str();
-  command
-      ->add_option_function<std::string>(
-          "--config", [options](const std::string& file) { options->flags["config-file"] = {file}; },
-          "the same as --config-file")
-      ->type_name("TEXT");
+  add_config_alias(*command, options->flags);
+  add_strict(*command, options->strict);
+  command->add_flag("--explain", options->explain, "first the value of every setting and where it comes from");
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command->add_flag("--json", options->json, "the plan as JSON");

@@ -3,17 +3,16 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/setting_options.h"
 #include "host/log/log.h"
 
 namespace tranche::cli {
 
 void add_log_options(CLI::App& command, LogOptions& options) {
-  command.add_option("--log-format", options.format, "auto (text on a terminal, else json), text or json")
-      ->check(CLI::IsMember({"auto", "text", "json"}))
-      ->capture_default_str();
-  command.add_option("--log-level", options.level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
+  add_own_option(command, "--log-format", options.format, "auto (text on a terminal, else json), text or json")
+      .check(CLI::IsMember({"auto", "text", "json"}));
+  add_own_option(command, "--log-level", options.level, "debug, info, warning or error")
+      .check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
 void apply(const LogOptions& options) {

@@ -1,11 +1,14 @@
-// The one program: `tranche <subcommand>`.
+// The one program: `tranche <subcommand>`, or one of NVIDIA's programs by the name that it is called.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string_view>
 
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/stand_in.h"
+#include "cli/usage.h"
 
 extern char** environ;
 
@@ -32,11 +35,17 @@ int main(int argc, char** argv) {
   process.environment = environment_of_process();
   process.terminal = ::isatty(STDOUT_FILENO) != 0 && !process.environment.contains("NO_COLOR");
 
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (const auto status = tranche::cli::stand_in(argc > 0 ? argv[0] : "", arguments, process)) return *status;
+  if (!arguments.empty() && arguments.front() == "device-plugin")
+    return tranche::cli::stand_in("nvidia-device-plugin", {arguments.begin() + 1, arguments.end()}, process)
+        .value_or(1);
+
   CLI::App app(kDescription, "tranche");
   app.require_subcommand(1);
   app.set_version_flag("--version,-v", std::string("tranche ") + tranche::kVersion);
-  app.failure_message(CLI::FailureMessage::simple);
   tranche::cli::add_node(app, process);
+  tranche::cli::add_device_plugin(app);
   tranche::cli::add_mps(app, process);
   tranche::cli::add_plan(app, process);
   tranche::cli::add_probe(app, process);
@@ -47,7 +56,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;  // help and version are "errors" of status 0
+    return tranche::cli::leave(app, error, 2);
   }
   return process.exit_code;
 }

@@ -47,4 +47,31 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
   }
 }
 
+void add_config_alias(CLI::App& command, config::GivenFlags& given) {
+  const auto take = [&given](const std::string& file) { given["config-file"] = {file}; };
+  command.add_option_function<std::string>("--config", take, "the same as --config-file")->type_name("TEXT");
+}
+
+std::string own_variable(const std::string& flag) {
+  std::string name = "TRANCHE_" + flag.substr(flag.find_first_not_of('-'));
+  for (char& c : name) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help) {
+  auto* option = command.add_option(flag, value, help)->envname(own_variable(flag));
+  if (!value.empty()) option->capture_default_str();
+  return *option;
+}
+
+void add_strict(CLI::App& command, bool& strict) {
+  command
+      .add_flag("--strict", strict, "keys of the file that have no effect (unknown, wrong case, repeated) are errors")
+      ->envname(own_variable("--strict"));
+}
+
+config::UnknownKeys unknown_keys(bool strict) {
+  return strict ? config::UnknownKeys::kRefused : config::UnknownKeys::kWarned;
+}
+
 }  // namespace tranche::cli

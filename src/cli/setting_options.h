@@ -1,14 +1,28 @@
 #pragma once
 // Command-line options from the table of settings (config/settings.h), so that spellings and help stand in one place.
+#include <string>
+
 #include "config/resolve.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace tranche::cli {
 
 // `given` must live until parsing is over; it receives what the command line said.
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given);
+
+// --config, the same as --config-file.
+void add_config_alias(CLI::App& command, config::GivenFlags& given);
+
+// A flag of ours, with a variable so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR. An empty variable
+// counts as none. Its default, if it has one, stands in the help.
+CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
+std::string own_variable(const std::string& flag);
+
+void add_strict(CLI::App& command, bool& strict);
+config::UnknownKeys unknown_keys(bool strict);
 
 }  // namespace tranche::cli

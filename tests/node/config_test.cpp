@@ -83,9 +83,22 @@ TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOn
 
   write("config.yaml", sharing("mps", 4));
   ASSERT_TRUE(until_healthy(8));
+  EXPECT_THAT(program("node")->err(), HasSubstr("config.effective"));
   const auto mended = until_node([](const Json& status) { return !problems_of(status); });
   EXPECT_EQ(mended["config"]["inForce"], "file");
   EXPECT_EQ(mended["resources"][0]["slots"], 8);
+}
+
+TEST_F(NodeConfiguration, SighupReadsTheFileAgainAndABadOneChangesNothing) {
+  start_all(1, 2);
+  const pid_t pid = program("node")->pid();
+  write("config.yaml", "version: v7\n");
+  until_node(problems_of);
+  program("node")->signal(SIGHUP);
+  ASSERT_TRUE(until_says(*program("node"), "config.reload"));
+  EXPECT_EQ(until_node(problems_of)["config"]["inForce"], "last good");
+  EXPECT_EQ(kubelet().view(kGpu).healthy(), 2u);
+  EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], pid) << "the same process";
 }
 
 TEST_F(NodeConfiguration, AMountedConfigMapIsFollowedThroughItsLinks) {

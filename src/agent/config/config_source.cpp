@@ -1,7 +1,10 @@
 #include "agent/config/config_source.h"
 
 #include "config/parse.h"
+#include "config/render.h"
+#include "config/report.h"
 #include "host/files/files.h"
+#include "host/log/log.h"
 
 namespace tranche::agent {
 namespace {
@@ -16,21 +19,16 @@ std::string directory_of(const std::string& path) {
 
 }  // namespace
 
-ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environment)
-    : flags_(std::move(flags)),
-      environment_(std::move(environment)),
-      path_(config::config_file_of(kProgram, flags_, environment_)),
-      view_(read()) {}
-
-ConfigView ConfigSource::read() const {
+ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
+                       config::UnknownKeys unknown_keys) {
   ConfigView next;
-  next.path = path_;
+  next.path = config::config_file_of(kProgram, flags, environment);
   std::string text;
-  if (!path_.empty()) {
-    auto content = host::read_file(path_);
+  if (!next.path.empty()) {
+    auto content = host::read_file(next.path);
     if (!content) {
       next.problems.push_back({Severity::kError,
-                               {path_},
+                               {next.path},
                                "",
                                "cannot be read: " + to_string(content.error()),
                                "name a readable file with --config-file, or leave it out"});
@@ -38,27 +36,41 @@ ConfigView ConfigSource::read() const {
     }
     text = *std::move(content);
   }
-  auto resolved = config::resolve(config::parse(text, path_), kProgram, flags_, environment_);
+  auto resolved = config::resolve(config::parse(text, next.path, unknown_keys), kProgram, flags, environment);
   next.config = std::move(resolved.config);
   next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
+  next.explained = std::move(resolved.explained);
   return next;
 }
 
+void log_effective(const ConfigView& view) {
+  log::info("config.effective", {{"file", view.path},
+                                 {"given", config::given_line(view.explained)},
+                                 {"config", config::render_line(view.config)}});
+}
+
+ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environment, config::UnknownKeys unknown_keys)
+    : flags_(std::move(flags)),
+      environment_(std::move(environment)),
+      unknown_keys_(unknown_keys),
+      view_(load_config(flags_, environment_, unknown_keys_)) {}
+
 Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   on_change_ = std::move(on_change);
-  if (path_.empty()) return {};
-  auto watch = host::DirWatch::open(loop, directory_of(path_), [this](const std::string&) { reload(); });
+  if (view_.path.empty()) return {};
+  auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });
   if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
   watch_ = *std::move(watch);
   return {};
 }
 
 void ConfigSource::reload() {
-  ConfigView next = read();
+  ConfigView next = load_config(flags_, environment_, unknown_keys_);
   if (has_error(next.problems)) {
     next.config = view_.config;
     next.run = view_.run;
+    next.explained = view_.explained;
     next.last_good = true;
   }
   if (next == view_) return;

@@ -18,15 +18,24 @@ struct ConfigView {
   std::string path;  // "" = defaults, flags and variables only
   config::Config config;
   config::PluginRun run;
-  std::vector<Problem> problems;  // of the newest content, also when that was refused
-  bool last_good = false;         // the newest content was refused, an older one is in force
+  std::vector<Problem> problems;             // of the newest content, also when that was refused
+  std::vector<config::Explained> explained;  // of what is in force
+  bool last_good = false;                    // the newest content was refused, an older one is in force
   friend bool operator==(const ConfigView&, const ConfigView&) = default;
 };
+
+// One reading, for moment commands. A file that cannot be read is a Problem.
+ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
+                       config::UnknownKeys unknown_keys);
+
+// One line: the file, what is not a default and where that comes from, and the whole configuration as JSON.
+void log_effective(const ConfigView& view);
 
 class ConfigSource {
  public:
   // Reads once. The view's problems may hold errors: then there is nothing in force and the program should end.
-  ConfigSource(config::GivenFlags flags, config::Environment environment);
+  ConfigSource(config::GivenFlags flags, config::Environment environment,
+               config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned);
 
   const ConfigView& view() const { return view_; }
 
@@ -36,11 +45,9 @@ class ConfigSource {
   void reload();
 
  private:
-  ConfigView read() const;
-
   config::GivenFlags flags_;
   config::Environment environment_;
-  std::string path_;
+  config::UnknownKeys unknown_keys_;
   ConfigView view_;
   std::unique_ptr<host::DirWatch> watch_;
   std::function<void()> on_change_;

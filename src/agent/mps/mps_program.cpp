@@ -49,7 +49,8 @@ class PageBox {
 
 class MpsProgram {
  public:
-  explicit MpsProgram(const MpsOptions& options) : options_(options), config_(options.flags, options.environment) {}
+  explicit MpsProgram(const MpsOptions& options)
+      : options_(options), config_(options.flags, options.environment, options.unknown_keys) {}
   int run();
 
  private:
@@ -111,6 +112,7 @@ int MpsProgram::run() {
     return 2;
   }
   log_problems(config.problems);
+  log_effective(config);
   root_ = options_.mps_root_here;
   if (root_.empty()) root_ = config.config.flags.mps_root;
   if (root_.empty()) root_ = config::kDefaultMpsRoot;
@@ -138,7 +140,7 @@ Status MpsProgram::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
   TRY(loop_, host::Loop::open());
-  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int number) { on_signal(number); }));
+  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
   TRY_STATUS(open_modes());
   pools_ = std::make_unique<PoolSet>(*loop_,
                                      PoolSetSettings{.paths = {root_},
@@ -249,6 +251,7 @@ void MpsProgram::on_config() {
   log_problems(config_.view().problems);
   log::info("config.changed",
             {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
+  log_effective(config_.view());
   plan_again();
 }
 

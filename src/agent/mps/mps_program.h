@@ -15,7 +15,8 @@ namespace tranche::agent {
 struct MpsOptions {
   config::GivenFlags flags;         // the device plugin's, as given on the command line: both plan the same
   config::Environment environment;  // of this process
-  std::string mps_root_here;        // where flags.mpsRoot is for this process; "" = the same path
+  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
+  std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string mps_control;       // nvidia-cuda-mps-control; "" = look for it
   std::string listen;            // /metrics and /healthz, "addr:port"; "" = none
@@ -24,8 +25,8 @@ struct MpsOptions {
   Duration stop_patience = std::chrono::seconds(25);  // for everything to end; kubelet's own patience is 30 s
 };
 
-// The process's exit status: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be used, 1 otherwise (another
-// `tranche mps` serves this MPS root, a process would not end).
+// The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1 otherwise
+// (another `tranche mps` serves this MPS root, a process would not end).
 int run_mps(const MpsOptions& options);
 
 }  // namespace tranche::agent

@@ -41,7 +41,8 @@ constexpr Duration kUseFreshFor = 400ms;
 
 class NodeProgram {
  public:
-  explicit NodeProgram(const NodeOptions& options) : options_(options), config_(options.flags, options.environment) {}
+  explicit NodeProgram(const NodeOptions& options)
+      : options_(options), config_(options.flags, options.environment, options.unknown_keys) {}
 
   int run();
 
@@ -165,6 +166,7 @@ int NodeProgram::run() {
     return 2;
   }
   log_problems(config_.view().problems);
+  log_effective(config_.view());
 
   auto loop = host::Loop::open();
   if (!loop) {
@@ -172,7 +174,7 @@ int NodeProgram::run() {
     return 1;
   }
   loop_ = *std::move(loop);
-  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int number) {
+  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
     if (number == SIGHUP) {
       log::info("config.reload", {{"because", "SIGHUP"}});
       config_.reload();
@@ -195,6 +197,7 @@ int NodeProgram::run() {
                                              log::info("config.changed",
                                                        {{"path", config_.view().path},
                                                         {"inForce", config_.view().last_good ? "last good" : "new"}});
+                                             log_effective(config_.view());
                                              plan_again();
                                              turn();
                                            });

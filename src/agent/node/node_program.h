@@ -11,6 +11,7 @@ namespace tranche::agent {
 struct NodeOptions {
   config::GivenFlags flags;         // the device plugin's, as given on the command line
   config::Environment environment;  // of this process
+  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
   std::string plugin_dir =
       "/var/lib/kubelet/device-plugins";  // our sockets, and kubelet's unless --kubelet-socket says else
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -20,7 +21,8 @@ struct NodeOptions {
   std::string listen;            // metrics and status page, "addr:port"; "" = none
 };
 
-// The process's exit status: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be used, 1 otherwise.
+// The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1
+// otherwise.
 int run_node(const NodeOptions& options);
 
 }  // namespace tranche::agent

@@ -1,0 +1,40 @@
+#include "cli/go_words.h"
+
+namespace tranche::cli {
+namespace {
+
+bool is_flag(std::string_view word) {
+  return word.size() > 1 && word.front() == '-';
+}
+
+}  // namespace
+
+GoWords read_go_words(const std::vector<std::string>& arguments,
+                      const std::function<bool(std::string_view)>& takes_value) {
+  GoWords out;
+  std::size_t i = 0;
+  for (; i < arguments.size() && is_flag(arguments[i]); ++i) {
+    std::string_view body = arguments[i];
+    body.remove_prefix(body.starts_with("--") ? 2 : 1);
+    if (body.empty()) {  // "--" ends the flags
+      ++i;
+      break;
+    }
+    const auto equals = body.find('=');
+    const std::string_view name = body.substr(0, equals);
+    const std::string dashes = name.size() == 1 ? "-" : "--";
+    if (!takes_value(name)) {
+      out.words.push_back(dashes + std::string(body));
+      continue;
+    }
+    out.words.push_back(dashes + std::string(name));
+    if (equals != std::string_view::npos)
+      out.words.emplace_back(body.substr(equals + 1));
+    else if (i + 1 < arguments.size())
+      out.words.push_back(arguments[++i]);
+  }
+  out.rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+  return out;
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,19 @@
+#pragma once
+// The command line of what owns the MPS daemons, which two commands share: `tranche mps`, and `mps-control-daemon` with
+// NVIDIA's flags.
+#include "agent/mps/mps_program.h"
+#include "cli/commands.h"
+
+namespace tranche::cli {
+
+struct MpsCommand {
+  agent::MpsOptions options;
+  LogOptions log;
+  bool strict = false;
+};
+
+// Everything but the settings of the configuration. `held` must live until parsing is over.
+void add_own_mps_options(CLI::App& command, MpsCommand& held);
+int run(MpsCommand& held, const Process& process);
+
+}  // namespace tranche::cli

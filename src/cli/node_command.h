@@ -1,0 +1,19 @@
+#pragma once
+// The node agent's command line, which two commands share: `tranche node`, and `nvidia-device-plugin` with NVIDIA's
+// exit statuses and places.
+#include "agent/node/node_program.h"
+#include "cli/commands.h"
+
+namespace tranche::cli {
+
+struct NodeCommand {
+  agent::NodeOptions options;
+  LogOptions log;
+  bool strict = false;
+};
+
+// `held` must live until parsing is over. Defaults shown in the help are those it has by now.
+void add_node_options(CLI::App& command, NodeCommand& held);
+int run(NodeCommand& held, const Process& process);
+
+}  // namespace tranche::cli

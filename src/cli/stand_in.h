@@ -1,0 +1,19 @@
+#pragma once
+// The names of NVIDIA's programs under which this one can be called, by its own name (argv[0]) or by a command: with
+// their flags and variables, their places (MPS state in /mps) and their exit statuses (1 for every failure).
+// docs/compatibility/command-line.md has the table.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+
+namespace tranche::cli {
+
+// The exit status, or nothing when `program` (a path's last part counts) is no such name.
+std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process);
+
+// `tranche device-plugin` is for the list of commands only; main runs it as nvidia-device-plugin.
+void add_device_plugin(CLI::App& app);
+
+}  // namespace tranche::cli
