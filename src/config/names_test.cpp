@@ -23,7 +23,8 @@ TEST(NamesTest, DeviceReferences) {
   const std::string uuid = "3f2a1b4c-1111-2222-3333-444444444444";
   for (const std::string& good :
        {std::string("0"), std::string("12"), std::string("0:1"), "GPU-" + uuid, "MIG-" + uuid,
-        "MIG-GPU-" + uuid + "/1/0", "GPU-{" + uuid + "}", std::string("GPU-3f2a1b4c111122223333444444444444")})
+        "MIG-GPU-" + uuid + "/1/0", "GPU-{" + uuid + "}", "MIG-{" + uuid + "}", "GPU-urn:uuid:" + uuid,
+        "MIG-GPU-{" + uuid + "}/1/0", std::string("GPU-3f2a1b4c111122223333444444444444")})
     EXPECT_TRUE(is_device_reference(good)) << good;
   for (const std::string& bad :
        {std::string(""), std::string("-1"), std::string("0:"), std::string("0:1:2"), "gpu-" + uuid, uuid,

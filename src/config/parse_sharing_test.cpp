@@ -79,6 +79,14 @@ TEST(SharingTest, NamesAreResourceNames) {
   EXPECT_THAT(said(entry("replicas: 2")), ElementsAre(HasSubstr("has no name")));
 }
 
+TEST(SharingTest, TheLongestNameMayBeRenamedAndKubeletStillTakesIt) {
+  const std::string longest(52, 'g');  // with nvidia.com/ the 63 that are allowed
+  const Sharing sharing = sharing_in(mps("renameByDefault: true, resources: [{name: " + longest + ", replicas: 2}]"));
+  ASSERT_EQ(sharing.resources.size(), 1u);
+  EXPECT_EQ(sharing.resources[0].rename, "nvidia.com/" + longest + ".shared");
+  EXPECT_LE(longest.size() + std::string(".shared").size(), 63u) << "kubelet counts what stands after the slash";
+}
+
 TEST(SharingTest, RenameIsByDefaultOrNotAtAll) {
   EXPECT_EQ(sharing_in(mps(kResources)).resources[0].rename, std::nullopt);
   EXPECT_EQ(sharing_in(mps(kResources + ", renameByDefault: true")).resources[0].rename, "nvidia.com/gpu.shared");

@@ -36,6 +36,28 @@ TEST(ParseTest, EmptyIsTheSameAsVersionAlone) {
   EXPECT_THAT(said("version: v1\nflags:\nresources:\nsharing:\nimex:\n"), IsEmpty());
 }
 
+TEST(ParseTest, DefaultsAreNvidias) {
+  const Config config = accepted("");
+  const Flags& flags = config.flags;
+  EXPECT_EQ(flags.mig_strategy, MigStrategy::kNone);
+  EXPECT_TRUE(flags.fail_on_init_error && flags.use_node_feature_api);
+  EXPECT_FALSE(flags.gdrcopy_enabled || flags.gds_enabled || flags.mofed_enabled || config.imex.required ||
+               flags.plugin.pass_device_specs || flags.gfd.oneshot || flags.gfd.no_timestamp);
+  EXPECT_EQ(flags.mps_root + "," + flags.nvidia_driver_root + "," + flags.nvidia_dev_root, ",/,");
+  EXPECT_EQ(flags.device_discovery_strategy, DiscoveryStrategy::kAuto);
+  EXPECT_THAT(flags.plugin.device_list_strategy, ElementsAre(ListStrategy::kEnvvar));
+  EXPECT_EQ(flags.plugin.device_id_strategy, IdStrategy::kUuid);
+  EXPECT_EQ(flags.plugin.cdi_annotation_prefix, "cdi.k8s.io/");
+  EXPECT_EQ(flags.plugin.nvidia_ctk_path, "/usr/bin/nvidia-ctk");
+  EXPECT_EQ(flags.plugin.container_driver_root, "/driver-root");
+  EXPECT_EQ(flags.plugin.shared_devices_allocation_policy, AllocationPolicy::kDistributed);
+  EXPECT_EQ(flags.gfd.sleep_interval, Duration(60s));
+  EXPECT_EQ(flags.gfd.output_file, "/etc/kubernetes/node-feature-discovery/features.d/gfd");
+  EXPECT_EQ(flags.gfd.machine_type_file, "/sys/class/dmi/id/product_name");
+  EXPECT_THAT(config.imex.channel_ids, IsEmpty());
+  EXPECT_EQ(config.sharing, Sharing{});
+}
+
 TEST(ParseTest, OtherVersionsAreRefused) {
   EXPECT_THAT(said("version: v2\n"),
               ElementsAre("c:1:10: error: version: is \"v2\", and only v1 is known; write version: v1"));

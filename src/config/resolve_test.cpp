@@ -102,6 +102,13 @@ TEST(ResolveTest, ListsAreSplitAtCommasAndTrimmed) {
               ElementsAre("all", "chmod"));
 }
 
+TEST(ResolveTest, AnEmptyListOfCdiWordsIsNoWord) {
+  const Input empty{.file = "", .flags = {}, .environment = {{"CDI_FEATURE_FLAGS", ""}, {"CDI_DISABLE_HOOKS", ""}}};
+  EXPECT_THAT(said(empty), IsEmpty());
+  EXPECT_THAT(resolved(empty).run.cdi_disable_hooks, IsEmpty());
+  EXPECT_THAT(resolved(empty).run.cdi_feature_flags, IsEmpty());
+}
+
 TEST(ResolveTest, AWordThatIsOverriddenIsNoProblem) {
   const std::string file = "flags: {migStrategy: x, plugin: {deviceListStrategy: [z]}}";
   EXPECT_EQ(said({file, {}, {}}).size(), 2u);

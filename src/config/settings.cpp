@@ -58,6 +58,7 @@ std::string assign_to(Duration& into, const Values& values) {
 }
 std::string assign_to(Values& into, const Values& values) {
   into = values;
+  std::erase(into, "");  // what an empty variable gives
   return {};
 }
 std::string assign_to(std::vector<int>& into, const Values& values) {
