@@ -20,6 +20,10 @@ GoWords read_go_words(const std::vector<std::string>& arguments,
       ++i;
       break;
     }
+    if (body.front() == '-' || body.front() == '=') {  // no name: for others to refuse
+      out.words.push_back(arguments[i]);
+      continue;
+    }
     const auto equals = body.find('=');
     const std::string_view name = body.substr(0, equals);
     const std::string dashes = name.size() == 1 ? "-" : "--";

@@ -28,6 +28,10 @@ TEST(GoWords, AValueIsTakenWhateverItLooksLike) {
   EXPECT_EQ(read({"--root"}).words, (Words{"--root"})) << "that it lacks its value is for others to say";
 }
 
+TEST(GoWords, WhatHasNoNameIsLeftAsItIs) {
+  EXPECT_EQ(read({"---root", "--=x", "-=", "--root", "/x"}).words, (Words{"---root", "--=x", "-=", "--root", "/x"}));
+}
+
 TEST(GoWords, ReadingEndsAtTheFirstWordThatIsNoFlag) {
   const auto switched = read({"--switch", "false", "--root", "/x"});
   EXPECT_THAT(switched.words, ElementsAre("--switch"));

@@ -19,7 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace tranche::config;
   const Parsed parsed = parse({reinterpret_cast<const char*>(data), size}, "fuzz");
   for (const auto& problem : parsed.problems)
-    if (problem.what.empty() || problem.place.line < 0) std::abort();
+    if (problem.what.empty() || problem.remedy.empty() || problem.place.line < 0) std::abort();
+  const Parsed strict = parse({reinterpret_cast<const char*>(data), size}, "fuzz", UnknownKeys::kRefused);
+  if (strict.problems.size() != parsed.problems.size()) std::abort();
   if (has_error(parsed.problems)) return 0;
   const Parsed again = parse(render_json(parsed.config), "again");
   if (has_error(again.problems) || without_places(again.config) != without_places(parsed.config)) std::abort();
