@@ -153,6 +153,24 @@ TEST_F(DevicePlugin, EveryFailureOfConfigurationOrUsageEndsItWithStatusOne) {
   }
 }
 
+TEST_F(DevicePlugin, KubeletsSocketMayBeElsewhereOrNoneAndOursStayWhereTheyAre) {
+  make_node(1);
+  write("config.yaml", sharing("timeSlicing", 2));
+  start_kubelet();
+  Program& alone = start({tranche(), "device-plugin", "--kubelet-socket="}, own_places());
+  until_node([](const Json& status) { return !status["resources"].empty() && status["resources"][0]["healthy"] == 2; });
+  EXPECT_TRUE(fs::exists(plugin_socket()));
+  EXPECT_TRUE(kubelet().registrations().empty()) << "an empty name means not to register";
+  stop(alone, SIGTERM, 0);
+  fs::create_directory(in("elsewhere"));
+  fs::create_hard_link(in("plugins/kubelet.sock"), in("elsewhere/kubelet.sock"));
+  Environment environment = own_places();
+  environment["KUBELET_SOCKET"] = in("elsewhere/kubelet.sock");
+  start({tranche(), "device-plugin"}, environment);
+  EXPECT_TRUE(until_healthy(2));
+  EXPECT_TRUE(fs::exists(plugin_socket()));
+}
+
 TEST_F(DevicePlugin, HelpAndVersionEndWell) {
   const std::string plugin = called("nvidia-device-plugin");
   for (const char* word : {"--help", "-h", "-help", "help"}) {
