@@ -1,0 +1,35 @@
+#pragma once
+// The CSV files of a Tegra system: one line per thing that containers need, `dev|dir|lib|sym, <absolute path>`, where a
+// path may have wildcards. NVIDIA's reader passes over a line that it does not understand; here it is a Problem (a
+// warning: the other lines count). Pure; fuzzed.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+
+namespace tranche::cdi {
+
+enum class CsvKind { kDevice, kDirectory, kLibrary, kLink };
+std::string_view to_string(CsvKind kind);  // "dev", "dir", "lib", "sym"
+
+struct CsvEntry {
+  CsvKind kind = CsvKind::kDevice;
+  std::string path;
+  friend bool operator==(const CsvEntry&, const CsvEntry&) = default;
+};
+
+struct ParsedCsv {
+  std::vector<CsvEntry> entries;  // in file order
+  std::vector<Problem> problems;
+};
+
+ParsedCsv parse_csv(std::string_view text, std::string_view source);
+
+// A link that names a library: the loader's cache brings it into containers, so NVIDIA's specs leave it out.
+bool is_library_link(std::string_view path);  // *.so, *.so.<digit>
+
+inline constexpr const char* kCsvDirectory = "/etc/nvidia-container-runtime/host-files-for-container.d";
+inline constexpr std::string_view kCsvFiles[] = {"devices.csv", "drivers.csv", "l4t.csv"};
+
+}  // namespace tranche::cdi

@@ -1,0 +1,59 @@
+#pragma once
+// What the node has for containers that use its GPUs, as found by host/cdi: device nodes, driver libraries, programs,
+// sockets. Every path is as seen from the root that it was found in and absolute there ("/usr/lib64/libcuda.so.580.1"):
+// where that root is on the host is the configuration's business (make_specs.h). Pure values; all lists sorted and
+// without duplicates.
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tranche::cdi {
+
+// A file, directory, socket or device node. `real` is where it is once every link is followed inside the root; it is
+// what a runtime on the host can open, whatever absolute links the driver root has.
+struct Found {
+  std::string path;
+  std::string real;
+  friend auto operator<=>(const Found&, const Found&) = default;
+};
+
+// A symbolic link that a container needs too: create `path`, pointing at `target` (relative, or absolute in the root).
+// `real` is what it leads to in the end.
+struct Link {
+  std::string path;
+  std::string target;
+  std::string real;
+  friend auto operator<=>(const Link&, const Link&) = default;
+};
+
+struct DrmNodes {
+  std::vector<Found> nodes;         // /dev/dri/card1, /dev/dri/renderD129
+  std::vector<Link> by_path_links;  // /dev/dri/by-path/pci-0000:3b:00.0-card → ../card1
+  friend bool operator==(const DrmNodes&, const DrmNodes&) = default;
+};
+
+struct DriverFiles {
+  // Below the device root.
+  std::vector<Found> gpu_nodes;            // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
+  std::vector<Found> control_nodes;        // /dev/nvidiactl, /dev/nvidia-uvm …
+  std::map<std::string, DrmNodes> drm;     // by UUID of the GPU
+  std::map<int, Found> imex_channels;      // by number
+  std::vector<Found> gdrcopy, gds, mofed;  // device nodes
+  // Below the driver root.
+  std::string library_dir;                // of libcuda.so.<version>; "" when not looked for (WSL, Tegra)
+  std::vector<Found> libraries;           // <name>.so.<driver version>, and named ones
+  std::vector<Found> explicit_libraries;  // used with the feature enable-explicit-driver-libraries only
+  std::vector<Link> library_links;        // beside the libraries: libcuda.so.1 → libcuda.so.580.1
+  std::vector<Found> files;               // graphics configuration, firmware
+  std::vector<Found> binaries;
+  std::vector<Found> sockets;      // persistenced, fabric manager
+  std::vector<Found> mps_pipe;     // /tmp/nvidia-mps: none or one
+  std::vector<Found> gds_files;    // /run/udev, /etc/cufile.json
+  std::vector<Found> directories;  // Tegra: dir entries of the CSV files
+  std::vector<Link> file_links;    // Tegra: sym entries of the CSV files; WSL: nvidia-smi
+  enum class HookProgram { kThere, kNotThere, kUnknown };
+  HookProgram hook_program = HookProgram::kUnknown;  // unknown: its folder on the host cannot be seen from here
+  friend bool operator==(const DriverFiles&, const DriverFiles&) = default;
+};
+
+}  // namespace tranche::cdi

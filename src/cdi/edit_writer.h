@@ -1,0 +1,40 @@
+#pragma once
+// Puts what was found into edits: paths on the host, mount options, and the command lines of NVIDIA's hook program.
+// Private to cdi. Pure.
+#include <string>
+#include <vector>
+
+#include "cdi/driver_files.h"
+#include "cdi/make_specs.h"
+#include "cdi/roots.h"
+#include "cdi/spec.h"
+
+namespace tranche::cdi {
+
+class EditWriter {
+ public:
+  EditWriter(const Settings& settings, DriverFiles::HookProgram program);
+
+  void add_node(Edits& edits, const Found& node) const;
+  void add_nodes(Edits& edits, const std::vector<Found>& nodes) const;
+  void add_files(Edits& edits, const std::vector<Found>& files) const;    // read-only
+  void add_sockets(Edits& edits, const std::vector<Found>& files) const;  // writable: a socket is written to
+  // By hook, or as one mount each when the hook program is known not to be there: a link that the loader needs to find
+  // a library can be a second mount of that library.
+  void add_links(Edits& edits, const std::vector<Link>& links) const;
+  // Nothing when the hook is turned off or its program is not there.
+  void add_hook(Edits& edits, HookName name, std::vector<std::string> arguments = {}) const;
+  void add_ldcache_hook(Edits& edits, const std::vector<Found>& libraries) const;
+
+ private:
+  Mount mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const;
+
+  const Settings& settings_;
+  HostRoots roots_;
+  bool program_missing_;
+};
+
+std::string folder_of(const std::string& path);  // "/usr/lib64"
+std::string base_of(const std::string& path);    // "libcuda.so.1"
+
+}  // namespace tranche::cdi

@@ -1,0 +1,238 @@
+#include "cdi/make_specs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cdi/edit_writer.h"
+
+namespace tranche::cdi {
+namespace {
+
+using inventory::Gpu;
+using inventory::Inventory;
+using inventory::MigDevice;
+using inventory::Platform;
+
+constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // without them CUDA does not start
+
+const Found* find(const std::vector<Found>& all, const std::string& path) {
+  const auto found = std::ranges::find(all, path, &Found::path);
+  return found == all.end() ? nullptr : &*found;
+}
+
+class Maker {
+ public:
+  Maker(const Inventory& inventory, const Settings& settings, const DriverFiles& files)
+      : inventory_(inventory), settings_(settings), files_(files), writer_(settings, files.hook_program) {}
+
+  MadeSpecs make() {
+    switch (inventory_.platform) {
+      case Platform::kNvml:
+        make_gpus();
+        break;
+      case Platform::kWsl:
+        make_wsl();
+        break;
+      case Platform::kTegra:
+        make_tegra();
+        break;
+    }
+    make_imex_channels();
+    const config::Flags& flags = settings_.flags;
+    if (flags.gdrcopy_enabled) make_extra("gdrcopy", files_.gdrcopy, {}, "/dev/gdrdrv");
+    if (flags.gds_enabled) make_extra("gds", files_.gds, files_.gds_files, "/dev/nvidia-fs*");
+    if (flags.mofed_enabled) make_extra("mofed", files_.mofed, {}, "/dev/infiniband/uverbs* or rdma_cm");
+    std::ranges::sort(made_.specs, {}, &Spec::cls);
+    return std::move(made_);
+  }
+
+ private:
+  bool by_index() const { return settings_.flags.plugin.device_id_strategy == config::IdStrategy::kIndex; }
+
+  void note(std::string text) { made_.notes.push_back(std::move(text)); }
+
+  void keep(const std::string& cls, std::vector<Device> devices, Edits common) {
+    if (devices.empty()) return;
+    Spec spec{"", kVendor, cls, {}, std::move(devices), std::move(common)};
+    spec.version = minimum_version(spec);
+    made_.specs.push_back(std::move(spec));
+  }
+
+  // ---- GPUs and MIG devices
+
+  void make_gpus() {
+    std::vector<Device> devices;
+    for (const Gpu& gpu : inventory_.gpus) {
+      if (inventory::is_display_gpu(gpu)) continue;
+      const std::string path = "/dev/nvidia" + std::to_string(gpu.minor);
+      const Found* node = find(files_.gpu_nodes, path);
+      if (node == nullptr) {
+        note("GPU " + gpu.uuid + " is in no CDI spec: " + path + " is not on the node");
+      } else if (!gpu.mig_enabled) {
+        devices.push_back(whole_gpu(gpu, *node));
+      } else {
+        for (const MigDevice& mig : gpu.mig_devices) add_mig(devices, gpu, mig, *node);
+      }
+    }
+    for (const char* path : kNeededNodes) {
+      if (!devices.empty() && find(files_.control_nodes, path) == nullptr)
+        note(std::string(path) +
+             " is not on the node: CUDA will not start in containers until it is (nvidia-modprobe)");
+    }
+    if (!devices.empty()) note_missing_hook_program();
+    keep("gpu", std::move(devices), common_edits());
+  }
+
+  void add_drm(Edits& edits, const Gpu& gpu) const {
+    const auto found = files_.drm.find(gpu.uuid);
+    if (found == files_.drm.end()) return;
+    writer_.add_nodes(edits, found->second.nodes);
+    // Only by hook: a mount cannot stand for a link to a device node.
+    if (files_.hook_program != DriverFiles::HookProgram::kNotThere)
+      writer_.add_links(edits, found->second.by_path_links);
+  }
+
+  Device whole_gpu(const Gpu& gpu, const Found& node) const {
+    Device device{by_index() ? std::to_string(gpu.index) : gpu.uuid, {}, {}};
+    writer_.add_node(device.edits, node);
+    add_drm(device.edits, gpu);
+    return device;
+  }
+
+  void add_mig(std::vector<Device>& devices, const Gpu& gpu, const MigDevice& mig, const Found& node) {
+    Device device{by_index() ? std::to_string(gpu.index) + ":" + std::to_string(mig.slot) : mig.uuid, {}, {}};
+    writer_.add_node(device.edits, node);
+    for (const auto& cap : {mig.gi_cap, mig.ci_cap}) {
+      const std::string path = "/dev/nvidia-caps/nvidia-cap" + (cap ? std::to_string(*cap) : "<unknown>");
+      const Found* found = cap ? find(files_.gpu_nodes, path) : nullptr;
+      if (found == nullptr)
+        return note("MIG device " + mig.uuid + " is in no CDI spec: " + path + ", which opens it, is not on the node");
+      writer_.add_node(device.edits, *found);
+    }
+    if (mig.profile.find("+gfx") != std::string::npos) add_drm(device.edits, gpu);
+    devices.push_back(std::move(device));
+  }
+
+  void note_missing_hook_program() {
+    if (files_.hook_program != DriverFiles::HookProgram::kNotThere) return;
+    note("the hook program " + settings_.flags.plugin.nvidia_ctk_path +
+         " is not on the node: specs are without hooks, and links to libraries are mounts, which is enough where the "
+         "container's loader looks into " +
+         files_.library_dir + "; install NVIDIA's container toolkit or set nvidiaCTKPath");
+  }
+
+  // Links that applications expect and that not every driver package brings.
+  std::vector<Link> library_links() const {
+    std::vector<Link> links = files_.library_links;
+    const auto want = [&](const Found& library, const std::string& prefix, const std::string& link,
+                          const std::string& target) {
+      const std::string path = folder_of(library.path) + "/" + link;
+      if (!base_of(library.path).starts_with(prefix)) return;
+      if (std::ranges::find(links, path, &Link::path) == links.end())
+        links.push_back({path, target.empty() ? base_of(library.path) : target, library.real});
+    };
+    for (const Found& library : files_.libraries) {
+      want(library, "libcuda.so.", "libcuda.so", "libcuda.so.1");
+      want(library, "libGLX_nvidia.so.", "libGLX_indirect.so.0", "");
+      want(library, "libnvidia-opticalflow.so.", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1");
+    }
+    std::ranges::sort(links);
+    return links;
+  }
+
+  // nvidia's own runtime must not act on the variable as well when the specs give everything: "void".
+  Edits common_edits() const {
+    Edits edits;
+    edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
+    if (!files_.library_dir.empty()) edits.env.push_back("NVIDIA_CTK_LIBCUDA_DIR=" + files_.library_dir);
+    writer_.add_nodes(edits, files_.control_nodes);
+    std::vector<Found> libraries = files_.libraries;
+    if (settings_.words.explicit_driver_libraries)
+      libraries.insert(libraries.end(), files_.explicit_libraries.begin(), files_.explicit_libraries.end());
+    writer_.add_files(edits, libraries);
+    writer_.add_files(edits, files_.files);
+    writer_.add_files(edits, files_.binaries);
+    if (!settings_.words.no_ipc_sockets) {
+      writer_.add_sockets(edits, files_.sockets);
+      if (!settings_.mps) writer_.add_sockets(edits, files_.mps_pipe);
+    }
+    writer_.add_links(edits, library_links());
+    if (!inventory_.driver_version.empty())
+      writer_.add_hook(edits, HookName::kEnableCudaCompat, {"--host-driver-version=" + inventory_.driver_version});
+    writer_.add_ldcache_hook(edits, libraries);
+    writer_.add_hook(edits, HookName::kDisableDeviceNodeModification);
+    writer_.add_hook(edits, HookName::kUpdateApplicationProfile);
+    return edits;
+  }
+
+  // ---- other platforms
+
+  void make_wsl() {
+    const Found* node = find(files_.gpu_nodes, "/dev/dxg");
+    if (node == nullptr) return note("the WSL system is in no CDI spec: /dev/dxg is not there");
+    Device device{kWslName, {}, {}};
+    writer_.add_node(device.edits, *node);
+    Edits common;
+    common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
+    writer_.add_files(common, files_.libraries);
+    writer_.add_files(common, files_.binaries);
+    writer_.add_links(common, files_.file_links);
+    writer_.add_ldcache_hook(common, files_.libraries);
+    keep("gpu", {std::move(device)}, std::move(common));
+  }
+
+  void make_tegra() {
+    Device device{by_index() ? "0" : kTegraName, {}, {}};
+    writer_.add_nodes(device.edits, files_.gpu_nodes);
+    writer_.add_files(device.edits, files_.directories);
+    writer_.add_files(device.edits, files_.libraries);
+    writer_.add_files(device.edits, files_.files);
+    writer_.add_links(device.edits, files_.file_links);
+    if (device.edits.empty())
+      return note("the Tegra system is in no CDI spec: its CSV files name nothing that is on the node");
+    writer_.add_ldcache_hook(device.edits, files_.libraries);
+    Edits common;
+    common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
+    keep("gpu", {std::move(device)}, std::move(common));
+  }
+
+  // ---- other classes
+
+  void make_imex_channels() {
+    std::vector<Device> devices;
+    for (const int channel : settings_.imex_channels) {
+      const auto found = files_.imex_channels.find(channel);
+      if (found == files_.imex_channels.end()) {
+        note("IMEX channel " + std::to_string(channel) + " is in no CDI spec: its device node is not on the node");
+        continue;
+      }
+      Device device{std::to_string(channel), {}, {}};
+      writer_.add_node(device.edits, found->second);
+      devices.push_back(std::move(device));
+    }
+    keep("imex-channel", std::move(devices), {});
+  }
+
+  void make_extra(const std::string& cls, const std::vector<Found>& nodes, const std::vector<Found>& mounts,
+                  const std::string& looked_for) {
+    if (nodes.empty()) return note("there is no CDI spec for " + cls + ": " + looked_for + " is not on the node");
+    Device device{"all", {}, {}};
+    writer_.add_nodes(device.edits, nodes);
+    writer_.add_files(device.edits, mounts);
+    keep(cls, {std::move(device)}, {});
+  }
+
+  const Inventory& inventory_;
+  const Settings& settings_;
+  const DriverFiles& files_;
+  EditWriter writer_;
+  MadeSpecs made_;
+};
+
+}  // namespace
+
+MadeSpecs make_specs(const Inventory& inventory, const Settings& settings, const DriverFiles& files) {
+  return Maker(inventory, settings, files).make();
+}
+
+}  // namespace tranche::cdi

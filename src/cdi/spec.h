@@ -1,0 +1,83 @@
+#pragma once
+// One file of the Container Device Interface as a value: the devices of one class, what a container gets with each of
+// them, and what it gets once whichever it asks for. The rules are the CDI specification's, versions 0.3.0 to 1.1.0.
+// No opinion on what belongs into a spec (make_specs.h) and no files (host/cdi). Pure values.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tranche::cdi {
+
+inline constexpr const char* kVendor = "k8s.device-plugin.nvidia.com";  // NVIDIA's name for its device plugin's specs
+
+struct DeviceNode {
+  std::string path;       // in the container
+  std::string host_path;  // "" = the same as `path`; needs version 0.5.0
+  std::string type;       // "", "b", "c", "u" or "p"
+  std::optional<std::int64_t> major{};
+  std::optional<std::int64_t> minor{};
+  std::optional<std::uint32_t> file_mode{};
+  std::string permissions;  // of "rwm"; "" = all, as the runtimes have it
+  std::optional<std::uint32_t> uid{};
+  std::optional<std::uint32_t> gid{};
+  friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
+};
+
+struct Mount {
+  std::string host_path;
+  std::string container_path;
+  std::string type;  // needs version 0.4.0
+  std::vector<std::string> options;
+  friend bool operator==(const Mount&, const Mount&) = default;
+};
+
+struct Hook {
+  std::string name;  // "createContainer" …
+  std::string path;
+  std::vector<std::string> args;  // args[0] is the program's name, as in execv
+  std::vector<std::string> env;
+  std::optional<std::uint32_t> timeout_seconds{};
+  friend bool operator==(const Hook&, const Hook&) = default;
+};
+
+struct Edits {
+  std::vector<std::string> env;  // "NAME=value"
+  std::vector<DeviceNode> device_nodes;
+  std::vector<Mount> mounts;
+  std::vector<Hook> hooks;
+  std::vector<std::uint32_t> additional_gids;  // needs version 0.7.0
+  bool empty() const {
+    return env.empty() && device_nodes.empty() && mounts.empty() && hooks.empty() && additional_gids.empty();
+  }
+  friend bool operator==(const Edits&, const Edits&) = default;
+};
+
+struct Device {
+  std::string name;
+  std::map<std::string, std::string> annotations;  // needs version 0.6.0
+  Edits edits;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+struct Spec {
+  std::string version;  // "0.5.0"
+  std::string vendor;   // "k8s.device-plugin.nvidia.com"
+  std::string cls;      // "gpu"; `kind` in the file is vendor/class
+  std::map<std::string, std::string> annotations;
+  std::vector<Device> devices;
+  Edits edits;  // for every container that asks for any of the devices
+  friend bool operator==(const Spec&, const Spec&) = default;
+};
+
+// The oldest version of the specification that has everything this spec uses: older runtimes refuse newer versions.
+std::string minimum_version(const Spec& spec);
+
+// How a container asks for a device: "vendor/class=name".
+std::string qualified_name(const std::string& cls, const std::string& device);
+
+// The file that a spec lies in, in the directory for specs: "vendor-class.json".
+std::string file_name(const std::string& cls);
+
+}  // namespace tranche::cdi

@@ -1,0 +1,105 @@
+#include "cdi/words.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace tranche::cdi {
+namespace {
+
+constexpr std::array kHooks{HookName::kCreateSymlinks,
+                            HookName::kEnableCudaCompat,
+                            HookName::kUpdateLdcache,
+                            HookName::kDisableDeviceNodeModification,
+                            HookName::kUpdateApplicationProfile,
+                            HookName::kChmod};
+
+// What a feature flag does here. Most change something that our specs do not have in the first place.
+struct Feature {
+  std::string_view word;
+  void (*turn_on)(Words&);
+  std::string_view no_effect;  // why the word changes nothing, where somebody might expect that it does
+};
+constexpr std::array<Feature, 6> kFeatures{{
+    {"enable-explicit-driver-libraries", [](Words& w) { w.explicit_driver_libraries = true; }, ""},
+    {"disable-ipc-discoverer", [](Words& w) { w.no_ipc_sockets = true; }, ""},
+    {"disable-nvsandboxutils", [](Words&) {}, ""},               // that library is never used here
+    {"disable-multiple-csv-devices", [](Words&) {}, ""},         // a Tegra system is one device here
+    {"no-additional-gids-for-device-nodes", [](Words&) {}, ""},  // none are ever written here
+    {"enable-coherent-annotations", [](Words&) {}, "specs are written without annotations"},
+}};
+
+Problem warning(std::string_view flag, std::string what, std::string remedy) {
+  return {Severity::kWarning, {"--" + std::string(flag), 0, 0}, "", std::move(what), std::move(remedy)};
+}
+
+Problem unknown(std::string_view flag, std::string_view word, const std::vector<std::string_view>& known) {
+  const std::string meant = did_you_mean(word, known);
+  std::vector<std::string> all(known.begin(), known.end());
+  return warning(flag, "has the unknown word " + in_quotes(word),
+                 meant.empty() ? "write one of " + join(all, ", ") : "did you mean " + meant + "?");
+}
+
+void read_features(const std::vector<std::string>& given, ReadWords& into) {
+  constexpr std::string_view kFlag = "cdi-feature-flags";
+  std::vector<std::string_view> known;
+  for (const auto& feature : kFeatures) known.push_back(feature.word);
+  for (const std::string& word : given) {
+    const auto found = std::ranges::find(kFeatures, std::string_view(word), &Feature::word);
+    if (found == kFeatures.end()) {
+      into.problems.push_back(unknown(kFlag, word, known));
+      continue;
+    }
+    found->turn_on(into.words);
+    if (!found->no_effect.empty())
+      into.problems.push_back(
+          warning(kFlag, word + " has no effect: " + std::string(found->no_effect), "leave it out"));
+  }
+}
+
+void read_hooks(const std::vector<std::string>& given, ReadWords& into) {
+  std::vector<std::string_view> known{"all"};
+  for (const HookName hook : kHooks) known.push_back(to_string(hook));
+  for (const std::string& word : given) {
+    if (word == "all") {
+      into.words.disabled_hooks = {kHooks.begin(), kHooks.end()};
+      continue;
+    }
+    const auto found = std::ranges::find(kHooks, std::string_view(word), [](HookName hook) { return to_string(hook); });
+    if (found == kHooks.end()) {
+      into.problems.push_back(unknown("cdi-disable-hooks", word, known));
+    } else {
+      into.words.disabled_hooks.insert(*found);
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(HookName name) {
+  switch (name) {
+    case HookName::kCreateSymlinks:
+      return "create-symlinks";
+    case HookName::kEnableCudaCompat:
+      return "enable-cuda-compat";
+    case HookName::kUpdateLdcache:
+      return "update-ldcache";
+    case HookName::kDisableDeviceNodeModification:
+      return "disable-device-node-modification";
+    case HookName::kUpdateApplicationProfile:
+      return "update-application-profile";
+    case HookName::kChmod:
+      return "chmod";
+  }
+  return "";
+}
+
+ReadWords read_words(const config::PluginRun& run) {
+  ReadWords read;
+  read_features(run.cdi_feature_flags, read);
+  read_hooks(run.cdi_disable_hooks, read);
+  return read;
+}
+
+}  // namespace tranche::cdi

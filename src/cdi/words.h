@@ -1,0 +1,37 @@
+#pragma once
+// The words of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs pass over a word that they do not know;
+// here it is a Problem (a warning: specs are made all the same). Pure.
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/settings.h"
+
+namespace tranche::cdi {
+
+enum class HookName {
+  kCreateSymlinks,
+  kEnableCudaCompat,
+  kUpdateLdcache,
+  kDisableDeviceNodeModification,
+  kUpdateApplicationProfile,
+  kChmod,  // known, and never written: NVIDIA's has it off as well
+};
+std::string_view to_string(HookName name);  // "create-symlinks" …
+
+struct Words {
+  bool explicit_driver_libraries = false;
+  bool no_ipc_sockets = false;
+  std::set<HookName> disabled_hooks;
+  friend bool operator==(const Words&, const Words&) = default;
+};
+
+struct ReadWords {
+  Words words;
+  std::vector<Problem> problems;
+};
+ReadWords read_words(const config::PluginRun& run);
+
+}  // namespace tranche::cdi
