@@ -212,7 +212,7 @@ std::string render(const Spec& spec) {
   json["devices"] = Json::array();
   for (const Device& device : spec.devices) json["devices"].push_back(to_json(device));
   if (!spec.edits.empty()) json["containerEdits"] = to_json(spec.edits);
-  // A path that is no UTF-8 would otherwise throw; the reader of what we wrote then finds that it is another path.
+  // A path that is no UTF-8 ends no program; whoever reads back what was written finds that it is another path.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

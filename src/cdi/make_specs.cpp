@@ -122,8 +122,7 @@ class Maker {
   }
 
   // Links that applications expect and that not every driver package brings.
-  std::vector<Link> library_links() const {
-    std::vector<Link> links = files_.library_links;
+  std::vector<Link> with_usual_links(std::vector<Link> links) const {
     const auto want = [&](const Found& library, const std::string& prefix, const std::string& link,
                           const std::string& target) {
       const std::string path = folder_of(library.path) + "/" + link;
@@ -156,7 +155,7 @@ class Maker {
       writer_.add_sockets(edits, files_.sockets);
       if (!settings_.mps) writer_.add_sockets(edits, files_.mps_pipe);
     }
-    writer_.add_links(edits, library_links());
+    writer_.add_links(edits, with_usual_links(files_.library_links));
     if (!inventory_.driver_version.empty())
       writer_.add_hook(edits, HookName::kEnableCudaCompat, {"--host-driver-version=" + inventory_.driver_version});
     writer_.add_ldcache_hook(edits, libraries);
@@ -187,7 +186,7 @@ class Maker {
     writer_.add_files(device.edits, files_.directories);
     writer_.add_files(device.edits, files_.libraries);
     writer_.add_files(device.edits, files_.files);
-    writer_.add_links(device.edits, files_.file_links);
+    writer_.add_links(device.edits, with_usual_links(files_.file_links));
     if (device.edits.empty())
       return note("the Tegra system is in no CDI spec: its CSV files name nothing that is on the node");
     writer_.add_ldcache_hook(device.edits, files_.libraries);
