@@ -13,6 +13,8 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(command, "--run-dir", o.run_dir, "our own directory; the status socket node.sock is in it");
   add_own_option(command, "--mps-root-ctr-path", o.mps_root_here,
                  "where --mps-root is for this process, if not at the same path");
+  add_own_option(command, "--cdi-root", o.cdi_root,
+                 "where CDI specs are written while --device-list-strategy has a cdi- word");
   add_own_option(command, "--listen", o.listen,
                  "address for /metrics, /healthz and /status, such as :9400 or 127.0.0.1:9400; none by default");
   add_strict(command, held.strict);

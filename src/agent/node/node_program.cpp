@@ -12,6 +12,7 @@
 
 #include "agent/config/config_source.h"
 #include "agent/node/answers.h"
+#include "agent/node/cdi_specs.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
 #include "guard/attribution.h"
@@ -75,6 +76,7 @@ class NodeProgram {
 
   std::unique_ptr<NodeAnswers> answers_;
   std::unique_ptr<host::Worker> worker_;
+  std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;
@@ -113,6 +115,11 @@ Status NodeProgram::open() {
   const std::string host_root = host_mps_root(config_.view().config);
   const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
   worker_ = host::Worker::start();
+  cdi_ = std::make_unique<CdiSpecs>(
+      *loop_, *worker_, CdiOptions{.cdi_root = options_.cdi_root, .driver_root_here = options_.driver_root_here},
+      [this] {
+        if (!stopping_) publish();
+      });
   answers_ = std::make_unique<NodeAnswers>(
       box_, mps_here,
       [this](const allocate::Grant& grant) {
@@ -215,6 +222,7 @@ int NodeProgram::run() {
   http_.reset();
   plugins_.reset();
   worker_.reset();
+  cdi_.reset();
   status_.reset();
   log::info("stopped");
   return 0;
@@ -247,6 +255,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 
 void NodeProgram::plan_again() {
   state_.config = config_.view();
+  cdi_->follow(state_.config, state_.inventory);
   if (!state_.inventory) return;
   auto plan = plan::make_plan(state_.config.config, *state_.inventory);
   if (!plan) {
@@ -371,6 +380,8 @@ void NodeProgram::publish() {
   state_.allocation.imex = config.imex;
   state_.allocation.sm_rounding = config.sharing.sm_rounding;
   state_.allocation.paths = {host_mps_root(config)};
+  state_.allocation.cdi_classes = cdi_->classes();
+  state_.cdi_problem = cdi_->problem();
   state_.xid_counts = health_.xid_counts();
   if (state_.inventory) state_.labels = label::labels_for(config, *state_.inventory, state_.plan, {});
   if (plugins_) state_.plugins = plugins_->states();

@@ -41,6 +41,7 @@ struct Snapshot {
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xid_counts;
   std::map<std::string, std::string> labels;
   allocate::Settings allocation;
+  std::string cdi_problem;  // of the CDI specs, while a list strategy uses CDI
 };
 
 class SnapshotBox {

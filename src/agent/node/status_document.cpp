@@ -146,6 +146,7 @@ Json status_document(const Snapshot& s) {
   document["driver"] = driver_json(s);
   document["config"] = config_json(s);
   document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
+  document["cdiProblem"] = s.cdi_problem;
   document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
   document["resources"] = resources_json(s);
   Json devices = Json::array();

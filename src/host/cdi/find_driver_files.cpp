@@ -77,7 +77,7 @@ Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, 
   switch (inventory.platform) {
     case inventory::Platform::kNvml:
       TRY_STATUS(find_libraries(*driver, inventory.driver_version, found.files));
-      find_graphics_firmware_and_programs(*driver, inventory.driver_version, found.files);
+      find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
       find_sockets(*driver, found.files);
       find_gpu_nodes(devices, system, inventory, found.files);
       break;

@@ -112,6 +112,8 @@ TEST_F(DriverFilesTest, AreGraphicsConfigurationFirmwareAndPrograms) {
   tree_.link("/driver/lib", "usr/lib");
   tree_.file("/driver/usr/lib/firmware/nvidia/580.1/gsp_ga10x.bin");
   tree_.file("/driver/usr/lib/firmware/nvidia/570.9/gsp_ga10x.bin");
+  tree_.file("/system/sys/module/firmware_class/parameters/path", "/run/fw\n");
+  tree_.file("/driver/run/fw/nvidia/580.1/gsp_tu10x.bin");
   tree_.file("/driver/usr/bin/nvidia-smi", "x", true);
   tree_.file("/driver/usr/local/bin/nvidia-smi", "x", false);
   tree_.file("/driver/usr/bin/nvidia-cuda-mps-control", "x", true);
@@ -119,6 +121,7 @@ TEST_F(DriverFilesTest, AreGraphicsConfigurationFirmwareAndPrograms) {
   EXPECT_THAT(files.files, ElementsAre(at("/etc/vulkan/icd.d/nvidia_icd.json"),
                                        Found{"/lib/firmware/nvidia/580.1/gsp_ga10x.bin",
                                              "/usr/lib/firmware/nvidia/580.1/gsp_ga10x.bin"},
+                                       at("/run/fw/nvidia/580.1/gsp_tu10x.bin"),
                                        at("/usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json"),
                                        at("/usr/share/glvnd/egl_vendor.d/10_nvidia.json")));
   EXPECT_THAT(files.binaries, ElementsAre(at("/usr/bin/nvidia-cuda-mps-control"), at("/usr/bin/nvidia-smi")));

@@ -78,10 +78,10 @@ std::vector<Found> real_files(const RootView& root, const std::vector<std::strin
   return found;
 }
 
-std::vector<std::string> firmware_folders(const RootView& root) {
+std::vector<std::string> firmware_folders(const RootView& system) {
   std::vector<std::string> folders;
-  // Set where the driver container has the firmware in its own tree.
-  if (const auto custom = root.read("/sys/module/firmware_class/parameters/path")) {
+  // Set where a driver container has the firmware in its own tree.
+  if (const auto custom = system.read("/sys/module/firmware_class/parameters/path")) {
     if (const auto path = trimmed(*custom); path.starts_with('/')) folders.emplace_back(path);
   }
   utsname kernel{};
@@ -142,11 +142,12 @@ Status find_libraries(const RootView& root, const std::string& driver_version, D
   return {};
 }
 
-void find_graphics_firmware_and_programs(const RootView& root, const std::string& driver_version, DriverFiles& files) {
+void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
+                                         const std::string& driver_version, DriverFiles& files) {
   std::vector<std::string> patterns;
   for (const std::string folder : kConfigFolders)
     for (const std::string file : kConfigFiles) patterns.push_back(folder + "/" + file);
-  for (const std::string& folder : firmware_folders(root))
+  for (const std::string& folder : firmware_folders(system))
     patterns.push_back(folder + "/nvidia/" + driver_version + "/gsp*.bin");
   files.files = find_files(root, patterns);
   for (const std::string program : kPrograms) {

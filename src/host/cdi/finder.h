@@ -30,7 +30,9 @@ std::vector<Found> find_nodes(const RootView& root, const std::vector<std::strin
 
 // The library folder of the driver, everything in it of this driver version, and the links that lead there.
 Status find_libraries(const RootView& root, const std::string& driver_version, DriverFiles& files);
-void find_graphics_firmware_and_programs(const RootView& root, const std::string& driver_version, DriverFiles& files);
+// `system`: what /sys is looked up under.
+void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
+                                         const std::string& driver_version, DriverFiles& files);
 void find_sockets(const RootView& root, DriverFiles& files);
 void find_gpu_nodes(const RootView& devices, const RootView& system, const inventory::Inventory& inventory,
                     DriverFiles& files);
