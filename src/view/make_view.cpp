@@ -165,6 +165,7 @@ void put_head(View& view, const Json& status) {
     view.problems.push_back(text(entry, "what") + ": " + text(entry, "why"));
   const Json& mps = at(status, "mps");
   if (truth(mps, "needed") && !truth(mps, "connected")) view.problems.push_back(text(mps, "problem"));
+  if (const std::string cdi = text(status, "cdiProblem"); !cdi.empty()) view.problems.push_back("CDI specs: " + cdi);
 }
 
 }  // namespace

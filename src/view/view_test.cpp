@@ -45,6 +45,13 @@ TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
   EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
 }
 
+TEST(View, ShowsWhatIsWrongWithCdiSpecs) {
+  const auto view = make_view(R"({"cdiProblem": "/dev/nvidia-uvm is not on the node"})", "");
+  ASSERT_TRUE(view);
+  EXPECT_THAT(view->problems, testing::ElementsAre("CDI specs: /dev/nvidia-uvm is not on the node"));
+  EXPECT_THAT(make_view(R"({"cdiProblem": ""})", "")->problems, testing::IsEmpty());
+}
+
 TEST(View, ATenantsProcessesAreThoseBehindItsDoor) {
   const auto view = make_view(
       R"({"devices": [{"uuid": "GPU-1", "resource": "r", "processes": [{"pid": 7, "memoryMiB": 5, "grant": "ab"},

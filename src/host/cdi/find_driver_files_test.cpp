@@ -95,6 +95,16 @@ TEST_F(DriverFilesTest, AreAnErrorWithoutThisDriversLibrary) {
   EXPECT_EQ(found.error().where, settings_.driver_root);
 }
 
+TEST_F(DriverFilesTest, AreThoseOfThisProcessWhereTheDriverRootIsNotThere) {
+  settings_.driver_root = tree_.path("/none");
+  const auto found = find_driver_files(settings_, inventory_);
+  ASSERT_FALSE(found) << "no machine has this driver version";
+  EXPECT_EQ(found.error().where, "/");
+  inventory_.platform = inventory::Platform::kWsl;  // needs no libcuda
+  EXPECT_TRUE(find().nodes_in_driver_root);
+  EXPECT_NE(find().files.hook_program, DriverFiles::HookProgram::kNotThere) << "proves nothing of the host";
+}
+
 TEST_F(DriverFilesTest, NameGraphicsLibrariesApartBecauseOnlyAFeatureFlagAsksForThem) {
   make_libraries();
   tree_.file("/driver/usr/lib64/libEGL.so.1.1.0");
