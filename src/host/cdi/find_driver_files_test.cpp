@@ -85,6 +85,12 @@ TEST_F(DriverFilesTest, AreFoundWhereALinkLeadsInsideTheRoot) {
   EXPECT_THAT(files.libraries, SizeIs(2));
 }
 
+TEST_F(DriverFilesTest, AreFoundWhereTheLoaderIsToldToLook) {
+  make_libraries("/driver/opt/driver/lib64");
+  tree_.file("/driver/etc/ld.so.conf.d/nvidia.conf", "# the driver\n  /opt/driver/lib64  # here\nrelative\n");
+  EXPECT_EQ(find().files.library_dir, "/opt/driver/lib64");
+}
+
 TEST_F(DriverFilesTest, AreAnErrorWithoutThisDriversLibrary) {
   tree_.file("/driver/usr/lib64/libcuda.so.570.9");
   tree_.link("/driver/usr/lib64/libcuda.so.1", "libcuda.so.570.9");

@@ -10,8 +10,8 @@
 namespace tranche::host::cdi_files {
 namespace {
 
-// The first six are where NVIDIA's device plugin looks for the management library; the others are where Debian, Fedora
-// and NixOS put the driver.
+// The first six are where NVIDIA's device plugin looks for the management library; the others are where Debian, Fedora,
+// NixOS and container platforms (a driver mounted as one folder) put the driver. The loader's own folders come after.
 constexpr std::array kLibraryFolders{"/usr/lib64",
                                      "/usr/lib/x86_64-linux-gnu",
                                      "/usr/lib/aarch64-linux-gnu",
@@ -22,8 +22,9 @@ constexpr std::array kLibraryFolders{"/usr/lib64",
                                      "/usr/lib/aarch64-linux-gnu/nvidia/current",
                                      "/usr/lib64/nvidia",
                                      "/usr/lib",
-                                     "/run/opengl-driver/lib"};
-constexpr std::array kConfigFolders{"/etc", "/usr/local/share", "/usr/share"};
+                                     "/run/opengl-driver/lib",
+                                     "/usr/local/nvidia/lib64"};
+constexpr std::array kConfigFolders{"/etc", "/usr/local/share", "/usr/share", "/usr/local/nvidia/share"};
 constexpr std::array kConfigFiles{"glvnd/egl_vendor.d/10_nvidia.json",
                                   "vulkan/icd.d/nvidia_icd*.json",
                                   "vulkan/icd.d/nvidia_layers.json",
@@ -31,7 +32,8 @@ constexpr std::array kConfigFiles{"glvnd/egl_vendor.d/10_nvidia.json",
                                   "egl/egl_external_platform.d/[0-9][0-9]_nvidia_*.json",
                                   "nvidia/nvoptix.bin",
                                   "X11/xorg.conf.d/10-nvidia.conf"};
-constexpr std::array kProgramFolders{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"};
+constexpr std::array kProgramFolders{"/usr/local/sbin",      "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+                                     "/usr/local/nvidia/bin"};
 constexpr std::array kPrograms{
     "nvidia-smi",  "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server",
     "nvidia-imex", "nvidia-imex-ctl"};
@@ -48,11 +50,26 @@ constexpr std::array kExplicitLibraries{"libEGL.so*",
                                         "libnvidia-egl-xcb.so*",
                                         "libnvidia-egl-xlib.so*"};
 
+// The folders that the root's loader is told of, one a line.
+std::vector<std::string> loader_folders(const RootView& root) {
+  std::vector<std::string> folders;
+  for (const std::string& file : root.matching("/etc/ld.so.conf.d/*.conf")) {
+    const auto text = root.read(file);
+    if (!text) continue;
+    for (const std::string_view line : lines_of(*text))
+      if (const auto folder = trimmed(line.substr(0, line.find('#'))); folder.starts_with('/'))
+        folders.emplace_back(folder);
+  }
+  return folders;
+}
+
 // Where libcuda of this driver is: in one of the folders, or where a link there leads (Debian's alternatives).
 std::string find_library_folder(const RootView& root, const std::string& name) {
-  for (const std::string folder : kLibraryFolders)
+  std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
+  for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
+  for (const std::string& folder : folders)
     if (const auto place = root.look(folder + "/" + name); place && place->is_file()) return folder;
-  for (const std::string folder : kLibraryFolders) {
+  for (const std::string& folder : folders) {
     const auto place = root.look(folder + "/libcuda.so.1");
     if (place && place->is_file() && base_of(place->path) == name) return folder_of(place->path);
   }
@@ -117,7 +134,7 @@ Status find_libraries(const RootView& root, const std::string& driver_version, D
   if (folder.empty()) {
     return fail(Kind::kNotFound,
                 "the driver's " + libcuda +
-                    " is in none of the usual folders; mount the driver root at "
+                    " is in none of the usual folders and those of /etc/ld.so.conf.d; mount the driver root at "
                     "containerDriverRoot, and see that it is of the driver that is loaded",
                 root.path());
   }
