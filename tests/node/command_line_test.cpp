@@ -225,7 +225,7 @@ TEST_F(CommandLine, OurOwnFlagsHaveVariablesOfTheirOwn) {
     Program& help = done({tranche(), command, "--help"});
     for (const char* variable :
          {"TRANCHE_PLUGIN_DIR", "TRANCHE_POD_RESOURCES_SOCKET", "TRANCHE_RUN_DIR", "TRANCHE_MPS_ROOT_CTR_PATH",
-          "TRANCHE_LISTEN", "TRANCHE_STRICT", "TRANCHE_LOG_FORMAT", "TRANCHE_LOG_LEVEL"})
+          "TRANCHE_CDI_ROOT", "TRANCHE_LISTEN", "TRANCHE_STRICT", "TRANCHE_LOG_FORMAT", "TRANCHE_LOG_LEVEL"})
       EXPECT_THAT(help.out(), HasSubstr(variable)) << command;
   }
 }
