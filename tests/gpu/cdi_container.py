@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Our CDI specification on a real GPU: the program under the name `nvidia-device-plugin` writes it (cdi-cri), kubelet's
 double is given a device by it, and a container made of nothing but a C library and what the specification names runs
-`nvidia-smi -L` and `tranche probe`. Prints a table and exits 1 when a row does not hold. Needs root, a GPU, and BIN and
+`tranche plan --inventory-only` (the management library) and `tranche probe` (CUDA). Prints a table and exits 1 when a row does not hold. Needs root, a GPU, and BIN and
 STANDINS of a build. Changes no setting of the GPU.
 
 The edits are applied as the CDI specification words them; of the hooks, create-symlinks and update-ldcache are done
 here (ldconfig), the others are listed and left out."""
 
-import argparse, glob, json, os, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, json, os, re, shutil, signal, subprocess, sys, tempfile, time
 
 rows = []
 
@@ -17,7 +17,7 @@ def row(what, seen, holds):
 
 
 def run(*argv, **kw):
-    return subprocess.run([str(word) for word in argv], capture_output=True, text=True, **kw)
+    return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=60, **kw)
 
 
 def libraries_of(program):
@@ -64,14 +64,16 @@ def inside(job):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", root], check=True)
     for folder in ("proc", "dev", "tmp", "etc", "usr/bin", "sbin", "run"):
         os.makedirs(f"{root}/{folder}", exist_ok=True)
-    for program in (job["tranche"], "/sbin/ldconfig"):
-        target = "/usr/bin/tranche" if program == job["tranche"] else program
+    ldconfig = "/sbin/ldconfig.real" if os.path.exists("/sbin/ldconfig.real") else "/sbin/ldconfig"  # Ubuntu wraps it
+    for program in (job["tranche"], ldconfig):
+        target = "/usr/bin/tranche" if program == job["tranche"] else "/sbin/ldconfig"
         shutil.copy(program, root + target)
         for library in libraries_of(program):
             os.makedirs(root + os.path.dirname(library), exist_ok=True)
             shutil.copy(os.path.realpath(library), root + library)
+    with open(f"{root}/etc/ld.so.conf", "w") as conf:
+        conf.write("/usr/local/lib\n")  # where this machine may have libraries of our own program
     subprocess.run(["mount", "-t", "proc", "proc", f"{root}/proc"], check=True)
-    before = {path for path in glob.glob(f"{root}/**/*", recursive=True) if "/proc/" not in path}
     failed, env, left_out = [], {"PATH": "/usr/bin:/bin:/sbin"}, []
     for edits in job["edits"]:
         env.update(item.split("=", 1) for item in edits.get("env", []))
@@ -95,11 +97,10 @@ def inside(job):
                 run("chroot", root, "/sbin/ldconfig", *folders)
             else:
                 left_out.append(words[-1] if words[-1].startswith("d") or "=" not in words[-1] else words[-2])
-    smi = run("chroot", root, "/usr/bin/nvidia-smi", "-L", env=env)
+    listed = run("chroot", root, "/usr/bin/tranche", "plan", "--inventory-only", "--json", env=env)
     probe = run("chroot", root, "/usr/bin/tranche", "probe", "--json", env=dict(env, HOME="/tmp"))
-    after = [path for path in glob.glob(f"{root}/**/*", recursive=True) if "/proc/" not in path and path not in before]
-    print(json.dumps({"failed": failed, "hooks": left_out, "smi": smi.stdout + smi.stderr, "smiStatus": smi.returncode,
-                      "probe": probe.stdout, "probeStatus": probe.returncode, "probeError": probe.stderr[-600:], "given": len(after)}))
+    print(json.dumps({"failed": failed, "hooks": left_out, "listed": listed.stdout, "listedError": listed.stderr[-300:],
+                      "probe": probe.stdout, "probeStatus": probe.returncode, "probeError": probe.stderr[-600:]}))
 
 
 # --- outside ----------------------------------------------------------------------------------------------------------
@@ -150,9 +151,9 @@ def main():
             told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": [done.stderr[-300:]]}
             row("every path that it names is on this node", f"{sum(len(e.get('mounts', [])) for e in edits)} mounts, "
                 f"{sum(len(e.get('deviceNodes', [])) for e in edits)} nodes; failed: {told['failed']}", not told["failed"])
-            row("nvidia-smi -L in the container", told.get("smi", "").strip()[:160], told.get("smiStatus") == 0 and names[0] in told.get("smi", "") and told["smi"].count("GPU ") == 1)
-            probe = json.loads(told.get("probe") or "{}")
-            row("tranche probe in the container: a CUDA program computes right", json.dumps(probe)[:200] or told.get("probeError"), told.get("probeStatus") == 0)
+            gpus = [gpu["uuid"] for gpu in json.loads(told.get("listed") or "{}").get("gpus", [])]
+            row("the management library in the container sees that GPU and no other", gpus or told.get("listedError"), gpus == names)
+            row("tranche probe in the container: a CUDA program computes right", (told.get("probe") or told.get("probeError", ""))[:300].replace("\n", " "), told.get("probeStatus") == 0)
             row("hooks that this container did without", sorted(set(told.get("hooks", []))), True)
             if args.keep_spec:
                 shutil.copy(spec_file, args.keep_spec)
