@@ -48,6 +48,9 @@ void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& 
 
 std::vector<std::string> changes(const Inventory& before, const Inventory& after) {
   std::vector<std::string> out;
+  if (before.platform != after.platform)
+    out.push_back(
+        fmt::format("the platform is {} now, and was {}", to_string(after.platform), to_string(before.platform)));
   if (before.driver_version != after.driver_version)
     out.push_back(fmt::format("the driver is {} now, and was {}", after.driver_version, before.driver_version));
   if (before.cuda_driver_version != after.cuda_driver_version)
@@ -61,10 +64,11 @@ std::vector<std::string> changes(const Inventory& before, const Inventory& after
     else
       out.push_back(fmt::format("{}, {}, is new", name_of(gpu), gpu.name));
   }
-  for (const std::string& sentence : after.unreadable)
-    if (std::ranges::find(before.unreadable, sentence) == before.unreadable.end()) out.push_back(sentence);
+  for (const auto list : {&Inventory::unreadable, &Inventory::doubts})
+    for (const std::string& sentence : after.*list)
+      if (std::ranges::find(before.*list, sentence) == (before.*list).end()) out.push_back(sentence);
   if (out.empty() && before.links != after.links) out.push_back("the links between GPUs are different");
-  if (out.empty() && before != after) out.push_back("the list of unreadable GPUs is different");
+  if (out.empty() && before != after) out.push_back("the driver says more or less of its GPUs than before");
   return out;
 }
 

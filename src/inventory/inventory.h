@@ -34,6 +34,7 @@ struct MigDevice {
   std::uint32_t gi_slices = 0;
   std::uint32_t ci_slices = 0;
   std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
+  Bytes nominal_memory{};  // of the driver's attribute record, which names the profile; 0 = not recorded
   // Minors of the two /dev/nvidia-caps/nvidia-cap<n> that open the instances; absent = the driver's table was not
   // there.
   std::optional<std::uint32_t> gi_cap{};
@@ -82,6 +83,7 @@ struct Inventory {
   std::vector<Gpu> gpus;
   std::vector<GpuLink> links;           // every pair once
   std::vector<std::string> unreadable;  // GPUs that are there but did not answer: one sentence each
+  std::vector<std::string> doubts;      // what the driver would not say of a GPU that is served all the same
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

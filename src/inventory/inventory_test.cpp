@@ -32,11 +32,13 @@ Inventory two_gpus() {
   }
   MigDevice mig{.uuid = "MIG-1", .slot = 3, .profile = "1g.18gb+me", .memory = mib(16384), .sm_count = 16};
   mig.engines = {1, 1, 0, 1, 1};
+  mig.nominal_memory = mib(16000);
   mig.gi_cap = 12;
   mig.ci_cap = 13;
   inventory.gpus[1].mig_devices = {mig};
   inventory.links = {{0, 1, 30, 18}};
   inventory.unreadable = {"GPU 2 did not answer"};
+  inventory.doubts = {"GPU 1 would not say how much memory it has"};
   return inventory;
 }
 
@@ -55,10 +57,22 @@ TEST(InventoryTest, FindsAGpuByUuidOnly) {
 }
 
 TEST(InventoryJson, ReadsBackWhatItWrites) {
-  const Inventory inventory = two_gpus();
-  const auto again = parse_inventory(to_json(inventory).dump(), "inv.json");
-  ASSERT_TRUE(again) << to_string(again.error());
-  EXPECT_EQ(*again, inventory);
+  for (const Platform platform : {Platform::kNvml, Platform::kWsl, Platform::kTegra}) {
+    Inventory inventory = two_gpus();
+    inventory.platform = platform;
+    const auto again = parse_inventory(to_json(inventory).dump(), "inv.json");
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(*again, inventory);
+  }
+}
+
+TEST(InventoryJson, ARecordingWithoutAPlatformIsOfAnOrdinaryNode) {
+  auto json = to_json(two_gpus());
+  json.erase("platform");
+  json.erase("doubts");
+  const auto read = parse_inventory(json.dump(), "inv.json");
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->platform, Platform::kNvml);
 }
 
 TEST(InventoryJson, NamesTheFieldThatIsWrong) {
@@ -75,6 +89,8 @@ TEST(InventoryJson, NamesTheFieldThatIsWrong) {
         Row{R"([{"op":"replace","path":"/gpus/0/computeMode","value":"x"}])", "computeMode must be DEFAULT"},
         Row{R"([{"op":"replace","path":"/links/0/b","value":2}])", "links[0].b must be"},
         Row{R"([{"op":"replace","path":"/gpus","value":{}}])", "gpus must be a list"},
+        Row{R"([{"op":"replace","path":"/platform","value":"mac"}])", "platform must be nvml, wsl or tegra"},
+        Row{R"([{"op":"replace","path":"/doubts/0","value":1}])", "doubts[0] must be text"},
         Row{R"([{"op":"replace","path":"/gpus/1/migDevices/0/engines/copy","value":1.5}])",
             "gpus[1].migDevices[0].engines.copy must be a whole number"},
         Row{R"([{"op":"copy","from":"/gpus/0","path":"/gpus/-"}])", "twice"}}) {
@@ -109,6 +125,15 @@ TEST(KeepMissing, ASilentGpuKeepsItsPlaceAndItsLinks) {
   EXPECT_EQ(keep_missing({}, scanned).inventory, scanned);
 }
 
+TEST(KeepMissing, NothingIsKeptWhenThePlatformBecameAnotherOne) {
+  Inventory before = two_gpus();
+  Inventory scanned;
+  scanned.platform = Platform::kTegra;
+  const Kept kept = keep_missing(before, scanned);
+  EXPECT_THAT(kept.missing, IsEmpty());
+  EXPECT_EQ(kept.inventory, scanned);
+}
+
 TEST(InventoryCompare, EqualScansHaveNoChanges) {
   EXPECT_THAT(changes(two_gpus(), two_gpus()), IsEmpty());
 }
@@ -136,6 +161,15 @@ TEST(InventoryCompare, NoDifferenceIsSilent) {
   EXPECT_FALSE(changes(before, after).empty());
   after = before;
   after.gpus[0].numa_node = 7;
+  EXPECT_FALSE(changes(before, after).empty());
+  after = before;
+  after.platform = Platform::kWsl;
+  EXPECT_THAT(changes(before, after), ElementsAre("the platform is wsl now, and was nvml"));
+  after = before;
+  after.doubts.push_back("GPU 0 would not say its minor number");
+  EXPECT_THAT(changes(before, after), ElementsAre(HasSubstr("would not say its minor number")));
+  after = before;
+  after.doubts.clear();
   EXPECT_FALSE(changes(before, after).empty());
 }
 

@@ -28,6 +28,7 @@ Json to_json(const MigDevice& mig) {
             {"giSlices", mig.gi_slices},
             {"ciSlices", mig.ci_slices}};
   for (std::size_t i = 0; i < kEngines.size(); ++i) json["engines"][std::string(kEngines[i])] = mig.engines[i];
+  if (mig.nominal_memory.value != 0) json["nominalMemoryBytes"] = mig.nominal_memory.value;
   if (mig.gi_cap) json["giCap"] = *mig.gi_cap;
   if (mig.ci_cap) json["ciCap"] = *mig.ci_cap;
   return json;
@@ -139,6 +140,7 @@ MigDevice read_mig(const Object& object) {
     for (std::size_t i = 0; i < kEngines.size(); ++i)
       counts.number(std::string(kEngines[i]).c_str(), mig.engines[i], false);
   }
+  object.number("nominalMemoryBytes", mig.nominal_memory.value, false);
   object.number("giCap", mig.gi_cap);
   object.number("ciCap", mig.ci_cap);
   if (mig.uuid.empty()) object.refuse("uuid", "must not be empty");
@@ -177,6 +179,26 @@ void read_compute_mode(const Object& object, ComputeMode& into) {
       return;
     }
   object.refuse("computeMode", "must be DEFAULT, EXCLUSIVE_THREAD, PROHIBITED or EXCLUSIVE_PROCESS");
+}
+
+void read_platform(const Object& object, Platform& into) {
+  std::string text(to_string(into));
+  object.text("platform", text, false);
+  for (const Platform platform : {Platform::kNvml, Platform::kWsl, Platform::kTegra})
+    if (to_string(platform) == text) {
+      into = platform;
+      return;
+    }
+  object.refuse("platform", "must be nvml, wsl or tegra, but is " + in_quotes(text));
+}
+
+void read_sentences(const Object& object, const char* key, std::vector<std::string>& into) {
+  object.each(key, false, [&](const Json& item, const std::string& path) {
+    if (item.is_string())
+      into.push_back(item.get<std::string>());
+    else
+      object.refuse(path, "must be text");
+  });
 }
 
 Gpu read_gpu(const Object& object) {
@@ -226,13 +248,16 @@ void check_unique(const Inventory& inventory, const Object& root) {
 }  // namespace
 
 nlohmann::ordered_json to_json(const Inventory& inventory) {
-  Json json{{"driverVersion", inventory.driver_version}, {"cudaDriverVersion", inventory.cuda_driver_version}};
+  Json json{{"platform", std::string(to_string(inventory.platform))},
+            {"driverVersion", inventory.driver_version},
+            {"cudaDriverVersion", inventory.cuda_driver_version}};
   json["gpus"] = Json::array();
   for (const auto& gpu : inventory.gpus) json["gpus"].push_back(to_json(gpu));
   json["links"] = Json::array();
   for (const auto& link : inventory.links)
     json["links"].push_back({{"a", link.a}, {"b", link.b}, {"pcieLevel", link.pcie_level}, {"nvlinks", link.nvlinks}});
   json["unreadable"] = inventory.unreadable;
+  json["doubts"] = inventory.doubts;
   return json;
 }
 
@@ -244,6 +269,7 @@ Result<Inventory> parse_inventory(std::string_view json_text, std::string_view s
   std::optional<Error> error;
   const Object root(json, "", error, source);
   Inventory inventory;
+  read_platform(root, inventory.platform);
   root.text("driverVersion", inventory.driver_version, false);
   root.number("cudaDriverVersion", inventory.cuda_driver_version, false);
   root.each("gpus", true, [&](const Json& item, std::string path) {
@@ -252,12 +278,8 @@ Result<Inventory> parse_inventory(std::string_view json_text, std::string_view s
   root.each("links", false, [&](const Json& item, std::string path) {
     inventory.links.push_back(read_link(root.item(item, std::move(path)), inventory.gpus.size()));
   });
-  root.each("unreadable", false, [&](const Json& item, const std::string& path) {
-    if (item.is_string())
-      inventory.unreadable.push_back(item.get<std::string>());
-    else
-      root.refuse(path, "must be text");
-  });
+  read_sentences(root, "unreadable", inventory.unreadable);
+  read_sentences(root, "doubts", inventory.doubts);
   if (!error) check_unique(inventory, root);
   if (error) return std::unexpected(*std::move(error));
   return inventory;

@@ -8,6 +8,7 @@ namespace tranche::inventory {
 
 Kept keep_missing(const Inventory& before, const Inventory& scanned) {
   Kept kept{scanned, {}};
+  if (before.platform != scanned.platform) return kept;  // its devices are other ones altogether
   for (const Gpu& gpu : before.gpus) {
     if (find_gpu(scanned, gpu.uuid) != nullptr) continue;
     kept.missing.push_back(gpu.uuid);

@@ -1,0 +1,29 @@
+#pragma once
+// The driver's table of capability nodes, /proc/driver/nvidia-caps/mig-minors: which /dev/nvidia-caps/nvidia-cap<n>
+// opens a GPU instance and which a compute instance. GPUs are named by the number of their device node there, not by
+// their index. Pure; fuzzed. Lines that do not fit are counted and quoted, and the others hold.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace tranche::inventory {
+
+struct MigMinors {
+  std::optional<std::uint32_t> config;
+  std::optional<std::uint32_t> monitor;
+  std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint32_t> gpu_instances;  // (GPU minor, GI) → n
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> compute_instances;  // …, CI) → n
+  std::vector<std::string> not_understood;  // one sentence for each of the first few lines
+  std::size_t bad_lines = 0;
+
+  std::optional<std::uint32_t> of(std::uint32_t gpu_minor, std::uint32_t gi) const;
+  std::optional<std::uint32_t> of(std::uint32_t gpu_minor, std::uint32_t gi, std::uint32_t ci) const;
+};
+
+MigMinors parse_mig_minors(std::string_view text);
+
+}  // namespace tranche::inventory
