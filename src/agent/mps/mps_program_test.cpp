@@ -54,7 +54,7 @@ class MpsProgramTest : public ::testing::Test {
     const auto bin = scratch_ / "driver/usr/bin";
     std::filesystem::create_directories(lib);
     std::filesystem::create_directories(bin);
-    std::filesystem::create_symlink(standins_ + "/libnvidia-ml.so.1", lib + "/libnvidia-ml.so.1");
+    std::filesystem::copy_file(standins_ + "/libnvidia-ml.so.1", lib + "/libnvidia-ml.so.1");
     std::filesystem::create_symlink(standins_ + "/nvidia-cuda-mps-control", bin + "/nvidia-cuda-mps-control");
     options_.flags["config-file"] = {scratch_ / "config.yaml"};
     options_.flags["mps-root"] = {scratch_ / "mps"};

@@ -5,16 +5,38 @@
 
 #include "base/text.h"
 #include "host/nvml/processes.h"
+#include "host/platform/signs.h"
 
 namespace tranche::host::nvml {
 
 Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
-  TRY(std::unique_ptr<Library> library, Library::open(settings.driver_root));
-  return std::unique_ptr<Driver>(new Driver(std::move(library), settings.system_root));
+  inventory::PlatformSigns signs = look_for_signs(settings.driver_root, settings.system_root);
+  const auto serve = [&](std::unique_ptr<Library> library) {
+    return std::unique_ptr<Driver>(new Driver(std::move(library), settings, signs));
+  };
+  if (settings.discovery == inventory::Discovery::kTegra) return serve(Library::none());
+  Result<std::unique_ptr<Library>> library = Library::open(settings.driver_root);
+  signs.nvml_loads = library.has_value() || library_loads(settings.driver_root, kSoname);
+  if (library) return serve(*std::move(library));
+  if (inventory::platform_of(settings.discovery, signs) == inventory::Platform::kTegra) return serve(Library::none());
+  return std::unexpected(std::move(library).error());
+}
+
+bool Driver::has_library() const {
+  return library_->functions().init != nullptr;
 }
 
 Result<inventory::Inventory> Driver::scan() {
-  TRY(Scan scan, scan_node(*library_, root_, ever_held_));
+  if (!has_library()) {
+    inventory::Inventory node;
+    node.platform = inventory::platform_of(discovery_, signs_);
+    return node;
+  }
+  TRY(Scan scan, scan_node(*library_, {root_, !signs_.dxcore}, ever_held_));
+  inventory::PlatformSigns signs = signs_;
+  signs.integrated_gpu = std::ranges::any_of(
+      scan.inventory.gpus, [](const inventory::Gpu& gpu) { return inventory::is_integrated_gpu(gpu.name); });
+  scan.inventory.platform = inventory::platform_of(discovery_, signs);
   held_ = std::move(scan.held);
   missing_ = std::move(scan.missing);
   for (const Held& gpu : held_) {

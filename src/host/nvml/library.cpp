@@ -1,32 +1,14 @@
 #include "host/nvml/library.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
 #include <initializer_list>
+
+#include "host/platform/signs.h"
 
 namespace tranche::host::nvml {
 namespace {
-
-constexpr const char* kSoname = "libnvidia-ml.so.1";
-// The candidates and their order are those of NVIDIA's device plugin, so that one driver-root setting fits both.
-constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-                              "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};
-
-std::string find_under(const std::string& driver_root) {
-  if (driver_root.empty() || driver_root == "/") return {};
-  for (const char* folder : kFolders) {
-    const std::string path = driver_root + folder + "/" + kSoname;
-    if (::access(path.c_str(), R_OK) != 0) continue;
-    char resolved[PATH_MAX];
-    return ::realpath(path.c_str(), resolved) != nullptr ? std::string(resolved) : path;
-  }
-  return {};
-}
 
 template <class F>
 const char* look_up(void* handle, F*& function, std::initializer_list<const char*> names) {
@@ -142,9 +124,13 @@ Kind kind_of(Return code) {
 
 }  // namespace
 
+std::unique_ptr<Library> Library::none() {
+  return std::unique_ptr<Library>(new Library);
+}
+
 Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
   std::unique_ptr<Library> library(new Library);
-  const std::string found = find_under(driver_root);
+  const std::string found = library_in_root(driver_root, kSoname);
   const std::string name = found.empty() ? kSoname : found;
   library->handle_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library->handle_ == nullptr) {

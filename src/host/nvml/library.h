@@ -11,6 +11,8 @@
 
 namespace tranche::host::nvml {
 
+inline constexpr const char* kSoname = "libnvidia-ml.so.1";
+
 struct Functions {
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;
@@ -73,6 +75,8 @@ class Library {
   // driver_root: where the driver's user-space libraries are mounted; "" or "/" asks the loader alone.
   // kUnavailable: no library or no driver yet. kConflict: the driver was replaced under this library.
   static Result<std::unique_ptr<Library>> open(const std::string& driver_root);
+  // For a platform that is served without one: every call is "not supported".
+  static std::unique_ptr<Library> none();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library();

@@ -56,7 +56,8 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
   }
   Memory memory{};
   if (call(f.memory, mig, &memory) == Return::kSuccess) device.memory = {memory.total};
-  if (device.memory.value == 0) device.memory = mib(attributes.memory_size_mib);
+  device.nominal_memory = mib(attributes.memory_size_mib);
+  if (device.memory.value == 0) device.memory = device.nominal_memory;
   device.sm_count = attributes.multiprocessor_count;
   device.gi_slices = attributes.gpu_instance_slice_count;
   device.ci_slices = attributes.compute_instance_slice_count;

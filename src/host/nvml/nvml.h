@@ -1,5 +1,6 @@
 #pragma once
-// NVIDIA's management library, opened at run time: absent driver is a state, not an exit. All calls run on one thread
+// NVIDIA's management library, opened at run time: absent driver is a state, not an exit. A Tegra system is served
+// without it: its inventory has a platform and no GPUs. All calls run on one thread
 // of this object (the library serialises internally and may block for long); results are posted to the loop. Scans skip
 // and name a GPU that does not answer instead of failing for all.
 #include <cstdint>
@@ -13,13 +14,15 @@
 #include "base/time.h"
 #include "host/loop/loop.h"
 #include "inventory/inventory.h"
+#include "inventory/platform.h"
 
 namespace tranche::host {
 
 // Where to look, in order; the first that exists wins, else the bare soname through the loader.
 struct NvmlSettings {
   std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
-  std::string system_root = "/";  // what /sys and /dev are looked up under: NUMA nodes, the driver's arrival
+  std::string system_root = "/";  // what /sys, /proc and /dev are looked up under
+  inventory::Discovery discovery = inventory::Discovery::kAuto;  // `deviceDiscoveryStrategy`
 
   // NvmlThread only.
   Duration patience = std::chrono::seconds(3);     // for a call in progress when the object goes

@@ -98,11 +98,21 @@ TEST(Sysfs, ReadsNumaNodeAndClassAndTakesNegativeAsUnknown) {
   write("0000:3b:00.0", "class", "0x030200\n");
   write("0000:af:00.0", "numa_node", "-1\n");
   write("0000:af:00.0", "class", "rubbish\n");
-  EXPECT_EQ(numa_node_of(root, "00000000:3B:00.0"), 1u);
+  write("0000:d9:00.0", "numa_node", "one\n");
+  const auto numa = [&root](const char* address) {
+    const auto node = numa_node_of(root, address);
+    EXPECT_TRUE(node) << address;
+    return node.value_or(std::nullopt);
+  };
+  EXPECT_EQ(numa("00000000:3B:00.0"), 1u);
   EXPECT_EQ(pci_class_of(root, "00000000:3B:00.0"), 0x030200u);
-  EXPECT_EQ(numa_node_of(root, "00000000:AF:00.0"), std::nullopt);
+  EXPECT_EQ(numa("00000000:AF:00.0"), std::nullopt);
   EXPECT_EQ(pci_class_of(root, "00000000:AF:00.0"), std::nullopt);
-  EXPECT_EQ(numa_node_of(root, "00000000:D8:00.0"), std::nullopt);
+  EXPECT_EQ(numa("00000000:D8:00.0"), std::nullopt);
+  const auto word = numa_node_of(root, "00000000:D9:00.0");
+  ASSERT_FALSE(word);
+  EXPECT_EQ(word.error().kind, Kind::kInvalid);
+  EXPECT_NE(word.error().what.find("\"one\""), std::string::npos);
   std::filesystem::remove_all(root);
 }
 

@@ -6,8 +6,10 @@
 
 #include "base/text.h"
 #include "host/nvml/mig.h"
+#include "host/nvml/mig_nodes.h"
 #include "host/nvml/sysfs.h"
 #include "host/nvml/topology.h"
+#include "inventory/platform.h"
 
 namespace tranche::host::nvml {
 namespace {
@@ -45,58 +47,95 @@ std::string clique_of(const Functions& f, Device device) {
   return {};
 }
 
-void read_pci(const Functions& f, Device device, const std::string& root, inventory::Gpu& gpu) {
-  PciInfo pci{};
-  if (call(f.pci_info, device, &pci) == Return::kSuccess) {
-    pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
-    gpu.pci_bus_id = pci.bus_id;
-  }
-  PciInfoExt ext{};
-  ext.version = kPciInfoExtVersion;
-  if (call(f.pci_info_ext, device, &ext) == Return::kSuccess) {
-    gpu.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
-  } else if (const std::optional<std::uint32_t> pci_class = pci_class_of(root, gpu.pci_bus_id)) {
-    gpu.pci_class = *pci_class;
-  }
-  gpu.numa_node = numa_node_of(root, gpu.pci_bus_id);
-}
+// Reads one GPU; what it would not say is put among the node's doubts, so that it is served and the doubt is shown.
+class Reader {
+ public:
+  Reader(const Library& library, const ScanPlace& place, inventory::Inventory& node)
+      : library_(library), f_(library.functions()), place_(place), node_(node) {}
 
-void read_size(const Functions& f, Device device, inventory::Gpu& gpu) {
-  Memory memory{};
-  if (call(f.memory, device, &memory) == Return::kSuccess) gpu.memory = {memory.total};
-  std::int32_t major = 0, minor = 0;
-  if (call(f.compute_capability, device, &major, &minor) == Return::kSuccess) gpu.compute_capability = {major, minor};
-  std::uint32_t cores = 0;
-  if (call(f.cuda_cores, device, &cores) == Return::kSuccess) {
-    gpu.sm_count = inventory::sm_count_from_cores(cores, gpu.compute_capability);
+  Result<inventory::Gpu> read(Device device, std::uint32_t index) {
+    device_ = device;
+    gpu_ = {};
+    gpu_.index = index;
+    std::array<char, kUuidLength> uuid{};
+    if (const Return code = read_text(f_.uuid, device, uuid, gpu_.uuid); code != Return::kSuccess)
+      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetUUID"));
+    std::array<char, kNameLength> name{};
+    if (const Return code = read_text(f_.name, device, name, gpu_.name); code == Return::kGpuIsLost)
+      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetName"));
+    TRY_STATUS(read_minor());
+    read_pci();
+    read_size();
+    TRY_STATUS(read_mig(library_, device, gpu_, node_.unreadable));
+    gpu_.fabric_clique = clique_of(f_, device);
+    return std::move(gpu_);
   }
-  std::int32_t mode = 0;
-  if (call(f.compute_mode, device, &mode) == Return::kSuccess && mode >= 0 && mode <= 3) {
-    gpu.compute_mode = static_cast<inventory::ComputeMode>(mode);
-  }
-}
 
-Result<inventory::Gpu> read_gpu(const Library& library, Device device, std::uint32_t index, const std::string& root,
-                                std::vector<std::string>& unreadable) {
-  const Functions& f = library.functions();
-  inventory::Gpu gpu;
-  gpu.index = index;
-  std::array<char, kUuidLength> uuid{};
-  if (const Return code = read_text(f.uuid, device, uuid, gpu.uuid); code != Return::kSuccess) {
-    return std::unexpected(library.error(code, "it does not answer", "nvmlDeviceGetUUID"));
+ private:
+  void doubt(Error error) {
+    node_.doubts.push_back("GPU " + std::to_string(gpu_.index) + " (" + gpu_.uuid + "): " + to_string(error));
   }
-  std::array<char, kNameLength> name{};
-  if (const Return code = read_text(f.name, device, name, gpu.name); code == Return::kGpuIsLost) {
-    return std::unexpected(library.error(code, "it does not answer", "nvmlDeviceGetName"));
+  void doubt(Return code, const char* what, const char* call) { doubt(library_.error(code, what, call)); }
+
+  // Without it nobody knows which device node is this GPU's, and a guess would give somebody a wrong GPU. Where GPUs
+  // have no nodes of their own (WSL, integrated ones) nothing hangs on it.
+  Status read_minor() {
+    const Return code = call(f_.minor_number, device_, &gpu_.minor);
+    if (code == Return::kSuccess) return {};
+    gpu_.minor = gpu_.index;
+    if (!place_.a_node_for_each || inventory::is_integrated_gpu(gpu_.name)) return {};
+    return std::unexpected(
+        library_.error(code, "the driver does not say which device node is its own", "nvmlDeviceGetMinorNumber"));
   }
-  // Integrated GPUs have no minor number; discrete ones may have one that differs from the index.
-  if (call(f.minor_number, device, &gpu.minor) != Return::kSuccess) gpu.minor = index;
-  read_pci(f, device, root, gpu);
-  read_size(f, device, gpu);
-  TRY_STATUS(read_mig(library, device, gpu, unreadable));
-  gpu.fabric_clique = clique_of(f, device);
-  return gpu;
-}
+
+  void read_pci() {
+    PciInfo pci{};
+    if (call(f_.pci_info, device_, &pci) == Return::kSuccess) {
+      pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
+      gpu_.pci_bus_id = pci.bus_id;
+    }
+    PciInfoExt ext{};
+    ext.version = kPciInfoExtVersion;
+    if (call(f_.pci_info_ext, device_, &ext) == Return::kSuccess) {
+      gpu_.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
+    } else if (const auto pci_class = pci_class_of(place_.root, gpu_.pci_bus_id)) {
+      gpu_.pci_class = *pci_class;
+    }
+    if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
+      gpu_.numa_node = *node;
+    } else {
+      doubt(within(std::move(node).error(), "it is served without a NUMA node"));
+    }
+  }
+
+  void read_size() {
+    Memory memory{};
+    if (const Return code = call(f_.memory, device_, &memory); code == Return::kSuccess) {
+      gpu_.memory = {memory.total};
+    } else {
+      doubt(code, "the driver does not say how much memory it has", "nvmlDeviceGetMemoryInfo");
+    }
+    std::int32_t major = 0, minor = 0;
+    if (const Return code = call(f_.compute_capability, device_, &major, &minor); code == Return::kSuccess) {
+      gpu_.compute_capability = {major, minor};
+    } else {
+      doubt(code, "the driver does not say its compute capability", "nvmlDeviceGetCudaComputeCapability");
+    }
+    std::uint32_t cores = 0;
+    if (call(f_.cuda_cores, device_, &cores) == Return::kSuccess)
+      gpu_.sm_count = inventory::sm_count_from_cores(cores, gpu_.compute_capability);
+    std::int32_t mode = 0;
+    if (call(f_.compute_mode, device_, &mode) == Return::kSuccess && mode >= 0 && mode <= 3)
+      gpu_.compute_mode = static_cast<inventory::ComputeMode>(mode);
+  }
+
+  const Library& library_;
+  const Functions& f_;
+  const ScanPlace& place_;
+  inventory::Inventory& node_;
+  Device device_ = nullptr;
+  inventory::Gpu gpu_;
+};
 
 std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known) {
   const auto it = std::find_if(known.begin(), known.end(), [index](const Held& held) { return held.index == index; });
@@ -105,7 +144,7 @@ std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known)
 
 }  // namespace
 
-Result<Scan> scan_node(const Library& library, const std::string& root, const std::vector<Held>& known) {
+Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known) {
   const Functions& f = library.functions();
   Scan scan;
   inventory::Inventory& node = scan.inventory;
@@ -120,6 +159,7 @@ Result<Scan> scan_node(const Library& library, const std::string& root, const st
   if (const Return code = call(f.device_count, &count); code != Return::kSuccess) {
     return std::unexpected(library.error(code, "cannot count the GPUs", "nvmlDeviceGetCount"));
   }
+  Reader reader(library, place, node);
   for (std::uint32_t index = 0; index < count; ++index) {
     Device device = nullptr;
     if (const Return code = call(f.device_by_index, index, &device); code != Return::kSuccess) {
@@ -128,7 +168,7 @@ Result<Scan> scan_node(const Library& library, const std::string& root, const st
           library.error(code, name_of_missing(index, known) + " does not answer", "nvmlDeviceGetHandleByIndex")));
       continue;
     }
-    Result<inventory::Gpu> gpu = read_gpu(library, device, index, root, node.unreadable);
+    Result<inventory::Gpu> gpu = reader.read(device, index);
     if (!gpu) {
       scan.missing.push_back({index, gpu.error().code == static_cast<int>(Return::kGpuIsLost)});
       node.unreadable.push_back(to_string(within(std::move(gpu).error(), name_of_missing(index, known))));
@@ -137,6 +177,7 @@ Result<Scan> scan_node(const Library& library, const std::string& root, const st
     scan.held.push_back({gpu->uuid, index, device, gpu->mig_enabled});
     node.gpus.push_back(*std::move(gpu));
   }
+  find_mig_nodes(place.root, node);
   node.links = read_links(library, scan.held, node.gpus);
   return scan;
 }

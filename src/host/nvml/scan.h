@@ -27,7 +27,12 @@ struct Scan {
   std::vector<Missing> missing;
 };
 
-// root: what /sys is looked up under. names: UUIDs known from earlier, by index, to name a GPU that is silent now.
-Result<Scan> scan_node(const Library& library, const std::string& root, const std::vector<Held>& known);
+struct ScanPlace {
+  std::string root = "/";       // what /sys and /proc are looked up under
+  bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
+};
+
+// known: UUIDs from earlier scans, by index, to name a GPU that is silent now.
+Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 
 }  // namespace tranche::host::nvml

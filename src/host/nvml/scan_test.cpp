@@ -161,8 +161,8 @@ TEST(NvmlScan, ALostGpuDoesNotHideTheOthers) {
 
 TEST(NvmlScan, LeavesOutWhatTheDriverDoesNotSayAndKeepsTheGpu) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
-  for (const char* call : {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetNumGpuCores",
-                           "nvmlDeviceGetMigMode", "nvmlSystemGetCudaDriverVersion_v2"}) {
+  for (const char* call : {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetNumGpuCores", "nvmlDeviceGetMigMode",
+                           "nvmlSystemGetCudaDriverVersion_v2"}) {
     sim.fail_call(call, -1, 3);
   }
   const Inventory node = scan(sim);
@@ -258,7 +258,8 @@ TEST(Library, IsTakenFromTheDriverRoot) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
   const auto nvml = Nvml::open(sim.settings());
   ASSERT_TRUE(nvml);
-  EXPECT_THAT((*nvml)->library_path(), HasSubstr("standins/libnvidia-ml.so.1"));
+  EXPECT_TRUE(std::filesystem::equivalent((*nvml)->library_path(), sim.root() + "/usr/lib64/libnvidia-ml.so.1"))
+      << (*nvml)->library_path();
 }
 
 TEST(Library, ThatIsSomethingElseIsRefused) {

@@ -33,7 +33,13 @@ class SimFixture {
     ASSERT_EQ(::access(library.c_str(), R_OK), 0) << library;
     // Stays mapped: what the stand-in keeps for the life of its process would look like a leak once it is unmapped.
     ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    std::filesystem::create_symlink(library, root() + "/usr/lib64/libnvidia-ml.so.1");
+    put(library, root() + "/usr/lib64/libnvidia-ml.so.1");
+  }
+  // Links are followed inside the driver root, so that one to the build folder would lead nowhere.
+  static void put(const std::string& library, const std::string& at) {
+    std::error_code not_here;
+    std::filesystem::create_hard_link(library, at, not_here);  // the same file, hence the same mapping
+    if (not_here) std::filesystem::copy_file(library, at);
   }
   void remove_library() { std::filesystem::remove(root() + "/usr/lib64/libnvidia-ml.so.1"); }
   void write(const std::string& path, const std::string& text) {

@@ -20,10 +20,15 @@ std::string read_line(const std::string& path) {
   return size > 0 ? std::string(trimmed({buffer.data(), static_cast<std::size_t>(size)})) : std::string();
 }
 
-std::string attribute_of(const std::string& root, std::string_view bus_id, const char* name) {
+std::string path_of(const std::string& root, std::string_view bus_id, const char* name) {
   const std::string address = sysfs_address(bus_id);
   if (address.empty()) return {};
-  return read_line((root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address + "/" + name);
+  return (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address + "/" + name;
+}
+
+std::string attribute_of(const std::string& root, std::string_view bus_id, const char* name) {
+  const std::string path = path_of(root, bus_id, name);
+  return path.empty() ? std::string() : read_line(path);
 }
 
 }  // namespace
@@ -49,9 +54,15 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
   return address;
 }
 
-std::optional<std::uint32_t> numa_node_of(const std::string& root, std::string_view nvml_bus_id) {
-  const std::optional<std::uint64_t> node = parse_unsigned(attribute_of(root, nvml_bus_id, "numa_node"));
-  if (!node || *node > 0xffff) return std::nullopt;
+Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id) {
+  constexpr std::int64_t kMostNodes = 0xffff;
+  const std::string text = attribute_of(root, nvml_bus_id, "numa_node");
+  if (text.empty()) return std::nullopt;
+  const std::optional<std::int64_t> node = parse_signed(text);
+  if (!node || *node > kMostNodes)
+    return fail(Kind::kInvalid, in_quotes(text) + " is not the number of a NUMA node",
+                path_of(root, nvml_bus_id, "numa_node"));
+  if (*node < 0) return std::nullopt;
   return static_cast<std::uint32_t>(*node);
 }
 

@@ -64,12 +64,14 @@ std::optional<std::uint32_t> best_start(const GpuState& gpu, const GiProfile& pr
   return best;
 }
 
-// Ids by profile as the driver hands them out on 7-slice parts: 7g 0; 3g and 4g 1–2; 2g 3–6; 1g 7–13.
+// Ids by profile as the driver hands them out: 7g 0; 3g and 4g 1–2; 2g 3–6; 1g 7–13. On 4-slice parts 4g 0; 2g 1–2;
+// 1g 3–6.
 std::optional<std::uint32_t> free_gi_id(const GpuState& gpu, std::uint32_t slices) {
-  std::uint32_t first = 7, last = 14;
-  if (slices == 2) first = 3, last = 6;
+  const bool four_slices = most_slices(gpu.profile) <= 4;
+  std::uint32_t first = four_slices ? 3 : 7, last = four_slices ? 6 : 14;
+  if (slices == 2) first = four_slices ? 1 : 3, last = four_slices ? 2 : 6;
   if (slices == 3 || slices == 4) first = 1, last = 2;
-  if (slices >= 7) first = 0, last = 0;
+  if (slices >= 7 || (four_slices && slices == 4)) first = 0, last = 0;
   for (std::uint32_t id = first; id <= last; ++id) {
     if (find_gi(gpu, id) == nullptr) return id;
   }
