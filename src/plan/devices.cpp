@@ -25,6 +25,22 @@ Candidate whole_gpu(const Gpu& gpu) {
   return {std::move(device), &gpu};
 }
 
+// Under WSL all GPUs are reached through one node and seen by whoever has it, so they are one device.
+Candidate wsl_device(const Gpu& any) {
+  PlannedDevice device;
+  device.uuid = device.gpu_uuid = device.index = "all";
+  device.paths = {"/dev/dxg"};
+  return {std::move(device), &any};
+}
+
+// A Tegra chip has one GPU, which no library describes.
+Candidate tegra_device() {
+  PlannedDevice device;
+  device.uuid = device.gpu_uuid = "tegra";
+  device.index = "0";
+  return {std::move(device), nullptr};
+}
+
 Candidate mig_device(const Gpu& gpu, const MigDevice& mig) {
   PlannedDevice device;
   device.uuid = mig.uuid;
@@ -41,9 +57,13 @@ Candidate mig_device(const Gpu& gpu, const MigDevice& mig) {
   return {std::move(device), &gpu};
 }
 
-// NVIDIA compares the driver's whole attribute record.
+// As NVIDIA's: the driver's attribute record, whole, and nothing else; graphics, for one, is not in it. A recording
+// without its memory is compared by what the devices report.
 bool same_kind(const MigDevice& a, const MigDevice& b) {
-  return a.profile == b.profile && a.memory == b.memory && a.sm_count == b.sm_count && a.gi_slices == b.gi_slices &&
+  const auto memory = [](const MigDevice& mig) {
+    return mig.nominal_memory.value != 0 ? mig.nominal_memory : mig.memory;
+  };
+  return memory(a) == memory(b) && a.sm_count == b.sm_count && a.gi_slices == b.gi_slices &&
          a.ci_slices == b.ci_slices && a.engines == b.engines;
 }
 
@@ -59,7 +79,9 @@ Problem mig_problem(std::string what, std::string remedy) {
 class Collector {
  public:
   Collector(const config::Config& config, const inventory::Inventory& inventory)
-      : strategy_(config.flags.mig_strategy) {
+      : strategy_(config.flags.mig_strategy),
+        platform_(inventory.platform),
+        needs_nodes_(config.flags.plugin.pass_device_specs) {
     for (const std::string& sentence : inventory.unreadable) out.left_out.push_back({"a GPU", sentence});
     for (const Gpu& gpu : inventory.gpus) {
       if (is_display_gpu(gpu))
@@ -70,6 +92,20 @@ class Collector {
   }
 
   void collect() {
+    if (platform_ == inventory::Platform::kTegra) {
+      out.by_name[kGpuResource].push_back(tegra_device());
+      return;
+    }
+    by_strategy();
+    if (platform_ != inventory::Platform::kWsl) return;
+    for (auto& [name, candidates] : out.by_name)
+      if (!candidates.empty()) candidates = {wsl_device(*candidates.front().gpu)};
+  }
+
+  BaseResources out;
+
+ private:
+  void by_strategy() {
     switch (strategy_) {
       case MigStrategy::kNone:
         return none();
@@ -80,10 +116,19 @@ class Collector {
     }
   }
 
-  BaseResources out;
-
- private:
   void add_gpu(const Gpu& gpu) { out.by_name[kGpuResource].push_back(whole_gpu(gpu)); }
+
+  // With device specs a container gets the nodes that we name and no others: without the two that open the instances
+  // it would hold a device that it cannot use.
+  void add_mig(const std::string& name, const Gpu& gpu, const MigDevice& mig) {
+    if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap)) {
+      out.left_out.push_back({fmt::format("MIG device {}:{} ({})", gpu.index, mig.slot, mig.uuid),
+                              "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) "
+                              "does not tell which device nodes open it"});
+      return;
+    }
+    out.by_name[name].push_back(mig_device(gpu, mig));
+  }
 
   void none() {
     for (const Gpu* gpu : gpus_) add_gpu(*gpu);
@@ -98,7 +143,7 @@ class Collector {
       if (!gpu->mig_enabled) plain.push_back(gpu->index);
       if (gpu->mig_enabled && gpu->mig_devices.empty()) empty.push_back(gpu->index);
       if (!gpu->mig_enabled) continue;
-      for (const MigDevice& mig : gpu->mig_devices) out.by_name[kGpuResource].push_back(mig_device(*gpu, mig));
+      for (const MigDevice& mig : gpu->mig_devices) add_mig(kGpuResource, *gpu, mig);
     }
     if (!empty.empty())
       out.problems.push_back(
@@ -144,12 +189,14 @@ class Collector {
                   "resource name",
                   name_of(*gpu), mig.profile, mig.uuid),
               "create compute instances that fill their GPU instance"));
-        out.by_name[mig_resource(mig.profile)].push_back(mig_device(*gpu, mig));
+        add_mig(mig_resource(mig.profile), *gpu, mig);
       }
     }
   }
 
   MigStrategy strategy_;
+  inventory::Platform platform_;
+  bool needs_nodes_;
   std::vector<const Gpu*> gpus_;
 };
 
@@ -171,10 +218,6 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
 
 std::string name_of(const Gpu& gpu) {
   return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
-}
-
-bool is_display_gpu(const Gpu& gpu) {
-  return gpu.name == "DGX Display" || gpu.name == "NVIDIA DGX Display";
 }
 
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory) {

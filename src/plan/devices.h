@@ -14,7 +14,7 @@ namespace tranche::plan {
 
 struct Candidate {
   PlannedDevice device;
-  const inventory::Gpu* gpu = nullptr;  // lives as long as the inventory
+  const inventory::Gpu* gpu = nullptr;  // lives as long as the inventory; nullptr on Tegra, which lists none
 };
 
 struct BaseResources {

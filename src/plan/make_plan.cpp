@@ -113,6 +113,17 @@ void check_mig_with_mps(const Config& config, std::vector<Problem>& problems) {
                       "write migStrategy: none, or share with sharing.timeSlicing"});
 }
 
+// MPS is a service of the discrete GPUs' driver. Checked before anything is divided, for Tegra has no GPU to ask.
+void check_platform_with_mps(const Config& config, const inventory::Inventory& inventory,
+                             std::vector<Problem>& problems) {
+  if (config.sharing.strategy != SharingStrategy::kMps || inventory.platform == inventory::Platform::kNvml) return;
+  const Place place = config.sharing.resources.empty() ? Place{} : config.sharing.resources.front().place;
+  problems.push_back({Severity::kError, place, "sharing.mps",
+                      fmt::format("asks for MPS, which there is none of on this node (its platform is {})",
+                                  to_string(inventory.platform)),
+                      "share with sharing.timeSlicing on this node"});
+}
+
 void note_entries_without_devices(const Config& config, const BaseResources& base, Plan& plan) {
   if (config.sharing.strategy == SharingStrategy::kNone) return;
   for (const SharedResource& entry : config.sharing.resources)
@@ -127,6 +138,7 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
                                                     const inventory::Inventory& inventory) {
   BaseResources base = base_resources(config, inventory);
   check_mig_with_mps(config, base.problems);
+  check_platform_with_mps(config, inventory, base.problems);
   Plan plan;
   if (base.problems.empty()) {
     note_entries_without_devices(config, base, plan);

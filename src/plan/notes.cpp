@@ -152,6 +152,7 @@ void note_prohibited(const inventory::Inventory& inventory, const PlannedResourc
 }  // namespace
 
 void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
+  plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());
   for (const PlannedResource& resource : plan.resources) {
     const bool mps = resource.sharing == SharingStrategy::kMps;
     if (mps) {
