@@ -15,8 +15,9 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(command, "--cdi-root", o.cdi_root,
                  "where CDI specs are written while --device-list-strategy has a cdi- word");
-  add_own_option(command, "--listen", o.listen,
-                 "address for /metrics, /healthz and /status, such as :9400 or 127.0.0.1:9400; none by default");
+  add_own_option(
+      command, "--listen", o.listen,
+      "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
   add_strict(command, held.strict);
   add_log_options(command, held.log);
 }

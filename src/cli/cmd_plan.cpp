@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/config/config_source.h"
+#include "agent/config/driver_settings.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
 #include "config/report.h"
@@ -29,7 +30,7 @@ struct Options {
 
 Result<inventory::Inventory> load_inventory(const Options& options, const config::Config& config) {
   if (options.inventory == "node") {
-    auto nvml = host::Nvml::open({.driver_root = config.flags.plugin.container_driver_root});
+    auto nvml = host::Nvml::open(agent::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }

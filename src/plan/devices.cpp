@@ -28,7 +28,7 @@ Candidate whole_gpu(const Gpu& gpu) {
 // Under WSL all GPUs are reached through one node and seen by whoever has it, so they are one device.
 Candidate wsl_device(const Gpu& any) {
   PlannedDevice device;
-  device.uuid = device.gpu_uuid = device.index = "all";
+  device.uuid = device.gpu_uuid = device.index = kWslDevice;
   device.paths = {"/dev/dxg"};
   return {std::move(device), &any};
 }
@@ -36,7 +36,7 @@ Candidate wsl_device(const Gpu& any) {
 // A Tegra chip has one GPU, which no library describes.
 Candidate tegra_device() {
   PlannedDevice device;
-  device.uuid = device.gpu_uuid = "tegra";
+  device.uuid = device.gpu_uuid = kTegraDevice;
   device.index = "0";
   return {std::move(device), nullptr};
 }

@@ -22,6 +22,10 @@ struct ShareLimits {
   friend bool operator==(const ShareLimits&, const ShareLimits&) = default;
 };
 
+// The one device of a platform that is served as one.
+inline constexpr const char* kWslDevice = "all";
+inline constexpr const char* kTegraDevice = "tegra";
+
 // One device behind a resource: a whole GPU or one MIG device, cut into `slots` slots.
 struct PlannedDevice {
   std::string uuid;      // "GPU-…" or "MIG-…"

@@ -95,7 +95,7 @@ Program& NodeBed::start(Words argv, const Environment& more) {
   return *programs_.back();
 }
 
-Program& NodeBed::start_tranche(const std::string& command, Words more) {
+Program& NodeBed::start_tranche(const std::string& command, Words more, const Environment& environment) {
   Words argv{tranche(),    command,      "--config-file", config_path_, "--driver-root-ctr-path",
              in("driver"), "--mps-root", in("mps")};
   if (command == "node") {
@@ -104,7 +104,7 @@ Program& NodeBed::start_tranche(const std::string& command, Words more) {
       argv.push_back(word);
   }
   argv.insert(argv.end(), more.begin(), more.end());
-  Program& program = start(std::move(argv));
+  Program& program = start(std::move(argv), environment);
   newest_[command] = &program;
   return program;
 }

@@ -47,7 +47,8 @@ class NodeBed : public ::testing::Test {
 
   // --- programs --------------------------------------------------------------------------------------------------
   Program& start(Words argv, const Environment& more = {});
-  Program& start_tranche(const std::string& command, Words more = {});  // node, mps or plan, with this node's paths
+  // node, mps or plan, with this node's paths
+  Program& start_tranche(const std::string& command, Words more = {}, const Environment& environment = {});
   Program& start_node(Words more = {}) { return start_tranche("node", std::move(more)); }
   Program& start_mps(Words more = {}) { return start_tranche("mps", std::move(more)); }
   // `tranche mps`, kubelet and `tranche node`, until all slots are healthy.

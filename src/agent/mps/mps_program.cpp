@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/config/config_source.h"
+#include "agent/config/driver_settings.h"
 #include "agent/mps/one_instance.h"
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
@@ -180,10 +181,7 @@ Status MpsProgram::open_modes() {
 }
 
 void MpsProgram::open_nvml() {
-  const auto& flags = config_.view().config.flags;
-  nvml_ = host::NvmlThread::start(*loop_,
-                                  {.driver_root = options_.driver_root_here.empty() ? flags.plugin.container_driver_root
-                                                                                    : options_.driver_root_here},
+  nvml_ = host::NvmlThread::start(*loop_, driver_settings(config_.view().config.flags, options_.driver_root_here),
                                   {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
                                    .on_event =
                                        [this](const host::GpuEvent& event) {

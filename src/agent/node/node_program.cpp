@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "agent/config/config_source.h"
+#include "agent/config/driver_settings.h"
 #include "agent/node/answers.h"
 #include "agent/node/cdi_specs.h"
+#include "agent/node/device_nodes.h"
+#include "agent/node/pages.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
 #include "guard/attribution.h"
@@ -29,6 +32,7 @@
 #include "inventory/compare.h"
 #include "label/label.h"
 #include "plan/make_plan.h"
+#include "plan/stale.h"
 
 namespace tranche::agent {
 namespace {
@@ -49,9 +53,11 @@ class NodeProgram {
 
  private:
   Status open();
-  void turn();  // facts → plan → advertised → everyone who shows or serves it
+  void open_driver();  // again when the configuration says to look for it elsewhere
+  void turn();         // facts → plan → advertised → everyone who shows or serves it
   void plan_again();
   void publish();
+  void put_node_faults(advertise::Faults& faults) const;
   void arm_health_timer();
 
   void on_inventory(const Result<inventory::Inventory>& scanned);
@@ -74,6 +80,8 @@ class NodeProgram {
   Snapshot state_;                    // the loop's own copy; SnapshotBox holds what others read
   SnapshotBox box_;
 
+  host::NvmlSettings driver_settings_;
+  std::unique_ptr<DeviceNodes> nodes_;
   std::unique_ptr<NodeAnswers> answers_;
   std::unique_ptr<host::Worker> worker_;
   std::unique_ptr<CdiSpecs> cdi_;
@@ -105,6 +113,17 @@ void log_problems(const std::vector<Problem>& problems) {
     } else {
       log::warning("config.problem", {{"text", to_string(problem)}});
     }
+  }
+}
+
+// Missing is an error or not as failOnInitError says; what was there and is gone always is one.
+void log_no_driver(const Snapshot& state) {
+  if (state.inventory) {
+    log::error("driver.gone", {{"why", state.driver_problem}});
+  } else if (state.config.config.flags.fail_on_init_error) {
+    log::error("driver.waiting", {{"why", state.driver_problem}});
+  } else {
+    log::info("driver.waiting", {{"why", state.driver_problem}, {"idle", true}});
   }
 }
 
@@ -149,22 +168,26 @@ Status NodeProgram::open() {
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   if (!options_.listen.empty()) {
-    TRY(http_,
-        host::HttpServer::open(
-            options_.listen,
-            {{"/metrics", [this] { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(*box_.get()))); }},
-             {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
-             {"/status", [this] { return host::HttpAnswer::json(status_document(*box_.get()).dump()); }}}));
+    TRY(http_, host::HttpServer::open(options_.listen, node_pages(box_)));
     log::info("http.listening", {{"address", http_->address()}});
   }
-  nvml_ = host::NvmlThread::start(
-      *loop_,
-      {.driver_root = options_.driver_root_here.empty() ? config_.view().config.flags.plugin.container_driver_root
-                                                        : options_.driver_root_here},
-      {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-       .on_event = [this](const auto& event) { on_gpu_event(event); },
-       .on_use = [this](const auto& use) { on_use(use); }});
+  nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
+    plan_again();
+    turn();
+  });
+  open_driver();
   return {};
+}
+
+void NodeProgram::open_driver() {
+  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here);
+  if (nvml_ && settings == driver_settings_) return;
+  driver_settings_ = std::move(settings);
+  nvml_.reset();
+  nvml_ = host::NvmlThread::start(*loop_, driver_settings_,
+                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                   .on_event = [this](const auto& event) { on_gpu_event(event); },
+                                   .on_use = [this](const auto& use) { on_use(use); }});
 }
 
 int NodeProgram::run() {
@@ -205,6 +228,7 @@ int NodeProgram::run() {
                                                        {{"path", config_.view().path},
                                                         {"inForce", config_.view().last_good ? "last good" : "new"}});
                                              log_effective(config_.view());
+                                             open_driver();
                                              plan_again();
                                              turn();
                                            });
@@ -217,6 +241,7 @@ int NodeProgram::run() {
   loop_->run();
 
   stopping_ = true;
+  nodes_.reset();
   nvml_.reset();  // joins its thread before anything that its callbacks use goes away
   pools_.reset();
   http_.reset();
@@ -233,17 +258,20 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
     const std::string problem = to_string(scanned.error());
     if (problem == state_.driver_problem) return;
     state_.driver_problem = problem;
-    log::warning("driver.waiting", {{"why", problem}});
+    log_no_driver(state_);
     turn();
     return;
   }
   if (!state_.inventory) {
-    log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
+    log::info("driver.ready", {{"version", scanned->driver_version},
+                               {"gpus", scanned->gpus.size()},
+                               {"platform", inventory::to_string(scanned->platform)}});
   } else {
     for (const auto& change : inventory::changes(*state_.inventory, *scanned))
       log::info("inventory.changed", {{"what", change}});
   }
   for (const auto& text : scanned->unreadable) log::warning("gpu.unreadable", {{"what", text}});
+  for (const auto& text : scanned->doubts) log::warning("gpu.doubt", {{"what", text}});
 
   auto kept = inventory::keep_missing(state_.inventory.value_or(inventory::Inventory{}), *scanned);
   missing_ = std::move(kept.missing);
@@ -257,13 +285,13 @@ void NodeProgram::plan_again() {
   state_.config = config_.view();
   cdi_->follow(state_.config, state_.inventory);
   if (!state_.inventory) return;
+  nodes_->look(state_.config.config.imex, state_.inventory->platform, driver_settings_.driver_root);
   auto plan = plan::make_plan(state_.config.config, *state_.inventory);
-  if (!plan) {
-    state_.plan_problems = plan.error();
-    log_problems(state_.plan_problems);  // the last good plan stays
-    return;
-  }
-  state_.plan_problems.clear();
+  auto problems = plan ? std::vector<Problem>{} : plan.error();
+  problems.insert(problems.end(), nodes_->problems().begin(), nodes_->problems().end());
+  if (problems != state_.plan_problems) log_problems(problems);
+  state_.plan_problems = std::move(problems);
+  if (!plan) return;  // the last good plan stays
   if (*plan == state_.plan) return;
   state_.plan = *std::move(plan);
   for (const auto& resource : state_.plan.resources) {
@@ -363,12 +391,24 @@ void NodeProgram::turn() {
     for (const auto& each : state_.inventory->gpus)
       faults.devices.try_emplace(each.uuid, reason + " (the driver would not say which GPU)");
   }
+  put_node_faults(faults);
   faults.pools = pool_faults(state_.plan, state_.pools);
   state_.faults = std::move(faults);
   state_.advertised = advertise::advertise(state_.plan, state_.faults);
   arm_health_timer();
   publish();
   plugins_->publish(state_.advertised);
+}
+
+// Faults that no GPU's own health tells: of the node as a whole, and of devices that only an older plan still has.
+void NodeProgram::put_node_faults(advertise::Faults& faults) const {
+  if (!state_.inventory) return;
+  faults.devices.merge(plan::stale_devices(state_.plan, *state_.inventory, state_.config.config.flags.mig_strategy));
+  const std::string reason =
+      state_.driver_problem.empty() ? nodes_->block() : "the driver does not answer any more: " + state_.driver_problem;
+  if (reason.empty()) return;
+  for (const auto& resource : state_.plan.resources)
+    for (const auto& device : resource.devices) faults.devices.try_emplace(device.uuid, reason);
 }
 
 void NodeProgram::publish() {
@@ -378,6 +418,8 @@ void NodeProgram::publish() {
   state_.taken_wall = loop_->wall_now();
   state_.allocation.flags = config.flags;
   state_.allocation.imex = config.imex;
+  state_.allocation.control_nodes = nodes_->control();
+  state_.allocation.imex_channels = nodes_->imex_channels();
   state_.allocation.sm_rounding = config.sharing.sm_rounding;
   state_.allocation.paths = {host_mps_root(config)};
   state_.allocation.cdi_classes = cdi_->classes();

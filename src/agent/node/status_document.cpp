@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/node/readiness.h"
 #include "agent/node/reports.h"
 #include "base/version.h"
 #include "plan/slot_id.h"
@@ -22,6 +23,7 @@ Json problems_json(const std::vector<Problem>& problems) {
 Json driver_json(const Snapshot& s) {
   return {{"state", s.inventory ? "ready" : "waiting"},
           {"version", s.inventory ? s.inventory->driver_version : ""},
+          {"platform", s.inventory ? std::string(inventory::to_string(s.inventory->platform)) : ""},
           {"reason", s.driver_problem}};
 }
 
@@ -143,6 +145,9 @@ Json status_document(const Snapshot& s) {
     for (const auto& slot : holder.slots) holder_of[slot] = &holder;
 
   Json document{{"program", "node"}, {"version", kVersion}, {"pid", ::getpid()}};
+  const Readiness ready = readiness(s);
+  document["ready"] = ready.ready;
+  document["readyReason"] = ready.reason;
   document["driver"] = driver_json(s);
   document["config"] = config_json(s);
   document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};

@@ -31,6 +31,8 @@ struct NvmlSettings {
   Duration event_pace = std::chrono::milliseconds(500);  // events wait at most this long; requests never do
   Duration probe_first = std::chrono::seconds(5);        // between looks at a GPU that was lost, doubling …
   Duration probe_most = std::chrono::minutes(1);         // … up to this
+
+  friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
 };
 
 struct GpuEvent {

@@ -1,0 +1,40 @@
+#include "plan/imex.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::plan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(Imex, AChannelThatIsThereIsNoProblem) {
+  for (const bool required : {false, true}) {
+    EXPECT_THAT(imex_problems({{0}, required}, {0}), IsEmpty());
+    EXPECT_EQ(imex_block({{0}, required}, {0}), "");
+    EXPECT_THAT(imex_problems({{}, required}, {}), IsEmpty()) << "none is configured";
+    EXPECT_EQ(imex_block({{}, required}, {}), "");
+  }
+}
+
+TEST(Imex, AMissingChannelIsLeftOutWithAWarning) {
+  const auto problems = imex_problems({{0}, false}, {});
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].severity, Severity::kWarning);
+  EXPECT_EQ(problems[0].path, "imex.channelIDs");
+  EXPECT_THAT(problems[0].what, HasSubstr("/dev/nvidia-caps-imex-channels/channel0 is not on this node"));
+  EXPECT_EQ(imex_block({{0}, false}, {}), "");
+}
+
+TEST(Imex, AMissingChannelThatIsRequiredHoldsEverythingBack) {
+  const auto problems = imex_problems({{0}, true}, {});
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].severity, Severity::kError);
+  EXPECT_EQ(problems[0].path, "imex.required");
+  EXPECT_THAT(problems[0].remedy, HasSubstr("required: false"));
+  EXPECT_THAT(imex_block({{0}, true}, {}), HasSubstr("IMEX channel 0 is required"));
+}
+
+}  // namespace
+}  // namespace tranche::plan

@@ -1,0 +1,222 @@
+// What a node is found to be and what becomes of it, as the real programs and kubelet see it: drivers that come late
+// or go, platforms without an ordinary driver, MIG layouts that do not fit, nodes that are missing.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <filesystem>
+
+#include "node/bed.h"
+#include "node/http_get.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+class NodeDiscovery : public NodeBed {
+ protected:
+  Program& start_listening(const std::string& config) {
+    write("config.yaml", config);
+    start_kubelet();
+    Program& node = start_node({"--listen", "127.0.0.1:0"});
+    until_says(node, "http.listening");
+    return node;
+  }
+  static std::string ready_page(const Program& node) { return http_get(address_in(node.err()), "/readyz"); }
+  Json until_ready(bool ready) {
+    return until_node([ready](const Json& status) { return status["ready"] == ready; });
+  }
+  Json until_reason(const std::string& text) {
+    return until_node(
+        [&](const Json& s) { return s["readyReason"].get<std::string>().find(text) != std::string::npos; });
+  }
+  void put(const std::string& path, const std::string& text = "") {
+    fs::create_directories(fs::path(in(path)).parent_path());
+    write(path, text);
+  }
+  std::vector<std::string> ids() {
+    std::vector<std::string> all;
+    for (const auto& device : kubelet().view(kGpu).devices) all.push_back(device.id);
+    return all;
+  }
+};
+
+TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
+  make_node(2);
+  sim_node({"driver", "absent"});
+  Program& node = start_listening("version: v1\n");
+  const auto waiting = until_reason("not loaded");
+  EXPECT_EQ(waiting["ready"], false);
+  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("the driver is waited for: ")));
+  EXPECT_THAT(http_get(address_in(node.err()), "/healthz"), HasSubstr(" 200 "));
+  EXPECT_THAT(node.err(), HasSubstr("\"level\":\"error\",\"event\":\"driver.waiting\""));
+  sim_node({"driver", "present"});
+  ASSERT_TRUE(until_healthy(2));
+  until_ready(true);
+  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 200 "), HasSubstr("1 resource is served")));
+  EXPECT_TRUE(node.running());
+}
+
+TEST_F(NodeDiscovery, WithFailOnInitErrorOffANodeWithoutADriverIsIdleAndServesWhenOneComes) {
+  make_node(1);
+  sim_node({"driver", "absent"});
+  Program& node = start_listening("version: v1\nflags: {failOnInitError: false}\n");
+  const auto idle = until_reason("not loaded");
+  EXPECT_EQ(idle["ready"], true);
+  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 200 "), HasSubstr("idle without a driver")));
+  EXPECT_THAT(node.err(), HasSubstr("\"level\":\"info\",\"event\":\"driver.waiting\""));
+  EXPECT_THAT(node.err(), Not(HasSubstr("\"level\":\"error\"")));
+  sim_node({"driver", "present"});
+  ASSERT_TRUE(until_healthy(1));
+}
+
+TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) {
+  make_node(2);
+  Program& node = start_listening("version: v1\n");
+  ASSERT_TRUE(until_healthy(2));
+  sim_node({"driver", "absent"});
+  sim_node({"fail", "*", "15"});  // whoever still asks the old library
+  ASSERT_TRUE(until_healthy_of(2, 0));
+  const auto gone = until_reason("does not answer any more");
+  EXPECT_EQ(gone["ready"], false);
+  EXPECT_EQ(gone["resources"][0]["slots"], 2) << "ids stay";
+  EXPECT_THAT(ready_page(node), HasSubstr(" 503 "));
+  sim_node({"clear"});
+  sim_node({"driver", "present"});
+  ASSERT_TRUE(until_healthy(2));
+  until_ready(true);
+  EXPECT_TRUE(node.running());
+}
+
+TEST_F(NodeDiscovery, ATegraSystemIsOneDeviceWithoutADriverLibrary) {
+  make_node(1);
+  put("driver/etc/nv_tegra_release", "# R36 (release)");
+  put("config.yaml", "version: v1\n");
+  fs::create_directory(in("empty"));
+  start_kubelet();
+  start_tranche("node", {}, {{"LD_LIBRARY_PATH", in("empty")}});
+  ASSERT_TRUE(until_healthy(1));
+  EXPECT_EQ(ids(), Words{"tegra"});
+  EXPECT_EQ(until_ready(true)["driver"]["platform"], "tegra");
+  const auto grant = admitted(kubelet(), "a", 1);
+  EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), "tegra");
+}
+
+TEST_F(NodeDiscovery, ATegraSystemIsTakenForAnOrdinaryOneWhenTheStrategySaysSo) {
+  make_node(1);
+  put("driver/sys/devices/soc0/family", "Tegra\n");
+  put("config.yaml", "version: v1\nflags: {deviceDiscoveryStrategy: nvml}\n");
+  fs::create_directory(in("empty"));
+  start_kubelet();
+  start_tranche("node", {}, {{"LD_LIBRARY_PATH", in("empty")}});
+  EXPECT_EQ(until_reason("the driver is waited for: the NVIDIA driver library cannot be opened")["ready"], false);
+  put("config.yaml", "version: v1\nflags: {deviceDiscoveryStrategy: auto}\n");
+  ASSERT_TRUE(until_healthy(1));
+  EXPECT_EQ(ids(), Words{"tegra"}) << "another strategy in the file is followed without a restart";
+}
+
+TEST_F(NodeDiscovery, UnderWslAllGpusAreOneDeviceWithOneNode) {
+  make_node(3);
+  fs::create_directories(in("driver/usr/lib64"));
+  fs::copy_file(build() + "/standins/wsl/libdxcore.so", in("driver/usr/lib64/libdxcore.so"));
+  put("config.yaml", "version: v1\nflags: {plugin: {passDeviceSpecs: true}}\n");
+  start_kubelet();
+  start_node();
+  ASSERT_TRUE(until_healthy(1));
+  EXPECT_EQ(ids(), Words{"all"});
+  EXPECT_EQ(until_ready(true)["driver"]["platform"], "wsl");
+  const auto grant = admitted(kubelet(), "a", 1);
+  EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), "all");
+  ASSERT_EQ(grant.devices.size(), 1u);
+  EXPECT_EQ(grant.devices[0].container_path, "/dev/dxg");
+}
+
+TEST_F(NodeDiscovery, MigDevicesThatAreUnlikeAreRefusedInWordsAndServedOnceTheyAreAlike) {
+  make_node(1);
+  sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb"});
+  Program& node = start_listening("version: v1\nflags: {migStrategy: single}\n");
+  const auto refused = until_reason("that is unlike");
+  EXPECT_EQ(refused["ready"], false);
+  EXPECT_THAT(refused["resources"], IsEmpty());
+  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("make all MIG devices of the node alike")));
+  sim_node({"gpu", "0", "mig", "1g.18gb", "1g.18gb", "1g.18gb"});
+  ASSERT_TRUE(until_healthy(3));
+  until_ready(true);
+  EXPECT_TRUE(node.running()) << "the same process all the time";
+}
+
+TEST_F(NodeDiscovery, AConfigurationThatDoesNotFitTheHardwareLeavesWhatWasServed) {
+  make_node(1);
+  sim_node({"gpu", "0", "mig", "1g.18gb", "1g.18gb"});
+  start_listening("version: v1\nflags: {migStrategy: single}\n");
+  ASSERT_TRUE(until_healthy(2));
+  write("config.yaml",
+        "version: v1\nflags: {migStrategy: single}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: "
+        "2}]}}\n");
+  const auto refused = until_reason("MPS shares whole GPUs only");
+  EXPECT_EQ(refused["resources"][0]["healthy"], 2) << "the last plan that could be made";
+}
+
+TEST_F(NodeDiscovery, MigDevicesThatAreGoneAreUnhealthyEvenWhereNoNewPlanFits) {
+  make_node(1);
+  sim_node({"gpu", "0", "mig", "1g.18gb", "1g.18gb"});
+  start_listening("version: v1\nflags: {migStrategy: single}\n");
+  ASSERT_TRUE(until_healthy(2));
+  sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb"});
+  ASSERT_TRUE(until_healthy_of(2, 0)) << "they must not be handed out";
+  EXPECT_THAT(device_of(until_ready(false), 0)["reason"].get<std::string>(), HasSubstr("does not exist any more"));
+  sim_node({"gpu", "0", "mig", "3g.71gb", "3g.71gb"});
+  ASSERT_TRUE(until_healthy(2));
+  until_ready(true);
+}
+
+TEST_F(NodeDiscovery, ADisplayGpuIsSkippedAndTheOthersKeepTheirIndices) {
+  write("node/node.yaml", "gpus: [{profile: DGX-Display}, {profile: H200}, {profile: H200}]\ntopology: vm\n");
+  put("config.yaml", "version: v1\nflags: {plugin: {deviceIDStrategy: index}}\n");
+  start_kubelet();
+  start_node();
+  ASSERT_TRUE(until_healthy(2));
+  const auto status = until_ready(true);
+  EXPECT_EQ(status["devices"][0]["index"], "1");
+  EXPECT_EQ(status["devices"][1]["index"], "2");
+  EXPECT_THAT(status["leftOut"][0]["why"].get<std::string>(), HasSubstr("display GPU (NVIDIA DGX Display)"));
+  EXPECT_EQ(admitted(kubelet(), "a", 2).envs.at("NVIDIA_VISIBLE_DEVICES"), "1,2");
+}
+
+class NodeImex : public NodeDiscovery {
+ protected:
+  // A character device where the driver would put its own; skipped where this user may not make one.
+  bool make_channel() {
+    const std::string node = in("driver/dev/nvidia-caps-imex-channels/channel0");
+    fs::create_directories(fs::path(node).parent_path());
+    return ::mknod(node.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
+  }
+};
+
+TEST_F(NodeImex, ARequiredChannelThatIsMissingHoldsEverythingBackUntilItIsThere) {
+  make_node(2);
+  Program& node = start_listening("version: v1\nimex: {channelIDs: [0], required: true}\n");
+  ASSERT_TRUE(until_healthy_of(2, 0));
+  const auto held = until_reason("imex.required: is true for channel 0");
+  EXPECT_EQ(held["ready"], false);
+  EXPECT_THAT(device_of(held, 0)["reason"].get<std::string>(), HasSubstr("IMEX channel 0 is required"));
+  if (!make_channel()) GTEST_SKIP() << "this user may not make device nodes";
+  ASSERT_TRUE(until_healthy(2)) << "found by looking again, without a restart or a scan";
+  until_ready(true);
+  EXPECT_TRUE(node.running());
+  EXPECT_EQ(admitted(kubelet(), "a", 1).envs.at("NVIDIA_IMEX_CHANNELS"), "0");
+}
+
+TEST_F(NodeImex, AMissingChannelThatIsNotRequiredIsLeftOutWithAWarning) {
+  make_node(1);
+  start_listening("version: v1\nimex: {channelIDs: [0]}\n");
+  ASSERT_TRUE(until_healthy(1));
+  const auto status = until_ready(true);
+  EXPECT_THAT(status["planProblems"][0].get<std::string>(), HasSubstr("warning: imex.channelIDs: names channel 0"));
+}
+
+}  // namespace
+}  // namespace tranche::e2e
