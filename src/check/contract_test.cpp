@@ -79,5 +79,21 @@ TEST_F(Doctor, WarnsOfAGpuThatIsSwitchedOffBetweenUses) {
               Contains(AllOf(finding(Level::kWarning, "gpu.persistence"), Field(&Finding::remedy, HasSubstr("-i 1")))));
 }
 
+TEST_F(Doctor, TakesATegraSystemWithoutAModuleForWhatItIs) {
+  sim_.remove_library();
+  sim_.write("/usr/lib64/libnvidia-ml.so.1", "half of an installation");
+  sim_.write("/etc/nv_tegra_release", "# R36");
+  const Findings findings = look();
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kOk, "driver.platform"), Field(&Finding::what, HasSubstr("Tegra")))));
+  EXPECT_THAT(findings, Not(Contains(Field(&Finding::level, Level::kError))));
+}
+
+TEST_F(Doctor, SaysWhatTheDriverWouldNotSay) {
+  sim_.fail_call("nvmlDeviceGetCudaComputeCapability", 1, 999);
+  EXPECT_THAT(look(),
+              Contains(AllOf(finding(Level::kWarning, "gpu.doubt"), Field(&Finding::what, HasSubstr("GPU 1")))));
+}
+
 }  // namespace
 }  // namespace tranche::check

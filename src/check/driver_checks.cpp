@@ -59,20 +59,42 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& fin
   }
 }
 
-}  // namespace
-
-inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
-  const std::string module = check_module(options, findings);
+host::NvmlSettings settings_of(const CheckOptions& options) {
   host::NvmlSettings settings;
   settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
   settings.system_root = options.root;
-  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(settings);
+  return settings;
+}
+
+// WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
+void note_platform(inventory::Platform platform, Findings& findings) {
+  findings.push_back({Level::kOk, "driver.platform",
+                      platform == inventory::Platform::kTegra
+                          ? "this is a Tegra system, whose GPU is served as one device without a driver library"
+                          : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg",
+                      "", ""});
+}
+
+void doubt(const std::vector<std::string>& doubts, Findings& findings) {
+  for (const std::string& sentence : doubts)
+    findings.push_back(
+        {Level::kWarning, "gpu.doubt", sentence, "", "see dmesg, and whether the driver is of this GPU"});
+}
+
+}  // namespace
+
+inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
+  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(settings_of(options));
+  Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
+  const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
+  if (!ordinary) note_platform(node->platform, findings);
+  if (node && node->platform == inventory::Platform::kTegra) return *std::move(node);
+  const std::string module = ordinary ? check_module(options, findings) : "";
   if (!nvml) {
     findings.push_back({Level::kError, "driver.library", nvml.error().what, nvml.error().where,
                         "see that libnvidia-ml.so.1 belongs to the loaded module and can be found"});
     return {};
   }
-  Result<inventory::Inventory> node = (*nvml)->scan();
   if (!node) {
     findings.push_back(
         {Level::kError, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
@@ -92,6 +114,7 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
     findings.push_back({Level::kError, "gpu.answers", "the driver knows no GPU", "",
                         "see `lspci -d 10de:` and which kernel driver holds them"});
   }
+  doubt(node->doubts, findings);
   const Result<std::vector<host::GpuUse>> uses = (*nvml)->use();
   for (const inventory::Gpu& gpu : node->gpus) {
     const host::GpuUse* use = nullptr;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "node/bed.h"
@@ -52,7 +53,7 @@ TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   EXPECT_EQ(waiting["ready"], false);
   EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("the driver is waited for: ")));
   EXPECT_THAT(http_get(address_in(node.err()), "/healthz"), HasSubstr(" 200 "));
-  EXPECT_THAT(node.err(), HasSubstr("\"level\":\"error\",\"event\":\"driver.waiting\""));
+  EXPECT_TRUE(until_says(node, "\"level\":\"error\",\"event\":\"driver.waiting\""));
   sim_node({"driver", "present"});
   ASSERT_TRUE(until_healthy(2));
   until_ready(true);
@@ -67,7 +68,7 @@ TEST_F(NodeDiscovery, WithFailOnInitErrorOffANodeWithoutADriverIsIdleAndServesWh
   const auto idle = until_reason("not loaded");
   EXPECT_EQ(idle["ready"], true);
   EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 200 "), HasSubstr("idle without a driver")));
-  EXPECT_THAT(node.err(), HasSubstr("\"level\":\"info\",\"event\":\"driver.waiting\""));
+  EXPECT_TRUE(until_says(node, "\"level\":\"info\",\"event\":\"driver.waiting\""));
   EXPECT_THAT(node.err(), Not(HasSubstr("\"level\":\"error\"")));
   sim_node({"driver", "present"});
   ASSERT_TRUE(until_healthy(1));
@@ -89,6 +90,17 @@ TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) 
   ASSERT_TRUE(until_healthy(2));
   until_ready(true);
   EXPECT_TRUE(node.running());
+}
+
+TEST_F(NodeDiscovery, WithoutKubeletItIsNotReadyUnlessItIsToldNotToRegister) {
+  make_node(1);
+  put("config.yaml", "version: v1\n");
+  Program& node = start_node();
+  const auto alone = until_reason("nvidia.com/gpu is not registered with kubelet");
+  EXPECT_EQ(alone["ready"], false);
+  stop(node, SIGTERM, 0);
+  start_node({"--kubelet-socket", ""});
+  EXPECT_THAT(until_ready(true)["readyReason"].get<std::string>(), HasSubstr("1 resource is served"));
 }
 
 TEST_F(NodeDiscovery, ATegraSystemIsOneDeviceWithoutADriverLibrary) {
