@@ -74,6 +74,19 @@ TEST_F(NodeDiscovery, WithFailOnInitErrorOffANodeWithoutADriverIsIdleAndServesWh
   ASSERT_TRUE(until_healthy(1));
 }
 
+TEST_F(NodeDiscovery, WithACdiStrategyALateDriverIsWaitedForToo) {
+  make_node(1);
+  sim_node({"driver", "absent"});
+  for (const char* fail : {"true", "false"}) {
+    put("config.yaml", std::string("version: v1\nflags: {failOnInitError: ") + fail +
+                           ", plugin: {deviceListStrategy: [cdi-cri, cdi-annotations]}}\n");
+    Program& node = start_node();
+    until_reason("not loaded");
+    EXPECT_TRUE(node.running()) << fail;
+    stop(node, SIGTERM, 0);
+  }
+}
+
 TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) {
   make_node(2);
   Program& node = start_listening("version: v1\n");
