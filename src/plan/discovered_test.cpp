@@ -3,6 +3,7 @@
 
 #include "plan/devices.h"
 #include "plan/make_plan.h"
+#include "plan/table.h"
 
 namespace tranche::plan {
 namespace {
@@ -135,6 +136,12 @@ TEST(DevicesOnTegra, AreOneWithoutNodesMemoryOrCapability) {
       EXPECT_EQ(device.compute_capability, (inventory::ComputeCapability{0, 0}));
     }
   }
+}
+
+TEST(DevicesOnTegra, AreExplainedByThePlatformInTheTable) {
+  const Inventory inventory = node(Platform::kTegra, {});
+  EXPECT_THAT(render_table(*make_plan({}, inventory), inventory, {}, {}),
+              AllOf(HasSubstr("0 GPUs, driver unknown, platform tegra"), HasSubstr("nvidia.com/gpu: 1")));
 }
 
 TEST(DevicesOnTegra, AreTimeSlicedLikeOthersAndRefusedForMps) {

@@ -79,8 +79,10 @@ std::string threads_text(const ShareLimits& share) {
 }
 
 void write_gpus(const inventory::Inventory& inventory, Writer& out) {
-  out.heading(fmt::format("{} {}, driver {}", inventory.gpus.size(), inventory.gpus.size() == 1 ? "GPU" : "GPUs",
-                          inventory.driver_version.empty() ? "unknown" : inventory.driver_version));
+  const bool ordinary = inventory.platform == inventory::Platform::kNvml;
+  out.heading(fmt::format("{} {}, driver {}{}", inventory.gpus.size(), inventory.gpus.size() == 1 ? "GPU" : "GPUs",
+                          inventory.driver_version.empty() ? "unknown" : inventory.driver_version,
+                          ordinary ? "" : fmt::format(", platform {}", to_string(inventory.platform))));
   if (inventory.gpus.empty()) return out.line("none");
   std::vector<Row> rows{{"GPU", "MODEL", "MEMORY", "SMS", "MIG", "UUID"}};
   for (const auto& gpu : inventory.gpus)
