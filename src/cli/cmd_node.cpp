@@ -1,9 +1,27 @@
 #include <CLI/CLI.hpp>
 
+#include "base/text.h"
 #include "cli/node_command.h"
 #include "cli/setting_options.h"
+#include "config/duration.h"
 
 namespace tranche::cli {
+namespace {
+
+constexpr Duration kShortestPeriod = std::chrono::milliseconds(100);
+constexpr Duration kLongestPeriod = std::chrono::hours(24);
+
+std::optional<Duration> period_of(const std::string& text) {
+  const auto period = config::parse_duration(text);
+  return period && *period >= kShortestPeriod && *period <= kLongestPeriod ? period : std::nullopt;
+}
+
+std::string check_period(const std::string& text) {
+  if (period_of(text)) return {};
+  return in_quotes(text) + " is not a duration from 100ms to 24h; write for example 5m";
+}
+
+}  // namespace
 
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
@@ -15,6 +33,9 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(command, "--cdi-root", o.cdi_root,
                  "where CDI specs are written while --device-list-strategy has a cdi- word");
+  add_own_option(command, "--health-quiet-period", held.quiet_period,
+                 "how long a GPU must be without a fault before it takes pods again; repeated faults double it")
+      .check(check_period);
   add_own_option(
       command, "--listen", o.listen,
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
@@ -25,6 +46,7 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
 int run(NodeCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = {process.environment.begin(), process.environment.end()};
+  held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
   return agent::run_node(held.options);
 }

@@ -1,6 +1,8 @@
 #pragma once
 // The node agent's command line, which two commands share: `tranche node`, and `nvidia-device-plugin` with NVIDIA's
 // exit statuses and places.
+#include <string>
+
 #include "agent/node/node_program.h"
 #include "cli/commands.h"
 
@@ -8,6 +10,7 @@ namespace tranche::cli {
 
 struct NodeCommand {
   agent::NodeOptions options;
+  std::string quiet_period = "5m";  // into options by run()
   LogOptions log;
   bool strict = false;
 };

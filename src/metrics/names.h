@@ -42,6 +42,18 @@ inline constexpr Metric kXidEvents{"tranche_xid_events_total",
                                    "XID errors that the driver reported since this program started.",
                                    {"gpu", "xid"}};
 
+inline constexpr Metric kHealthChecks{"tranche_health_checks", Type::kGauge,
+                                      "1 when faults of GPUs are looked for, 0 when they are disabled."};
+inline constexpr Metric kDevicesUnhealthy{
+    "tranche_devices_unhealthy",
+    Type::kGauge,
+    "Devices whose slots are unhealthy now; cause is xid, reset, lost, unwatched, driver, node or pool.",
+    {"cause"}};
+inline constexpr Metric kDeviceFalls{"tranche_device_falls_total",
+                                     Type::kCounter,
+                                     "Times that a device became unhealthy, by the cause at that moment.",
+                                     {"cause"}};
+
 inline constexpr Metric kSlots{"tranche_slots",
                                Type::kGauge,
                                "Slots advertised to kubelet; health is healthy or unhealthy.",
@@ -83,10 +95,10 @@ inline constexpr Metric kPoolLimitThreads{"tranche_pool_limit_threads_percent",
 
 // In the order of the page.
 inline constexpr std::array kAllMetrics{
-    &kBuildInfo,          &kDriverReady, &kConfigProblems,  &kGpuInfo,          &kGpuMemory,
-    &kGpuMemoryUsed,      &kXidEvents,   &kSlots,           &kSlotsAllocated,   &kGrants,
-    &kAllocationsRefused, &kRegistered,  &kRegistrations,   &kWatchers,         &kPoolState,
-    &kPoolRestarts,       &kPoolClients, &kPoolLimitMemory, &kPoolLimitThreads,
+    &kBuildInfo,    &kDriverReady,        &kConfigProblems,   &kGpuInfo,          &kGpuMemory, &kGpuMemoryUsed,
+    &kXidEvents,    &kHealthChecks,       &kDevicesUnhealthy, &kDeviceFalls,      &kSlots,     &kSlotsAllocated,
+    &kGrants,       &kAllocationsRefused, &kRegistered,       &kRegistrations,    &kWatchers,  &kPoolState,
+    &kPoolRestarts, &kPoolClients,        &kPoolLimitMemory,  &kPoolLimitThreads,
 };
 
 // What mps::State prints as, and so what tranche_pool_state counts.

@@ -161,6 +161,8 @@ void put_head(View& view, const Json& status) {
   }
   for (const Json& entry : list(config, "problems"))
     if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
+  for (const Json& entry : list(at(status, "health"), "problems"))
+    if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
   for (const Json& entry : list(status, "leftOut"))
     view.problems.push_back(text(entry, "what") + ": " + text(entry, "why"));
   const Json& mps = at(status, "mps");

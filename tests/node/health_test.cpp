@@ -21,7 +21,7 @@ TEST_F(NodeHealth, AnXidMakesTheSlotsOfItsGpuUnhealthyWithinTwoSecondsAndAnAppli
   const auto status = until_node([](const Json& s) { return device_of(s, 1)["healthy"] == false; });
   EXPECT_THAT(device_of(status, 1)["reason"].get<std::string>(), HasSubstr("79"));
   EXPECT_EQ(device_of(status, 0)["healthy"], true);
-  EXPECT_TRUE(until_says(*program("node"), "\"xid\":31,\"class\":\"ignore\""));
+  EXPECT_TRUE(until_says(*program("node"), "\"xid\":31,\"class\":\"application\""));
 }
 
 TEST_F(NodeHealth, ALostGpusSlotsAreUnhealthyUntilItIsBack) {

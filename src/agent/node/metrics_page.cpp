@@ -23,8 +23,20 @@ void put_gpus(metrics::Page& page, const Snapshot& s) {
     page.set(metrics::kGpuMemory, {gpu.uuid}, bytes(gpu.memory));
   }
   for (const auto& use : s.use) page.set(metrics::kGpuMemoryUsed, {use.uuid}, bytes(use.used));
-  for (const auto& [key, count] : s.xid_counts)
+  for (const auto& [key, count] : s.health.xids)
     page.set(metrics::kXidEvents, {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
+}
+
+void put_health(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kHealthChecks, s.health.off.empty() ? 1 : 0);
+  std::map<health::Cause, std::uint64_t> now;
+  for (const auto& [device, condition] : s.health.unhealthy) ++now[condition.what.cause];
+  for (const auto cause : health::kCauses) {
+    page.set(metrics::kDevicesUnhealthy, {health::to_string(cause)}, static_cast<double>(now[cause]));
+    const auto falls = s.health.falls.find(cause);
+    page.set(metrics::kDeviceFalls, {health::to_string(cause)},
+             falls == s.health.falls.end() ? 0 : static_cast<double>(falls->second));
+  }
 }
 
 void put_slots(metrics::Page& page, const Snapshot& s) {
@@ -78,6 +90,7 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   page.set(metrics::kConfigProblems,
            static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
   put_gpus(page, snapshot);
+  put_health(page, snapshot);
   put_slots(page, snapshot);
   put_kubelet(page, snapshot);
   put_pools(page, snapshot);

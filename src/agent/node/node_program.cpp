@@ -15,11 +15,11 @@
 #include "agent/node/answers.h"
 #include "agent/node/cdi_specs.h"
 #include "agent/node/device_nodes.h"
+#include "agent/node/gpu_health.h"
 #include "agent/node/pages.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
 #include "guard/attribution.h"
-#include "health/health.h"
 #include "host/files/files.h"
 #include "host/http/http.h"
 #include "host/kubelet/plugin_host.h"
@@ -47,7 +47,9 @@ constexpr Duration kUseFreshFor = 400ms;
 class NodeProgram {
  public:
   explicit NodeProgram(const NodeOptions& options)
-      : options_(options), config_(options.flags, options.environment, options.unknown_keys) {}
+      : options_(options),
+        config_(options.flags, options.environment, options.unknown_keys),
+        health_(options.environment, {options.health_quiet_period}) {}
 
   int run();
 
@@ -57,8 +59,9 @@ class NodeProgram {
   void turn();         // facts → plan → advertised → everyone who shows or serves it
   void plan_again();
   void publish();
-  void put_node_faults(advertise::Faults& faults) const;
+  std::map<std::string, health::Unhealthy> node_faults() const;
   void arm_health_timer();
+  const inventory::Inventory& known_inventory() const;  // an empty one while there is no driver
 
   void on_inventory(const Result<inventory::Inventory>& scanned);
   void on_gpu_event(const host::GpuEvent& event);
@@ -71,13 +74,12 @@ class NodeProgram {
   NodeOptions options_;
   std::unique_ptr<host::Loop> loop_;
   ConfigSource config_;
-  health::Book health_;
+  GpuHealth health_;
   host::Loop::Id health_timer_ = 0;
   host::Loop::Id holdings_timer_ = 0;
   bool holdings_asked_ = false;
   bool stopping_ = false;
-  std::vector<std::string> missing_;  // GPUs of the plan that the newest scan did not find
-  Snapshot state_;                    // the loop's own copy; SnapshotBox holds what others read
+  Snapshot state_;  // the loop's own copy; SnapshotBox holds what others read
   SnapshotBox box_;
 
   host::NvmlSettings driver_settings_;
@@ -181,6 +183,7 @@ Status NodeProgram::open() {
 
 void NodeProgram::open_driver() {
   auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here);
+  settings.fault_events = !health_.off();
   if (nvml_ && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);
   nvml_.reset();
@@ -197,6 +200,7 @@ int NodeProgram::run() {
   }
   log_problems(config_.view().problems);
   log_effective(config_.view());
+  health_.log_settings();
 
   auto loop = host::Loop::open();
   if (!loop) {
@@ -262,7 +266,8 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
     turn();
     return;
   }
-  if (!state_.inventory) {
+  const bool first = !state_.inventory;
+  if (first) {
     log::info("driver.ready", {{"version", scanned->driver_version},
                                {"gpus", scanned->gpus.size()},
                                {"platform", inventory::to_string(scanned->platform)}});
@@ -274,11 +279,17 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   for (const auto& text : scanned->doubts) log::warning("gpu.doubt", {{"what", text}});
 
   auto kept = inventory::keep_missing(state_.inventory.value_or(inventory::Inventory{}), *scanned);
-  missing_ = std::move(kept.missing);
+  health_.on_inventory(kept.inventory, std::move(kept.missing), loop_->now());
   state_.inventory = std::move(kept.inventory);
+  if (first && nvml_) nvml_->ask_use();  // what the driver wants to be done with a GPU may date from before our time
   state_.driver_problem.clear();
   plan_again();
   turn();
+}
+
+const inventory::Inventory& NodeProgram::known_inventory() const {
+  static const inventory::Inventory kNone;
+  return state_.inventory ? *state_.inventory : kNone;
 }
 
 void NodeProgram::plan_again() {
@@ -307,33 +318,15 @@ void NodeProgram::plan_again() {
 }
 
 void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
-  const std::string gpu = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
-  switch (event.what) {
-    case host::GpuEvent::What::kXid:
-      log::warning("gpu.xid", {{"gpu", gpu},
-                               {"xid", event.xid},
-                               {"class", std::string(health::to_string(health::classify_xid(event.xid)))}});
-      health_.xid(event.gpu_uuid, event.xid, loop_->now());
-      break;
-    case host::GpuEvent::What::kLost:
-      log::error("gpu.lost", {{"gpu", gpu}});
-      health_.lost(event.gpu_uuid, loop_->now());
-      break;
-    case host::GpuEvent::What::kBack:
-      log::info("gpu.back", {{"gpu", gpu}});
-      health_.back(event.gpu_uuid, loop_->now());
-      nvml_->rescan();
-      break;
-    case host::GpuEvent::What::kEccDouble:
-    case host::GpuEvent::What::kEccSingle:
-      log::warning("gpu.ecc", {{"gpu", gpu}, {"double_bit", event.what == host::GpuEvent::What::kEccDouble}});
-      break;
-  }
+  const bool look = health_.on_event(event, known_inventory(), state_.plan, loop_->now());
+  if (nvml_ && look) nvml_->ask_use();
+  if (nvml_ && event.what == host::GpuEvent::What::kBack) nvml_->rescan();
   turn();
 }
 
 void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   if (!use) return;
+  health_.on_use(*use, loop_->now());
   std::map<std::uint32_t, std::string> grants;
   for (const auto& gpu : *use) {
     for (const auto& process : gpu.processes) {
@@ -350,7 +343,7 @@ void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   state_.grant_of_pid = std::move(grants);
   state_.use = *use;
   state_.use_taken = loop_->now();
-  publish();
+  turn();
 }
 
 void NodeProgram::on_pools(const std::string& line) {
@@ -378,22 +371,9 @@ void NodeProgram::on_pools(const std::string& line) {
 }
 
 void NodeProgram::turn() {
-  health_.advance(loop_->now());
-  advertise::Faults faults;
-  for (const auto& uuid : missing_)
-    faults.devices[uuid] = "the driver does not list this GPU any more; reset it or reboot the node";
-  for (const auto& [gpu, reason] : health_.faults()) {
-    if (gpu != health::kAnyGpu) {
-      faults.devices[gpu] = reason;
-      continue;
-    }
-    if (!state_.inventory) continue;
-    for (const auto& each : state_.inventory->gpus)
-      faults.devices.try_emplace(each.uuid, reason + " (the driver would not say which GPU)");
-  }
-  put_node_faults(faults);
-  faults.pools = pool_faults(state_.plan, state_.pools);
-  state_.faults = std::move(faults);
+  if (nvml_ && health_.wants_look(loop_->now())) nvml_->ask_use();
+  state_.faults = health_.judge(state_.plan, known_inventory(), state_.driver_problem, node_faults(),
+                                pool_faults(state_.plan, state_.pools), loop_->now());
   state_.advertised = advertise::advertise(state_.plan, state_.faults);
   arm_health_timer();
   publish();
@@ -401,14 +381,17 @@ void NodeProgram::turn() {
 }
 
 // Faults that no GPU's own health tells: of the node as a whole, and of devices that only an older plan still has.
-void NodeProgram::put_node_faults(advertise::Faults& faults) const {
-  if (!state_.inventory) return;
-  faults.devices.merge(plan::stale_devices(state_.plan, *state_.inventory, state_.config.config.flags.mig_strategy));
-  const std::string reason =
-      state_.driver_problem.empty() ? nodes_->block() : "the driver does not answer any more: " + state_.driver_problem;
-  if (reason.empty()) return;
+std::map<std::string, health::Unhealthy> NodeProgram::node_faults() const {
+  std::map<std::string, health::Unhealthy> faults;
+  if (!state_.inventory) return faults;
+  for (auto& [uuid, why] : plan::stale_devices(state_.plan, *state_.inventory, state_.config.config.flags.mig_strategy))
+    faults.emplace(uuid, health::Unhealthy{health::Cause::kLost, std::move(why)});
+  const std::string missing = nodes_->block();
+  if (missing.empty()) return faults;
   for (const auto& resource : state_.plan.resources)
-    for (const auto& device : resource.devices) faults.devices.try_emplace(device.uuid, reason);
+    for (const auto& device : resource.devices)
+      faults.try_emplace(device.uuid, health::Unhealthy{health::Cause::kNode, missing});
+  return faults;
 }
 
 void NodeProgram::publish() {
@@ -424,7 +407,7 @@ void NodeProgram::publish() {
   state_.allocation.paths = {host_mps_root(config)};
   state_.allocation.cdi_classes = cdi_->classes();
   state_.cdi_problem = cdi_->problem();
-  state_.xid_counts = health_.xid_counts();
+  state_.health = health_.report();
   if (state_.inventory) state_.labels = label::labels_for(config, *state_.inventory, state_.plan, {});
   if (plugins_) state_.plugins = plugins_->states();
   box_.put(std::make_shared<const Snapshot>(state_));

@@ -4,6 +4,7 @@
 // and doors stay what they are. docs/one-pod.md follows one pod through it.
 #include <string>
 
+#include "base/time.h"
 #include "config/resolve.h"
 
 namespace tranche::agent {
@@ -18,8 +19,9 @@ struct NodeOptions {
   std::string run_dir = "/run/tranche";
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
-  std::string cdi_root = "/var/run/cdi";  // where CDI specs go while a list strategy uses CDI
-  std::string listen;                     // metrics and status page, "addr:port"; "" = none
+  std::string cdi_root = "/var/run/cdi";                   // where CDI specs go while a list strategy uses CDI
+  Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU takes pods again
+  std::string listen;                                      // metrics and status page, "addr:port"; "" = none
 };
 
 // The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1

@@ -10,6 +10,7 @@
 
 #include "advertise/advertise.h"
 #include "agent/config/config_source.h"
+#include "agent/node/gpu_health.h"
 #include "agent/pools/pools.h"
 #include "allocate/grant.h"
 #include "base/problem.h"
@@ -38,7 +39,7 @@ struct Snapshot {
   std::vector<host::GpuUse> use;
   MonoTime use_taken{};
   std::map<std::uint32_t, std::string> grant_of_pid;  // MPS clients on the GPUs, by the door in their mount table
-  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xid_counts;
+  HealthReport health;
   std::map<std::string, std::string> labels;
   allocate::Settings allocation;
   std::string cdi_problem;  // of the CDI specs, while a list strategy uses CDI

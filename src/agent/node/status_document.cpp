@@ -36,6 +36,13 @@ Json config_json(const Snapshot& s) {
           {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))}};
 }
 
+Json health_json(const Snapshot& s) {
+  return {{"checks", s.health.off.empty() ? "on" : "off"},
+          {"reason", s.health.off},
+          {"quietPeriodMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.health.quiet_period).count()},
+          {"problems", problems_json(s.health.problems)}};
+}
+
 using HolderOf = std::map<std::string, const Holder*>;
 
 Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
@@ -64,6 +71,10 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   const auto reason = advertise::reason_unhealthy(device, s.faults);
   json["healthy"] = !reason;
   json["reason"] = reason.value_or("");
+  if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
+    json["cause"] = std::string(health::to_string(it->second.what.cause));
+    json["unhealthyMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - it->second.since).count();
+  }
   json["pool"] = device.pool;
   if (const auto it = s.pools.pools.find(device.pool); it != s.pools.pools.end()) {
     json["poolState"] = it->second.state;
@@ -150,6 +161,7 @@ Json status_document(const Snapshot& s) {
   document["readyReason"] = ready.reason;
   document["driver"] = driver_json(s);
   document["config"] = config_json(s);
+  document["health"] = health_json(s);
   document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
   document["cdiProblem"] = s.cdi_problem;
   document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
@@ -164,6 +176,7 @@ Json status_document(const Snapshot& s) {
   for (const auto& left : s.plan.left_out) left_out.push_back({{"what", left.what}, {"why", left.why}});
   document["leftOut"] = std::move(left_out);
   document["notes"] = s.plan.notes;
+  if (!s.health.off.empty()) document["notes"].push_back(s.health.off + "; a GPU that is lost is still noticed");
   document["labels"] = s.labels;
   return document;
 }

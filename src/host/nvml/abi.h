@@ -46,6 +46,7 @@ inline constexpr std::uint64_t kEventEccSingle = 0x1;
 inline constexpr std::uint64_t kEventEccDouble = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr std::uint64_t kEventMigChange = 0x100;
+inline constexpr std::uint64_t kEventDemand = 0x8000;  // what field 230 says has changed; since 570
 
 struct PciInfo {
   char bus_id_legacy[16];
@@ -110,6 +111,23 @@ struct ProcessInfo {
 };
 static_assert(sizeof(ProcessInfo) == 32 && offsetof(ProcessInfo, used_gpu_memory) == 8 &&
               offsetof(ProcessInfo, gpu_instance) == 16 && offsetof(ProcessInfo, used_protected_memory) == 24);
+
+struct FieldValue {
+  std::uint32_t field;
+  std::uint32_t scope;
+  std::int64_t timestamp;
+  std::int64_t latency;
+  std::int32_t value_type;
+  Return result;  // of this entry
+  union {
+    std::uint32_t u32;
+    std::uint64_t u64;
+  } value;
+};
+static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value_type) == 24 &&
+              offsetof(FieldValue, result) == 28 && offsetof(FieldValue, value) == 32);
+inline constexpr std::uint32_t kFieldRecoveryAction = 230;
+inline constexpr std::int32_t kValueUnsigned = 1;
 
 struct EventData {
   Device device;

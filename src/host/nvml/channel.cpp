@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "host/clock/clock.h"
+
 namespace tranche::host::nvml {
 namespace {
 constexpr Duration kSilence = std::chrono::seconds(10);
@@ -54,6 +56,23 @@ bool Channel::close(Duration patience) {
   const bool ended = ended_.wait_for(lock, patience, [this] { return finished_; });
   loop_ = nullptr;
   return ended;
+}
+
+std::optional<Duration> Channel::at_work(MonoTime now) const {
+  const std::lock_guard lock(mutex_);
+  if (!working_since_) return std::nullopt;
+  return now - *working_since_;
+}
+
+void Channel::rests() {
+  const std::lock_guard lock(mutex_);
+  working_since_.reset();
+}
+
+void Channel::works() {
+  const MonoTime now = mono_now();
+  const std::lock_guard lock(mutex_);
+  working_since_ = now;
 }
 
 Requests Channel::take() {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -36,7 +37,12 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void ask_use();                 // answers itself when the driver thread has been silent for too long
   bool close(Duration patience);  // asks for the stop and waits for finished(); false: it did not come in time
 
+  // For how long the driver thread has been at work without a rest; absent while it rests.
+  std::optional<Duration> at_work(MonoTime now) const;
+
   // Driver thread.
+  void rests();  // only between these two does the thread not call into the driver
+  void works();
   int wake_fd() const { return wake_.get(); }
   Requests take();  // and forgets the wake-up
   bool stopping() const;
@@ -58,6 +64,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool finished_ = false;
   bool use_asked_ = false;  // and not answered
   MonoTime use_asked_at_;
+  std::optional<MonoTime> working_since_;
 };
 
 }  // namespace tranche::host::nvml

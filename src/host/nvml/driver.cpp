@@ -46,13 +46,29 @@ Result<inventory::Inventory> Driver::scan() {
   return std::move(scan.inventory);
 }
 
+namespace {
+
+std::optional<std::uint32_t> demand_of(const Functions& f, Device device) {
+  FieldValue field{};
+  field.field = kFieldRecoveryAction;
+  field.result = Return::kUnknown;
+  const Return code = call(f.field_values, device, 1, &field);
+  if (code != Return::kSuccess || field.result != Return::kSuccess || field.value_type != kValueUnsigned)
+    return std::nullopt;
+  return field.value.u32;
+}
+
+}  // namespace
+
 Result<GpuUse> Driver::use_of(const Held& gpu) const {
   const Functions& f = library_->functions();
   GpuUse use;
   use.uuid = gpu.uuid;
   Memory memory{};
   const Return code = call(f.memory, gpu.device, &memory);
-  if (code == Return::kGpuIsLost) return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
+  // Integrated GPUs have no such figure; any other failure is a GPU that does not answer.
+  if (code != Return::kSuccess && code != Return::kNotSupported && code != Return::kNoPermission)
+    return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
   if (code == Return::kSuccess) {
     use.used = {memory.used};
     use.total = {memory.total};
@@ -65,6 +81,7 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
   }
   std::int32_t persistence = 0;
   if (call(f.persistence_mode, gpu.device, &persistence) == Return::kSuccess) use.persistence = persistence == kEnabled;
+  use.demand = demand_of(f, gpu.device);
   TRY(use.processes, read_processes(*library_, gpu.device));
   return use;
 }

@@ -60,6 +60,7 @@ void look_up_all(void* handle, Functions& f) {
   look_up(handle, f.fabric_info, {"nvmlDeviceGetGpuFabricInfo"});
   look_up(handle, f.fabric_info_v, {"nvmlDeviceGetGpuFabricInfoV"});
 
+  look_up(handle, f.field_values, {"nvmlDeviceGetFieldValues"});
   look_up(handle, f.memory, {"nvmlDeviceGetMemoryInfo"});
   look_up(handle, f.utilization, {"nvmlDeviceGetUtilizationRates"});
   f.compute_processes_entry = look_up_processes(handle, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");

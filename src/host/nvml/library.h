@@ -36,6 +36,7 @@ struct Functions {
   Return (*fabric_info)(Device, FabricInfo*) = nullptr;
   Return (*fabric_info_v)(Device, FabricInfoV2*) = nullptr;
 
+  Return (*field_values)(Device, std::int32_t, FieldValue*) = nullptr;
   Return (*memory)(Device, Memory*) = nullptr;
   Return (*utilization)(Device, Utilization*) = nullptr;
   Return (*compute_processes)(Device, std::uint32_t*, void*) = nullptr;

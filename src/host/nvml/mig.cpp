@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "inventory/mig_uuid.h"
 
 namespace tranche::host::nvml {
 namespace {
@@ -31,7 +32,7 @@ std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32
 }
 
 Result<inventory::MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
-                                             Bytes parent_memory) {
+                                             const inventory::Gpu& gpu) {
   const Functions& f = library.functions();
   const auto failed = [&library](Return code, const char* where) {
     return std::unexpected(library.error(code, "it does not answer", where));
@@ -44,12 +45,15 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
     return failed(code, "nvmlDeviceGetUUID");
   }
   device.uuid = uuid.data();
-  if (const Return code = call(f.gpu_instance_id, mig, &device.gpu_instance); code != Return::kSuccess) {
-    return failed(code, "nvmlDeviceGetGpuInstanceId");
-  }
-  if (const Return code = call(f.compute_instance_id, mig, &device.compute_instance); code != Return::kSuccess) {
-    return failed(code, "nvmlDeviceGetComputeInstanceId");
-  }
+  // Where it stands is needed to tell whose fault an event is, and for nothing else: a device without a place is
+  // listed.
+  std::uint32_t gi = 0, ci = 0;
+  const bool has_gi = call(f.gpu_instance_id, mig, &gi) == Return::kSuccess;
+  const bool has_ci = call(f.compute_instance_id, mig, &ci) == Return::kSuccess;
+  const inventory::MigPlacement place = inventory::place_mig(
+      device.uuid, gpu.uuid, has_gi ? std::optional(gi) : std::nullopt, has_ci ? std::optional(ci) : std::nullopt);
+  device.gpu_instance = place.gpu_instance;
+  device.compute_instance = place.compute_instance;
   DeviceAttributes attributes{};
   if (const Return code = call(f.attributes, mig, &attributes); code != Return::kSuccess) {
     return failed(code, "nvmlDeviceGetAttributes");
@@ -63,7 +67,7 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
   device.ci_slices = attributes.compute_instance_slice_count;
   device.engines = {attributes.shared_copy_engine_count, attributes.shared_decoder_count,
                     attributes.shared_encoder_count, attributes.shared_jpeg_count, attributes.shared_ofa_count};
-  device.profile = profile_text(device.gi_slices, device.ci_slices, attributes.memory_size_mib, parent_memory.value,
+  device.profile = profile_text(device.gi_slices, device.ci_slices, attributes.memory_size_mib, gpu.memory.value,
                                 suffix_of(f, parent, mig, device.gpu_instance));
   return device;
 }
@@ -126,7 +130,7 @@ Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std:
           to_string(library.error(found, which + " does not answer", "nvmlDeviceGetMigDeviceHandleByIndex")));
       continue;
     }
-    Result<inventory::MigDevice> mig_device = read_mig_device(library, device, mig, slot, gpu.memory);
+    Result<inventory::MigDevice> mig_device = read_mig_device(library, device, mig, slot, gpu);
     if (mig_device) {
       gpu.mig_devices.push_back(*std::move(mig_device));
     } else {

@@ -29,8 +29,12 @@ struct NvmlSettings {
   Duration retry_first = std::chrono::seconds(1);  // between attempts to open a driver that is not there, doubling …
   Duration retry_most = std::chrono::seconds(30);  // … up to this
   Duration event_pace = std::chrono::milliseconds(500);  // events wait at most this long; requests never do
-  Duration probe_first = std::chrono::seconds(5);        // between looks at a GPU that was lost, doubling …
+  Duration probe_first =
+      std::chrono::seconds(5);  // between looks at a GPU that was lost or cannot be watched, doubling …
   Duration probe_most = std::chrono::minutes(1);         // … up to this
+  Duration event_retry_first = std::chrono::seconds(1);  // after a failed wait for events, doubling up to probe_most
+  Duration silence = std::chrono::seconds(30);           // a call that takes longer hangs
+  bool fault_events = true;  // false: no events of faults are asked for; lost GPUs are noticed all the same
 
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
 };
@@ -40,14 +44,21 @@ struct GpuEvent {
     kXid,  // number in `xid`
     kEccDouble,
     kEccSingle,
-    kLost,  // the GPU does not answer any more
-    kBack,  // it answers again
+    kLost,         // the GPU does not answer any more
+    kBack,         // it answers again
+    kDemand,       // what the driver wants to be done with the GPU has changed: ask_use() tells
+    kUnwatched,    // its faults would not be seen (`why`); tried again until …
+    kWatched,      // … they are
+    kUnsupported,  // it has no events of faults (`why`), and never will
+    kSilent,       // a call into the driver does not return (`why`); no GPU is meant
+    kAnswering,    // it has returned
   };
   What what = What::kXid;
-  std::string gpu_uuid;  // "" = the driver would not say which: all
+  std::string gpu_uuid{};  // or of a MIG device, by either of its names; "" = the driver would not say which: all
   std::uint64_t xid = 0;
   std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
   std::uint32_t compute_instance = 0xffffffff;
+  std::string why{};
 };
 
 struct GpuProcess {
@@ -64,6 +75,8 @@ struct GpuUse {
   std::vector<GpuProcess> processes;
   inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
   std::optional<bool> persistence;  // absent: the driver would not say
+  std::optional<std::uint32_t>
+      demand;  // field 230, what the driver wants to be done with the GPU; absent: it has no such field
 };
 
 // Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.

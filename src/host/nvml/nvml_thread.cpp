@@ -15,9 +15,13 @@ namespace {
 class DriverThread final : public NvmlThread {
  public:
   DriverThread(Loop& loop, NvmlSettings settings, Callbacks callbacks)
-      : patience_(settings.patience),
+      : loop_(loop),
+        patience_(settings.patience),
+        silence_(settings.silence),
+        on_event_(callbacks.on_event),
         channel_(
             std::make_shared<nvml::Channel>(loop, std::move(callbacks), Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)))) {
+    listen();
     // Signals belong to the loop: the thread starts with all of them blocked.
     sigset_t all, before;
     ::sigfillset(&all);
@@ -31,6 +35,7 @@ class DriverThread final : public NvmlThread {
   }
 
   ~DriverThread() override {
+    loop_.cancel(timer_);
     if (channel_->close(patience_)) {
       thread_.join();
       return;
@@ -51,7 +56,32 @@ class DriverThread final : public NvmlThread {
   }
 
  private:
+  // A call that hangs can say nothing: somebody else has to notice.
+  void listen() {
+    timer_ = loop_.after(silence_ / 2, [this] {
+      listen();
+      const auto at_work = channel_->at_work(loop_.now());
+      const bool silent = at_work && *at_work >= silence_;
+      if (silent == silent_) return;
+      silent_ = silent;
+      if (!on_event_) return;
+      if (silent) {
+        on_event_({.what = GpuEvent::What::kSilent,
+                   .why = "a call into the driver has not returned for " +
+                          std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(*at_work).count()) +
+                          " ms; see dmesg for Xid or GSP messages"});
+      } else {
+        on_event_({.what = GpuEvent::What::kAnswering});
+      }
+    });
+  }
+
+  Loop& loop_;
   Duration patience_;
+  Duration silence_;
+  std::function<void(const GpuEvent&)> on_event_;
+  Loop::Id timer_ = 0;
+  bool silent_ = false;
   std::shared_ptr<nvml::Channel> channel_;
   std::thread thread_;
 };

@@ -8,15 +8,12 @@
 #include "base/text.h"
 #include "host/clock/clock.h"
 #include "host/nvml/arrival.h"
+#include "inventory/mig_uuid.h"
 
 namespace tranche::host::nvml {
 namespace {
 
-constexpr Duration kEventPause = std::chrono::seconds(1);  // after a failed wait: it would fail again at once
-constexpr int kMostEventFailures = 30;
 constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need the library started afresh
-constexpr std::uint32_t kEventWaitMs = 1;
-constexpr int kEventsPerTurn = 64;  // so that a storm of events does not keep requests waiting
 
 int to_poll_ms(Duration duration) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
@@ -26,6 +23,7 @@ int to_poll_ms(Duration duration) {
 }  // namespace
 
 void Session::run() {
+  channel_->works();
   retry_ = settings_.retry_first;
   while (!channel_->stopping()) {
     if (open_driver()) {
@@ -39,6 +37,7 @@ void Session::run() {
 bool Session::open_driver() {
   Result<std::unique_ptr<Driver>> opened = Driver::open(settings_);
   if (!opened) {
+    all_lost(opened.error());
     channel_->tell_inventory(std::unexpected(std::move(opened).error()));
     told_.reset();
     return false;
@@ -60,7 +59,9 @@ void Session::wait_for_driver() {
   Arrival arrival(settings_.system_root);
   for (MonoTime now = mono_now(); now < until; now = mono_now()) {
     pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {arrival.fd(), POLLIN, 0}};
+    channel_->rests();
     ::poll(fds, arrival.fd() >= 0 ? 2 : 1, to_poll_ms(until - now));
+    channel_->works();
     Requests requests = channel_->take();
     const bool again = requests.rescan || requests.stop;
     refuse(std::move(requests));
@@ -75,11 +76,12 @@ void Session::refuse(Requests requests) {
 }
 
 void Session::serve() {
-  usable_ = scan_and_register(true);
-  probe_every_ = settings_.probe_first;
-  probe_at_ = mono_now() + probe_every_;
+  probe_every_ = watch_every_ = settings_.probe_first;
+  probe_at_ = watch_at_ = look_at_ = mono_now() + settings_.probe_first;
   events_again_at_ = MonoTime::min();
   event_failures_ = 0;
+  event_pause_ = settings_.event_retry_first;
+  usable_ = scan_and_register(true);
   if (usable_) retry_ = settings_.retry_first;
   while (usable_) {
     wait(settings_.event_pace);
@@ -87,14 +89,27 @@ void Session::serve() {
     if (requests.stop) return;
     answer(std::move(requests));
     if (usable_ && mono_now() >= events_again_at_) drain_events();
-    const bool incomplete = !driver_->missing().empty() || driver_->held().empty();
-    if (usable_ && incomplete && mono_now() >= probe_at_) probe_missing();
+    if (usable_) look_after();
   }
+}
+
+void Session::look_after() {
+  const MonoTime now = mono_now();
+  if (now >= watch_at_) watch_again();
+  if (now >= look_at_) {
+    look_at_ = now + settings_.probe_first;
+    const bool told = events_->registered() == driver_->held().size() && event_failures_ == 0;
+    if (!told && find_lost()) return;
+  }
+  const bool incomplete = unplaced_ || !driver_->missing().empty() || driver_->held().empty();
+  if (usable_ && incomplete && now >= probe_at_) probe_missing();
 }
 
 void Session::wait(Duration at_most) {
   pollfd wake{channel_->wake_fd(), POLLIN, 0};
+  channel_->rests();
   ::poll(&wake, 1, to_poll_ms(at_most));
+  channel_->works();
 }
 
 void Session::answer(Requests requests) {
@@ -120,89 +135,19 @@ bool Session::scan_and_register(bool tell_always) {
     told_.reset();
     return false;
   }
-  events_ = std::make_unique<Events>(driver_->library(), driver_->held());
+  new_events();
   for (const Held& gpu : driver_->held()) {
+    known_.insert(gpu.uuid);
     if (lost_.erase(gpu.uuid) != 0) channel_->tell_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
   }
+  unplaced_ = std::ranges::any_of(scanned->gpus, [](const inventory::Gpu& gpu) {
+    return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !inventory::is_placed(mig); });
+  });
   if (tell_always || told_ != *scanned) {
     told_ = *scanned;
     channel_->tell_inventory(std::move(scanned));
   }
-  return true;
-}
-
-void Session::drain_events() {
-  for (int i = 0; i < kEventsPerTurn; ++i) {
-    EventData event;
-    const Return code = events_->wait(kEventWaitMs, event);
-    if (code == Return::kTimeout) {
-      event_failures_ = 0;
-      return;
-    }
-    if (code == Return::kSuccess) {
-      event_failures_ = 0;
-      if (!deliver(event)) continue;
-      usable_ = scan_and_register(false);  // MIG handles may now mean other instances
-      return;
-    }
-    if (code == Return::kGpuIsLost && find_lost()) return;
-    events_again_at_ = mono_now() + kEventPause;
-    if (++event_failures_ >= kMostEventFailures) usable_ = false;
-    return;
-  }
-}
-
-void Session::flush_events() {
-  if (!events_) return;
-  EventData event;
-  for (int i = 0; i < kEventsPerTurn && events_->wait(0, event) == Return::kSuccess; ++i) deliver(event);
-}
-
-bool Session::deliver(const EventData& event) {
-  GpuEvent told;
-  told.gpu_uuid = uuid_of(event.device);
-  told.gpu_instance = event.gpu_instance;
-  told.compute_instance = event.compute_instance;
-  switch (event.event_type) {
-    case kEventXid:
-      told.what = GpuEvent::What::kXid;
-      told.xid = event.event_data;
-      break;
-    case kEventEccDouble:
-      told.what = GpuEvent::What::kEccDouble;
-      break;
-    case kEventEccSingle:
-      told.what = GpuEvent::What::kEccSingle;
-      break;
-    default:
-      return event.event_type == kEventMigChange;
-  }
-  channel_->tell_event(std::move(told));
-  return false;
-}
-
-std::string Session::uuid_of(Device device) const {
-  for (const Held& gpu : driver_->held()) {
-    if (gpu.device == device) return gpu.uuid;
-  }
-  return {};
-}
-
-// Leaves GPUs that the driver calls lost out of the event set, which would otherwise answer GPU_IS_LOST for ever.
-bool Session::find_lost() {
-  bool found = false;
-  for (const Held& gpu : driver_->held()) {
-    if (driver_->answers(gpu)) continue;
-    found = true;
-    if (lost_.insert(gpu.uuid).second) {
-      channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid});
-    }
-  }
-  if (!found) return false;
-  probes_ = 0;
-  probe_every_ = settings_.probe_first;
-  probe_at_ = mono_now() + probe_every_;
-  usable_ = scan_and_register(false);
+  tell_watches();
   return true;
 }
 
@@ -214,7 +159,7 @@ void Session::probe_missing() {
   if (lost && ++probes_ % kProbesPerRestart == 0) {
     close_driver();
     usable_ = open_driver() && scan_and_register(false);
-  } else if (driver_->more_answer()) {
+  } else if (unplaced_ || driver_->more_answer()) {
     usable_ = scan_and_register(false);
   }
   probe_at_ = mono_now() + probe_every_;

@@ -3,8 +3,10 @@
 //
 //   waiting ──open──► serving ──library fails──► waiting
 //                       │  GPU lost: told, left out of the event set, probed with back-off until it is back
+//                       │  GPU cannot be registered, or waiting for events fails: told, tried again with back-off
 //
-// Runs on its own thread; talks through the Channel only.
+// Runs on its own thread; talks through the Channel only. session.cpp has its life, session_events.cpp what it hears.
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,10 +33,17 @@ class Session {
   void refuse(Requests requests);  // while there is no driver
   void answer(Requests requests);
   bool scan_and_register(bool tell_always);  // false: the library is of no use any more
+  void new_events();
   void drain_events();
+  void wait_worked();
+  void wait_failed(Return code);
   void flush_events();                   // what is left in a set that is about to go
   bool deliver(const EventData& event);  // true: the MIG layout changed
+  void tell_watches();                   // which GPUs' faults would not be seen, when that is news
+  void watch_again();                    // GPUs that could not be registered
   bool find_lost();                      // true: some were found, and the set is a new one without them
+  void all_lost(const Error& why);       // the driver itself is gone, and with it what it knew of the GPUs
+  void look_after();                     // what is missing or not watched, each in its own time
   void probe_missing();
   std::string uuid_of(Device device) const;
   void wait(Duration at_most);  // for a request
@@ -44,13 +53,22 @@ class Session {
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Events> events_;  // freed before driver_
   std::optional<inventory::Inventory> told_;
-  std::set<std::string> lost_;  // UUIDs told as lost and not yet as back
-  Duration retry_{};            // the next wait for a driver
+  std::set<std::string> known_;                   // UUIDs ever found
+  std::set<std::string> lost_;                    // told as lost and not yet as back
+  std::map<std::string, std::string> unwatched_;  // told as such, and why
+  std::set<std::string> unsupported_;             // told as such, once
+  std::string wait_trouble_;                      // "" = waiting for events works
+  Duration retry_{};                              // the next wait for a driver
   Duration probe_every_{};
   MonoTime probe_at_;
   MonoTime events_again_at_;
+  Duration event_pause_{};
   int event_failures_ = 0;  // in a row
-  int probes_ = 0;          // since something went missing
+  Duration watch_every_{};
+  MonoTime watch_at_;
+  MonoTime look_at_;       // at GPUs whose loss no event would tell
+  bool unplaced_ = false;  // a MIG device's instances are not known
+  int probes_ = 0;         // since something went missing
   bool usable_ = false;
 };
 

@@ -2,75 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <fstream>
 
 #include "host/clock/clock.h"
-#include "host/loop/loop.h"
-#include "host/nvml/nvml.h"
-#include "host/nvml/sim_fixture.h"
+#include "host/nvml/watcher_fixture.h"
 
 namespace tranche::host::nvml {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-// Collects what the thread tells, and runs the loop until something has been told.
-class Watcher {
- public:
-  explicit Watcher(NvmlSettings settings) : loop_(*Loop::open()) {
-    thread_ = NvmlThread::start(
-        *loop_, std::move(settings),
-        {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
-         .on_event = [this](const GpuEvent& event) { note(events, event); },
-         .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); }});
-  }
-
-  NvmlThread& thread() { return *thread_; }
-  Loop& loop() { return *loop_; }
-  void end() { thread_.reset(); }
-  void told() { loop_->stop(); }
-
-  // Until `done` holds; false at the deadline.
-  bool until(const std::function<bool()>& done, Duration deadline = 20s) {
-    bool late = false;
-    const Loop::Id timer = loop_->after(deadline, [&] {
-      late = true;
-      loop_->stop();
-    });
-    while (!done() && !late) loop_->run();
-    loop_->cancel(timer);
-    return done();
-  }
-
-  std::deque<Result<inventory::Inventory>> inventories;
-  std::deque<GpuEvent> events;
-  std::deque<Result<std::vector<GpuUse>>> uses;
-
- private:
-  template <class T>
-  void note(std::deque<T>& into, const T& value) {
-    into.push_back(value);
-    loop_->stop();
-  }
-  std::unique_ptr<Loop> loop_;
-  std::unique_ptr<NvmlThread> thread_;
-};
-
-NvmlSettings quick(const SimFixture& sim) {
-  NvmlSettings settings = sim.settings();
-  settings.retry_first = 10ms;
-  settings.retry_most = 20ms;
-  settings.event_pace = 5ms;
-  settings.probe_first = 10ms;
-  settings.probe_most = 20ms;
-  return settings;
-}
-
-bool has_gpus(const Watcher& watcher, std::size_t count) {
-  return !watcher.inventories.empty() && watcher.inventories.back() && watcher.inventories.back()->gpus.size() == count;
-}
 
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
 

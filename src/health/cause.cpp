@@ -1,0 +1,25 @@
+#include "health/cause.h"
+
+namespace tranche::health {
+
+std::string_view to_string(Cause cause) {
+  switch (cause) {
+    case Cause::kXid:
+      return "xid";
+    case Cause::kReset:
+      return "reset";
+    case Cause::kLost:
+      return "lost";
+    case Cause::kUnwatched:
+      return "unwatched";
+    case Cause::kDriver:
+      return "driver";
+    case Cause::kNode:
+      return "node";
+    case Cause::kPool:
+      return "pool";
+  }
+  return "xid";
+}
+
+}  // namespace tranche::health

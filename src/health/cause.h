@@ -1,0 +1,29 @@
+#pragma once
+// Why a device takes no new work, as one of a few kinds (for metrics and programs) and as a sentence (for people).
+// Pure.
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace tranche::health {
+
+enum class Cause {
+  kXid,        // an XID of class drain; or back after repeated faults and watched
+  kReset,      // the GPU needs a reset
+  kLost,       // the GPU does not answer, or is not listed any more
+  kUnwatched,  // its faults would not be seen
+  kDriver,     // the driver is gone or hangs
+  kNode,       // something of the node that its containers need is missing
+  kPool,       // its MPS pool does not serve
+};
+inline constexpr std::array kCauses{Cause::kXid,    Cause::kReset, Cause::kLost, Cause::kUnwatched,
+                                    Cause::kDriver, Cause::kNode,  Cause::kPool};
+std::string_view to_string(Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool"
+
+struct Unhealthy {
+  Cause cause = Cause::kXid;
+  std::string why;  // what is wrong and what ends it, in one sentence
+  friend bool operator==(const Unhealthy&, const Unhealthy&) = default;
+};
+
+}  // namespace tranche::health
