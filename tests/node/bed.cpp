@@ -88,6 +88,7 @@ Program& NodeBed::start(Words argv, const Environment& more) {
   environment["LD_LIBRARY_PATH"] = build_ + "/standins";
   environment["PATH"] = build_ + "/standins:/usr/bin:/bin";
   environment["HOME"] = scratch_.path();
+  for (const auto& [name, value] : environment_) environment[name] = value;
   for (const auto& [name, value] : more) environment[name] = value;
   programs_.push_back(Program::start(*loop_, std::move(argv), environment, [this] {
     if (check_ && check_()) loop_->stop();

@@ -86,6 +86,7 @@ class NodeBed : public ::testing::Test {
 
   host::Scratch scratch_;
   std::string config_path_ = scratch_ / "config.yaml";  // what the programs are told
+  Environment environment_;                             // and what else is in their environment
 
  private:
   std::string logs() const;

@@ -88,8 +88,8 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
                            {"class", std::string(health::to_string(cls))},
                            {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
                            {"devices", fmt::format("{}", fmt::join(devices, ","))},
-                           {"advertised", planned},
-                           {"ignored_because", scope.nobody}});
+                           {"advertised", planned}});
+  if (!scope.nobody.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.nobody}});
 }
 
 bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
