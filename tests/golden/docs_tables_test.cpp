@@ -9,6 +9,8 @@
 #include "config/render.h"
 #include "config/settings.h"
 #include "golden/golden.h"
+#include "health/cause.h"
+#include "health/xids.h"
 #include "label/label.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
@@ -176,6 +178,26 @@ TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
     }
   }
   EXPECT_EQ(names_below("labels.md", "Labels"), set);
+}
+
+// ---- docs/health.md
+
+TEST(HealthDocument, ListsEveryXidWithItsClassAndMeaning) {
+  const auto rows = rows_below("health.md", "Table");
+  const auto rules = health::xid_rules();
+  ASSERT_EQ(rows.size(), rules.size());
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const auto& rule = rules[i];
+    const std::string span =
+        std::to_string(rule.from) + (rule.to == rule.from ? "" : "\u2013" + std::to_string(rule.to));
+    EXPECT_EQ(rows[i], (Row{span, std::string(to_string(rule.cls)), std::string(rule.meaning)}));
+  }
+}
+
+TEST(HealthDocument, ListsEveryCause) {
+  std::set<std::string> causes;
+  for (const auto cause : health::kCauses) causes.insert(std::string(to_string(cause)));
+  EXPECT_EQ(names_below("health.md", "Causes"), causes);
 }
 
 // ---- docs/shares.md

@@ -74,7 +74,8 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
                        MonoTime now) {
   const auto cls = health::class_of(checks_, event.xid);
   const auto scope = health::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
-  ++report_.xids[{scope.guessed || scope.targets.empty() ? event.gpu_uuid : scope.targets.front().gpu, event.xid}];
+  const std::string named = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
+  ++report_.xids[{scope.guessed || scope.targets.empty() ? named : scope.targets.front().gpu, event.xid}];
   std::vector<std::string> devices;
   bool planned = false;
   for (const auto& target : scope.targets) {
@@ -83,7 +84,7 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
     planned = planned || is_planned(plan, target);
   }
   const auto* rule = health::find_xid(event.xid);
-  log::warning("gpu.xid", {{"gpu", event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid},
+  log::warning("gpu.xid", {{"gpu", named},
                            {"xid", event.xid},
                            {"class", std::string(health::to_string(cls))},
                            {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
