@@ -29,6 +29,7 @@ class NodeHealth : public NodeBed {
   // The first status in which this device is as given.
   Json until_device(int device, bool healthy, const std::string& cause = "") {
     return until_node([&](const Json& s) {
+      if (s["devices"].size() <= static_cast<std::size_t>(device)) return false;
       const Json& shown = device_of(s, device);
       return shown["healthy"] == healthy && shown.value("cause", "") == cause;
     });

@@ -79,7 +79,8 @@ class NodeProgram {
   host::Loop::Id holdings_timer_ = 0;
   bool holdings_asked_ = false;
   bool stopping_ = false;
-  Snapshot state_;  // the loop's own copy; SnapshotBox holds what others read
+  MonoTime use_wanted_{};  // by somebody who looks at the status
+  Snapshot state_;         // the loop's own copy; SnapshotBox holds what others read
   SnapshotBox box_;
 
   host::NvmlSettings driver_settings_;
@@ -342,7 +343,6 @@ void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   }
   state_.grant_of_pid = std::move(grants);
   state_.use = *use;
-  state_.use_taken = loop_->now();
   turn();
 }
 
@@ -447,7 +447,10 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
     return fail(Kind::kInvalid, "the node agent answers \"status\" and \"watch\", not " + request);
   }
   if (request == "status") {  // somebody is looking: have newer figures for the next look
-    if (loop_->now() - state_.use_taken > kUseFreshFor && nvml_ && state_.inventory) nvml_->ask_use();
+    if (loop_->now() - use_wanted_ > kUseFreshFor && nvml_ && state_.inventory) {
+      use_wanted_ = loop_->now();
+      nvml_->ask_use();
+    }
     ask_holdings();
   }
   return status_document(*box_.get()).dump();

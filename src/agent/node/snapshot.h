@@ -37,7 +37,6 @@ struct Snapshot {
   std::vector<host::PodHolding> holdings;
   std::string holdings_problem;
   std::vector<host::GpuUse> use;
-  MonoTime use_taken{};
   std::map<std::uint32_t, std::string> grant_of_pid;  // MPS clients on the GPUs, by the door in their mount table
   HealthReport health;
   std::map<std::string, std::string> labels;
