@@ -28,8 +28,9 @@ struct Agent {
   bool tell(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
     return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, plan, now);
   }
+  std::map<std::string, health::Unhealthy> others;  // faults that no GPU tells
   advertise::Faults judge(MonoTime now = kStart, const std::string& driver_problem = "") {
-    return health.judge(plan, inventory, driver_problem, {}, now);
+    return health.judge(plan, inventory, driver_problem, others, {}, now);
   }
   std::optional<health::Cause> cause_of(const std::string& device) {
     const auto at = health.report().unhealthy.find(device);
@@ -67,14 +68,26 @@ TEST(GpuHealth, AnXidOfAGpuThatIsNotPlannedChangesNothingThatIsAdvertised) {
   EXPECT_THAT(agent.health.report().unhealthy, IsEmpty());
 }
 
+TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
+  Agent agent;
+  for (const char* uuid : {"GPU-a", "GPU-b"}) agent.others[uuid] = {health::Cause::kNode, "a node is missing"};
+  agent.tell(What::kLost, "GPU-a");
+  EXPECT_EQ(agent.judge().devices.at("GPU-b"), "a node is missing");
+  EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kLost);
+  EXPECT_EQ(agent.cause_of("GPU-b"), health::Cause::kNode);
+  agent.others.clear();
+  agent.judge();
+  EXPECT_EQ(agent.cause_of("GPU-b"), std::nullopt);
+}
+
 TEST(GpuHealth, ADriverThatIsSilentOrGoneIsEveryDevicesFaultWhileItLasts) {
   Agent agent;
   agent.tell(What::kSilent, "");
-  EXPECT_EQ(agent.judge().devices.at("GPU-b"), "a reason");
+  EXPECT_EQ(agent.judge().devices.at("GPU-b"), "the driver does not answer any more: a reason");
   EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kDriver);
   EXPECT_TRUE(agent.tell(What::kAnswering, ""));
   EXPECT_THAT(agent.judge().devices, IsEmpty());
-  EXPECT_EQ(agent.judge(kStart, "the kernel driver is not loaded").devices.size(), 3u);
+  EXPECT_EQ(agent.judge(kStart, "the kernel driver is not loaded").devices.size(), 2u);
   EXPECT_THAT(agent.judge().devices, IsEmpty());
   EXPECT_EQ(agent.health.report().falls.at(health::Cause::kDriver), 4u);
 }
@@ -128,7 +141,7 @@ TEST(GpuHealth, AMigDeviceWithoutAPlaceCannotBeWatched) {
 TEST(GpuHealth, PoolsAreTheLastCauseAndKeepTheirWords) {
   Agent agent;
   agent.plan.resources[0].devices[0].pool = "p";
-  const auto faults = agent.health.judge(agent.plan, agent.inventory, "", {{"p", "starting"}}, kStart);
+  const auto faults = agent.health.judge(agent.plan, agent.inventory, "", {}, {{"p", "starting"}}, kStart);
   EXPECT_EQ(faults.pools.at("p"), "starting");
   EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kPool);
   EXPECT_EQ(agent.health.report().unhealthy.at("GPU-a").since, kStart);
