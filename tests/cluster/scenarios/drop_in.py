@@ -1,13 +1,16 @@
 """`nvidia-device-plugin` by its name, with NVIDIA's variables and nothing else: each way to hand a device to a container."""
 
 import os
+import shutil
 
 from lib.pods import pod
+from lib.programs import write
 from lib.report import until
 from lib.tranche import CONFIG, sharing
 
 from .kubelet_alone import GPU, take_away, told_by
 
+DRIVER = "580.159.04"  # of the stand-in
 NODES = {"nvidiactl": ("195", "255"), "nvidia-uvm": ("511", "0"), "nvidia-uvm-tools": ("511", "1")}
 
 
@@ -18,6 +21,27 @@ def plugin(world, **variables):
         os.makedirs(os.path.dirname(link))
         os.symlink(f"{world.build}/bin/tranche", link)
     return world.tranche.start_node([link], env=variables, name="nvidia-device-plugin")
+
+
+def driver_root(world):
+    """The files of a driver, as far as a container needs them to exist."""
+    root = world.machine.path("driver")
+    libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
+    os.makedirs(libraries)
+    os.makedirs(os.path.join(root, "usr/bin"))
+    standins = f"{world.build}/standins"
+    for name in ("libcuda", "libnvidia-ml"):
+        shutil.copy(f"{standins}/{name}.so.1", f"{libraries}/{name}.so.{DRIVER}")
+        os.symlink(f"{name}.so.{DRIVER}", f"{libraries}/{name}.so.1")
+    shutil.copy(f"{standins}/sim-cuda", f"{root}/usr/bin/nvidia-smi")
+    return root
+
+
+def hook_program(world):
+    """Stands in for NVIDIA's hook program: takes the runtime's state and notes how it was called."""
+    path = world.machine.path("bin/nvidia-cdi-hook")
+    write(path, f'#!/bin/sh\ncat >/dev/null\necho "$0 $*" >>{path}.calls\n', 0o755)
+    return path
 
 
 def run(world):
@@ -61,14 +85,21 @@ def run(world):
     said = case("renamed", {"nvidia.com/gpu.shared": 1}, 8, "nvidia.com/gpu.shared", CONFIG_FILE=CONFIG)
     report.check("renameByDefault: nvidia.com/gpu.shared", said.env["NVIDIA_VISIBLE_DEVICES"] in gpus)
 
+    # The driver in a root of its own, as a driver container has it, with its nodes in the host's /dev.
+    root, hook = driver_root(world), hook_program(world)
     for strategy in ("cdi-cri", "cdi-annotations"):
-        said = case(strategy, {GPU: 1}, 2, DEVICE_LIST_STRATEGY=strategy)
-        nodes = said.nodes
-        given = [name for name in nodes if name.removeprefix("nvidia").isdigit()]
+        said = case(strategy, {GPU: 1}, 2, DEVICE_LIST_STRATEGY=strategy, NVIDIA_DRIVER_ROOT=root, CONTAINER_DRIVER_ROOT=root,
+                    NVIDIA_DEV_ROOT="/", NVIDIA_CDI_HOOK_PATH=hook)
+        given = [name for name in said.nodes if name.removeprefix("nvidia").isdigit()]
         report.check(f"{strategy}: containerd reads our specification: one GPU's node and the control nodes",
-                     len(given) == 1 and NODES.items() <= nodes.items(), nodes)
+                     len(given) == 1 and NODES.items() <= said.nodes.items(), said.nodes)
         report.check(f"{strategy}: NVIDIA_VISIBLE_DEVICES is void", said.env.get("NVIDIA_VISIBLE_DEVICES") == "void", said.env.get("NVIDIA_VISIBLE_DEVICES"))
-    left = [name for name in os.listdir("/var/run/cdi")]
+        library = f"/usr/lib/x86_64-linux-gnu/libcuda.so.{DRIVER}"
+        report.check(f"{strategy}: the driver's library is mounted read-only", said.mounts.get(library, "").startswith("ro"), said.mounts.get(library))
+    with open(hook + ".calls") as calls:
+        called = calls.read()
+    report.check("hooks are called with the words that NVIDIA's program takes", "create-symlinks --link" in called and "update-ldcache --folder" in called)
+    left = os.listdir("/var/run/cdi")
     report.check("specifications stay for containers that run", any(name.startswith("k8s.device-plugin.nvidia.com") for name in left), left)
 
     for name, strategy, resource in (("single", "single", GPU), ("mixed", "mixed", "nvidia.com/mig-1g.18gb")):
