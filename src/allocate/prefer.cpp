@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <optional>
+#include <tuple>
 
 #include "allocate/align.h"
 #include "base/text.h"
@@ -12,13 +13,24 @@
 namespace tranche::allocate {
 namespace {
 
-// One device of the resource with the slots of it that the call mentions, lowest ordinal first.
+// One device of the resource with the slots of it that the call mentions. A call may name a thousand ids, so they stay
+// where they are and are found by ordinal.
 struct Candidate {
   const plan::PlannedDevice* device = nullptr;
-  std::vector<std::pair<std::uint32_t, std::string>> free;  // available, not required
-  std::vector<std::pair<std::uint32_t, std::string>> required;
+  std::size_t parent = 0;                 // position of the first device of the same GPU
+  std::vector<std::string_view> offered;  // by ordinal: available and not required; "" = not
+  std::vector<std::string_view> required;
+  std::uint32_t free = 0;
+  std::uint32_t next = 0;  // nothing is offered below
+  std::uint32_t picked = 0;
 
-  std::uint32_t taken() const { return device->slots - static_cast<std::uint32_t>(free.size()); }
+  std::uint32_t taken() const { return device->slots - free; }
+  std::string_view take_lowest() {
+    while (offered[next].empty()) ++next;
+    --free;
+    ++picked;
+    return offered[next++];
+  }
 };
 
 struct Sorted {
@@ -27,94 +39,99 @@ struct Sorted {
   std::size_t free = 0;
 };
 
-Result<Sorted> sort_by_device(const plan::PlannedResource& resource, std::span<const std::string> available,
-                              std::span<const std::string> must_include) {
-  Sorted sorted;
-  std::map<std::string_view, std::size_t> position;
-  for (const auto& device : resource.devices) {
-    position[device.uuid] = sorted.devices.size();
-    sorted.devices.push_back({&device, {}, {}});
+// Finds a device of the resource by UUID.
+class Positions {
+ public:
+  explicit Positions(const plan::PlannedResource& resource) {
+    for (const auto& device : resource.devices) by_uuid_.emplace_back(device.uuid, by_uuid_.size());
+    std::ranges::sort(by_uuid_);
   }
-  const auto place = [&](const std::string& id) -> std::pair<Candidate*, std::uint32_t> {
-    const auto parsed = plan::parse_slot_id(id);
-    if (!parsed) return {nullptr, 0};
-    const auto it = position.find(parsed->uuid);
-    if (it == position.end()) return {nullptr, 0};
-    Candidate& candidate = sorted.devices[it->second];
-    if (candidate.device->replicated != parsed->ordinal.has_value()) return {nullptr, 0};
-    if (parsed->ordinal.value_or(0) >= candidate.device->slots) return {nullptr, 0};
-    return {&candidate, parsed->ordinal.value_or(0)};
+  std::optional<std::size_t> find(std::string_view uuid) const {
+    const auto it = std::ranges::lower_bound(by_uuid_, uuid, {}, &Entry::first);
+    return it != by_uuid_.end() && it->first == uuid ? std::optional(it->second) : std::nullopt;
+  }
+
+ private:
+  using Entry = std::pair<std::string_view, std::size_t>;
+  std::vector<Entry> by_uuid_;
+};
+
+std::vector<Candidate> candidates(const plan::PlannedResource& resource) {
+  std::vector<Candidate> devices;
+  devices.reserve(resource.devices.size());
+  for (const auto& device : resource.devices) {
+    const auto same_gpu = [&](const Candidate& c) { return c.device->gpu_uuid == device.gpu_uuid; };
+    const auto parent = static_cast<std::size_t>(std::ranges::find_if(devices, same_gpu) - devices.begin());
+    devices.push_back({&device, parent, std::vector<std::string_view>(device.slots), {}});
+  }
+  return devices;
+}
+
+Result<Sorted> sort_by_device(const plan::PlannedResource& resource, std::span<const std::string_view> available,
+                              std::span<const std::string_view> must_include) {
+  Sorted sorted{candidates(resource), {}, 0};
+  const Positions positions(resource);
+  const auto place = [&](std::string_view id) -> std::pair<Candidate*, std::uint32_t> {
+    const auto slot = plan::read_slot_id(id);
+    const auto at = slot ? positions.find(slot->uuid) : std::nullopt;
+    if (!at) return {nullptr, 0};
+    Candidate& candidate = sorted.devices[*at];
+    const bool known = candidate.device->replicated == slot->ordinal.has_value() &&
+                       slot->ordinal.value_or(0) < candidate.device->slots;
+    return {known ? &candidate : nullptr, slot->ordinal.value_or(0)};
   };
-  for (const auto& id : must_include) {
+  for (const auto id : available) {
+    if (const auto [candidate, ordinal] = place(id); candidate != nullptr) candidate->offered[ordinal] = id;
+  }
+  for (const auto id : must_include) {
     const auto [candidate, ordinal] = place(id);
     if (candidate == nullptr)
       return fail(Kind::kNotFound, in_quotes(id) + " must be included, but " + resource.name + " has no such device");
-    candidate->required.emplace_back(ordinal, id);
-    sorted.required.push_back(id);
-  }
-  for (const auto& id : available) {
-    const auto [candidate, ordinal] = place(id);
-    if (candidate != nullptr) candidate->free.emplace_back(ordinal, id);  // what we do not know cannot be preferred
+    candidate->offered[ordinal] = {};
+    if (std::ranges::find(candidate->required, id) == candidate->required.end()) candidate->required.push_back(id);
   }
   for (auto& candidate : sorted.devices) {
-    const auto tidy = [](auto& slots) {
-      std::ranges::sort(slots);
-      slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-    };
-    tidy(candidate.required);
-    tidy(candidate.free);
-    std::erase_if(candidate.free,
-                  [&](const auto& slot) { return std::ranges::binary_search(candidate.required, slot); });
-    sorted.free += candidate.free.size();
+    candidate.free =
+        static_cast<std::uint32_t>(std::ranges::count_if(candidate.offered, [](const auto id) { return !id.empty(); }));
+    sorted.free += candidate.free;
+    sorted.required.insert(sorted.required.end(), candidate.required.begin(), candidate.required.end());
   }
   std::ranges::sort(sorted.required);
-  sorted.required.erase(std::unique(sorted.required.begin(), sorted.required.end()), sorted.required.end());
   return sorted;
 }
 
-std::string take_lowest(Candidate& candidate) {
-  std::string id = std::move(candidate.free.front().second);
-  candidate.free.erase(candidate.free.begin());
-  return id;
-}
-
-// NVIDIA's rule, one slot at a time: the device with the fewest (distributed) or most (packed) slots taken; among
-// equals the one picked least in this call, then driver order.
+// A slot at a time; the smallest rank wins. The parent counts what is taken of all its devices in this resource.
 void take_by_policy(Sorted& sorted, std::size_t needed, config::AllocationPolicy policy,
                     std::vector<std::string>& out) {
-  std::map<const Candidate*, int> picked;
+  std::vector<std::int64_t> taken_of_parent(sorted.devices.size());
+  for (const auto& candidate : sorted.devices) taken_of_parent[candidate.parent] += candidate.taken();
+  const std::int64_t sign = policy == config::AllocationPolicy::kPacked ? -1 : 1;
+  const auto rank = [&](const Candidate& c) {
+    return std::tuple(sign * static_cast<std::int64_t>(c.taken()), c.picked, sign * taken_of_parent[c.parent]);
+  };
   for (; needed > 0; --needed) {
     Candidate* best = nullptr;
-    const auto better = [&](const Candidate& a, const Candidate& b) {
-      if (a.taken() != b.taken())
-        return policy == config::AllocationPolicy::kPacked ? a.taken() > b.taken() : a.taken() < b.taken();
-      return picked[&a] < picked[&b];
-    };
     for (auto& candidate : sorted.devices) {
-      if (!candidate.free.empty() && (best == nullptr || better(candidate, *best))) best = &candidate;
+      if (candidate.free > 0 && (best == nullptr || rank(candidate) < rank(*best))) best = &candidate;
     }
-    ++picked[best];
-    out.push_back(take_lowest(*best));
+    ++taken_of_parent[best->parent];
+    out.emplace_back(best->take_lowest());
   }
 }
 
-// Shares under MPS: one client talks to one daemon, so slots of one container belong on one device. Where something is
-// required already, stay there; else best fit, so that large requests find room later; else as few devices as possible.
+// Where something is required already, stay there; else best fit, so that large requests find room later.
 void take_together(Sorted& sorted, std::size_t needed, std::vector<std::string>& out) {
   std::vector<Candidate*> order;
   for (auto& candidate : sorted.devices) order.push_back(&candidate);
   std::ranges::stable_sort(order, [&](const Candidate* a, const Candidate* b) {
     if (a->required.size() != b->required.size()) return a->required.size() > b->required.size();
-    const bool a_fits = a->free.size() >= needed;
-    const bool b_fits = b->free.size() >= needed;
+    const bool a_fits = a->free >= needed;
+    const bool b_fits = b->free >= needed;
     if (a_fits != b_fits) return a_fits;
-    return a_fits ? a->free.size() < b->free.size() : a->free.size() > b->free.size();
+    return a_fits ? a->free < b->free : a->free > b->free;
   });
   for (auto* candidate : order) {
-    while (needed > 0 && !candidate->free.empty()) {
-      out.push_back(take_lowest(*candidate));
-      --needed;
-    }
+    for (; needed > 0 && candidate->free > 0; --needed) out.emplace_back(candidate->take_lowest());
   }
 }
 
@@ -122,26 +139,26 @@ bool whole_gpus(const plan::PlannedResource& resource) {
   return std::ranges::all_of(resource.devices, [](const auto& d) { return !d.is_mig && !d.replicated; });
 }
 
+// GPUs that the inventory lost meanwhile are usable for what we know, but of no known place: they come last.
 std::vector<std::string> take_aligned(const Sorted& sorted, const inventory::Inventory& inventory, std::uint32_t size) {
-  std::map<std::string_view, std::uint32_t> position;
-  for (std::uint32_t i = 0; i < inventory.gpus.size(); ++i) position[inventory.gpus[i].uuid] = i;
   std::vector<std::uint32_t> available, required;
-  std::vector<std::string> unplaced;  // GPUs that the inventory lost meanwhile: usable, but of no known place
+  std::vector<std::string> unplaced;
   for (const auto& candidate : sorted.devices) {
-    if (candidate.free.empty() && candidate.required.empty()) continue;
-    const auto it = position.find(candidate.device->uuid);
-    if (it == position.end()) {
+    if (candidate.free == 0 && candidate.required.empty()) continue;
+    const inventory::Gpu* gpu = inventory::find_gpu(inventory, candidate.device->uuid);
+    if (gpu == nullptr) {
       if (candidate.required.empty()) unplaced.push_back(candidate.device->uuid);
       continue;
     }
-    available.push_back(it->second);
-    if (!candidate.required.empty()) required.push_back(it->second);
+    available.push_back(static_cast<std::uint32_t>(gpu - inventory.gpus.data()));
+    if (!candidate.required.empty()) required.push_back(available.back());
   }
   std::vector<std::string> out = sorted.required;
-  const auto reachable = static_cast<std::uint32_t>(std::min<std::size_t>(size, available.size()));
-  if (reachable > 0 && required.size() <= reachable) {
-    for (const auto gpu : align(inventory, available, required, reachable)) {
-      if (std::ranges::find(out, inventory.gpus[gpu].uuid) == out.end()) out.push_back(inventory.gpus[gpu].uuid);
+  const std::size_t required_unplaced = sorted.required.size() - required.size();
+  const auto placed = static_cast<std::uint32_t>(std::min<std::size_t>(size - required_unplaced, available.size()));
+  if (placed > 0) {
+    for (const auto gpu : align(inventory, available, required, placed)) {
+      if (std::ranges::find(required, gpu) == required.end()) out.push_back(inventory.gpus[gpu].uuid);
     }
   }
   for (const auto& uuid : unplaced) {
@@ -153,8 +170,8 @@ std::vector<std::string> take_aligned(const Sorted& sorted, const inventory::Inv
 }  // namespace
 
 Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,
-                                        std::span<const std::string> available,
-                                        std::span<const std::string> must_include, std::uint32_t size,
+                                        std::span<const std::string_view> available,
+                                        std::span<const std::string_view> must_include, std::uint32_t size,
                                         config::AllocationPolicy policy) {
   TRY(Sorted sorted, sort_by_device(resource, available, must_include));
   if (sorted.required.size() > size) {
@@ -166,16 +183,13 @@ Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, c
     return fail(Kind::kInvalid, fmt::format("{} of {} are asked for, but only {} of the ids offered are known here",
                                             size, resource.name, sorted.free + sorted.required.size()));
   }
-  std::vector<std::string> out;
-  if (whole_gpus(resource)) {
-    out = take_aligned(sorted, inventory, size);
+  const bool has_places = inventory.platform == inventory::Platform::kNvml;
+  if (has_places && whole_gpus(resource)) return take_aligned(sorted, inventory, size);
+  std::vector<std::string> out = sorted.required;
+  if (resource.sharing == config::SharingStrategy::kMps && size > 1) {
+    take_together(sorted, needed, out);
   } else {
-    out = sorted.required;
-    if (resource.sharing == config::SharingStrategy::kMps && size > 1) {
-      take_together(sorted, needed, out);
-    } else {
-      take_by_policy(sorted, needed, policy, out);
-    }
+    take_by_policy(sorted, needed, has_places ? policy : config::AllocationPolicy::kDistributed, out);
   }
   return out;
 }

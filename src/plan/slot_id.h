@@ -17,6 +17,13 @@ struct SlotId {
 std::string render(const SlotId& id);
 std::optional<SlotId> parse_slot_id(std::string_view text);
 
+// The same, pointing into the text: for lists of a thousand ids.
+struct SlotRef {
+  std::string_view uuid;
+  std::optional<std::uint32_t> ordinal;
+};
+std::optional<SlotRef> read_slot_id(std::string_view text);
+
 // Only the device part: the text before the first "::".
 std::string_view device_of(std::string_view slot_id);
 

@@ -90,8 +90,9 @@ Result<allocate::Grant> PlanAnswers::allocate(const std::string& resource, std::
 }
 
 Result<std::vector<std::string>> PlanAnswers::prefer(const std::string& resource,
-                                                     std::span<const std::string> available,
-                                                     std::span<const std::string> must_include, std::uint32_t size) {
+                                                     std::span<const std::string_view> available,
+                                                     std::span<const std::string_view> must_include,
+                                                     std::uint32_t size) {
   const auto now = snapshot();
   const plan::PlannedResource* planned = plan::find_resource(now->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, "no such resource", resource);

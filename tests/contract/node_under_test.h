@@ -47,8 +47,8 @@ class PlanAnswers final : public host::Answers {
  public:
   void set(plan::Plan plan, advertise::Faults faults);
   Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
-  Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string> available,
-                                          std::span<const std::string> must_include, std::uint32_t size) override;
+  Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string_view> available,
+                                          std::span<const std::string_view> must_include, std::uint32_t size) override;
 
  private:
   struct Snapshot {

@@ -22,6 +22,7 @@
 #include "guard/attribution.h"
 #include "host/files/files.h"
 #include "host/http/http.h"
+#include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/log/log.h"
@@ -43,6 +44,7 @@ constexpr Duration kHoldingsDeadline = 3s;
 constexpr Duration kHoldingsEvery = 30s;         // what kubelet frees is told to nobody, so ask now and then
 constexpr Duration kHoldingsAfterGrant = 300ms;  // kubelet records a grant a little after our answer
 constexpr Duration kUseFreshFor = 400ms;
+constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer may not
 
 class NodeProgram {
  public:
@@ -67,6 +69,7 @@ class NodeProgram {
   void on_gpu_event(const host::GpuEvent& event);
   void on_use(const Result<std::vector<host::GpuUse>>& use);
   void on_pools(const std::string& line);
+  void on_answered();
   void ask_holdings();
   void ask_holdings_soon(Duration delay);
   Result<std::string> answer(const std::string& request);
@@ -85,6 +88,7 @@ class NodeProgram {
 
   host::NvmlSettings driver_settings_;
   std::unique_ptr<DeviceNodes> nodes_;
+  std::unique_ptr<host::LoopGate> answered_;
   std::unique_ptr<NodeAnswers> answers_;
   std::unique_ptr<host::Worker> worker_;
   std::unique_ptr<CdiSpecs> cdi_;
@@ -142,21 +146,8 @@ Status NodeProgram::open() {
       [this] {
         if (!stopping_) publish();
       });
-  answers_ = std::make_unique<NodeAnswers>(
-      box_, mps_here,
-      [this](const allocate::Grant& grant) {
-        loop_->post([this, grant] {
-          log::info("grant.given", {{"grant", grant.id},
-                                    {"resource", grant.resource},
-                                    {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
-                                    {"pool", grant.pool}});
-          ask_holdings_soon(kHoldingsAfterGrant);
-        });
-      },
-      [this](const std::string& resource, const Error& error) {
-        loop_->post([resource, error] { log::warning("grant.refused", {{"resource", resource}, {"why", error}}); });
-      });
-
+  answered_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_answered(); }, kAnsweredWait);
+  answers_ = std::make_unique<NodeAnswers>(box_, mps_here, [this] { answered_->knock(); });
   auto plugins = host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run), *answers_, [this] {
     if (!stopping_) publish();
   });
@@ -251,6 +242,7 @@ int NodeProgram::run() {
   pools_.reset();
   http_.reset();
   plugins_.reset();
+  on_answered();
   worker_.reset();
   cdi_.reset();
   status_.reset();
@@ -419,6 +411,19 @@ void NodeProgram::arm_health_timer() {
   health_timer_ = 0;
   if (const auto next = health_.next_change())
     health_timer_ = loop_->after(std::max<Duration>(*next - loop_->now(), 0s), [this] { turn(); });
+}
+
+void NodeProgram::on_answered() {
+  const Answered answered = answers_->take_answered();
+  for (const auto& grant : answered.given) {
+    log::info("grant.given", {{"grant", grant.id},
+                              {"resource", grant.resource},
+                              {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
+                              {"pool", grant.pool}});
+  }
+  for (const auto& [resource, error] : answered.refused)
+    log::warning("grant.refused", {{"resource", resource}, {"why", error}});
+  if (!answered.given.empty()) ask_holdings_soon(kHoldingsAfterGrant);
 }
 
 void NodeProgram::ask_holdings_soon(Duration delay) {

@@ -1,5 +1,8 @@
 #include "host/kubelet/device_plugin_service.h"
 
+#include <fmt/format.h>
+
+#include <string_view>
 #include <vector>
 
 #include "host/kubelet/translate.h"
@@ -13,9 +16,14 @@ grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const Sta
   return reactor;
 }
 
-template <class Repeated>
-std::vector<std::string> strings(const Repeated& repeated) {
+template <class As, class Repeated>
+std::vector<As> all_of(const Repeated& repeated) {
   return {repeated.begin(), repeated.end()};
+}
+
+// kubelet asks for one container at a time; who asks for several is told which one it was (they have no names here).
+Error in_container(Error error, int index, int count) {
+  return count == 1 ? std::move(error) : within(std::move(error), fmt::format("container {} of {}", index + 1, count));
 }
 
 }  // namespace
@@ -34,15 +42,18 @@ grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* DevicePluginService::Li
 
 Status DevicePluginService::prefer_all(const v1beta1::PreferredAllocationRequest& request,
                                        v1beta1::PreferredAllocationResponse& response) {
-  for (const v1beta1::ContainerPreferredAllocationRequest& ask : request.container_requests()) {
+  const int count = request.container_requests_size();
+  for (int i = 0; i < count; ++i) {
+    const v1beta1::ContainerPreferredAllocationRequest& ask = request.container_requests(i);
     if (ask.allocation_size() < 0) {
       return fail(Kind::kInvalid, "a preferred allocation cannot have a negative size", resource_);
     }
-    TRY(const std::vector<std::string> ids,
-        answers_.prefer(resource_, strings(ask.available_deviceids()), strings(ask.must_include_deviceids()),
-                        static_cast<std::uint32_t>(ask.allocation_size())));
+    auto ids = answers_.prefer(resource_, all_of<std::string_view>(ask.available_deviceids()),
+                               all_of<std::string_view>(ask.must_include_deviceids()),
+                               static_cast<std::uint32_t>(ask.allocation_size()));
+    if (!ids) return std::unexpected(in_container(std::move(ids).error(), i, count));
     v1beta1::ContainerPreferredAllocationResponse& container = *response.add_container_responses();
-    for (const std::string& id : ids) container.add_deviceids(id);
+    for (std::string& id : *ids) container.add_deviceids(std::move(id));
   }
   return {};
 }
@@ -54,9 +65,11 @@ grpc::ServerUnaryReactor* DevicePluginService::GetPreferredAllocation(
 }
 
 Status DevicePluginService::allocate_all(const v1beta1::AllocateRequest& request, v1beta1::AllocateResponse& response) {
-  for (const v1beta1::ContainerAllocateRequest& ask : request.container_requests()) {
-    TRY(const allocate::Grant grant, answers_.allocate(resource_, strings(ask.devices_ids())));
-    write_grant(grant, *response.add_container_responses());
+  const int count = request.container_requests_size();
+  for (int i = 0; i < count; ++i) {
+    const auto grant = answers_.allocate(resource_, all_of<std::string>(request.container_requests(i).devices_ids()));
+    if (!grant) return std::unexpected(in_container(grant.error(), i, count));
+    write_grant(*grant, *response.add_container_responses());
   }
   return {};
 }
@@ -70,7 +83,7 @@ grpc::ServerUnaryReactor* DevicePluginService::Allocate(grpc::CallbackServerCont
   } else {
     ++counts_.refused;
   }
-  on_change_();
+  on_counts_();
   return answer(context, done);
 }
 

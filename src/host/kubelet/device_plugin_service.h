@@ -22,13 +22,15 @@ struct CallCounts {
 
 class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService {
  public:
-  // on_change: on gRPC's threads, after counts or streams changed. All references must outlive the server.
-  DevicePluginService(std::string resource, Answers& answers, CallCounts& counts, std::function<void()> on_change)
+  // on_streams, on_counts: on gRPC's threads, after streams came or went, after calls were counted. All references must
+  // outlive the server.
+  DevicePluginService(std::string resource, Answers& answers, CallCounts& counts, std::function<void()> on_streams,
+                      std::function<void()> on_counts)
       : resource_(std::move(resource)),
         answers_(answers),
         counts_(counts),
-        on_change_(on_change),
-        streams_(std::move(on_change)) {}
+        on_counts_(std::move(on_counts)),
+        streams_(std::move(on_streams)) {}
 
   WatchStreams& streams() { return streams_; }
 
@@ -52,7 +54,7 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
   const std::string resource_;
   Answers& answers_;
   CallCounts& counts_;
-  const std::function<void()> on_change_;
+  const std::function<void()> on_counts_;
   WatchStreams streams_;
 };
 

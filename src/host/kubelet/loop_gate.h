@@ -1,6 +1,8 @@
 #pragma once
 // How gRPC's threads reach the loop: turns posted through a gate are dropped once the gate's owner is gone, and many
-// posts before the turn runs become one. Created and destroyed on the loop thread; knock() from any thread.
+// posts before the turn runs become one. With a `wait` that is so for everything that comes in so long after the first,
+// and the loop is woken once: for what is told to people and may be told a little later. Created and destroyed on the
+// loop thread; knock() from any thread.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -12,7 +14,8 @@ namespace tranche::host {
 
 class LoopGate {
  public:
-  LoopGate(Loop& loop, std::function<void()> turn) : loop_(loop), inside_(std::make_shared<Inside>()) {
+  LoopGate(Loop& loop, std::function<void()> turn, Duration wait = {})
+      : loop_(loop), wait_(wait), inside_(std::make_shared<Inside>()) {
     inside_->turn = std::move(turn);
   }
   ~LoopGate() { inside_->open = false; }
@@ -21,9 +24,10 @@ class LoopGate {
 
   void knock() {
     if (inside_->knocked.exchange(true)) return;
-    loop_.post([inside = inside_] {
-      inside->knocked = false;  // before the turn: what changes during it knocks again
-      if (inside->open) inside->turn();
+    loop_.post([inside = inside_, &loop = loop_, wait = wait_] {
+      if (!inside->open) return;
+      if (wait == Duration{}) return enter(*inside);
+      loop.after(wait, [inside] { enter(*inside); });
     });
   }
 
@@ -33,7 +37,12 @@ class LoopGate {
     std::atomic<bool> knocked = false;
     bool open = true;  // loop thread only
   };
+  static void enter(Inside& inside) {
+    inside.knocked = false;  // before the turn: what changes during it knocks again
+    if (inside.open) inside.turn();
+  }
   Loop& loop_;
+  const Duration wait_;
   std::shared_ptr<Inside> inside_;
 };
 

@@ -12,6 +12,8 @@ namespace {
 
 // A newcomer binds first and listens a moment later; in between its socket refuses like a dead one.
 constexpr Duration kBindToListen = std::chrono::milliseconds(200);
+// Counts of calls are for people; the loop's work for them must not compete with the next call.
+constexpr Duration kCountsWait = std::chrono::milliseconds(50);
 
 std::string by_whom(pid_t pid) {
   return pid == 0 ? "another process, in a process namespace not visible here" : fmt::format("process {}", pid);
@@ -36,7 +38,8 @@ Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers,
       retry_(loop),
       unwatched_(loop),
       recheck_(loop),
-      gate_(loop, [this] { turn(); }) {}
+      gate_(loop, [this] { turn(); }),
+      counted_(loop, on_change_, kCountsWait) {}
 
 Plugin::~Plugin() = default;
 
@@ -105,7 +108,8 @@ void Plugin::bind() {
   forget_registration();
   endpoint_.reset();
   deserted_since_.reset();
-  auto service = std::make_unique<DevicePluginService>(resource_, answers_, counts_, [this] { gate_.knock(); });
+  auto service = std::make_unique<DevicePluginService>(
+      resource_, answers_, counts_, [this] { gate_.knock(); }, [this] { counted_.knock(); });
   // The first list is there before the first stream can be.
   if (devices_) service->streams().offer(devices_);
   // Monotonic nanoseconds are one count for all processes of the node, the name is one resource's of ours: no two

@@ -79,7 +79,8 @@ class Plugin {
   std::string problem_;
   std::string note_;
 
-  LoopGate gate_;  // outlives the two below, whose threads knock at it
+  LoopGate gate_;  // this and the next outlive the two below, whose threads knock at them
+  LoopGate counted_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<RegisterCall> registering_;
 };

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "advertise/advertise.h"
@@ -28,8 +29,10 @@ class Answers {
  public:
   virtual ~Answers() = default;
   virtual Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) = 0;
-  virtual Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string> available,
-                                                  std::span<const std::string> must_include, std::uint32_t size) = 0;
+  virtual Result<std::vector<std::string>> prefer(const std::string& resource,
+                                                  std::span<const std::string_view> available,
+                                                  std::span<const std::string_view> must_include,
+                                                  std::uint32_t size) = 0;
 };
 
 struct PluginHostSettings {
