@@ -165,6 +165,9 @@ Status Dir::hard_link(std::string_view from_path, std::string_view relative) con
   const std::string path = joined(path_, relative);
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
   const std::string from(from_path);
+  // Mostly there is nothing to replace.
+  if (::linkat(AT_FDCWD, from.c_str(), parent.fd, parent.name.c_str(), 0) == 0) return {};
+  if (errno != EEXIST) return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
   return replace(parent, path, "cannot put a link in place", [&](int at, const std::string& name) -> Status {
     if (::linkat(AT_FDCWD, from.c_str(), at, name.c_str(), 0) == 0) return {};
     return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
@@ -197,6 +200,13 @@ bool Dir::exists(std::string_view relative) const {
   if (!files::check_below(relative)) return false;
   struct stat status{};
   return ::fstatat(fd_.get(), std::string(relative).c_str(), &status, 0) == 0;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat of_a{};
+  struct stat of_b{};
+  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {

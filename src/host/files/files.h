@@ -45,6 +45,10 @@ class Dir {
   std::string path_;
 };
 
+// Whether both names are hard links to one file. Follows no final link; a name that is not there is the same as
+// nothing.
+bool same_file(const std::string& a, const std::string& b);
+
 // Also from a pipe or a terminal (`-f <(…)`), where it blocks until the end of the input.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 
