@@ -32,7 +32,7 @@ Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, cons
   for (const auto& id : ids) {
     if (!seen.insert(id).second)
       return fail(Kind::kInvalid, "device " + in_quotes(id) + " is asked for twice in one container");
-    const auto parsed = plan::parse_slot_id(id);
+    const auto parsed = plan::read_slot_id(id);
     const auto it = std::ranges::find_if(held, [&](const Held& h) {
       return parsed && h.device->uuid == parsed->uuid && h.device->replicated == parsed->ordinal.has_value() &&
              parsed->ordinal.value_or(0) < h.device->slots;
@@ -61,7 +61,8 @@ Status check_sharing(const plan::PlannedResource& resource, const std::vector<He
                     "node; ask for 1, or have the operator set failRequestsGreaterThanOne: false",
                     asked, resource.name));
   }
-  if (resource.sharing == config::SharingStrategy::kMps && shared && held.size() > 1) {
+  if (resource.sharing == config::SharingStrategy::kMps && shared && held.size() > 1 &&
+      !held.front().device->pool.empty()) {
     std::vector<std::string> parts;
     for (const auto& h : held)
       parts.push_back(fmt::format("{} on GPU {} ({})", h.slots, h.device->index, h.device->uuid));
@@ -98,17 +99,24 @@ Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& sett
   return {};
 }
 
+// A GPU is always named: where its spec is missing the runtime refuses the container and says so, and tries again; left
+// out, the container would start without a GPU and not know why. The rest is named where a spec was written for it, or
+// while no specs are known at all, which the runtime answers in the same way.
 void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool annotations,
              bool field) {
+  const auto& classes = settings.cdi_classes;
+  const auto in_force = [&](const char* cls) { return classes.contains(cls) || !classes.contains("gpu"); };
   std::vector<std::string> names;
-  const auto name = [](std::string_view cls, std::string_view id) {
-    return fmt::format("{}/{}={}", kCdiVendor, cls, id);
+  const auto name = [&](std::string_view cls, std::string_view id) {
+    names.push_back(fmt::format("{}/{}={}", kCdiVendor, cls, id));
   };
-  for (const auto& id : ids) names.push_back(name("gpu", id));
-  for (const int channel : settings.imex.channel_ids) names.push_back(name("imex-channel", std::to_string(channel)));
-  if (settings.flags.gdrcopy_enabled) names.push_back(name("gdrcopy", "all"));
-  if (settings.flags.gds_enabled) names.push_back(name("gds", "all"));
-  if (settings.flags.mofed_enabled) names.push_back(name("mofed", "all"));
+  for (const auto& id : ids) name("gpu", id);
+  if (in_force("imex-channel")) {
+    for (const int channel : settings.imex_channels) name("imex-channel", std::to_string(channel));
+  }
+  if (settings.flags.gdrcopy_enabled && in_force("gdrcopy")) name("gdrcopy", "all");
+  if (settings.flags.gds_enabled && in_force("gds")) name("gds", "all");
+  if (settings.flags.mofed_enabled && in_force("mofed")) name("mofed", "all");
   if (annotations) {
     grant.annotations[settings.flags.plugin.cdi_annotation_prefix + "nvidia-device-plugin_" + grant.id] =
         join(names, ",");
@@ -119,7 +127,7 @@ void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& 
 void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool envvar,
                          bool mounts) {
   std::vector<std::string> channels;
-  for (const int channel : settings.imex.channel_ids) channels.push_back(std::to_string(channel));
+  for (const int channel : settings.imex_channels) channels.push_back(std::to_string(channel));
   if (envvar) {
     grant.envs["NVIDIA_VISIBLE_DEVICES"] = join(ids, ",");
     if (!channels.empty()) grant.envs["NVIDIA_IMEX_CHANNELS"] = join(channels, ",");
@@ -132,14 +140,19 @@ void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, cons
   }
 }
 
+// Control nodes, the devices' own, IMEX channels; each once. A device without a node of NVIDIA's driver (WSL has
+// /dev/dxg, Tegra none) has no use for the control nodes and channels of that driver.
 void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Settings& settings) {
   std::string root =
       settings.flags.nvidia_dev_root.empty() ? settings.flags.nvidia_driver_root : settings.flags.nvidia_dev_root;
   while (!root.empty() && root.back() == '/') root.pop_back();
-  std::vector<std::string> paths = settings.control_nodes;
+  std::vector<std::string> paths;
   for (const auto& h : held) paths.insert(paths.end(), h.device->paths.begin(), h.device->paths.end());
-  for (const int channel : settings.imex.channel_ids)
-    paths.push_back(fmt::format("/dev/nvidia-caps-imex-channels/channel{}", channel));
+  if (std::ranges::any_of(paths, [](const auto& path) { return path.starts_with("/dev/nvidia"); })) {
+    paths.insert(paths.begin(), settings.control_nodes.begin(), settings.control_nodes.end());
+    for (const int channel : settings.imex_channels)
+      paths.push_back(fmt::format("/dev/nvidia-caps-imex-channels/channel{}", channel));
+  }
   for (const auto& path : paths) {
     const bool known =
         std::ranges::any_of(grant.device_nodes, [&](const DeviceNode& d) { return d.container_path == path; });

@@ -78,8 +78,8 @@ struct Settings {
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
   std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
-  // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". What has no
-  // spec is left out of answers.
+  // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
+  // one for GPUs, what has none is left out of answers; GPUs never are.
   std::set<std::string> cdi_classes;
 };
 
