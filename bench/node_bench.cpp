@@ -46,6 +46,16 @@ std::unique_ptr<v1beta1::DevicePlugin::Stub> connect(const Programs& programs) {
       grpc::CreateChannel("unix:" + programs.plugin_socket(), grpc::InsecureChannelCredentials()));
 }
 
+// A call that asks nothing: what gRPC, the socket and this client cost by themselves.
+Latency empty(const Programs& programs, int calls) {
+  const auto stub = connect(programs);
+  return measure(calls, [&](int) {
+    grpc::ClientContext context;
+    v1beta1::DevicePluginOptions response;
+    return stub->GetDevicePluginOptions(&context, {}, &response).ok();
+  });
+}
+
 Latency allocate(const Programs& programs, int calls) {
   const auto stub = connect(programs);
   const auto slots = programs.slots();
@@ -103,6 +113,19 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
           {"mps_rss_mb", resident_mb(programs.mps())}};
 }
 
+// One question many times on one node: to look at with perf or strace (the program's process id is printed first).
+int run_one(const std::string& what, int gpus, int slots, int calls) {
+  const auto programs = Programs::start({gpus, slots, true});
+  std::fprintf(stderr, "tranche node is process %d\n", static_cast<int>(programs->node()));
+  Json one;
+  if (what == "empty") one = to_json(empty(*programs, calls));
+  if (what == "allocate") one = to_json(allocate(*programs, calls));
+  if (what == "prefer") one = to_json(prefer(*programs, 1, calls));
+  if (what == "rest") one = at_rest(*programs, std::chrono::seconds(calls));
+  std::printf("%s\n", one.dump(2).c_str());
+  return 0;
+}
+
 int run(bool quick) {
   const int calls = quick ? 200 : 2000;
   Json result;
@@ -110,6 +133,7 @@ int run(bool quick) {
     for (const int slots : {10, 48}) {
       const auto programs = Programs::start({gpus, slots, true});
       Json one;
+      one["empty"] = to_json(empty(*programs, calls));
       one["allocate"] = to_json(allocate(*programs, calls));
       one["prefer_1"] = to_json(prefer(*programs, 1, calls));
       one["prefer_4"] = to_json(prefer(*programs, 4, calls));
@@ -121,6 +145,7 @@ int run(bool quick) {
   {  // the figures of DESIGN's table: 8 GPUs in ten slots
     const auto programs = Programs::start({8, 10, true});
     Json one;
+    one["empty"] = to_json(empty(*programs, calls));
     one["allocate"] = to_json(allocate(*programs, calls));
     one["prefer_1"] = to_json(prefer(*programs, 1, calls));
     one["rest"] = at_rest(*programs, quick ? 2s : 10s);
@@ -137,5 +162,6 @@ int run(bool quick) {
 }  // namespace tranche::bench
 
 int main(int argc, char** argv) {
+  if (argc == 5) return tranche::bench::run_one(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]));
   return tranche::bench::run(argc > 1 && std::string(argv[1]) == "--quick");
 }
