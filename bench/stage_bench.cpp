@@ -82,7 +82,7 @@ void AlignOf16(benchmark::State& state) {
   for (auto _ : state)
     benchmark::DoNotOptimize(allocate::align(inventory, all, {}, static_cast<std::uint32_t>(state.range(0))));
 }
-BENCHMARK(AlignOf16)->DenseRange(1, 8)->Unit(benchmark::kMillisecond);
+BENCHMARK(AlignOf16)->DenseRange(1, 16)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tranche

@@ -103,6 +103,10 @@ TEST_F(Allocation, SeveralContainersInOneCallAreAnsweredInOrder) {
   ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 2; }));
   const grpc::Status second_fails = DirectClient(our_socket()).allocate({{slot(1, 0)}, {"nobody"}}, response);
   EXPECT_EQ(second_fails.error_code(), StatusCode::NOT_FOUND);
+  EXPECT_THAT(second_fails.error_message(), HasSubstr("container 2 of 2"));
+  EXPECT_THAT(second_fails.error_message(), HasSubstr("nobody"));
+  const grpc::Status both_fail = DirectClient(our_socket()).allocate({{"no one"}, {"nobody"}}, response);
+  EXPECT_THAT(both_fail.error_message(), HasSubstr("container 1 of 2")) << "the first failure is the answer";
 }
 
 TEST_F(Allocation, IsAnsweredWhileTheLoopIsBlocked) {
