@@ -123,6 +123,16 @@ TEST(Allocate, TimeSlicedSlotsGetNoDoorAndMaySpanGpus) {
                                "GPU-aaaaaaaa-0000-4000-8000-00000000000a,GPU-bbbbbbbb-0000-4000-8000-00000000000b")));
 }
 
+TEST(Allocate, ADeviceThatNoDaemonServesGetsNoDoor) {
+  auto resource = two_h200();
+  for (auto& device : resource.devices) device.pool.clear();
+  const auto grant = ask(resource, {"GPU-aaaaaaaa-0000-4000-8000-00000000000a::1"});
+  ASSERT_TRUE(grant);
+  EXPECT_TRUE(grant->pool.empty());
+  EXPECT_TRUE(grant->mounts.empty());
+  EXPECT_THAT(grant->envs, ElementsAre(Pair("NVIDIA_VISIBLE_DEVICES", "GPU-aaaaaaaa-0000-4000-8000-00000000000a")));
+}
+
 TEST(Allocate, IndexStrategyNamesDevicesInDriverOrder) {
   Settings settings;
   settings.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;

@@ -140,6 +140,24 @@ TEST_F(Allocation, PreferenceHonoursMustIncludeSizeAndAvailability) {
   EXPECT_THAT(chosen, testing::UnorderedElementsAre(slot(0, 0), slot(0, 3))) << "on the same GPU while it fits";
 }
 
+TEST_F(Allocation, PreferencesOfSeveralContainersAreIndependent) {
+  v1beta1::PreferredAllocationRequest request;
+  for (const int size : {1, 3}) {
+    auto& ask = *request.add_container_requests();
+    for (int n = 0; n < 4; ++n) ask.add_available_deviceids(slot(1, n));
+    ask.set_allocation_size(size);
+  }
+  v1beta1::PreferredAllocationResponse response;
+  ASSERT_TRUE(DirectClient(our_socket()).prefer(request, response).ok());
+  ASSERT_EQ(response.container_responses_size(), 2);
+  EXPECT_THAT(response.container_responses(0).deviceids(), testing::ElementsAre(slot(1, 0)));
+  EXPECT_THAT(response.container_responses(1).deviceids(), testing::ElementsAre(slot(1, 0), slot(1, 1), slot(1, 2)));
+
+  request.mutable_container_requests(1)->set_allocation_size(5);
+  const grpc::Status refused = DirectClient(our_socket()).prefer(request, response);
+  EXPECT_THAT(refused.error_message(), HasSubstr("container 2 of 2"));
+}
+
 TEST_F(Allocation, APreferenceThatCannotBeIsAnErrorAndNotAGuess) {
   DirectClient client(our_socket());
   Ids chosen;

@@ -58,6 +58,11 @@ class DirectClient {
     }
     return status;
   }
+  grpc::Status prefer(const v1beta1::PreferredAllocationRequest& request,
+                      v1beta1::PreferredAllocationResponse& response) {
+    return call(
+        [&](grpc::ClientContext* context) { return stub_->GetPreferredAllocation(context, request, &response); });
+  }
   grpc::Status pre_start(const Ids& ids) {
     v1beta1::PreStartContainerRequest request;
     request.mutable_devices_ids()->Assign(ids.begin(), ids.end());
