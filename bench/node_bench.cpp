@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -41,14 +42,20 @@ Json to_json(const Latency& latency) {
   return {{"p50_us", latency.p50}, {"p99_us", latency.p99}};
 }
 
-std::unique_ptr<v1beta1::DevicePlugin::Stub> connect(const Programs& programs) {
+// What a question needs to know of a node.
+struct Target {
+  std::string socket;
+  std::vector<std::string> slots;
+};
+
+std::unique_ptr<v1beta1::DevicePlugin::Stub> connect(const Target& target) {
   return v1beta1::DevicePlugin::NewStub(
-      grpc::CreateChannel("unix:" + programs.plugin_socket(), grpc::InsecureChannelCredentials()));
+      grpc::CreateChannel("unix:" + target.socket, grpc::InsecureChannelCredentials()));
 }
 
 // A call that asks nothing: what gRPC, the socket and this client cost by themselves.
-Latency empty(const Programs& programs, int calls) {
-  const auto stub = connect(programs);
+Latency empty(const Target& target, int calls) {
+  const auto stub = connect(target);
   return measure(calls, [&](int) {
     grpc::ClientContext context;
     v1beta1::DevicePluginOptions response;
@@ -56,23 +63,22 @@ Latency empty(const Programs& programs, int calls) {
   });
 }
 
-Latency allocate(const Programs& programs, int calls) {
-  const auto stub = connect(programs);
-  const auto slots = programs.slots();
+Latency allocate(const Target& target, int calls) {
+  const auto stub = connect(target);
   return measure(calls, [&](int i) {
     grpc::ClientContext context;
     v1beta1::AllocateRequest request;
-    request.add_container_requests()->add_devices_ids(slots[static_cast<std::size_t>(i) % slots.size()]);
+    request.add_container_requests()->add_devices_ids(target.slots[static_cast<std::size_t>(i) % target.slots.size()]);
     v1beta1::AllocateResponse response;
     return stub->Allocate(&context, request, &response).ok();
   });
 }
 
-Latency prefer(const Programs& programs, int size, int calls) {
-  const auto stub = connect(programs);
+Latency prefer(const Target& target, int size, int calls) {
+  const auto stub = connect(target);
   v1beta1::PreferredAllocationRequest request;
   auto& ask = *request.add_container_requests();
-  for (const auto& slot : programs.slots()) ask.add_available_deviceids(slot);
+  for (const auto& slot : target.slots) ask.add_available_deviceids(slot);
   ask.set_allocation_size(size);
   return measure(calls, [&](int) {
     grpc::ClientContext context;
@@ -82,17 +88,56 @@ Latency prefer(const Programs& programs, int size, int calls) {
   });
 }
 
-Latency first_list(const Programs& programs, int calls) {
+Latency first_list(const Target& target, int calls) {
   return measure(calls, [&](int) {
-    const auto stub = connect(programs);
+    const auto stub = connect(target);
     grpc::ClientContext context;
     const auto stream = stub->ListAndWatch(&context, {});
     v1beta1::ListAndWatchResponse list;
     const bool got = stream->Read(&list);
     context.TryCancel();
     (void)stream->Finish();
-    return got && static_cast<std::size_t>(list.devices_size()) == programs.slots().size();
+    return got && static_cast<std::size_t>(list.devices_size()) == target.slots.size();
   });
+}
+
+Latency answer_to(const std::string& question, const Target& target, int calls) {
+  if (question == "empty") return empty(target, calls);
+  if (question == "allocate") return allocate(target, calls);
+  if (question == "prefer_1") return prefer(target, 1, calls);
+  if (question == "prefer_4") return prefer(target, 4, calls);
+  if (question == "list_first") return first_list(target, calls);
+  std::fprintf(stderr, "bench: no such question: %s\n", question.c_str());
+  std::exit(1);
+}
+
+// Asked from a process of its own, as kubelet is one: in this one kubelet's double has threads that wake up with every
+// answer. Runs this program again as `node_bench --ask <question> <calls> <socket>`, the slots on a file.
+Json ask(const Programs& programs, const std::string& question, int calls) {
+  const std::string list = programs.plugin_socket() + ".slots";
+  {
+    std::ofstream file(list);
+    for (const auto& slot : programs.slots()) file << slot << '\n';
+  }
+  const std::string command = std::filesystem::read_symlink("/proc/self/exe").string() + " --ask " + question + " " +
+                              std::to_string(calls) + " " + programs.plugin_socket() + " " + list;
+  std::FILE* out = ::popen(command.c_str(), "r");
+  Latency latency;
+  const bool read = out != nullptr && std::fscanf(out, "%lf %lf", &latency.p50, &latency.p99) == 2;
+  if (out == nullptr || ::pclose(out) != 0 || !read) {
+    std::fprintf(stderr, "bench: no answer from: %s\n", command.c_str());
+    std::exit(1);
+  }
+  return to_json(latency);
+}
+
+int be_asked(const std::string& question, int calls, const std::string& socket, const std::string& list) {
+  Target target{socket, {}};
+  std::ifstream file(list);
+  for (std::string slot; std::getline(file, slot);) target.slots.push_back(slot);
+  const Latency latency = answer_to(question, target, calls);
+  std::printf("%f %f\n", latency.p50, latency.p99);
+  return 0;
 }
 
 Json start_times(int rounds) {
@@ -114,50 +159,33 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
 }
 
 // One question many times on one node: to look at with perf or strace (the program's process id is printed first).
-int run_one(const std::string& what, int gpus, int slots, int calls) {
+int run_one(const std::string& question, int gpus, int slots, int calls) {
   const auto programs = Programs::start({gpus, slots, true});
   std::fprintf(stderr, "tranche node is process %d\n", static_cast<int>(programs->node()));
-  Json one;
-  if (what == "empty") one = to_json(empty(*programs, calls));
-  if (what == "allocate") one = to_json(allocate(*programs, calls));
-  if (what == "prefer") one = to_json(prefer(*programs, 1, calls));
-  if (what == "rest") one = at_rest(*programs, std::chrono::seconds(calls));
+  const Json one =
+      question == "rest" ? at_rest(*programs, std::chrono::seconds(calls)) : ask(*programs, question, calls);
   std::printf("%s\n", one.dump(2).c_str());
   return 0;
 }
 
+struct Shape {
+  int gpus;
+  int slots;
+  bool rest;  // measure memory and idle CPU too, after it has answered
+};
+
 int run(bool quick) {
   const int calls = quick ? 200 : 2000;
   Json result;
-  for (const int gpus : {1, 4, 16}) {
-    for (const int slots : {10, 48}) {
-      const auto programs = Programs::start({gpus, slots, true});
-      Json one;
-      one["empty"] = to_json(empty(*programs, calls));
-      one["allocate"] = to_json(allocate(*programs, calls));
-      one["prefer_1"] = to_json(prefer(*programs, 1, calls));
-      one["prefer_4"] = to_json(prefer(*programs, 4, calls));
-      one["list_first"] = to_json(first_list(*programs, calls / 10));
-      if (slots == 10) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
-      result[std::to_string(gpus) + " GPUs x " + std::to_string(slots)] = std::move(one);
-    }
-  }
-  {  // the figures of the table in docs/benchmarks.md: 8 GPUs in ten slots
-    const auto programs = Programs::start({8, 10, true});
+  for (const Shape shape : {Shape{1, 10, true}, Shape{1, 48, false}, Shape{4, 10, true}, Shape{4, 48, false},
+                            Shape{8, 10, true}, Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}}) {
+    const auto programs = Programs::start({shape.gpus, shape.slots, true});
     Json one;
-    one["empty"] = to_json(empty(*programs, calls));
-    one["allocate"] = to_json(allocate(*programs, calls));
-    one["prefer_1"] = to_json(prefer(*programs, 1, calls));
-    one["rest"] = at_rest(*programs, quick ? 2s : 10s);
-    result["8 GPUs x 10"] = std::move(one);
-  }
-  {  // and its memory with 384 slots, after it has answered
-    const auto programs = Programs::start({8, 48, true});
-    Json one;
-    one["allocate"] = to_json(allocate(*programs, calls));
-    one["prefer_1"] = to_json(prefer(*programs, 1, calls));
-    one["rest"] = at_rest(*programs, quick ? 2s : 10s);
-    result["8 GPUs x 48"] = std::move(one);
+    for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"})
+      one[question] = ask(*programs, question, calls);
+    one["list_first"] = ask(*programs, "list_first", calls / 10);
+    if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
+    result[std::to_string(shape.gpus) + " GPUs x " + std::to_string(shape.slots)] = std::move(one);
   }
   result["start"] = start_times(quick ? 3 : 15);
   const auto size = [](const std::string& path) { return static_cast<double>(std::filesystem::file_size(path)) / 1e6; };
@@ -170,6 +198,8 @@ int run(bool quick) {
 }  // namespace tranche::bench
 
 int main(int argc, char** argv) {
-  if (argc == 5) return tranche::bench::run_one(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]));
-  return tranche::bench::run(argc > 1 && std::string(argv[1]) == "--quick");
+  using namespace tranche::bench;
+  if (argc == 6 && std::string(argv[1]) == "--ask") return be_asked(argv[2], std::atoi(argv[3]), argv[4], argv[5]);
+  if (argc == 5) return run_one(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]));
+  return run(argc > 1 && std::string(argv[1]) == "--quick");
 }
