@@ -1,7 +1,6 @@
 #include "agent/node/node_program.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,12 +13,13 @@
 #include "agent/config/driver_settings.h"
 #include "agent/node/answers.h"
 #include "agent/node/cdi_specs.h"
+#include "agent/node/client_grants.h"
 #include "agent/node/device_nodes.h"
 #include "agent/node/gpu_health.h"
+#include "agent/node/node_log.h"
 #include "agent/node/pages.h"
 #include "agent/node/reports.h"
 #include "agent/node/snapshot.h"
-#include "guard/attribution.h"
 #include "host/files/files.h"
 #include "host/http/http.h"
 #include "host/kubelet/loop_gate.h"
@@ -105,33 +105,14 @@ std::string host_mps_root(const config::Config& config) {
 
 // Without --kubelet-socket, kubelet's socket is where ours go; with an empty one there is no registration (NVIDIA's
 // rule).
-host::PluginHostSettings plugin_settings(const NodeOptions& options, const config::PluginRun& run) {
+host::PluginHostSettings plugin_settings(const NodeOptions& options, const config::PluginRun& run, MonoTime now) {
   host::PluginHostSettings settings;
+  // Any two nodes that start together differ in this, so their attempts drift apart.
+  settings.seed = static_cast<std::uint64_t>(now.time_since_epoch().count()) ^ static_cast<std::uint64_t>(::getpid());
   settings.plugin_dir = options.plugin_dir;
   settings.register_with_kubelet = !run.kubelet_socket.empty();
   if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
   return settings;
-}
-
-void log_problems(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) {
-    if (problem.severity == Severity::kError) {
-      log::error("config.problem", {{"text", to_string(problem)}});
-    } else {
-      log::warning("config.problem", {{"text", to_string(problem)}});
-    }
-  }
-}
-
-// Missing is an error or not as failOnInitError says; what was there and is gone always is one.
-void log_no_driver(const Snapshot& state) {
-  if (state.inventory) {
-    log::error("driver.gone", {{"why", state.driver_problem}});
-  } else if (state.config.config.flags.fail_on_init_error) {
-    log::error("driver.waiting", {{"why", state.driver_problem}});
-  } else {
-    log::info("driver.waiting", {{"why", state.driver_problem}, {"idle", true}});
-  }
 }
 
 Status NodeProgram::open() {
@@ -148,9 +129,10 @@ Status NodeProgram::open() {
       });
   answered_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_answered(); }, kAnsweredWait);
   answers_ = std::make_unique<NodeAnswers>(box_, mps_here, [this] { answered_->knock(); });
-  auto plugins = host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run), *answers_, [this] {
-    if (!stopping_) publish();
-  });
+  auto plugins =
+      host::PluginHost::open(*loop_, plugin_settings(options_, config_.view().run, loop_->now()), *answers_, [this] {
+        if (!stopping_) publish();
+      });
   if (!plugins)
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
@@ -260,17 +242,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
     return;
   }
   const bool first = !state_.inventory;
-  if (first) {
-    log::info("driver.ready", {{"version", scanned->driver_version},
-                               {"gpus", scanned->gpus.size()},
-                               {"platform", inventory::to_string(scanned->platform)}});
-  } else {
-    for (const auto& change : inventory::changes(*state_.inventory, *scanned))
-      log::info("inventory.changed", {{"what", change}});
-  }
-  for (const auto& text : scanned->unreadable) log::warning("gpu.unreadable", {{"what", text}});
-  for (const auto& text : scanned->doubts) log::warning("gpu.doubt", {{"what", text}});
-
+  log_inventory(state_.inventory, *scanned);
   auto kept = inventory::keep_missing(state_.inventory.value_or(inventory::Inventory{}), *scanned);
   health_.on_inventory(kept.inventory, std::move(kept.missing), loop_->now());
   state_.inventory = std::move(kept.inventory);
@@ -298,16 +270,7 @@ void NodeProgram::plan_again() {
   if (!plan) return;  // the last good plan stays
   if (*plan == state_.plan) return;
   state_.plan = *std::move(plan);
-  for (const auto& resource : state_.plan.resources) {
-    std::size_t slots = 0;
-    for (const auto& device : resource.devices) slots += device.slots;
-    log::info("plan.resource", {{"resource", resource.name},
-                                {"slots", slots},
-                                {"devices", resource.devices.size()},
-                                {"sharing", std::string(config::to_string(resource.sharing))}});
-  }
-  for (const auto& left : state_.plan.left_out) log::warning("plan.left_out", {{"what", left.what}, {"why", left.why}});
-  for (const auto& note : state_.plan.notes) log::info("plan.note", {{"text", note}});
+  log_plan(state_.plan);
 }
 
 void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
@@ -320,20 +283,7 @@ void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
 void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   if (!use) return;
   health_.on_use(*use, loop_->now());
-  std::map<std::uint32_t, std::string> grants;
-  for (const auto& gpu : *use) {
-    for (const auto& process : gpu.processes) {
-      if (!process.mps_client) continue;
-      // A pid seen in the last sample too is taken to be the same process: this is for people, nothing acts on it.
-      if (const auto it = state_.grant_of_pid.find(process.pid); it != state_.grant_of_pid.end()) {
-        grants.insert(*it);
-      } else if (const auto mounts = host::read_file(fmt::format("/proc/{}/mountinfo", process.pid))) {
-        if (const auto door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer))
-          grants[process.pid] = door->grant;
-      }
-    }
-  }
-  state_.grant_of_pid = std::move(grants);
+  state_.grant_of_pid = grants_of_clients(*use, state_.grant_of_pid);
   state_.use = *use;
   turn();
 }
@@ -351,13 +301,7 @@ void NodeProgram::on_pools(const std::string& line) {
     next.problem = to_string(reports.error());
   }
   if (next == state_.pools) return;
-  for (const auto& [id, pool] : next.pools) {
-    const auto it = state_.pools.pools.find(id);
-    if (it == state_.pools.pools.end() || it->second.state != pool.state)
-      log::info("pool.state", {{"pool", id}, {"state", pool.state}, {"why", pool.reason}});
-  }
-  if (next.connected != state_.pools.connected && !state_.plan.pools.empty())
-    log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
+  log_pools(state_.pools, next, !state_.plan.pools.empty());
   state_.pools = std::move(next);
   turn();
 }
@@ -415,14 +359,7 @@ void NodeProgram::arm_health_timer() {
 
 void NodeProgram::on_answered() {
   const Answered answered = answers_->take_answered();
-  for (const auto& grant : answered.given) {
-    log::info("grant.given", {{"grant", grant.id},
-                              {"resource", grant.resource},
-                              {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
-                              {"pool", grant.pool}});
-  }
-  for (const auto& [resource, error] : answered.refused)
-    log::warning("grant.refused", {{"resource", resource}, {"why", error}});
+  log_answered(answered);
   if (!answered.given.empty()) ask_holdings_soon(kHoldingsAfterGrant);
 }
 

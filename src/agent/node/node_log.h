@@ -1,0 +1,20 @@
+#pragma once
+// What the node agent's log says of its turns, one function an event. Says it and changes nothing.
+#include <optional>
+#include <vector>
+
+#include "agent/node/answers.h"
+#include "agent/node/snapshot.h"
+#include "base/problem.h"
+
+namespace tranche::agent {
+
+void log_problems(const std::vector<Problem>& problems);
+// Missing is an error or not as failOnInitError says; what was there and is gone always is one.
+void log_no_driver(const Snapshot& state);
+void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned);
+void log_plan(const plan::Plan& plan);
+void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
+void log_answered(const Answered& answered);
+
+}  // namespace tranche::agent
