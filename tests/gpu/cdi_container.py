@@ -4,8 +4,8 @@ double is given a device by it, and a container made of nothing but a C library 
 `tranche plan --inventory-only` (the management library) and `tranche probe` (CUDA). Prints a table and exits 1 when a row does not hold. Needs root, a GPU, and BIN and
 STANDINS of a build. Changes no setting of the GPU.
 
-The edits are applied as the CDI specification words them; of the hooks, create-symlinks and update-ldcache are done
-here (ldconfig), the others are listed and left out."""
+The edits are applied as the CDI specification words them; of the hooks, create-symlinks, update-ldcache (ldconfig) and
+disable-device-node-modification are done here, the others are listed and left out. There is no device cgroup."""
 
 import argparse, json, os, re, shutil, signal, subprocess, sys, tempfile, time
 
@@ -97,6 +97,11 @@ def inside(job):
             elif "update-ldcache" in words:
                 folders = [words[i + 1] for i, word in enumerate(words) if word == "--folder"]
                 run("chroot", root, "/sbin/ldconfig", *folders)
+            elif "disable-device-node-modification" in words:
+                # The driver's libraries make the nodes that they miss where they may; the driver's parameters tell them.
+                with open("/proc/driver/nvidia/params") as params, open(f"{root}/tmp/params", "w") as changed:
+                    changed.write(params.read().replace("ModifyDeviceFiles: 1", "ModifyDeviceFiles: 0"))
+                run("mount", "--bind", f"{root}/tmp/params", f"{root}/proc/driver/nvidia/params")
             else:
                 left_out.append(words[-1] if words[-1].startswith("d") or "=" not in words[-1] else words[-2])
     listed = run("chroot", root, "/usr/bin/tranche", "plan", "--inventory-only", "--json", env=env)
@@ -156,6 +161,8 @@ def main():
             gpus = [gpu["uuid"] for gpu in json.loads(told.get("listed") or "{}").get("gpus", [])]
             row("the management library in the container sees that GPU and no other", gpus or told.get("listedError"), gpus == names)
             row("tranche probe in the container: a CUDA program computes right", (told.get("probe") or told.get("probeError", ""))[:300].replace("\n", " "), told.get("probeStatus") == 0)
+            seen = json.loads(told.get("probe") or "{}").get("device", {})
+            row("CUDA in the container sees that GPU and no other", f"{seen.get('visible')} visible: {seen.get('uuid')}", seen.get("visible") == 1 and seen.get("uuid") == names[0])
             row("hooks that this container did without", sorted(set(told.get("hooks", []))), True)
             if args.keep_spec:
                 shutil.copy(spec_file, args.keep_spec)
