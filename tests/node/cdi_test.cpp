@@ -124,7 +124,7 @@ TEST_F(NodeCdi, AsksWhichWordOfItsFlagsWasMeant) {
   configure("cdi-cri");
   start_node({"--cdi-root", in("cdi"), "--cdi-disable-hooks", "update-ldcach"});
   until_node([](const Json& status) {
-    return status["cdiProblem"].get<std::string>().find("did you mean update-ldcache?") != std::string::npos;
+    return status["config"]["problems"].dump().find("did you mean update-ldcache?") != std::string::npos;
   });
 }
 

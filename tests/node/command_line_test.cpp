@@ -287,6 +287,12 @@ TEST_F(CheckConfig, ExplainsWhereEveryValueComesFrom) {
     EXPECT_THAT(check.out(), HasSubstr(end));
 }
 
+TEST_F(CheckConfig, NamesWordsOfCdiThatNobodyKnows) {
+  Program& check = done({tranche(), "check", "--config", "/dev/null", "--cdi-disable-hooks", "update-ldcach,chmod"});
+  EXPECT_EQ(check.code(), 0) << check.out();
+  EXPECT_THAT(check.out(), AllOf(HasSubstr("\"update-ldcach\""), HasSubstr("update-ldcache?"), HasSubstr("1 warning")));
+}
+
 TEST_F(CheckConfig, StrictMakesErrorsOfKeysWithoutEffectHereAndInTheAgents) {
   make_node(1);
   write("config.yaml", "flags:\n  migstrategi: none\n");

@@ -1,5 +1,6 @@
 #include "agent/config/config_source.h"
 
+#include "cdi/words.h"
 #include "config/parse.h"
 #include "config/render.h"
 #include "config/report.h"
@@ -40,6 +41,8 @@ ConfigView load_config(const config::GivenFlags& flags, const config::Environmen
   next.config = std::move(resolved.config);
   next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
+  // Words that only the making of CDI specs knows; said here, so that whoever checks a configuration hears of them.
+  for (auto& problem : cdi::read_words(next.run).problems) next.problems.push_back(std::move(problem));
   next.explained = std::move(resolved.explained);
   return next;
 }

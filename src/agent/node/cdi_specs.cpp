@@ -75,20 +75,18 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
                                                  .flags = input.config.flags,
                                                  .imex_channels = input.config.imex.channel_ids},
                                                 input.inventory));
-  const auto read = cdi::read_words(input.run);
   cdi::Settings settings;
   settings.flags = input.config.flags;
   settings.imex_channels = input.config.imex.channel_ids;
   settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps;
   settings.nodes_in_driver_root = found.nodes_in_driver_root;
-  settings.words = read.words;
+  settings.words = cdi::read_words(input.run).words;  // what is wrong with them is the configuration's to tell
   auto made = cdi::make_specs(input.inventory, settings, found.files);
 
   Outcome outcome;
   TRY(outcome.files, host::write_specs(input.options.cdi_root, made.specs));
   for (const auto& spec : made.specs) outcome.classes.insert(spec.cls);
-  for (const auto* problems : {&read.problems, &found.problems})
-    for (const auto& problem : *problems) outcome.notes.push_back(to_string(problem));
+  for (const auto& problem : found.problems) outcome.notes.push_back(to_string(problem));
   outcome.notes.insert(outcome.notes.end(), made.notes.begin(), made.notes.end());
   outcome.nodes_in_driver_root = found.nodes_in_driver_root;
   return outcome;
