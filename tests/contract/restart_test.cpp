@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <future>
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 
 #include "contract/direct_client.h"
 #include "contract/expect.h"
@@ -169,6 +171,36 @@ TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_OK(new_one.wait_until_watched());
   EXPECT_TRUE(kubelet->view(kShared).watching);
+}
+
+// The older instance ends its streams when it sees its socket taken, and the newer registers a moment after that:
+// kubelet never takes the older one's end for the newer one's.
+TEST(RestartOfAnOldKubelet, AHandoverBetweenLiveInstancesNeedsOneRegistration) {
+  TempDir dir;
+  sim::KubeletSettings settings;
+  settings.plugin_dir = dir.path();
+  settings.old_stream_end_disconnects_current = true;
+  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  const plan::Plan plan = plan_of({shared_resource(2, 4)});
+  NodeUnderTest old_one(quick_settings(dir.path()));
+  old_one.publish(plan);
+  ASSERT_OK(old_one.wait_until_watched());
+  // The older one is slow to see it: busy until the newer one has served for a while.
+  std::promise<void> newer_serves;
+  old_one.loop().post([served = newer_serves.get_future().share()] { served.wait(); });
+  host::PluginHostSettings patient = quick_settings(dir.path());
+  patient.handover = std::chrono::seconds(1);
+  NodeUnderTest new_one(patient);
+  new_one.publish(plan);
+  ASSERT_OK(new_one.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
+  const auto early = kubelet->wait_for_registration(kShared, std::chrono::milliseconds(300), 1);
+  newer_serves.set_value();
+  EXPECT_FALSE(early) << "it registered while the older one still had its stream";
+  ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
+  ASSERT_OK(new_one.wait_until_watched());
+  old_one.stop_host();
+  ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
+  EXPECT_EQ(kubelet->registrations().size(), 2U) << "one registration each";
 }
 
 }  // namespace

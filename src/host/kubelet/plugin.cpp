@@ -127,6 +127,7 @@ void Plugin::bind() {
   note_ = endpoint_->predecessor().alive
               ? fmt::format("took {} over from {}", socket_path_, by_whom(endpoint_->predecessor().pid))
               : "";
+  if (endpoint_->predecessor().alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
 }
 
 void Plugin::keep_registered() {
@@ -171,7 +172,7 @@ void Plugin::watch_the_watchers() {
   }
   if (unwatched_.running()) return;
   // kubelet opens one stream per registration and never a second (kubernetes/kubernetes#92958).
-  unwatched_.start(settings_.unwatched_grace, [this] {
+  unwatched_.start(count.lost == lost_before_ ? settings_.unwatched_grace : settings_.lost_grace, [this] {
     registered_ = false;
     retry_later(fmt::format("kubelet accepted {} and does not watch it; registering it again", resource_));
     on_change_();

@@ -40,7 +40,12 @@ struct PluginHostSettings {
   std::string kubelet_socket;                                  // "" = plugin_dir + "/kubelet.sock"
   bool register_with_kubelet = true;                           // --kubelet-socket "" of NVIDIA's plugin
   Duration registration_deadline = std::chrono::seconds(10);
-  Duration unwatched_grace = std::chrono::seconds(2);  // registered, and nobody opened a stream: register again after
+  Duration unwatched_grace = std::chrono::seconds(2);    // registered, and nobody opened a stream: register again after
+  Duration lost_grace = std::chrono::milliseconds(500);  // a stream was there and is lost: register again after
+  // Our socket took the place of a live one: what that instance needs to see it and to end its streams. Its streams
+  // have to end before we register, or kubelets that follow kubernetes/kubernetes#121994 (1.36 among them, as seen)
+  // take the end of its stream for the end of ours.
+  Duration handover = std::chrono::milliseconds(100);
   Duration retry_first = std::chrono::milliseconds(250);  // between failed attempts; doubles, with jitter, up to …
   Duration retry_most = std::chrono::seconds(30);
   Duration audit_every = std::chrono::seconds(30);        // look at all sockets even when nothing was heard of them
