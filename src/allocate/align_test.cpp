@@ -1,4 +1,5 @@
 #include "allocate/align.h"
+#include "allocate/topology_fixture.h"
 
 #include <gmock/gmock.h>
 
@@ -13,18 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using Set = std::vector<std::uint32_t>;
-
-inventory::Inventory with_links(int gpus, const std::function<inventory::GpuLink(std::uint32_t, std::uint32_t)>& link) {
-  inventory::Inventory inventory;
-  for (int i = 0; i < gpus; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = "GPU-" + std::to_string(i);
-    inventory.gpus.push_back(gpu);
-  }
-  for (std::uint32_t a = 0; a < static_cast<std::uint32_t>(gpus); ++a)
-    for (std::uint32_t b = a + 1; b < static_cast<std::uint32_t>(gpus); ++b) inventory.links.push_back(link(a, b));
-  return inventory;
-}
 
 Set all_of(std::uint32_t gpus) {
   Set set(gpus);

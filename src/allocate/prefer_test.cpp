@@ -1,4 +1,5 @@
 #include "allocate/prefer.h"
+#include "allocate/topology_fixture.h"
 
 #include <gmock/gmock.h>
 
@@ -223,18 +224,6 @@ TEST(Prefer, IgnoresOfferedIdsItDoesNotKnow) {
   const auto resource = shared(1, 2, config::SharingStrategy::kMps);
   const std::vector<std::string> offered{"GPU-0::9", "GPU-9::0", "GPU-0", "", "GPU-0::1"};
   EXPECT_THAT(*prefer(resource, kNone, offered, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-0::1"));
-}
-
-inventory::Inventory with_links(int gpus, const std::function<inventory::GpuLink(std::uint32_t, std::uint32_t)>& link) {
-  inventory::Inventory inventory;
-  for (int i = 0; i < gpus; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = "GPU-" + std::to_string(i);
-    inventory.gpus.push_back(gpu);
-  }
-  for (std::uint32_t a = 0; a < static_cast<std::uint32_t>(gpus); ++a)
-    for (std::uint32_t b = a + 1; b < static_cast<std::uint32_t>(gpus); ++b) inventory.links.push_back(link(a, b));
-  return inventory;
 }
 
 TEST(Prefer, WholeGpusAreChosenByTopology) {
