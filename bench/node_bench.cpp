@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "admission_cost.h"
+#include "guard_cost.h"
 #include "programs.h"
 
 namespace tranche::bench {
@@ -162,8 +164,10 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
 int run_one(const std::string& question, int gpus, int slots, int calls) {
   const auto programs = Programs::start({gpus, slots, true});
   std::fprintf(stderr, "tranche node is process %d\n", static_cast<int>(programs->node()));
-  const Json one =
-      question == "rest" ? at_rest(*programs, std::chrono::seconds(calls)) : ask(*programs, question, calls);
+  const Json one = question == "admission" ? admission_cost(*programs, calls)
+                   : question == "rest"    ? at_rest(*programs, std::chrono::seconds(calls))
+                   : question == "guard"   ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
+                                           : ask(*programs, question, calls);
   std::printf("%s\n", one.dump(2).c_str());
   return 0;
 }
@@ -177,14 +181,17 @@ struct Shape {
 int run(bool quick) {
   const int calls = quick ? 200 : 2000;
   Json result;
-  for (const Shape shape : {Shape{1, 10, true}, Shape{1, 48, false}, Shape{4, 10, true}, Shape{4, 48, false},
-                            Shape{8, 10, true}, Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}}) {
+  for (const Shape shape :
+       {Shape{1, 10, true}, Shape{1, 48, false}, Shape{4, 10, true}, Shape{4, 48, false}, Shape{8, 10, true},
+        Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}, Shape{16, 1000, false}}) {
     const auto programs = Programs::start({shape.gpus, shape.slots, true});
     Json one;
     for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"})
       one[question] = ask(*programs, question, calls);
     one["list_first"] = ask(*programs, "list_first", calls / 10);
     if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
+    if (shape.gpus == 1 && shape.slots == 10) one["admission"] = admission_cost(*programs, quick ? 50 : 200);
+    if (shape.gpus == 8 && shape.slots == 48) one["guard"] = guard_cost(*programs, {8, 48, quick ? 2s : 10s});
     result[std::to_string(shape.gpus) + " GPUs x " + std::to_string(shape.slots)] = std::move(one);
   }
   result["start"] = start_times(quick ? 3 : 15);

@@ -92,9 +92,10 @@ std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
   };
   if (shape.mps) p->mps_ = spawn(command("mps", {}), p->dir_ + "/mps.log");
   const auto began = Clock::now();
-  p->node_ = spawn(command("node", {"--plugin-dir", settings.plugin_dir, "--pod-resources-socket",
-                                    settings.pod_resources_socket, "--run-dir", p->dir_ + "/run"}),
-                   p->dir_ + "/node.log");
+  p->node_ = spawn(
+      command("node", {"--plugin-dir", settings.plugin_dir, "--pod-resources-socket", settings.pod_resources_socket,
+                       "--run-dir", p->dir_ + "/run", "--program-dir", p->dir_ + "/bin"}),
+      p->dir_ + "/node.log");
   if (const auto registered = p->kubelet_->wait_for_registration(shape.resource, 30s); !registered)
     give_up(to_string(registered.error()) + "; logs are in " + p->dir_);
   p->start_to_registered_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
@@ -125,10 +126,12 @@ double resident_mb(pid_t pid) {
   return 0;
 }
 
-std::uint64_t cpu_ns(pid_t pid) {
+std::uint64_t cpu_ns(pid_t pid, const std::string& thread) {
   std::uint64_t sum = 0;
   std::error_code error;
   for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    std::string name;
+    if (std::ifstream comm(task.path() / "comm"); !thread.empty() && (!(comm >> name) || name != thread)) continue;
     std::ifstream file(task.path() / "schedstat");
     std::uint64_t ns = 0;
     if (file >> ns) sum += ns;

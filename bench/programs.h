@@ -33,6 +33,7 @@ class Programs {
   std::vector<std::string> slots() const { return slots_; }
   pid_t node() const { return node_; }
   pid_t mps() const { return mps_; }  // 0 without
+  std::string simulated_node() const { return dir_ + "/node"; }
 
  private:
   Programs() = default;
@@ -45,8 +46,8 @@ class Programs {
   std::vector<std::string> slots_;
 };
 
-double resident_mb(pid_t pid);    // VmRSS
-std::uint64_t cpu_ns(pid_t pid);  // of all threads
-std::string build_dir();          // $TRANCHE_BUILD, or where this program is
+double resident_mb(pid_t pid);                                    // VmRSS
+std::uint64_t cpu_ns(pid_t pid, const std::string& thread = "");  // of all threads, or of those of a name
+std::string build_dir();                                          // $TRANCHE_BUILD, or where this program is
 
 }  // namespace tranche::bench

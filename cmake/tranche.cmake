@@ -31,7 +31,7 @@ function(tranche_test target)
     set(A_LABEL unit)
   endif()
   if(NOT A_TIMEOUT)
-    set(A_TIMEOUT 60)
+    set(A_TIMEOUT 180)  # of a sanitizer on a busy machine; none takes a minute otherwise
   endif()
   set(labels ${A_LABEL})
   if(NOT A_GRPC)

@@ -4,9 +4,8 @@
 #include <set>
 
 #include "allocate/grant.h"
+#include "allocate/mps_answer.h"
 #include "base/text.h"
-#include "mps/client_limits.h"
-#include "plan/shares.h"
 #include "plan/slot_id.h"
 
 namespace tranche::allocate {
@@ -16,11 +15,6 @@ using config::ListStrategy;
 
 constexpr const char* kVolumeMountRoot = "/var/run/nvidia-container-devices";
 constexpr const char* kCdiVendor = "k8s.device-plugin.nvidia.com";
-
-struct Held {
-  const plan::PlannedDevice* device = nullptr;
-  std::uint32_t slots = 0;
-};
 
 // The slots asked for, by device in driver order. Everything that kubelet could get wrong is told apart here.
 Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, const advertise::Faults& faults,
@@ -50,53 +44,6 @@ Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, cons
   }
   std::erase_if(held, [](const Held& h) { return h.slots == 0; });
   return held;
-}
-
-Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked) {
-  const bool shared = std::ranges::any_of(held, [](const Held& h) { return h.device->replicated; });
-  if (shared && asked > 1 && resource.one_slot_per_request) {
-    return fail(
-        Kind::kInvalid,
-        fmt::format("the container asks for {} of {}, but failRequestsGreaterThanOne allows 1 a container on this "
-                    "node; ask for 1, or have the operator set failRequestsGreaterThanOne: false",
-                    asked, resource.name));
-  }
-  if (resource.sharing == config::SharingStrategy::kMps && shared && held.size() > 1 &&
-      !held.front().device->pool.empty()) {
-    std::vector<std::string> parts;
-    for (const auto& h : held)
-      parts.push_back(fmt::format("{} on GPU {} ({})", h.slots, h.device->index, h.device->uuid));
-    return fail(
-        Kind::kConflict,
-        fmt::format("the {} slots of {} lie on {} GPUs ({}), and one CUDA process can use MPS on one of them only; "
-                    "ask for at most {} a container so that they fit on one GPU",
-                    asked, resource.name, held.size(), join(parts, ", "), held.front().device->slots));
-  }
-  return {};
-}
-
-Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings) {
-  grant.pool = held.front().device->pool;
-  grant.envs[std::string(mps::kPipeVariable)] = kDoorInContainer;
-  grant.mounts.push_back({kDoorInContainer, settings.paths.door(grant.pool, grant.id), true});
-
-  std::vector<std::pair<std::string, Bytes>> memory;
-  Percent threads;
-  for (const auto& device : grant.devices) {
-    if (device.limits.memory.value > 0) memory.emplace_back(device.uuid, device.limits.memory);
-    if (device.limits.threads.hundredths > 0)
-      threads = threads.hundredths == 0 ? device.limits.threads : std::min(threads, device.limits.threads);
-  }
-  if (!memory.empty()) {
-    // A string that the driver cannot read lifts the limit altogether (measured), so read it back before it leaves.
-    const std::string text = mps::render_pinned_limit(memory);
-    if (const auto back = mps::parse_pinned_limit(text); !back || back->size() != memory.size()) {
-      return fail(Kind::kInvalid, "the memory limit " + in_quotes(text) + " would not be understood by the driver");
-    }
-    grant.envs[std::string(mps::kPinnedLimitVariable)] = text;
-  }
-  if (threads.hundredths > 0) grant.envs[std::string(mps::kThreadPercentageVariable)] = to_string(threads);
-  return {};
 }
 
 // A GPU is always named: where its spec is missing the runtime refuses the container and says so, and tries again; left
@@ -163,7 +110,7 @@ void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Setting
 }  // namespace
 
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
-                       std::span<const std::string> ids, const Settings& settings) {
+                       std::span<const std::string> ids, const Settings& settings, const Around& around) {
   TRY(const auto held, find_slots(resource, faults, ids));
   TRY_STATUS(check_sharing(resource, held, ids.size()));
 
@@ -178,14 +125,13 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
   for (const auto& [device, slots] : held) {
     visible.push_back(settings.flags.plugin.device_id_strategy == config::IdStrategy::kIndex ? device->index
                                                                                              : device->uuid);
-    GrantLimit limit{device->uuid, slots, {}};
-    if (mps) {
-      limit.limits = plan::share_of(device->memory, device->sm_count, device->compute_capability, slots, device->slots,
-                                    settings.sm_rounding);
-    }
-    grant.devices.push_back(std::move(limit));
+    grant.devices.push_back({device->uuid, slots, {}});
   }
-  if (mps) TRY_STATUS(put_mps(grant, held, settings));
+  if (mps) {
+    put_limits(grant, held);
+    TRY_STATUS(check_limits(resource, grant, held, around));
+    TRY_STATUS(put_mps(grant, held, settings, around));
+  }
 
   const auto& strategies = settings.flags.plugin.device_list_strategy;
   const auto on = [&](ListStrategy s) { return std::ranges::find(strategies, s) != strategies.end(); };
@@ -195,7 +141,10 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
   if (settings.flags.mofed_enabled) grant.envs["NVIDIA_MOFED"] = "enabled";
   if (on(ListStrategy::kEnvvar) || on(ListStrategy::kVolumeMounts)) {
     put_visible_devices(grant, visible, settings, on(ListStrategy::kEnvvar), on(ListStrategy::kVolumeMounts));
-    if (settings.flags.plugin.pass_device_specs) put_device_nodes(grant, held, settings);
+    // The variable is one, so it names the devices of one answer only: those of the others come as device nodes.
+    const bool of_several = around.pool_is_joined || (!mps && resource.split == config::SplitPolicy::kSpan);
+    if (settings.flags.plugin.pass_device_specs || (of_several && on(ListStrategy::kEnvvar)))
+      put_device_nodes(grant, held, settings);
   }
   return grant;
 }

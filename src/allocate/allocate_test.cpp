@@ -51,6 +51,20 @@ TEST(Allocate, OneSlotIsATenthOfTheGpu) {
   EXPECT_EQ(grant->devices[0].limits.sms, 12u);
 }
 
+TEST(Allocate, TheFolderOfTheDrainProgramIsMountedBesideADoorOnly) {
+  Settings settings;
+  settings.program_dir = "/var/lib/tranche/bin";
+  auto resource = two_h200();
+  const auto grant = ask(resource, {"GPU-bbbbbbbb-0000-4000-8000-00000000000b::3"}, settings);
+  ASSERT_TRUE(grant) << to_string(grant.error());
+  ASSERT_EQ(grant->mounts.size(), 2u);
+  EXPECT_EQ(grant->mounts[1], (Mount{kProgramsInContainer, "/var/lib/tranche/bin", true}));
+  resource.sharing = config::SharingStrategy::kTimeSlicing;
+  const auto sliced = ask(resource, {"GPU-bbbbbbbb-0000-4000-8000-00000000000b::3"}, settings);
+  ASSERT_TRUE(sliced) << to_string(sliced.error());
+  EXPECT_TRUE(sliced->mounts.empty());
+}
+
 TEST(Allocate, SeveralSlotsGrowMemoryAndSms) {
   const auto grant =
       ask(two_h200(), {"GPU-aaaaaaaa-0000-4000-8000-00000000000a::1", "GPU-aaaaaaaa-0000-4000-8000-00000000000a::0",
@@ -61,6 +75,29 @@ TEST(Allocate, SeveralSlotsGrowMemoryAndSms) {
   EXPECT_THAT(grant->slots,
               ElementsAre("GPU-aaaaaaaa-0000-4000-8000-00000000000a::0", "GPU-aaaaaaaa-0000-4000-8000-00000000000a::1",
                           "GPU-aaaaaaaa-0000-4000-8000-00000000000a::7"));
+}
+
+TEST(Allocate, LeavesTheMemoryVariableOutForAMigDevice) {
+  auto resource = two_h200();
+  plan::PlannedDevice& device = resource.devices[0];
+  device.uuid = "MIG-aaaaaaaa-0000-5000-8000-00000000000a";
+  device.is_mig = true;
+  device.memory = mib(16384);
+  device.sm_count = 16;
+  device.pool = "mig-aaaaaaaa";
+  device.paths = {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"};
+  Settings settings;
+  settings.flags.plugin.pass_device_specs = true;
+  const auto grant = ask(resource, {"MIG-aaaaaaaa-0000-5000-8000-00000000000a::3"}, settings);
+  ASSERT_TRUE(grant) << to_string(grant.error());
+  EXPECT_FALSE(grant->envs.contains("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
+  EXPECT_EQ(grant->envs.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "10");
+  EXPECT_EQ(grant->envs.at("NVIDIA_VISIBLE_DEVICES"), "MIG-aaaaaaaa-0000-5000-8000-00000000000a");
+  EXPECT_EQ(grant->mounts[0].host_path, "/run/nvidia/mps/pools/mig-aaaaaaaa/doors/" + grant->id);
+  std::vector<std::string> nodes;
+  for (const auto& node : grant->device_nodes) nodes.push_back(node.host_path);
+  EXPECT_THAT(nodes, ElementsAre("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
+  EXPECT_EQ(grant->devices[0].limits.memory.in_mib(), 1638u) << "what the daemon enforces and people see";
 }
 
 TEST(Allocate, TheSameSlotsNameTheSameDoorInAnyOrder) {

@@ -32,7 +32,8 @@ struct DeviceNode {
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
-// What the grant is worth on one device.
+// What the grant is worth on one device. A process has one thread percentage for all its devices, so on several it is
+// the smallest.
 struct GrantLimit {
   std::string uuid;
   std::uint32_t slots = 0;
@@ -70,22 +71,44 @@ struct Paths {
 };
 // Where the door appears in the container.
 inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
+// Where the folder with tranche-drain appears, for preStop hooks (docs/stopping.md).
+inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {
   config::Flags flags;
   config::Imex imex;
-  config::SmRounding sm_rounding = config::SmRounding::kUp;
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
   std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
   // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
   // one for GPUs, what has none is left out of answers; GPUs never are.
   std::set<std::string> cdi_classes;
+  std::string program_dir;  // the node's folder with tranche-drain, for containers with a door; "" = not offered
 };
 
-// Errors (kInvalid, kNotFound, kConflict): unknown id, duplicate id, unhealthy slot, more than one shared slot where
-// that is refused, slots on GPUs of different pools. Each is one sentence that names ids and says what to ask instead.
+// What an answer depends on beyond its resource.
+struct Around {
+  // Resources share the pool ("gpu0", "gpu1"), and a container may hold slots of several. kubelet merges their answers
+  // key by key, of an order that it draws, and never says that they are of one container: so each key is either equal
+  // in all of them or there for one device only, and limits, which are neither, are the server's alone.
+  bool pool_is_joined = false;
+  struct Room {
+    std::uint32_t live = 0;  // grants on the device, without the one that is asked for
+    std::uint32_t most = 0;  // clients that its MPS server takes; 0 = not known
+    friend bool operator==(const Room&, const Room&) = default;
+  };
+  std::map<std::string, Room, std::less<>> room;  // by device; one that is not in it has room
+};
+// Without the living grants, which no plan knows.
+Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
+
+// What a CUDA context takes of its share at the least (measured on an H200 at 12 SMs; docs/shares.md).
+inline constexpr Bytes kLeastMemory = mib(72);
+
+// Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared
+// slot where that is refused, slots on several GPUs where that is refused, too little memory for a context, a device
+// whose MPS server has its clients. Each is one sentence that names ids and says what to ask instead.
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
-                       std::span<const std::string> ids, const Settings& settings);
+                       std::span<const std::string> ids, const Settings& settings, const Around& around = {});
 
 }  // namespace tranche::allocate

@@ -23,6 +23,7 @@ struct Candidate {
   std::uint32_t free = 0;
   std::uint32_t next = 0;  // nothing is offered below
   std::uint32_t picked = 0;
+  bool crowded = false;  // its MPS server has its clients
 
   std::uint32_t taken() const { return device->slots - free; }
   std::string_view take_lowest() {
@@ -107,7 +108,8 @@ void take_by_policy(Sorted& sorted, std::size_t needed, config::AllocationPolicy
   for (const auto& candidate : sorted.devices) taken_of_parent[candidate.parent] += candidate.taken();
   const std::int64_t sign = policy == config::AllocationPolicy::kPacked ? -1 : 1;
   const auto rank = [&](const Candidate& c) {
-    return std::tuple(sign * static_cast<std::int64_t>(c.taken()), c.picked, sign * taken_of_parent[c.parent]);
+    return std::tuple(c.crowded, sign * static_cast<std::int64_t>(c.taken()), c.picked,
+                      sign * taken_of_parent[c.parent]);
   };
   for (; needed > 0; --needed) {
     Candidate* best = nullptr;
@@ -125,6 +127,7 @@ void take_together(Sorted& sorted, std::size_t needed, std::vector<std::string>&
   for (auto& candidate : sorted.devices) order.push_back(&candidate);
   std::ranges::stable_sort(order, [&](const Candidate* a, const Candidate* b) {
     if (a->required.size() != b->required.size()) return a->required.size() > b->required.size();
+    if (a->crowded != b->crowded) return b->crowded;
     const bool a_fits = a->free >= needed;
     const bool b_fits = b->free >= needed;
     if (a_fits != b_fits) return a_fits;
@@ -132,6 +135,13 @@ void take_together(Sorted& sorted, std::size_t needed, std::vector<std::string>&
   });
   for (auto* candidate : order) {
     for (; needed > 0 && candidate->free > 0; --needed) out.emplace_back(candidate->take_lowest());
+  }
+}
+
+void mark_crowded(Sorted& sorted, const Around& around) {
+  for (auto& candidate : sorted.devices) {
+    const auto room = around.room.find(candidate.device->uuid);
+    candidate.crowded = room != around.room.end() && room->second.most > 0 && room->second.live >= room->second.most;
   }
 }
 
@@ -172,8 +182,9 @@ std::vector<std::string> take_aligned(const Sorted& sorted, const inventory::Inv
 Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,
                                         std::span<const std::string_view> available,
                                         std::span<const std::string_view> must_include, std::uint32_t size,
-                                        config::AllocationPolicy policy) {
+                                        config::AllocationPolicy policy, const Around& around) {
   TRY(Sorted sorted, sort_by_device(resource, available, must_include));
+  mark_crowded(sorted, around);
   if (sorted.required.size() > size) {
     return fail(Kind::kInvalid, fmt::format("{} of {} must be included, but only {} are asked for",
                                             sorted.required.size(), resource.name, size));

@@ -5,6 +5,8 @@
 //   undivided GPUs                 by topology score (align.h)
 //   several slots under MPS        all on one device when they fit (best fit: the fullest that still fits), else on as
 //                                  few devices as possible, because one process can use MPS on one of them only
+//                                  (under `split: span` each more costs SMs: docs/shares.md). A device whose MPS
+//                                  server has its clients comes last: Allocate would refuse it
 //   everything else                NVIDIA's rule, a slot at a time: the device with the fewest (`distributed`) or most
 //                                  (`packed`) slots taken, then the one picked least in this call. Where that says
 //                                  nothing, as always for MIG devices with one slot each: the same on the parent GPU,
@@ -17,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "allocate/grant.h"
 #include "base/result.h"
 #include "config/model.h"
 #include "inventory/inventory.h"
@@ -30,17 +33,17 @@ namespace tranche::allocate {
 Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,
                                         std::span<const std::string_view> available,
                                         std::span<const std::string_view> must_include, std::uint32_t size,
-                                        config::AllocationPolicy policy);
+                                        config::AllocationPolicy policy, const Around& around = {});
 
 inline Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource,
                                                const inventory::Inventory& inventory,
                                                std::span<const std::string> available,
                                                std::span<const std::string> must_include, std::uint32_t size,
-                                               config::AllocationPolicy policy) {
+                                               config::AllocationPolicy policy, const Around& around = {}) {
   const std::vector<std::string_view> offered(available.begin(), available.end());
   const std::vector<std::string_view> required(must_include.begin(), must_include.end());
   return prefer(resource, inventory, std::span<const std::string_view>(offered),
-                std::span<const std::string_view>(required), size, policy);
+                std::span<const std::string_view>(required), size, policy, around);
 }
 
 }  // namespace tranche::allocate

@@ -7,11 +7,26 @@ namespace tranche::cli {
 
 void add_own_mps_options(CLI::App& command, MpsCommand& held) {
   auto& o = held.options;
+  add_own_option(command, "--config-of-node", o.config_of_node,
+                 "the file in which the node agent of this node writes down its configuration, "
+                 "<run-dir>/config-in-force.json: followed in place of --config-file");
   add_own_option(command, "--mps-root-ctr-path", o.mps_root_here,
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(command, "--mps-control", o.mps_control,
                  "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
   add_own_option(command, "--listen", o.listen, "address for /metrics and /healthz, such as :9401; none by default");
+  add_own_option(
+      command, "--daemon-home", held.daemon_home,
+      "pod or host: whether the daemons end with this program, or run on in the host until tranche mps --end")
+      .default_str("pod")
+      ->check(CLI::IsMember({"pod", "host"}));
+  add_own_option(command, "--daemon-cgroup", o.daemon_cgroup,
+                 "with --daemon-home host: the cgroup folder on the host in which each daemon gets its own, or none; "
+                 "tranche in every hierarchy by default");
+  command
+      .add_option("--daemon-host-process", o.host_pid, "whose mount and cgroup namespaces are the host's; 1 by default")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--end", held.end, "end all daemons of this MPS root for good, also those that were left running");
   add_strict(command, held.strict);
   add_log_options(command, held.log);
 }
@@ -20,7 +35,8 @@ int run(MpsCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = {process.environment.begin(), process.environment.end()};
   held.options.unknown_keys = unknown_keys(held.strict);
-  return agent::run_mps(held.options);
+  held.options.daemons_on_host = held.daemon_home == "host";
+  return held.end ? agent::end_mps(held.options) : agent::run_mps(held.options);
 }
 
 void add_mps(CLI::App& app, Process& process) {

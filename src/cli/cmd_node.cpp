@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
+#include "cli/label_output.h"
 #include "cli/node_command.h"
 #include "cli/setting_options.h"
 #include "config/duration.h"
@@ -21,11 +22,42 @@ std::string check_period(const std::string& text) {
   return in_quotes(text) + " is not a duration from 100ms to 24h; write for example 5m";
 }
 
+constexpr const char* kPlaces = "Configuration of this node among several";
+
+void add_config_places(CLI::App& command, NodeCommand& held) {
+  auto& places = held.options.config;
+  add_own_option(command, "--config-dir", places.dir,
+                 "folder of several configurations, such as a mounted ConfigMap; the node's label says which is in "
+                 "force, and a change of either is followed")
+      .envname("CONFIG_FILE_SRCDIR")
+      ->group(kPlaces);
+  add_own_option(command, "--config-map", places.config_map,
+                 "NAMESPACE/NAME of a ConfigMap with several configurations, watched through the API server")
+      .group(kPlaces);
+  add_own_option(command, "--default-config", places.default_name, "the one for nodes without the label")
+      .envname("DEFAULT_CONFIG")
+      ->group(kPlaces);
+  add_own_option(command, "--fallback-strategies", held.fallbacks,
+                 "where there is neither label nor default: named (one called default), single (the only one), empty "
+                 "(no settings), in the order given")
+      .envname("FALLBACK_STRATEGIES")
+      ->group(kPlaces);
+  add_own_option(command, "--config-wait", held.config_wait,
+                 "how long the label and the ConfigMap are waited for at the start, before what was written down "
+                 "last, or the default, counts")
+      .check(check_period)
+      ->group(kPlaces);
+  add_own_option(command, "--node-label", places.label, "the label of the node that names its configuration")
+      .envname("NODE_LABEL")
+      ->group(kPlaces);
+}
+
 }  // namespace
 
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
   add_settings(command, config::Program::kDevicePlugin, o.flags);
+  add_config_places(command, held);
   add_own_option(command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory: our sockets go here");
   add_own_option(command, "--pod-resources-socket", o.pod_resources_socket, "where kubelet tells which pod holds what");
   add_own_option(command, "--run-dir", o.run_dir, "our own directory; the status socket node.sock is in it");
@@ -33,9 +65,22 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(command, "--cdi-root", o.cdi_root,
                  "where CDI specs are written while --device-list-strategy has a cdi- word");
+  add_own_option(command, "--program-dir", o.program_dir,
+                 "folder of the node that tranche-drain is put into for preStop hooks of containers; empty: none");
   add_own_option(command, "--health-quiet-period", held.quiet_period,
                  "how long a GPU must be without a fault before it takes pods again; repeated faults double it")
       .check(check_period);
+  add_own_option(command, "--kubeconfig", o.kubeconfig,
+                 "how to reach the API server; by default the service account of this pod, outside of pods not at all");
+  add_own_option(command, "--node-name", o.node_name, "what the cluster calls this node").envname("NODE_NAME");
+  add_label_output(command, held.label_output, {"none", "file", "nodefeature", "node"});
+  add_own_option(command, "--namespace", o.feature_namespace, "with --label-output nodefeature: of the object")
+      .envname("NAMESPACE");
+  add_own_option(command, "--pod-name", o.pod_name,
+                 "with --label-output nodefeature: this pod, with whose DaemonSet the object goes")
+      .envname("POD_NAME");
+  add_own_option(command, "--startup-taint", o.startup_taint,
+                 "key of a taint that is taken off this node, once, when it serves; needs the right to patch nodes");
   add_own_option(
       command, "--listen", o.listen,
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
@@ -48,6 +93,11 @@ int run(NodeCommand& held, const Process& process) {
   held.options.environment = {process.environment.begin(), process.environment.end()};
   held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
+  held.options.config.patience = period_of(held.config_wait).value_or(held.options.config.patience);
+  held.options.config.fallbacks.clear();
+  for (const auto word : split(held.fallbacks, ','))
+    if (!trimmed(word).empty()) held.options.config.fallbacks.emplace_back(trimmed(word));
+  held.options.label_output = label_output_of(held.label_output);
   return agent::run_node(held.options);
 }
 

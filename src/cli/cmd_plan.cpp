@@ -1,27 +1,42 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "agent/config/config_source.h"
 #include "agent/config/driver_settings.h"
+#include "change/steps.h"
 #include "cli/commands.h"
+#include "cli/plan_pods.h"
 #include "cli/setting_options.h"
 #include "config/report.h"
 #include "host/files/files.h"
 #include "host/nvml/nvml.h"
 #include "inventory/json.h"
 #include "label/label.h"
+#include "landing/compare.h"
+#include "landing/json.h"
+#include "landing/land.h"
+#include "landing/table.h"
 #include "plan/json.h"
 #include "plan/make_plan.h"
+#include "plan/select.h"
 #include "plan/table.h"
 
 namespace tranche::cli {
 namespace {
 
+constexpr int kFailed = 1;
+constexpr int kUnusable = 2;
+constexpr int kNotAsHoped = 3;  // a pod does not land, or the plans differ
+
 struct Options {
   config::GivenFlags flags;
   std::string inventory = "node";
+  PodsFrom pods;
+  std::string against;
   bool json = false;
   bool inventory_only = false;
   bool explain = false;
@@ -42,42 +57,155 @@ void print_problems(const std::vector<Problem>& problems) {
   for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
 }
 
+// What one configuration comes to on the node.
+struct Side {
+  agent::ConfigView config;
+  inventory::Inventory inventory;  // as this configuration sees it
+  plan::Plan plan;
+  label::Labels labels;
+  std::optional<landing::Landings> landings;
+
+  std::string name() const { return config.path.empty() ? "the defaults" : config.path; }
+};
+
+bool make_plan(Side& side, const inventory::Inventory& inventory) {
+  side.inventory = plan::keep_gpus(side.config.config.devices, inventory);
+  auto made = plan::make_plan(side.config.config, side.inventory);
+  if (!made) {
+    print_problems(made.error());
+    return false;
+  }
+  side.plan = *std::move(made);
+  side.labels = label::labels_for(side.config.config, side.inventory, side.plan, {});
+  for (auto& note : label::notes_for(side.inventory)) side.plan.notes.push_back(std::move(note));
+  return true;
+}
+
+// The same flags and variables with another file. Nothing: printed.
+std::optional<Side> other_side(const Options& options, const config::Environment& environment,
+                               const inventory::Inventory& inventory) {
+  auto flags = options.flags;
+  flags["config-file"] = {options.against};
+  Side side;
+  side.config = agent::load_config(flags, environment, unknown_keys(options.strict));
+  print_problems(side.config.problems);
+  if (has_error(side.config.problems) || !make_plan(side, inventory)) return std::nullopt;
+  return side;
+}
+
+std::optional<std::vector<landing::PodAsk>> pods_of(const Options& options, const config::Environment& environment,
+                                                    int& exit_code) {
+  auto read = load_pods(options.pods, environment);
+  if (!read) {
+    fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
+    exit_code = options.pods.where == "cluster" ? kFailed : kUnusable;
+    return std::nullopt;
+  }
+  print_problems(read->problems);
+  if (has_error(read->problems)) {
+    exit_code = kUnusable;
+    return std::nullopt;
+  }
+  return std::move(read->pods);
+}
+
+std::vector<landing::Difference> differences_of(const Side& before, const Side& after) {
+  auto differences = landing::compare({before.plan, before.labels}, {after.plan, after.labels});
+  if (before.landings && after.landings) {
+    auto pods = landing::compare(*before.landings, *after.landings);
+    differences.insert(differences.end(), std::make_move_iterator(pods.begin()), std::make_move_iterator(pods.end()));
+  }
+  return differences;
+}
+
+struct Answer {
+  Side side;
+  std::optional<Side> against;
+  std::vector<landing::Difference> differences;
+  std::vector<change::Step> steps;  // that a running node would take
+};
+
+nlohmann::ordered_json steps_json(const std::vector<change::Step>& steps) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& step : steps)
+    list.push_back({{"what", std::string(change::to_string(step.what))},
+                    {"resource", step.resource},
+                    {"devices", step.devices},
+                    {"text", change::to_string(step)}});
+  return list;
+}
+
+void print_json(const Options& options, const Answer& answer) {
+  auto document = plan::to_json(answer.side.plan);
+  document["labels"] = answer.side.labels;
+  const auto& config = answer.side.config;
+  if (options.explain)
+    document["configuration"] = nlohmann::ordered_json::parse(
+        config::report_json(config.path, config.problems, &config.explained), nullptr, false);
+  if (answer.side.landings) document["landings"] = landing::to_json(*answer.side.landings);
+  if (answer.against) {
+    document["against"] = {{"file", answer.against->config.path},
+                           {"differences", landing::to_json(answer.differences)},
+                           {"steps", steps_json(answer.steps)}};
+    if (answer.against->landings) document["against"]["landings"] = landing::to_json(*answer.against->landings);
+  }
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print_text(const Options& options, const Answer& answer, bool colour) {
+  const plan::TableOptions look{.colour = colour};
+  if (options.explain) fmt::print("{}\n", config::explained_text(answer.side.config.explained));
+  if (answer.side.landings) fmt::print("{}", landing::render_table(*answer.side.landings, look));
+  if (answer.side.landings && answer.against) fmt::print("\n");
+  if (answer.against)
+    fmt::print("{}", landing::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
+  if (!answer.steps.empty()) {
+    fmt::print("\nOn a running node\n");
+    for (const auto& step : answer.steps) fmt::print("  {}\n", change::to_string(step));
+  }
+  if (!answer.side.landings && !answer.against)
+    fmt::print("{}", plan::render_table(answer.side.plan, answer.side.inventory, answer.side.labels, look));
+}
+
 int plan(const Options& options, const Process& process) {
   const config::Environment environment(process.environment.begin(), process.environment.end());
-  const auto resolved = agent::load_config(options.flags, environment, unknown_keys(options.strict));
-  print_problems(resolved.problems);
-  if (has_error(resolved.problems)) return 2;
+  Answer answer;
+  answer.side.config = agent::load_config(options.flags, environment, unknown_keys(options.strict));
+  print_problems(answer.side.config.problems);
+  if (has_error(answer.side.config.problems)) return kUnusable;
 
-  const auto inventory = load_inventory(options, resolved.config);
+  const auto inventory = load_inventory(options, answer.side.config.config);
   if (!inventory) {
     fmt::print(stderr,
                "tranche plan: {}\n  without a GPU, name a recording: tranche plan --inventory FILE (one is made by "
                "`tranche plan --inventory-only --json` on a node)\n",
                to_string(inventory.error()));
-    return 1;
+    return kFailed;
   }
   if (options.inventory_only) {
     fmt::print("{}\n", inventory::to_json(*inventory).dump(2));
     return 0;
   }
-  const auto made = plan::make_plan(resolved.config, *inventory);
-  if (!made) {
-    print_problems(made.error());
-    return 2;
+  if (!make_plan(answer.side, *inventory)) return kUnusable;
+  if (!options.against.empty()) {
+    answer.against = other_side(options, environment, *inventory);
+    if (!answer.against) return kUnusable;
   }
-  const auto labels = label::labels_for(resolved.config, *inventory, *made, {});
-  if (options.json) {
-    auto document = plan::to_json(*made);
-    document["labels"] = labels;
-    if (options.explain)
-      document["configuration"] = nlohmann::ordered_json::parse(
-          config::report_json(resolved.path, resolved.problems, &resolved.explained), nullptr, false);
-    fmt::print("{}\n", document.dump(2));
-  } else {
-    if (options.explain) fmt::print("{}\n", config::explained_text(resolved.explained));
-    fmt::print("{}", plan::render_table(*made, *inventory, labels, {.colour = process.terminal}));
+  if (!options.pods.where.empty()) {
+    int exit_code = 0;
+    const auto pods = pods_of(options, environment, exit_code);
+    if (!pods) return exit_code;
+    for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
+      if (side != nullptr)
+        side->landings = landing::land(side->plan, side->inventory, side->config.config, *pods, options.pods.node_name);
   }
-  return 0;
+  if (answer.against) {
+    answer.differences = differences_of(*answer.against, answer.side);
+    answer.steps = change::steps(answer.against->plan, answer.side.plan);
+  }
+  options.json ? print_json(options, answer) : print_text(options, answer, process.terminal);
+  const bool all_land = !answer.side.landings || answer.side.landings->all_land();
+  return all_land && answer.differences.empty() ? 0 : kNotAsHoped;
 }
 
 }  // namespace
@@ -97,7 +225,24 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--explain", options->explain, "first the value of every setting and where it comes from");
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
-  command->add_flag("--json", options->json, "the plan as JSON");
+  command
+      ->add_option("--pods", options->pods.where,
+                   "where these pods would land: a file of Pods and workloads (YAML or JSON), \"-\" for the standard "
+                   "input, or \"cluster\" for those of --node-name and those that wait for a node")
+      ->type_name("FILE");
+  command
+      ->add_option("--against", options->against,
+                   "a second configuration file: what the first changes, with --pods also where pods land")
+      ->type_name("FILE");
+  add_own_option(*command, "--kubeconfig", options->pods.kubeconfig,
+                 "how --pods cluster reaches the API server; by default the service account of this pod");
+  add_own_option(*command, "--node-name", options->pods.node_name,
+                 "with --pods: what the cluster calls the node; pods of other nodes are left out")
+      .envname("NODE_NAME");
+  command->add_flag("--json", options->json, "the plan, landings and differences as JSON (docs/plan.md)");
+  command->footer(
+      "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
+      "2 a configuration or the pods cannot be used; 3 a pod does not land, or the configurations differ.");
   command->callback([options, &process] { process.exit_code = plan(*options, process); });
 }
 

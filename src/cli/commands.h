@@ -1,6 +1,7 @@
 #pragma once
 // Every subcommand adds itself to the command line and, when it is the one given, leaves its exit status in
-// `exit_code`. Exit status everywhere: 0 fine, 1 failed, 2 usage or configuration, 3 nothing to do on this node.
+// `exit_code`. Exit status everywhere: 0 fine, 1 failed, 2 usage or configuration, 3 nothing to do on this node; of
+// `plan`: a pod does not land, or two configurations differ.
 #include <map>
 #include <string>
 
@@ -27,6 +28,7 @@ void apply(const LogOptions& options);
 void add_node(CLI::App& app, Process& process);
 void add_mps(CLI::App& app, Process& process);
 void add_plan(CLI::App& app, Process& process);
+void add_labels(CLI::App& app, Process& process);
 void add_probe(CLI::App& app, Process& process);
 void add_status(CLI::App& app, Process& process);
 void add_check(CLI::App& app, Process& process);

@@ -37,17 +37,21 @@ int main(int argc, char** argv) {
 
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const auto status = tranche::cli::stand_in(argc > 0 ? argv[0] : "", arguments, process)) return *status;
-  if (!arguments.empty() && arguments.front() == "device-plugin")
-    return tranche::cli::stand_in("nvidia-device-plugin", {arguments.begin() + 1, arguments.end()}, process)
-        .value_or(1);
+  for (const auto& [word, name] : {std::pair{"device-plugin", "nvidia-device-plugin"},
+                                   std::pair{tranche::cli::kConfigManager, tranche::cli::kConfigManager}}) {
+    if (!arguments.empty() && arguments.front() == word)
+      return tranche::cli::stand_in(name, {arguments.begin() + 1, arguments.end()}, process).value_or(1);
+  }
 
   CLI::App app(kDescription, "tranche");
   app.require_subcommand(1);
   app.set_version_flag("--version,-v", std::string("tranche ") + tranche::kVersion);
   tranche::cli::add_node(app, process);
   tranche::cli::add_device_plugin(app);
+  tranche::cli::add_config_manager(app);
   tranche::cli::add_mps(app, process);
   tranche::cli::add_plan(app, process);
+  tranche::cli::add_labels(app, process);
   tranche::cli::add_probe(app, process);
   tranche::cli::add_status(app, process);
   tranche::cli::add_check(app, process);

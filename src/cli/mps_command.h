@@ -9,6 +9,8 @@ namespace tranche::cli {
 struct MpsCommand {
   agent::MpsOptions options;
   LogOptions log;
+  std::string daemon_home = "pod";
+  bool end = false;
   bool strict = false;
 };
 

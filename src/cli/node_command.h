@@ -10,7 +10,10 @@ namespace tranche::cli {
 
 struct NodeCommand {
   agent::NodeOptions options;
-  std::string quiet_period = "5m";  // into options by run()
+  std::string fallbacks = "named,single";
+  std::string config_wait = "5s";
+  std::string quiet_period = "5m";    // into options by run()
+  std::string label_output = "none";  // into options by run()
   LogOptions log;
   bool strict = false;
 };

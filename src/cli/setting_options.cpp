@@ -11,7 +11,7 @@ constexpr const char* kGroup = "Configuration (flag over variable over file over
 
 std::string spelling_of(const config::Setting& setting) {
   std::vector<std::string> spellings;
-  for (const auto flag : setting.flags) spellings.push_back("--" + std::string(flag));
+  for (const auto flag : setting.flags) spellings.push_back((flag.size() == 1 ? "-" : "--") + std::string(flag));
   return join(spellings, ",");
 }
 

@@ -13,7 +13,12 @@ namespace tranche::cli {
 // The exit status, or nothing when `program` (a path's last part counts) is no such name.
 std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process);
 
-// `tranche device-plugin` is for the list of commands only; main runs it as nvidia-device-plugin.
+inline constexpr const char* kConfigManager = "config-manager";
+int config_manager(const std::vector<std::string>& arguments, Process& process);
+
+// `tranche device-plugin` and `tranche config-manager` are for the list of commands only; main runs them by NVIDIA's
+// names.
 void add_device_plugin(CLI::App& app);
+void add_config_manager(CLI::App& app);
 
 }  // namespace tranche::cli

@@ -24,7 +24,7 @@ class Builder : public YAML::EventHandler {
  public:
   Builder(std::string_view source, std::string_view text) : source_(source), text_(text) {}
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override { began = mark; }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     leaf(mark, anchor, Node::Kind::kNull, {}, true);
@@ -57,6 +57,7 @@ class Builder : public YAML::EventHandler {
 
   NodePtr root;
   std::optional<Problem> problem;
+  YAML::Mark began;                       // the document
   std::optional<YAML::Mark> last_quoted;  // the scalar that came last, when it is in quotes
 
  private:
@@ -255,46 +256,86 @@ bool is_closed(std::string_view text) {
   return false;
 }
 
-}  // namespace
+Document refused(std::string_view source, int line, int column, std::string what, std::string remedy) {
+  return {nullptr,
+          Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
+}
 
-Document read_document(std::string_view text, std::string_view source) {
-  const auto refuse = [&](int line, int column, std::string what, std::string remedy) {
-    return Document{
-        nullptr,
-        Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
-  };
-  if (text.size() > kLargest)
-    return refuse(0, 0, "is larger than 1 MiB",
-                  "a configuration file has a few hundred lines; is this the right file?");
-  if (auto bad = bad_byte(text)) {
-    const std::string_view before = text.substr(0, bad->at);
-    const auto line = std::ranges::count(before, '\n');
-    const auto column = before.size() - (before.rfind('\n') + 1);  // npos + 1 is 0
-    return refuse(static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(bad->what),
-                  std::move(bad->remedy));
-  }
+// What is wrong with a text as a whole, before it is YAML.
+std::optional<Document> refused_as_text(std::string_view text, std::string_view source, std::size_t largest,
+                                        std::string_view remedy) {
+  if (text.size() > largest)
+    return refused(source, 0, 0, "is larger than " + std::to_string(largest >> 20) + " MiB", std::string(remedy));
+  auto bad = bad_byte(text);
+  if (!bad) return std::nullopt;
+  const std::string_view before = text.substr(0, bad->at);
+  const auto line = std::ranges::count(before, '\n');
+  const auto column = before.size() - (before.rfind('\n') + 1);  // npos + 1 is 0
+  return refused(source, static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(bad->what),
+                 std::move(bad->remedy));
+}
+
+// The next document of the parser; nothing at the end of the text. `began`: where the one before did, then this one;
+// below 0 before the first.
+std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source,
+                                      int& began) {
   try {
-    std::istringstream stream{std::string(text)};
-    YAML::Parser parser(stream);
     Builder builder(source, text);
-    parser.HandleNextDocument(builder);
-    if (builder.problem) return {nullptr, std::move(builder.problem)};
+    if (!parser.HandleNextDocument(builder)) return std::nullopt;
+    // yaml-cpp does not get past a mark that nothing can begin with (",0"): it finds an empty document there, for ever.
+    const bool stands_still = builder.began.pos <= began;
+    began = builder.began.pos;
+    if (stands_still)
+      return refused(source, builder.began.line + 1, builder.began.column + 1, "nothing can begin with this",
+                     "check brackets and commas here");
+    if (builder.problem) return Document{nullptr, std::move(builder.problem)};
     if (const auto& mark = builder.last_quoted) {
       const std::size_t at = offset_of(text, mark->line, mark->column);
       const std::string_view rest = at == std::string_view::npos ? std::string_view() : text.substr(at);
       const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
       if (quoted && !is_closed(rest))
-        return refuse(mark->line + 1, mark->column + 1, "the quote that begins here is not closed",
-                      "put the same quote at the end of the text");
+        return refused(source, mark->line + 1, mark->column + 1, "the quote that begins here is not closed",
+                       "put the same quote at the end of the text");
     }
-    return {std::move(builder.root), std::nullopt};
+    return Document{std::move(builder.root), std::nullopt};
   } catch (const YAML::Exception& e) {
     const bool known = !e.mark.is_null();
-    return refuse(known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0, "is not valid YAML: " + e.msg,
-                  remedy_for_syntax(text, e.mark.line, e.msg));
+    return refused(source, known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0, "is not valid YAML: " + e.msg,
+                   remedy_for_syntax(text, e.mark.line, e.msg));
   } catch (const std::exception& e) {
-    return refuse(0, 0, std::string("cannot be read as YAML: ") + e.what(), "check indentation, quotes and brackets");
+    return refused(source, 0, 0, std::string("cannot be read as YAML: ") + e.what(),
+                   "check indentation, quotes and brackets");
   }
+}
+
+}  // namespace
+
+Document read_document(std::string_view text, std::string_view source) {
+  if (auto bad = refused_as_text(text, source, kLargest,
+                                 "a configuration file has a few hundred lines; is this the right file?"))
+    return *std::move(bad);
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  int began = -1;
+  return next_document(parser, text, source, began).value_or(Document{});
+}
+
+std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest) {
+  std::vector<Document> documents;
+  if (auto bad = refused_as_text(text, source, largest, "give a part of it, or several files one by one")) {
+    documents.push_back(*std::move(bad));
+    return documents;
+  }
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  int began = -1;
+  while (auto document = next_document(parser, text, source, began)) {
+    const bool last = document->problem.has_value();
+    if (last || (document->root && document->root->kind != Node::Kind::kNull))
+      documents.push_back(*std::move(document));
+    if (last) break;
+  }
+  return documents;
 }
 
 Scalar scalar_of(const Node& node) {

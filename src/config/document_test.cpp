@@ -45,6 +45,22 @@ TEST(DocumentTest, OnlyTheFirstDocumentIsRead) {
   EXPECT_EQ(root_of("# nothing\n"), nullptr);
 }
 
+TEST(DocumentTest, AllDocumentsAreReadWithTheirPlacesUntilOneIsBroken) {
+  const auto all = read_documents("a: &x 1\n---\n# nothing\n---\nb: 2\n", "f", 100);
+  ASSERT_EQ(all.size(), 2u) << "the empty one is left out";
+  EXPECT_EQ(all[1].root->members[0].key, "b");
+  EXPECT_EQ(all[1].root->line, 5);
+  const auto broken = read_documents("a: 1\n---\nb: [\n---\nc: 1\n", "f", 100);
+  ASSERT_EQ(broken.size(), 2u);
+  EXPECT_FALSE(broken[0].problem);
+  EXPECT_TRUE(broken[1].problem);
+  EXPECT_THAT(to_string(*read_documents("a: 1\n---\nb: *x\n", "f", 100)[1].problem), HasSubstr("f:3:4"));
+  const auto stuck = read_documents(",0", "f", 100);  // yaml-cpp alone would give empty documents for ever
+  EXPECT_THAT(to_string(*stuck.back().problem), HasSubstr("f:1:1"));
+  EXPECT_TRUE(read_documents("", "f", 100).empty());
+  EXPECT_THAT(to_string(*read_documents("a: 1\n", "f", 3)[0].problem), HasSubstr("is larger than 0 MiB"));
+}
+
 TEST(DocumentTest, JsonIsReadToo) {
   const NodePtr root = root_of("{\n\t\"a\": {\"b\": [1, null, \"x\\/y\"]}, # said\n\t\"c\": true,\n}");
   ASSERT_EQ(root->members.size(), 2u);

@@ -66,6 +66,10 @@ std::string_view to_string(ComputeModePolicy value) {
   return value == ComputeModePolicy::kExclusive ? "exclusive" : "leave";
 }
 
+std::string_view to_string(DoorPolicy value) {
+  return value == DoorPolicy::kGate ? "gate" : "link";
+}
+
 std::string_view to_string(SmRounding value) {
   switch (value) {
     case SmRounding::kUp:
@@ -78,11 +82,48 @@ std::string_view to_string(SmRounding value) {
   return "";
 }
 
+std::string_view to_string(TierPolicy value) {
+  switch (value) {
+    case TierPolicy::kAuto:
+      return "auto";
+    case TierPolicy::kV2:
+      return "v2";
+    case TierPolicy::kStatic:
+      return "static";
+    case TierPolicy::kV3:
+      return "v3";
+  }
+  return "";
+}
+
+SharingStrategy strategy_of(const Config& config, const SharedResource& entry) {
+  return entry.strategy != SharingStrategy::kNone ? entry.strategy : config.sharing.strategy;
+}
+
+bool one_slot_per_request(const Config& config, const SharedResource& entry) {
+  const bool beside_mps =
+      config.sharing.strategy == SharingStrategy::kMps && strategy_of(config, entry) == SharingStrategy::kTimeSlicing;
+  return beside_mps ? config.sharing.one_time_slice : config.sharing.fail_requests_greater_than_one;
+}
+
+GuardMemory guard_memory_of(const Config& config, const SharedResource& entry) {
+  return entry.guard_memory.value_or(config.sharing.guard.memory);
+}
+
+bool is_individual(const SharedResource& entry) {
+  return entry.names.find("%d") != std::string::npos;
+}
+
 const SharedResource* sharing_of(const Config& config, std::string_view resource_name) {
   const auto& entries = config.sharing.resources;
   for (auto it = entries.rbegin(); it != entries.rend(); ++it)
     if (it->name == resource_name) return &*it;
   return nullptr;
+}
+
+GuardMemory guard_memory_of(const Config& config, std::string_view resource_name) {
+  const SharedResource* entry = sharing_of(config, resource_name);
+  return entry != nullptr ? guard_memory_of(config, *entry) : config.sharing.guard.memory;
 }
 
 }  // namespace tranche::config

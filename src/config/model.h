@@ -12,6 +12,8 @@
 #include "base/problem.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "config/guard.h"
+#include "config/shares.h"
 
 namespace tranche::config {
 
@@ -84,8 +86,16 @@ struct SharedResource {
   std::string name;                   // full: "nvidia.com/gpu"
   std::optional<std::string> rename;  // full: "nvidia.com/gpu.shared"; absent = advertised under `name`
   DeviceSelection devices = AllDevices{};
-  std::uint32_t replicas = 1;
-  Place place;  // where it was written, for later Problems
+  std::uint32_t replicas = 1;          // 0 = as many as slot_memory gives on each GPU
+  std::optional<Bytes> slot_memory{};  // ours, in place of replicas
+  // Ours: "gpu%d" = a resource per GPU (%d its index), "gpu-%ggb" per size of slot, "%m" per model; "" = one for all.
+  std::string names{};
+  SharingStrategy strategy = SharingStrategy::kNone;  // of the section that it stands in
+  ThreadsPolicy threads{};                            // of the entry, or the section's
+  MemoryPolicy memory{};
+  SplitPolicy split = SplitPolicy::kReject;
+  std::optional<GuardMemory> guard_memory{};  // absent = Sharing::guard's
+  Place place;                                // where it was written, for later Problems
   friend bool operator==(const SharedResource&, const SharedResource&) = default;
 };
 
@@ -93,17 +103,46 @@ struct SharedResource {
 enum class ComputeModePolicy { kExclusive, kLeave };
 // What to do with an SM count known to compute wrong (data/sm-counts). Extension: sharing.mps.smRounding.
 enum class SmRounding { kUp, kDown, kOff };
+// By what means MPS enforces shares (mps/tier.h). `auto` is v2, the one tier that daemons are started in. Extension:
+// sharing.mps.tier.
+enum class TierPolicy { kAuto, kV2, kStatic, kV3 };
+std::string_view to_string(TierPolicy);  // "auto", "v2", "static", "v3"
+// What stands in a grant's door: our gate, or a hard link to the daemon's own socket. Extension: sharing.mps.door.
+enum class DoorPolicy { kGate, kLink };
 std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
+std::string_view to_string(DoorPolicy);         // "gate", "link"
 std::string_view to_string(SmRounding);         // "up", "down", "off"
 
 struct Sharing {
   SharingStrategy strategy = SharingStrategy::kNone;  // of the section that is in force; MPS wins over time-slicing
+  // Ours, sharing.perDevice: `devices` and `rename` of entries count, and with both sections given both are in force:
+  // then `resources` holds the entries of both, each with its strategy, and everything else here is of the MPS section.
+  bool per_device = false;
   bool rename_by_default = false;
   bool fail_requests_greater_than_one = false;  // default false for time-slicing, true for MPS, as NVIDIA's
+  bool one_time_slice = false;                  // with per_device: the same of timeSlicing beside mps
   std::vector<SharedResource> resources;        // of the section in force
   ComputeModePolicy compute_mode = ComputeModePolicy::kExclusive;
   SmRounding sm_rounding = SmRounding::kUp;
+  DoorPolicy door = DoorPolicy::kGate;
+  Guard guard;
+  ThreadsPolicy threads;  // of entries that do not say
+  MemoryPolicy memory;
+  Reserve reserve;
+  TierPolicy tier = TierPolicy::kAuto;
+  std::uint32_t max_clients = 0;         // of one MPS server; 0 = what the driver is known to take (plan/ceiling.h)
+  std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must have room for
+  Duration proof_every = std::chrono::minutes(10);  // a CUDA start through each pool's daemon; 0 = none
+  bool mig_devices = false;                         // MPS serves MIG devices as well, which NVIDIA's programs refuse
   friend bool operator==(const Sharing&, const Sharing&) = default;
+};
+
+// Ours, `devices`: which GPUs the node works with at all. Each pattern is a UUID, a PCI address, an index or a model's
+// name with `*`; what is excluded is out, and with anything included only that is in.
+struct DeviceFilter {
+  std::vector<DeviceRef> include;
+  std::vector<DeviceRef> exclude;
+  friend bool operator==(const DeviceFilter&, const DeviceFilter&) = default;
 };
 
 struct Imex {
@@ -116,11 +155,24 @@ struct Config {
   std::string version = "v1";
   Flags flags;
   Sharing sharing;
+  DeviceFilter devices;
   Imex imex;
   friend bool operator==(const Config&, const Config&) = default;
 };
 
+// By what an entry shares: its own word, or else the section's in force.
+SharingStrategy strategy_of(const Config& config, const SharedResource& entry);
+// failRequestsGreaterThanOne of the section that an entry stands in.
+bool one_slot_per_request(const Config& config, const SharedResource& entry);
+// What the guard does with tenants of an entry.
+GuardMemory guard_memory_of(const Config& config, const SharedResource& entry);
+// Whether an entry makes a resource of each GPU ("gpu%d"), of which one container may hold several.
+bool is_individual(const SharedResource& entry);
+
 // The sharing entry for a resource by its un-renamed name; the later of duplicates wins, as NVIDIA's. nullptr = none.
+// Of entries that share the devices of a name among them (perDevice) it is the last.
 const SharedResource* sharing_of(const Config& config, std::string_view resource_name);
+// Its guard's policy, by the same name.
+GuardMemory guard_memory_of(const Config& config, std::string_view resource_name);
 
 }  // namespace tranche::config

@@ -11,6 +11,14 @@ bool is_lower_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
 // A lower-case RFC 1123 subdomain: labels of letters, digits and inner dashes, joined by dots.
 bool is_subdomain(std::string_view text) {
   constexpr std::size_t kLongest = 253;
@@ -58,6 +66,90 @@ Result<std::string> resource_name(std::string_view text) {
                                     " is not a resource name: lower-case letters, digits, \"-\" and \".\" only, "
                                     "beginning and ending with a letter or digit");
   return full;
+}
+
+Result<std::string> name_pattern(std::string_view text) {
+  bool signs = false;
+  for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 2)) {
+    const char sign = at + 1 < text.size() ? text[at + 1] : ' ';
+    if (sign != 'd' && sign != 'g' && sign != 'm')
+      return fail(Kind::kInvalid, in_quotes(text) + " has a % that is none of %d, %g and %m");
+    signs = true;
+  }
+  if (!signs)
+    return fail(Kind::kInvalid, in_quotes(text) + " has none of %d (index), %g (GB of a slot) and %m (model)");
+  const auto sample = resource_name(expand(text, {"0", 1, "a"}));
+  if (!sample) return std::unexpected(sample.error());
+  return (text.starts_with(kResourcePrefix) ? "" : std::string(kResourcePrefix)) + std::string(text);
+}
+
+std::string expand(std::string_view pattern, const NameParts& parts) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char sign = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (sign == 'd')
+      name += parts.index;
+    else if (sign == 'g')
+      name += std::to_string(parts.slot_gib);
+    else if (sign == 'm')
+      name += model_in_names(parts.model);
+    else
+      name += pattern[i];
+    if (sign == 'd' || sign == 'g' || sign == 'm') ++i;
+  }
+  return name;
+}
+
+std::string model_in_names(std::string_view model) {
+  if (same_letters(model.substr(0, 7), "nvidia ")) model.remove_prefix(7);
+  std::string name;
+  for (const char c : model) {
+    if (is_lower_alphanumeric(lower(c)))
+      name += lower(c);
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+  }
+  while (name.ends_with('-')) name.pop_back();
+  return name;
+}
+
+std::optional<std::string> pci_address(std::string_view text) {
+  constexpr std::size_t kDomain = 8;
+  const auto pieces = split(text, ':');
+  if (pieces.size() != 2 && pieces.size() != 3) return std::nullopt;
+  std::string domain(pieces.size() == 3 ? pieces[0] : "0");
+  const std::string_view bus = pieces[pieces.size() - 2];
+  const std::string_view rest = pieces.back();  // "00.0"
+  if (domain.empty() || domain.size() > kDomain || bus.size() != 2 || rest.size() != 4 || rest[2] != '.')
+    return std::nullopt;
+  if (!is_hex(domain) || !is_hex(bus) || !is_hex(rest.substr(0, 2)) || !is_hex(rest.substr(3))) return std::nullopt;
+  std::string full = std::string(kDomain - domain.size(), '0') + domain + ":" + std::string(bus) + ":";
+  full += rest;
+  for (char& c : full) c = lower(c);
+  return full;
+}
+
+// Greedy with one way back: the last * takes one character more each time what follows it does not fit.
+bool matches(std::string_view text, std::string_view pattern) {
+  std::size_t t = 0;
+  std::size_t p = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t after = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      after = t;
+    } else if (p < pattern.size() && lower(pattern[p]) == lower(text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++after;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 bool is_device_reference(std::string_view text) {

@@ -32,5 +32,40 @@ TEST(NamesTest, DeviceReferences) {
     EXPECT_FALSE(is_device_reference(bad)) << bad;
 }
 
+TEST(NamesTest, PatternsSayWhatTellsResourcesApart) {
+  EXPECT_EQ(name_pattern("gpu%d"), "nvidia.com/gpu%d");
+  EXPECT_EQ(name_pattern("nvidia.com/gpu-%m-%ggb"), "nvidia.com/gpu-%m-%ggb");
+  for (const char* bad : {"", "gpu", "%", "gpu%", "gpu%s", "gpu%%d", "GPU%d", "-%d", "x.com/gpu%d"})
+    EXPECT_FALSE(name_pattern(bad)) << bad;
+  EXPECT_EQ(expand("nvidia.com/gpu-%m-%ggb-%d", {"3", 10, "NVIDIA H200"}), "nvidia.com/gpu-h200-10gb-3");
+}
+
+TEST(NamesTest, ModelsBecomePartsOfNames) {
+  EXPECT_EQ(model_in_names("NVIDIA A100-SXM4-40GB"), "a100-sxm4-40gb");
+  EXPECT_EQ(model_in_names("Tesla T4"), "tesla-t4");
+  EXPECT_EQ(model_in_names("NVIDIA RTX 6000 Ada (x)"), "rtx-6000-ada-x");
+  EXPECT_EQ(model_in_names("?"), "");
+}
+
+TEST(NamesTest, PciAddressesHaveOneForm) {
+  EXPECT_EQ(pci_address("0000:3B:00.0"), "00000000:3b:00.0");
+  EXPECT_EQ(pci_address("00000001:3b:00.0"), "00000001:3b:00.0");
+  EXPECT_EQ(pci_address("3b:00.0"), "00000000:3b:00.0");
+  for (const char* bad : {"", "0", "3b:00", "3b:00.x", "0:1", "000000000:3b:00.0", "0000:3b:00.0:1", "zz:00.0"})
+    EXPECT_FALSE(pci_address(bad)) << bad;
+}
+
+TEST(NamesTest, PatternsOfModelsMatchTheWholeName) {
+  EXPECT_TRUE(matches("NVIDIA H200", "nvidia h200"));
+  EXPECT_TRUE(matches("NVIDIA H200 NVL", "NVIDIA H200*"));
+  EXPECT_TRUE(matches("NVIDIA A100-SXM4-40GB", "*A100*40GB"));
+  EXPECT_TRUE(matches("aab", "*ab"));
+  EXPECT_TRUE(matches("", "*"));
+  EXPECT_FALSE(matches("NVIDIA H200 NVL", "NVIDIA H200"));
+  EXPECT_FALSE(matches("NVIDIA A100-SXM4-40GB", "0")) << "an index is no part of a name";
+  EXPECT_FALSE(matches("ab", "a"));
+  EXPECT_FALSE(matches("", "a*"));
+}
+
 }  // namespace
 }  // namespace tranche::config

@@ -109,7 +109,12 @@ void parse_flags(const Value& section, Flags& flags) {
   if (!is_mapping(section)) return;
   const Fields f(section, KeyCase::kAny,
                  {"migStrategy", "failOnInitError", "mpsRoot", "nvidiaDriverRoot", "nvidiaDevRoot", "gdrcopyEnabled",
-                  "gdsEnabled", "mofedEnabled", "useNodeFeatureAPI", "deviceDiscoveryStrategy", "plugin", "gfd"});
+                  "gdsEnabled", "mofedEnabled", "useNodeFeatureAPI", "deviceDiscoveryStrategy", "plugin", "gfd",
+                  "namedResources", "mpsMemoryLimiting"});
+  for (const auto& [key, remedy] :
+       {std::pair{"namedResources", "write names: gpu-%d in an entry of sharing.mps.resources"},
+        std::pair{"mpsMemoryLimiting", "remove it: memory is limited unless memory: open"}})
+    if (f[key].given()) f[key].ignored("is a fork's key without effect here", remedy);
   f["migStrategy"].read_word(flags.mig_strategy, kMigStrategies);
   f["failOnInitError"].read(flags.fail_on_init_error);
   f["mpsRoot"].read(flags.mps_root);
@@ -200,11 +205,16 @@ void parse_root(const Value& root, Config& config) {
   if (is_kubernetes_object(root.node()))
     return root.ignored("is a Kubernetes object, none of whose keys is known here",
                         "write what stands in its data, such as version: v1 and what follows");
-  const Fields f(root, KeyCase::kAny, {"version", "flags", "resources", "sharing", "imex"});
+  const Fields f(root, KeyCase::kAny, {"version", "flags", "resources", "sharing", "imex", "devices", "individualGPU"});
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], config.flags);
   parse_resources(f["resources"]);
-  if (const Value sharing = f["sharing"]; is_mapping(sharing)) parse_sharing(sharing, config.sharing);
+  const Individual individual = parse_individual(f["individualGPU"]);
+  const Value sharing = f["sharing"];
+  if (is_mapping(sharing)) parse_sharing(sharing, individual, config.sharing);
+  if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
+    f["individualGPU"].ignored("has no effect without sharing.mps", "write sharing: {mps: {}}, or remove it");
+  parse_device_filter(f["devices"], config.devices);
   parse_imex(f["imex"], config.imex);
 }
 

@@ -1,121 +1,15 @@
 #include <algorithm>
-#include <limits>
 #include <map>
 
-#include "config/names.h"
+#include "base/text.h"
+#include "config/duration.h"
+#include "config/parse_entry.h"
+#include "config/parse_shares.h"
+#include "config/scalar.h"
 #include "config/sections.h"
 
 namespace tranche::config {
 namespace {
-
-// kubelet takes a device list in one message; far above what a node can use, and a bound on what we hold.
-constexpr std::int64_t kMostReplicas = 65535;
-
-std::optional<std::string> read_name(const Value& value) {
-  const auto text = value.text();
-  if (!text) return std::nullopt;
-  auto name = resource_name(*text);
-  if (name) return *std::move(name);
-  value.error(name.error().what, "write for example nvidia.com/gpu");
-  return std::nullopt;
-}
-
-std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value) {
-  if (!value.given()) {
-    (value.absent() ? entry : value)
-        .error(value.absent() ? "has no replicas" : "has nothing after it",
-               "write into how many slots each device is cut: replicas: 4");
-    return std::nullopt;
-  }
-  const auto count = value.integer();
-  if (!count) return std::nullopt;
-  if (*count < 2) {
-    value.error("must be 2 or more, but is " + std::to_string(*count),
-                "write how many containers may share one device, or remove the entry to share nothing");
-    return std::nullopt;
-  }
-  if (*count > kMostReplicas) {
-    value.error("is " + std::to_string(*count) + ", more slots than kubelet can be told of", "write 65535 or less");
-    return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(*count);
-}
-
-bool is_valid_reference(const Value& item) {
-  if (item.node().kind != Node::Kind::kScalar) return false;
-  const Scalar scalar = scalar_of(item.node());
-  if (const auto* text = std::get_if<std::string>(&scalar)) return is_device_reference(*text);
-  const auto* index = std::get_if<std::int64_t>(&scalar);
-  return index != nullptr && *index >= 0;
-}
-
-// The selection is checked and then set aside: NVIDIA's programs share every device of the resource.
-void check_devices(const Value& value) {
-  if (value.absent()) return;
-  const char* remedy = "write devices: all, or remove it";
-  if (value.null()) return value.error("has nothing after it", remedy);
-  if (value.node().kind == Node::Kind::kSequence) {
-    bool sound = true;
-    for (const Value& item : value.items()) {
-      if (is_valid_reference(item)) continue;
-      item.error("must be an index, a MIG index such as 0:1, or a UUID, but is " + describe(item.node()), remedy);
-      sound = false;
-    }
-    if (!sound) return;
-  } else if (const Scalar scalar = scalar_of(value.node()); value.node().kind == Node::Kind::kMapping) {
-    return value.wrong_type("all, a count or a list", remedy);
-  } else if (const auto* text = std::get_if<std::string>(&scalar)) {
-    if (*text == "all") return;
-    return value.error("must be all, a count or a list, but is " + in_quotes(*text), remedy);
-  } else if (const auto count = value.integer(); !count) {
-    return;
-  } else if (*count <= 0) {
-    return value.error("must be more than 0, but is " + std::to_string(*count), remedy);
-  }
-  value.warn("is read and then not used: every device of the resource is shared", remedy);
-}
-
-// The rename in force, which the file cannot choose: "<name>.shared" or none.
-std::optional<std::string> effective_rename(const Value& value, const std::string& name, bool rename_by_default) {
-  std::optional<std::string> in_force;
-  if (rename_by_default) in_force = name + ".shared";
-  if (value.absent()) return in_force;
-  if (value.null()) {
-    value.error("has nothing after it", "remove it");
-    return in_force;
-  }
-  const auto asked = read_name(value);
-  if (asked && asked != in_force)
-    value.warn(
-        "is read and then not used: the resource is advertised as " + in_force.value_or(name),
-        rename_by_default ? "remove it" : "remove it, or write renameByDefault: true to get " + name + ".shared");
-  return in_force;
-}
-
-std::optional<SharedResource> parse_entry(const Value& entry, bool rename_by_default) {
-  if (entry.null() || entry.node().kind != Node::Kind::kMapping) {
-    entry.wrong_type("a mapping with name and replicas", "write - {name: nvidia.com/gpu, replicas: 4}");
-    return std::nullopt;
-  }
-  const Fields f(entry, KeyCase::kExact, {"name", "rename", "devices", "replicas"});
-  SharedResource resource;
-  resource.place = entry.place();
-  const Value name = f["name"];
-  std::optional<std::string> full_name;
-  if (!name.given())
-    (name.absent() ? entry : name)
-        .error(name.absent() ? "has no name" : "has nothing after it",
-               "write which resource is shared: name: nvidia.com/gpu");
-  else
-    full_name = read_name(name);
-  const auto replicas = read_replicas(entry, f["replicas"]);
-  check_devices(f["devices"]);
-  resource.name = full_name.value_or("");
-  resource.rename = effective_rename(f["rename"], resource.name, rename_by_default);
-  if (!full_name || !replicas) return std::nullopt;
-  resource.replicas = *replicas;
-  return resource;
-}
 
 void warn_of_repeats(const std::vector<SharedResource>& resources, const Value& list) {
   std::map<std::string, const SharedResource*> last;
@@ -130,28 +24,47 @@ void warn_of_repeats(const std::vector<SharedResource>& resources, const Value& 
   }
 }
 
-// renameByDefault, failRequestsGreaterThanOne and resources of one section.
-Sharing parse_section(const Value& section, const Fields& f, SharingStrategy strategy) {
+// With perDevice entries share the devices of a name among them, and what no other names can go to one of them only.
+void refuse_two_rests(const std::vector<SharedResource>& resources, const Value& section) {
+  std::map<std::string, const SharedResource*> rest;
+  for (const auto& resource : resources) {
+    if (!std::holds_alternative<AllDevices>(resource.devices)) continue;
+    const SharedResource*& first = rest[resource.name];
+    if (first != nullptr)
+      Value(&section.node(), section.path(), resource.place, section.findings())
+          .error("shares all devices of " + resource.name + ", as the entry in line " +
+                     std::to_string(first->place.line) + " does",
+                 "write in one of the two which devices are meant: devices: [0, 1]");
+    else
+      first = &resource;
+  }
+}
+
+// renameByDefault, failRequestsGreaterThanOne and resources of one section; what `rules` lack is read here.
+Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources) {
   Sharing sharing;
-  sharing.strategy = strategy;
-  sharing.fail_requests_greater_than_one = strategy == SharingStrategy::kMps;
+  sharing.strategy = rules.strategy;
+  sharing.per_device = rules.per_device;
+  sharing.fail_requests_greater_than_one = rules.strategy == SharingStrategy::kMps;
   f["renameByDefault"].read(sharing.rename_by_default);
   f["failRequestsGreaterThanOne"].read(sharing.fail_requests_greater_than_one);
+  rules.rename_by_default = sharing.rename_by_default;
   const Value list = f["resources"];
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}]";
-  if (!list.given() || (list.node().kind == Node::Kind::kSequence && list.node().items.empty())) {
+  const bool empty = !list.given() || (list.node().kind == Node::Kind::kSequence && list.node().items.empty());
+  if (empty && needs_resources) {
     (list.absent() ? section : list).error("no resources specified", remedy);
-  } else if (list.node().kind != Node::Kind::kSequence) {
+  } else if (!empty && list.node().kind != Node::Kind::kSequence) {
     list.wrong_type("a list", remedy);
-  } else {
+  } else if (!empty) {
     for (const Value& item : list.items())
-      if (auto entry = parse_entry(item, sharing.rename_by_default)) sharing.resources.push_back(*std::move(entry));
-    warn_of_repeats(sharing.resources, list);
+      if (auto entry = parse_entry(item, rules)) sharing.resources.push_back(*std::move(entry));
+    if (!rules.per_device) warn_of_repeats(sharing.resources, list);
   }
   return sharing;
 }
 
-std::optional<Sharing> parse_time_slicing(const Value& section) {
+std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device) {
   if (section.absent()) return std::nullopt;
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it";
   if (section.null()) {
@@ -163,43 +76,125 @@ std::optional<Sharing> parse_time_slicing(const Value& section) {
     return std::nullopt;
   }
   const Fields f(section, KeyCase::kExact, {"renameByDefault", "failRequestsGreaterThanOne", "resources"});
-  return parse_section(section, f, SharingStrategy::kTimeSlicing);
+  return parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true);
 }
 
-std::optional<Sharing> parse_mps(const Value& section) {
+// A number of clients: no driver takes more than 60, and a bound far above that keeps products small.
+void read_clients(const Value& value, std::uint32_t& into, const char* remedy) {
+  constexpr std::int64_t kMostClients = 1024;
+  if (!value.given()) return;
+  value.note_given();
+  const auto count = value.integer();
+  if (!count) return;
+  if (*count < 1 || *count > kMostClients)
+    return value.error("must be from 1 to " + std::to_string(kMostClients) + ", but is " + std::to_string(*count),
+                       remedy);
+  into = static_cast<std::uint32_t>(*count);
+}
+
+// 0 turns it off; more often than every ten seconds a pool would do little else.
+void read_proof_every(const Value& value, Duration& into) {
+  if (!value.given()) return;
+  value.note_given();
+  const char* remedy = "write for example 10m, or 0 for no proofs";
+  if (value.node().kind != Node::Kind::kScalar) return value.wrong_type("a duration", remedy);
+  const Scalar scalar = scalar_of(value.node());
+  const auto* number = std::get_if<std::int64_t>(&scalar);
+  const auto* text = std::get_if<std::string>(&scalar);
+  if (number == nullptr && text == nullptr) return value.wrong_type("a duration", remedy);
+  const auto duration = number != nullptr && *number == 0 ? std::optional<Duration>(Duration{})
+                        : text != nullptr                 ? parse_duration(*text)
+                                                          : std::nullopt;
+  constexpr Duration kShortest = std::chrono::seconds(10);
+  if (!duration || *duration == kInfinite || (*duration != Duration{} && *duration < kShortest)) {
+    return value.error("must be 0 or a duration of at least 10s, but is " + in_quotes(value.node().text), remedy);
+  }
+  into = *duration;
+}
+
+// "off" without quotes is the boolean false in YAML 1.1; here it can only mean the word.
+void read_sm_rounding(const Value& value, SmRounding& into) {
+  if (!value.given()) return;
+  if (value.node().kind == Node::Kind::kScalar && scalar_of(value.node()) == Scalar{false}) {
+    value.note_given();
+    into = SmRounding::kOff;
+  } else {
+    value.read_word(into, kSmRoundings);
+  }
+}
+
+// A fork's switch: without it that fork sets no limit of memory.
+void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
+  const Value value = f["enableMemoryLimit"];
+  if (!value.given()) return;
+  const auto on = value.boolean();
+  if (!on) return;
+  if (f["memory"].given()) return value.ignored("has no effect beside memory", "remove it");
+  if (*on) return;
+  into = {.kind = MemoryPolicy::Kind::kOpen};
+  value.warn("is a fork's word for memory: open, under which a container can take all of a GPU's memory",
+             "write memory: open if that is meant, or remove it");
+}
+
+std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
   if (!section.given()) return std::nullopt;
   if (section.node().kind != Node::Kind::kMapping) {
     section.wrong_type("a mapping", "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it");
     return std::nullopt;
   }
   const Fields f(section, KeyCase::kExact,
-                 {"renameByDefault", "failRequestsGreaterThanOne", "resources", "computeMode", "smRounding"});
-  Sharing sharing = parse_section(section, f, SharingStrategy::kMps);
+                 {"renameByDefault", "failRequestsGreaterThanOne", "resources", "computeMode", "smRounding", "door",
+                  "proofEvery", "tier", "maxClients", "processesPerSlot", "migDevices", "guard", "threads", "memory",
+                  "reserve", "split", "enableMemoryLimit"});
+  EntryRules rules{.strategy = SharingStrategy::kMps, .per_device = per_device};
+  read_threads(f["threads"], rules.threads);
+  read_memory(f["memory"], rules.memory);
+  read_enable_memory_limit(f, rules.memory);
+  read_split(f["split"], rules.split);
+  Sharing sharing = parse_section(section, f, rules, !individual.enabled || individual.gpus.empty());
+  sharing.threads = rules.threads;
+  sharing.memory = rules.memory;
+  read_reserve(f["reserve"], sharing.reserve);
   f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
-  if (!f["smRounding"].given()) return sharing;
-  // "off" without quotes is the boolean false in YAML 1.1; here it can only mean the word.
-  const Value rounding = f["smRounding"];
-  if (rounding.node().kind == Node::Kind::kScalar && scalar_of(rounding.node()) == Scalar{false}) {
-    rounding.note_given();
-    sharing.sm_rounding = SmRounding::kOff;
-  } else {
-    rounding.read_word(sharing.sm_rounding, kSmRoundings);
-  }
+  read_proof_every(f["proofEvery"], sharing.proof_every);
+  f["door"].read_word(sharing.door, kDoorPolicies);
+  f["tier"].read_word(sharing.tier, kTierPolicies);
+  read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
+  read_clients(f["processesPerSlot"], sharing.processes_per_slot,
+               "write how many CUDA processes a container with one slot starts, or remove it");
+  f["migDevices"].read(sharing.mig_devices);
+  parse_guard(f["guard"], sharing.guard);
+  read_sm_rounding(f["smRounding"], sharing.sm_rounding);
+  if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules, sharing);
   return sharing;
+}
+
+// With perDevice both sections are in force: the MPS entries first, then the others.
+Sharing side_by_side(Sharing mps, Sharing time_slicing) {
+  mps.one_time_slice = time_slicing.fail_requests_greater_than_one;
+  for (SharedResource& entry : time_slicing.resources) mps.resources.push_back(std::move(entry));
+  return mps;
 }
 
 }  // namespace
 
-void parse_sharing(const Value& section, Sharing& sharing) {
-  const Fields f(section, KeyCase::kAny, {"timeSlicing", "mps"});
-  auto time_slicing = parse_time_slicing(f["timeSlicing"]);
-  auto mps = parse_mps(f["mps"]);
-  if (mps && time_slicing)
+void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
+  const Fields f(section, KeyCase::kAny, {"timeSlicing", "mps", "perDevice"});
+  bool per_device = false;
+  f["perDevice"].read(per_device);
+  per_device = per_device || individual.enabled;
+  auto time_slicing = parse_time_slicing(f["timeSlicing"], per_device);
+  auto mps = parse_mps(f["mps"], individual, per_device);
+  if (mps && time_slicing && !per_device)
     f["timeSlicing"].warn("is ignored, because sharing.mps is given as well and MPS wins", "remove one of the two");
-  if (mps)
+  if (mps && time_slicing && per_device)
+    sharing = side_by_side(*std::move(mps), *std::move(time_slicing));
+  else if (mps)
     sharing = *std::move(mps);
   else if (time_slicing)
     sharing = *std::move(time_slicing);
+  sharing.per_device = per_device;
+  if (per_device) refuse_two_rests(sharing.resources, section);
 }
 
 }  // namespace tranche::config

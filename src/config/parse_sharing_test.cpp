@@ -65,7 +65,9 @@ TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
 TEST(SharingTest, ReplicasAreAWholeNumberFromTwo) {
   for (const char* good : {"2", "4.0", "1e1", "010", "0x10", "48"})
     EXPECT_FALSE(refused(entry(std::string("name: gpu, replicas: ") + good))) << good;
-  for (const char* bad : {"1", "0", "-1", "2.5", "\"4\"", "four", "true", "null", "1e30", "70000", "[2]"})
+  EXPECT_TRUE(refused(slicing("resources: [{name: gpu, replicas: 1}]")));
+  EXPECT_FALSE(refused(entry("name: gpu, replicas: 1"))) << "one slot of MPS is the whole GPU";
+  for (const char* bad : {"0", "-1", "2.5", "\"4\"", "four", "true", "null", "1e30", "70000", "[2]"})
     EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: ") + bad))) << bad;
   EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 010")).resources[0].replicas, 8u);
   EXPECT_THAT(said(entry("name: gpu")), ElementsAre(HasSubstr("sharing.mps.resources[0]: has no replicas")));
@@ -144,8 +146,22 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
 
 TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
   for (const char* bad : {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5",
-                          "computeMode: shared", "smRounding: sideways", "smRounding: true"})
+                          "computeMode: shared", "smRounding: sideways", "smRounding: true", "door: open", "tier: v4",
+                          "tier: 3", "maxClients: 0", "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1",
+                          "processesPerSlot: 0", "processesPerSlot: many", "migDevices: 1"})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
+}
+
+TEST(SharingTest, ProofsHaveAnIntervalOrNone) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(sharing_in(mps(kResources)).proof_every, Duration(10min));
+  EXPECT_EQ(sharing_in(mps(kResources + ", proofEvery: 1h30m")).proof_every, Duration(90min));
+  for (const char* off : {"0", "\"0\"", "0s"}) {
+    EXPECT_EQ(sharing_in(mps(kResources + ", proofEvery: " + off)).proof_every, Duration{}) << off;
+  }
+  for (const char* bad : {"5", "1s", "true", "infinite", "-10m", "often", "[10m]"}) {
+    EXPECT_TRUE(refused(mps(kResources + ", proofEvery: " + bad))) << bad;
+  }
 }
 
 TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
@@ -156,7 +172,26 @@ TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: down")).sm_rounding, SmRounding::kDown);
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: off")).sm_rounding, SmRounding::kOff) << "a boolean in YAML 1.1";
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: \"off\"")).sm_rounding, SmRounding::kOff);
+  EXPECT_THAT(said(mps(kResources + ", computeMode: leave")), IsEmpty());
   EXPECT_THAT(said(slicing(kResources + ", computeMode: leave")), Contains(HasSubstr("is not a known key")));
+}
+
+TEST(SharingTest, OurKeysSayHowManyClientsAndByWhatMeans) {
+  const Sharing standard = sharing_in(mps(kResources));
+  EXPECT_EQ(standard.tier, TierPolicy::kAuto);
+  EXPECT_EQ(standard.door, DoorPolicy::kGate);
+  EXPECT_EQ(sharing_in(mps(kResources + ", door: link")).door, DoorPolicy::kLink);
+  EXPECT_EQ(standard.max_clients, 0u);
+  EXPECT_EQ(standard.processes_per_slot, 1u);
+  EXPECT_FALSE(standard.mig_devices);
+  const Sharing given =
+      sharing_in(mps(kResources + ", tier: v3, maxClients: 60, processesPerSlot: 4, migDevices: yes"));
+  EXPECT_EQ(given.tier, TierPolicy::kV3);
+  EXPECT_EQ(given.max_clients, 60u);
+  EXPECT_EQ(given.processes_per_slot, 4u);
+  EXPECT_TRUE(given.mig_devices);
+  EXPECT_THAT(said(mps(kResources + ", maxClients: 0")),
+              ElementsAre(HasSubstr("sharing.mps.maxClients: must be from 1 to 1024, but is 0")));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/duration.h"
+#include "config/render_sharing.h"
 
 namespace tranche::config {
 namespace {
@@ -53,27 +54,13 @@ Json render(const Flags& flags) {
   return json;
 }
 
-Json render(const Sharing& sharing) {
-  Json json = Json::object();
-  if (sharing.strategy == SharingStrategy::kNone) return json;
-  const bool mps = sharing.strategy == SharingStrategy::kMps;
-  Json& section = json[mps ? "mps" : "timeSlicing"];
-  section["renameByDefault"] = sharing.rename_by_default;
-  section["failRequestsGreaterThanOne"] = sharing.fail_requests_greater_than_one;
-  section["resources"] = Json::array();
-  for (const SharedResource& resource : sharing.resources)
-    section["resources"].push_back({{"name", resource.name}, {"replicas", resource.replicas}});
-  if (mps) {
-    section["computeMode"] = word(sharing.compute_mode);
-    section["smRounding"] = word(sharing.sm_rounding);
-  }
-  return json;
-}
-
 Json render(const Config& config) {
   Json json{{"version", config.version}};
   json["flags"] = render(config.flags);
-  json["sharing"] = render(config.sharing);
+  json["sharing"] = render_sharing(config.sharing);
+  for (const auto& [key, refs] :
+       {std::pair{"include", &config.devices.include}, std::pair{"exclude", &config.devices.exclude}})
+    for (const DeviceRef& ref : *refs) json["devices"][key].push_back(ref.text);
   json["imex"]["channelIDs"] = config.imex.channel_ids;
   json["imex"]["required"] = config.imex.required;
   return json;

@@ -16,9 +16,12 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
   for (const char* text :
        {"", "flags: {migStrategy: mixed, mpsRoot: \"/a b\\n\", gfd: {sleepInterval: infinite, outputFile: \"\"}}",
         "flags: {gfd: {sleepInterval: -9223372036854775808}}", "imex: {channelIDs: [0], required: true}",
-        "sharing: {mps: {renameByDefault: true, failRequestsGreaterThanOne: false, computeMode: leave, smRounding: "
-        "off, resources: [{name: gpu, "
+        "sharing: {mps: {renameByDefault: true, failRequestsGreaterThanOne: false, computeMode: leave, proofEvery: "
+        "90m, smRounding: "
+        "off, door: link, tier: static, maxClients: 20, processesPerSlot: 3, migDevices: true, resources: [{name: gpu, "
         "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
+        "sharing: {mps: {guard: {interval: 1.5s, memory: observe, strangers: terminate}, resources: [{name: gpu, "
+        "replicas: 4, guard: {memory: refuse-new}}]}}",
         "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
         "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
     const Config config = without_places(parse(text, "a").config);

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "base/text.h"
+#include "config/duration.h"
+#include "config/quantity.h"
 #include "config/words.h"
 
 namespace tranche::config {
@@ -27,14 +29,6 @@ std::optional<Given> given_by(const Setting& setting, const GivenFlags& flags, c
   return std::nullopt;
 }
 
-std::optional<bool> parse_switch(std::string_view text) {
-  for (const char* word : {"1", "t", "T", "true", "True", "TRUE"})
-    if (text == word) return true;
-  for (const char* word : {"0", "f", "F", "false", "False", "FALSE"})
-    if (text == word) return false;
-  return std::nullopt;
-}
-
 std::vector<std::string> split_lists(const std::vector<std::string>& values) {
   std::vector<std::string> pieces;
   for (const std::string& value : values)
@@ -53,6 +47,28 @@ int rank_of(std::string_view path) {
                                                           "imex.channelIDs"};
   const auto found = std::ranges::find(kOrder, path);
   return static_cast<int>(found - kOrder.begin());
+}
+
+std::string words_of(const std::vector<DeviceRef>& refs) {
+  std::vector<std::string> parts;
+  for (const DeviceRef& ref : refs) parts.push_back(ref.text);
+  return join(parts, ", ");
+}
+
+// "nvidia.com/gpu in 20", and what is said of this entry beside that.
+std::string words_of(const Sharing& sharing, const SharedResource& entry) {
+  std::string text = entry.name + " in ";
+  text += entry.slot_memory ? "slots of " + render_memory_size(*entry.slot_memory) : std::to_string(entry.replicas);
+  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices)) text += ", devices " + words_of(*refs);
+  if (const auto* count = std::get_if<DeviceCount>(&entry.devices))
+    text += ", " + std::to_string(count->count) + " devices";
+  if (sharing.per_device && entry.rename) text += ", as " + *entry.rename;
+  if (!entry.names.empty()) text += ", names " + entry.names;
+  if (entry.strategy != SharingStrategy::kMps) return text;
+  if (entry.threads != sharing.threads) text += ", threads " + to_string(entry.threads);
+  if (entry.memory != sharing.memory) text += ", memory " + to_string(entry.memory);
+  if (entry.split != SplitPolicy::kReject) text += ", split span";
+  return text;
 }
 
 class Resolution {
@@ -141,11 +157,14 @@ class Resolution {
       if (!voided) problems_.push_back(problem);
     }
     const Flags& flags = target_.config.flags;
-    if (target_.config.sharing.strategy == SharingStrategy::kMps && flags.mig_strategy == MigStrategy::kMixed)
+    const Sharing& sharing = target_.config.sharing;
+    if (sharing.strategy == SharingStrategy::kMps && flags.mig_strategy == MigStrategy::kMixed &&
+        !sharing.mig_devices && !sharing.per_device)
       judgements_.push_back({rank_of("sharing.mps"),
                              {Severity::kError, place_of("flags.migStrategy"), "flags.migStrategy",
                               "is mixed, which does not go with sharing.mps",
-                              "write migStrategy: none, or share with sharing.timeSlicing"}});
+                              "write migStrategy: none, share with sharing.timeSlicing, or have MPS serve MIG devices "
+                              "as well (sharing.mps.migDevices: true)"}});
     if (program_ != Program::kFeatureDiscovery && flags.device_discovery_strategy == DiscoveryStrategy::kVfio)
       judgements_.push_back(
           {rank_of("flags.deviceDiscoveryStrategy"),
@@ -199,22 +218,52 @@ class Resolution {
     for (const Setting& setting : settings_of(program_))
       if (setting.show != nullptr) explained_.push_back(explain_one(setting.path, setting.show(target_)));
     explain_what_files_say();
-    const Sharing& sharing = target_.config.sharing;
-    const auto add_row = [&](const std::string& key, std::string value) {
-      const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
-      explained_.push_back(explain_one(section + key, std::move(value)));
-    };
+    explain_sharing();
+  }
+
+  void add_row(const std::string& path, std::string value) {
+    explained_.push_back(explain_one(path, std::move(value)));
+  }
+
+  void explain_sharing() {
+    const Config& config = target_.config;
+    const Sharing& sharing = config.sharing;
+    for (const auto& [path, refs] :
+         {std::pair{"devices.include", &config.devices.include}, std::pair{"devices.exclude", &config.devices.exclude}})
+      if (!refs->empty()) add_row(path, words_of(*refs));
     if (sharing.strategy == SharingStrategy::kNone) return;
-    add_row("renameByDefault", sharing.rename_by_default ? "true" : "false");
-    add_row("failRequestsGreaterThanOne", sharing.fail_requests_greater_than_one ? "true" : "false");
+    const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
+    add_row("sharing.perDevice", sharing.per_device ? "true" : "false");
+    add_row(section + "renameByDefault", sharing.rename_by_default ? "true" : "false");
+    add_row(section + "failRequestsGreaterThanOne", sharing.fail_requests_greater_than_one ? "true" : "false");
     for (const SharedResource& resource : sharing.resources) {
-      add_row("resources", resource.name + " in " + std::to_string(resource.replicas));
+      add_row(strategy_of(config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
+                                                                     : "sharing.timeSlicing.resources",
+              words_of(sharing, resource));
       explained_.back().source = Source::kFile;
       explained_.back().where = to_string(resource.place);
     }
-    if (sharing.strategy != SharingStrategy::kMps) return;
-    add_row("computeMode", std::string(to_string(sharing.compute_mode)));
-    add_row("smRounding", std::string(to_string(sharing.sm_rounding)));
+    if (sharing.strategy == SharingStrategy::kMps) explain_mps(sharing);
+  }
+
+  void explain_mps(const Sharing& sharing) {
+    const auto row = [this](const char* key, std::string value) {
+      add_row(std::string("sharing.mps.") + key, std::move(value));
+    };
+    row("threads", to_string(sharing.threads));
+    row("memory", to_string(sharing.memory));
+    row("reserve", to_string(sharing.reserve));
+    row("computeMode", std::string(to_string(sharing.compute_mode)));
+    row("smRounding", std::string(to_string(sharing.sm_rounding)));
+    row("door", std::string(to_string(sharing.door)));
+    row("guard.interval", render_duration(sharing.guard.interval));
+    row("guard.memory", std::string(to_string(sharing.guard.memory)));
+    row("guard.strangers", std::string(to_string(sharing.guard.strangers)));
+    row("proofEvery", render_duration(sharing.proof_every));
+    row("tier", std::string(to_string(sharing.tier)));
+    row("maxClients", sharing.max_clients == 0 ? "as the driver takes" : std::to_string(sharing.max_clients));
+    row("processesPerSlot", std::to_string(sharing.processes_per_slot));
+    row("migDevices", sharing.mig_devices ? "true" : "false");
   }
 
   const Parsed& file_;

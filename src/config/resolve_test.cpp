@@ -137,6 +137,14 @@ TEST(ResolveTest, MpsDoesNotGoWithMixed) {
   EXPECT_THAT(said({"flags: {migStrategy: mixed}\n" + kMps, {{"mig-strategy", {"none"}}}, {}}), IsEmpty());
 }
 
+TEST(ResolveTest, MpsGoesWithMixedWhereItServesMigDevices) {
+  EXPECT_THAT(said({"{flags: {migStrategy: mixed}, sharing: {mps: {migDevices: true, resources: [{name: gpu, "
+                    "replicas: 2}]}}}",
+                    {},
+                    {}}),
+              IsEmpty());
+}
+
 TEST(ResolveTest, RootsHaveDefaults) {
   EXPECT_EQ(resolved({kMps, {}, {}}).config.flags.mps_root, kDefaultMpsRoot);
   EXPECT_EQ(explained(resolved({kMps, {}, {}}), "flags.mpsRoot").where, "default under MPS");

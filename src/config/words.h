@@ -17,6 +17,9 @@ inline constexpr std::array kAllocationPolicies{AllocationPolicy::kDistributed, 
 inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, DiscoveryStrategy::kNvml,
                                                  DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
 inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
+inline constexpr std::array kTierPolicies{TierPolicy::kAuto, TierPolicy::kV2, TierPolicy::kStatic, TierPolicy::kV3};
+inline constexpr std::array kDoorPolicies{DoorPolicy::kGate, DoorPolicy::kLink};
+inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};
 inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};
 
 template <class Enum, std::size_t N>
@@ -35,6 +38,15 @@ std::string words_of_all(const std::array<Enum, N>& values) {
     text += to_string(values[i]);
   }
   return text;
+}
+
+// How a flag or a variable says yes and no: Go's words.
+inline std::optional<bool> parse_switch(std::string_view text) {
+  for (const char* word : {"1", "t", "T", "true", "True", "TRUE"})
+    if (text == word) return true;
+  for (const char* word : {"0", "f", "F", "false", "False", "FALSE"})
+    if (text == word) return false;
+  return std::nullopt;
 }
 
 }  // namespace tranche::config

@@ -1,6 +1,7 @@
 #include "guard/attribution.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.h"
 
@@ -20,24 +21,79 @@ bool is_pool(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
 }
 
-// "…/pools/<pool>/doors/<grant>", the root of the mount inside its file system.
-std::optional<Door> door_of_path(std::string_view path) {
-  const auto parts = split(path, '/');
-  if (parts.size() < 4) return std::nullopt;
-  const auto* last = &parts.back();
-  if (last[-3] != "pools" || last[-1] != "doors" || !is_pool(last[-2]) || !is_grant(last[0])) return std::nullopt;
-  return Door{std::string(last[-2]), std::string(last[0])};
+// 36 35 98:0 <root> <mount point> <options> … - <type> <source> <super options>   (proc(5))
+struct Mount {
+  std::string_view device;
+  std::string_view root;
+  std::string_view point;
+};
+
+std::optional<Mount> read_mount(std::string_view line) {
+  const auto fields = split(line, ' ');
+  if (fields.size() < 6) return std::nullopt;
+  return Mount{fields[2], fields[3], fields[4]};
+}
+
+// Blanks, tabs, line ends and backslashes are written as three octal digits.
+std::string unescaped(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = text[i] == '\\' && i + 3 < text.size() ? parse_unsigned(text.substr(i + 1, 3), 8) : std::nullopt;
+    if (code && *code < 256) {
+      plain += static_cast<char>(*code);
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// What is left of `path` below `directory`: "" for the directory itself, "/a" for what lies in it.
+std::optional<std::string_view> below(std::string_view path, std::string_view directory) {
+  while (directory.ends_with('/')) directory.remove_suffix(1);
+  if (!path.starts_with(directory)) return std::nullopt;
+  path.remove_prefix(directory.size());
+  if (!path.empty() && !path.starts_with('/')) return std::nullopt;
+  return path;
+}
+
+std::optional<Door> door_of_path(std::string_view path, std::string_view root) {
+  // The kernel marks a directory that was removed while it is mounted.
+  if (constexpr std::string_view kRemoved = "//deleted"; path.ends_with(kRemoved)) path.remove_suffix(kRemoved.size());
+  const auto rest = below(path, root);
+  if (!rest) return std::nullopt;
+  const auto parts = split(*rest, '/');  // "", pools, <pool>, doors, <grant>
+  if (parts.size() != 5 || parts[1] != "pools" || parts[3] != "doors" || !is_pool(parts[2]) || !is_grant(parts[4]))
+    return std::nullopt;
+  return Door{std::string(parts[2]), std::string(parts[4])};
 }
 
 }  // namespace
 
-std::optional<Door> door_of_mountinfo(std::string_view mountinfo, std::string_view at) {
-  // 36 35 98:0 <root> <mount point> <options> … - <type> <source> <super options>   (proc(5))
+std::optional<DoorsAt> where_doors_are(std::string_view mountinfo, std::string_view mps_root) {
+  std::optional<DoorsAt> found;
+  std::size_t longest = 0;
+  for (const auto line : lines_of(mountinfo)) {
+    const auto mount = read_mount(line);
+    if (!mount) continue;
+    const std::string point = unescaped(mount->point);
+    const auto rest = below(mps_root, point);
+    if (!rest || (found && point.size() < longest)) continue;  // of mounts at one point the last is on top
+    longest = point.size();
+    std::string root = unescaped(mount->root);
+    if (root == "/") root.clear();
+    found = DoorsAt{std::string(mount->device), root + std::string(*rest)};
+  }
+  return found;
+}
+
+std::optional<Door> door_of_mountinfo(std::string_view mountinfo, std::string_view at, const DoorsAt& doors) {
   std::optional<Door> found;
   for (const auto line : lines_of(mountinfo)) {
-    const auto fields = split(line, ' ');
-    if (fields.size() < 6 || fields[4] != at) continue;
-    found = door_of_path(fields[3]);
+    const auto mount = read_mount(line);
+    if (!mount || mount->point != at) continue;
+    found = mount->device == doors.device ? door_of_path(unescaped(mount->root), doors.root) : std::nullopt;
   }
   return found;
 }

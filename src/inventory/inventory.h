@@ -76,6 +76,13 @@ struct Gpu {
 enum class Platform { kNvml, kWsl, kTegra };
 std::string_view to_string(Platform platform);  // "nvml", "wsl", "tegra"
 
+// A GPU that the configuration keeps out of everything (plan/select.h).
+struct SetAside {
+  std::string what;  // "GPU 2 (GPU-…)"
+  std::string why;
+  friend bool operator==(const SetAside&, const SetAside&) = default;
+};
+
 struct Inventory {
   Platform platform = Platform::kNvml;
   std::string driver_version;   // "580.159.04"
@@ -84,6 +91,7 @@ struct Inventory {
   std::vector<GpuLink> links;           // every pair once
   std::vector<std::string> unreadable;  // GPUs that are there but did not answer: one sentence each
   std::vector<std::string> doubts;      // what the driver would not say of a GPU that is served all the same
+  std::vector<SetAside> set_aside{};    // of no scan and no recording: what was taken out on the way here
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

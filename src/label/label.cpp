@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "label/resource_labels.h"
+#include "label/own_labels.h"
 
 namespace tranche::label {
 namespace {
@@ -13,6 +13,14 @@ namespace {
 using config::Config;
 using inventory::Gpu;
 using inventory::Inventory;
+
+// The letters of label values and of the names in keys, at their ends and within.
+bool is_end(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+bool is_inner(char c) {
+  return c == '-' || c == '_' || c == '.';
+}
 
 std::string key(std::string_view suffix) {
   return "nvidia.com/" + std::string(suffix);
@@ -46,7 +54,7 @@ void add_cuda_version(int version, Labels& labels) {
   labels[key("cuda.runtime-version.full")] = major + "." + minor;
 }
 
-std::string mode_of(const std::vector<const Gpu*>& gpus) {
+std::string mode_of(const Gpus& gpus) {
   const auto all = [&](std::uint32_t pci_class) {
     return std::ranges::all_of(gpus, [&](const Gpu* gpu) { return gpu->pci_class == pci_class; });
   };
@@ -54,7 +62,7 @@ std::string mode_of(const std::vector<const Gpu*>& gpus) {
 }
 
 // The clique that all GPUs on a fabric agree on; "" when there is none or they differ.
-std::string clique_of(const std::vector<const Gpu*>& gpus) {
+std::string clique_of(const Gpus& gpus) {
   std::string clique;
   for (const Gpu* gpu : gpus) {
     if (gpu->fabric_clique.empty() || gpu->fabric_clique == clique) continue;
@@ -68,12 +76,14 @@ void add_vgpu(const std::optional<Vgpu>& vgpu, Labels& labels) {
   if (!vgpu) return;
   labels[key("vgpu.present")] = yes_no(vgpu->present);
   if (!vgpu->present) return;
-  labels[key("vgpu.host-driver-version")] = bounded(label_value(vgpu->host_driver_version));
-  labels[key("vgpu.host-driver-branch")] = bounded(label_value(vgpu->host_driver_branch));
+  const std::string version = bounded(label_value(vgpu->host_driver_version));
+  const std::string branch = bounded(label_value(vgpu->host_driver_branch));
+  if (!version.empty()) labels[key("vgpu.host-driver-version")] = version;
+  if (!branch.empty()) labels[key("vgpu.host-driver-branch")] = branch;
 }
 
 void add_gpu_node(const Config& config, const Inventory& inventory, const plan::Plan& plan, const Facts& facts,
-                  const std::vector<const Gpu*>& gpus, Labels& labels) {
+                  const Gpus& gpus, Labels& labels) {
   const std::string machine = bounded(label_value(facts.machine_type));
   labels[key("gpu.machine")] = machine.empty() ? "unknown" : machine;
   add_driver_version(inventory.driver_version, labels);
@@ -83,7 +93,11 @@ void add_gpu_node(const Config& config, const Inventory& inventory, const plan::
   const bool any_mig = std::ranges::any_of(gpus, &Gpu::mig_enabled);
   const bool mps = config.sharing.strategy == config::SharingStrategy::kMps;
   labels[key("mps.capable")] = yes_no(mps && (!any_mig || !plan.pools.empty()));
-  add_resource_labels(config, gpus, labels);
+  add_resource_labels(config, plan, gpus, labels);
+  add_slot_labels(plan, labels);
+  add_model_labels(gpus, labels);
+  add_hazard_labels(gpus, plan, inventory.driver_version, labels);
+  add_tier_label(plan, facts.tiers, labels);
   labels[key("gpu.mode")] = mode_of(gpus);
   if (const std::string clique = bounded(clique_of(gpus)); !clique.empty()) labels[key("gpu.clique")] = clique;
 }
@@ -97,11 +111,43 @@ Labels labels_for(const Config& config, const Inventory& inventory, const plan::
     labels[key("gfd.timestamp")] = std::to_string(seconds.count());
   }
   add_vgpu(facts.vgpu, labels);
-  std::vector<const Gpu*> gpus;
-  for (const Gpu& gpu : inventory.gpus)
-    if (!inventory::is_display_gpu(gpu)) gpus.push_back(&gpu);
+  const Gpus gpus = labelled_gpus(inventory);
   if (!gpus.empty()) add_gpu_node(config, inventory, plan, facts, gpus, labels);
+  // What one illegal label does is that the API server refuses all of them.
+  std::erase_if(labels, [](const auto& label) { return !legal_key(label.first) || !legal_value(label.second); });
   return labels;
+}
+
+std::optional<Speaking> speaking_of(const Inventory& inventory) {
+  const Gpus gpus = labelled_gpus(inventory);
+  if (gpus.empty()) return std::nullopt;
+  std::vector<ModelCount> models;
+  for (const Gpu* gpu : gpus) {
+    const auto known = std::ranges::find(models, gpu->name, &ModelCount::model);
+    if (known == models.end())
+      models.push_back({gpu->name, 1});
+    else
+      ++known->count;
+  }
+  Speaking speaking;
+  for (auto& model : models) {
+    if (model.model == speaker_of(gpus).name)
+      speaking.speaker = std::move(model);
+    else
+      speaking.silent.push_back(std::move(model));
+  }
+  return speaking;
+}
+
+std::vector<std::string> notes_for(const Inventory& inventory) {
+  const auto speaking = speaking_of(inventory);
+  if (!speaking || speaking->silent.empty()) return {};
+  std::vector<std::string> silent;
+  for (const auto& [model, count] : speaking->silent) silent.push_back(fmt::format("{} x {}", count, model));
+  return {
+      fmt::format("the labels nvidia.com/gpu.… are about {} x {}; of {} they say nothing, which only "
+                  "tranche.io/model.… labels do",
+                  speaking->speaker.count, speaking->speaker.model, join(silent, ", "))};
 }
 
 std::string label_value(std::string_view text) {
@@ -109,15 +155,25 @@ std::string label_value(std::string_view text) {
   bool blank = false;
   for (const char c : text) {
     const bool is_blank = c == ' ' || (c >= '\t' && c <= '\r');
-    const bool legal =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     if (is_blank) blank = true;
-    if (!legal) continue;
+    if (!is_end(c) && !is_inner(c)) continue;
     if (blank && !value.empty()) value += '-';
     blank = false;
     value += c;
   }
   return value;
+}
+
+bool legal_value(std::string_view value) {
+  if (value.empty()) return true;
+  return value.size() <= kLongestValue && is_end(value.front()) && is_end(value.back()) &&
+         std::ranges::all_of(value, [](char c) { return is_end(c) || is_inner(c); });
+}
+
+bool legal_key(std::string_view key) {
+  const auto slash = key.find('/');
+  const std::string_view name = slash == std::string_view::npos ? key : key.substr(slash + 1);
+  return !name.empty() && legal_value(name);  // the same letters and length
 }
 
 }  // namespace tranche::label

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "plan/make_plan.h"
+#include "label/label_fixture.h"
 
 namespace tranche::label {
 namespace {
@@ -21,51 +21,6 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-Inventory node(std::uint32_t count) {
-  Inventory inventory;
-  inventory.driver_version = "580.159.04";
-  inventory.cuda_driver_version = 13000;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Gpu gpu;
-    gpu.uuid = "GPU-" + std::to_string(i);
-    gpu.index = i;
-    gpu.name = "NVIDIA H200";
-    gpu.memory = {150754820096};
-    gpu.compute_capability = {9, 0};
-    gpu.mig_capable = true;
-    inventory.gpus.push_back(gpu);
-  }
-  return inventory;
-}
-
-void add_mig(Gpu& gpu, const std::string& profile) {
-  gpu.mig_enabled = true;
-  inventory::MigDevice mig;
-  mig.uuid = gpu.uuid + "-" + std::to_string(gpu.mig_devices.size());
-  mig.profile = profile;
-  mig.memory = mib(16384);
-  mig.sm_count = 16;
-  mig.gi_slices = mig.ci_slices = 1;
-  mig.engines = {1, 2, 3, 4, 5};
-  gpu.mig_devices.push_back(mig);
-}
-
-Config shared(SharingStrategy strategy, std::uint32_t replicas, bool rename = false,
-              const std::string& name = "nvidia.com/gpu") {
-  Config config;
-  config.sharing.strategy = strategy;
-  config::SharedResource entry;
-  entry.name = name;
-  entry.replicas = replicas;
-  if (rename) entry.rename = name + ".shared";
-  config.sharing.resources = {entry};
-  return config;
-}
-
-Labels labels_of(const Config& config, const Inventory& inventory, const Facts& facts = {}) {
-  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
-}
-
 TEST(LabelsTest, APlainNode) {
   EXPECT_THAT(
       labels_of({}, node(2),
@@ -83,7 +38,8 @@ TEST(LabelsTest, APlainNode) {
           Pair("nvidia.com/gpu.count", "2"), Pair("nvidia.com/gpu.replicas", "1"),
           Pair("nvidia.com/gpu.sharing-strategy", "none"), Pair("nvidia.com/gpu.memory", "143771"),
           Pair("nvidia.com/gpu.family", "hopper"), Pair("nvidia.com/gpu.compute.major", "9"),
-          Pair("nvidia.com/gpu.compute.minor", "0")));
+          Pair("nvidia.com/gpu.compute.minor", "0"), Pair("tranche.io/model.NVIDIA-H200.count", "2"),
+          Pair("tranche.io/model.NVIDIA-H200.memory", "143771"), Pair("tranche.io/hazard.sm-counts", "unmeasured")));
 }
 
 TEST(LabelsTest, WithoutGpusOnlyTimestampAndVgpu) {
@@ -267,6 +223,32 @@ TEST(LabelsTest, AModelTooLongForALabelGivesWayToWhatFollowsIt) {
   EXPECT_THAT(value, HasSubstr("x-SHARED"));
   inventory.gpus[0].name = "-_.";
   EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.product"], "");
+}
+
+TEST(LabelsTest, WhereEntriesDivideTheNodeTheGpuThatSpeaksTellsWhatItBecame) {
+  Config config = shared(SharingStrategy::kMps, 10);
+  config.sharing.per_device = true;
+  config.sharing.resources[0].devices = std::vector<config::DeviceRef>{{"0"}};
+  config.sharing.resources[0].rename = "nvidia.com/gpu.part";
+  Labels labels = labels_of(config, node(2));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "10");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200") << "renamed";
+  EXPECT_EQ(labels["nvidia.com/gpu.count"], "2");
+  config.sharing.resources[0].devices = std::vector<config::DeviceRef>{{"1"}};
+  labels = labels_of(config, node(2));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "1");
+  EXPECT_EQ(labels["nvidia.com/gpu.sharing-strategy"], "none");
+  EXPECT_EQ(labels["nvidia.com/mps.capable"], "true");
+}
+
+TEST(LabelsTest, SlotsOfAMemoryAreCountedAndOneSlotOfMpsIsSaid) {
+  Config config = shared(SharingStrategy::kMps, 0);
+  config.sharing.resources[0].slot_memory = gib(4);
+  EXPECT_EQ(labels_of(config, node(1))["nvidia.com/gpu.replicas"], "35");
+  Labels labels = labels_of(shared(SharingStrategy::kMps, 1), node(1));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "1");
+  EXPECT_EQ(labels["nvidia.com/gpu.sharing-strategy"], "mps");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200");
 }
 
 }  // namespace

@@ -20,11 +20,27 @@ struct Division {
   SharingStrategy strategy = SharingStrategy::kNone;
 };
 
+// Where entries share the devices of a name among them, or cut each by its own size, the plan knows: what the device
+// that the labels speak of has become.
+Division planned_division(const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
+  for (const auto& planned : plan.resources) {
+    if (planned.original_name != resource) continue;
+    const auto device = std::ranges::find(planned.devices, uuid, &plan::PlannedDevice::uuid);
+    if (device == planned.devices.end()) continue;
+    return {device->slots, planned.name != planned.original_name, planned.sharing};
+  }
+  return {};
+}
+
 // Looked up by the un-renamed name, under which the labels stay as well.
-Division division_of(const Config& config, const std::string& resource) {
+Division division_of(const Config& config, const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
   const auto* entry = config.sharing.strategy == SharingStrategy::kNone ? nullptr : sharing_of(config, resource);
-  if (entry == nullptr || entry->replicas < 2) return {};
-  return {entry->replicas, entry->rename.has_value(), config.sharing.strategy};
+  if (entry == nullptr) return {};
+  if (config.sharing.per_device || entry->slot_memory || !entry->names.empty())
+    return planned_division(plan, resource, uuid);
+  const SharingStrategy strategy = strategy_of(config, *entry);
+  if (entry->replicas < 2 && strategy != SharingStrategy::kMps) return {};
+  return {entry->replicas, entry->rename.has_value(), strategy};
 }
 
 // The model is what gives way when the whole is too long for a label value: what follows it must stay readable.
@@ -74,26 +90,14 @@ void set_sharing(Labels& labels, const std::string& resource, const Division& di
   set(labels, resource, "sharing-strategy", std::string(to_string(division.strategy)));
 }
 
-// The GPU that stands for all in nvidia.com/gpu.*: plain ones before those with MIG on, then the commonest model.
-const Gpu& speaker_of(const std::vector<const Gpu*>& gpus, std::size_t& count) {
-  std::map<std::string_view, std::size_t> counts;
-  for (const Gpu* gpu : gpus) ++counts[gpu->name];
-  const Gpu* best = nullptr;
-  for (const Gpu* gpu : gpus) {
-    const auto weight = [&](const Gpu& g) { return std::pair(!g.mig_enabled, counts[g.name]); };
-    if (best == nullptr || weight(*gpu) > weight(*best)) best = gpu;
-  }
-  count = counts[best->name];
-  return *best;
-}
-
-void add_gpu_labels(const Config& config, const std::vector<const Gpu*>& gpus, Labels& labels) {
-  std::size_t count = 0;
-  const Gpu& gpu = speaker_of(gpus, count);
+void add_gpu_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
+  const Gpu& gpu = speaker_of(gpus);
+  const auto count = std::ranges::count(gpus, gpu.name, &Gpu::name);
   // A GPU with MIG on is never shared as a whole: GPU feature discovery says 0 replicas there.
-  const Division division = gpu.mig_enabled ? Division{0, false, SharingStrategy::kNone} : division_of(config, kGpu);
+  const Division division =
+      gpu.mig_enabled ? Division{0, false, SharingStrategy::kNone} : division_of(config, plan, kGpu, gpu.uuid);
   set(labels, kGpu, "product", product(gpu, "", division));
-  set(labels, kGpu, "count", count);
+  set(labels, kGpu, "count", static_cast<std::uint64_t>(count));
   set_sharing(labels, kGpu, division);
   if (gpu.memory.in_mib() > 0) set(labels, kGpu, "memory", gpu.memory.in_mib());
   if (gpu.compute_capability.major == 0) return;
@@ -107,13 +111,14 @@ std::string with_dots(std::string profile) {
   return profile;
 }
 
-void add_mig_labels(const Config& config, const std::string& resource, const Gpu& gpu, const MigDevice& mig,
-                    std::size_t count, Labels& labels) {
-  const Division division = division_of(config, resource);
+void add_mig_labels(const Config& config, const plan::Plan& plan, const std::string& resource, const Gpu& gpu,
+                    const MigDevice& mig, std::size_t count, Labels& labels) {
+  const Division division = division_of(config, plan, resource, mig.uuid);
   set(labels, resource, "product", product(gpu, "-MIG-" + with_dots(mig.profile), division));
   set(labels, resource, "count", count);
   set_sharing(labels, resource, division);
-  set(labels, resource, "memory", mig.memory.in_mib());
+  // The figure of the driver's attribute record, which is what GPU feature discovery shows.
+  set(labels, resource, "memory", (mig.nominal_memory.value != 0 ? mig.nominal_memory : mig.memory).in_mib());
   set(labels, resource, "multiprocessors", mig.sm_count);
   set(labels, resource, "slices.gi", mig.gi_slices);
   set(labels, resource, "slices.ci", mig.ci_slices);
@@ -129,7 +134,7 @@ struct Profile {
   std::size_t count = 0;
 };
 
-std::map<std::string, Profile> profiles_of(const std::vector<const Gpu*>& gpus) {
+std::map<std::string, Profile> profiles_of(const Gpus& gpus) {
   std::map<std::string, Profile> profiles;
   for (const Gpu* gpu : gpus) {
     if (!gpu->mig_enabled) continue;
@@ -147,7 +152,7 @@ void add_invalid_labels(const Gpu& gpu, Labels& labels) {
   set(labels, kGpu, "sharing-strategy", "");
 }
 
-void add_single_labels(const Config& config, const std::vector<const Gpu*>& gpus, Labels& labels) {
+void add_single_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
   const auto first = std::ranges::find_if(gpus, &Gpu::mig_enabled);
   if (first == gpus.end()) return;
   const auto profiles = profiles_of(gpus);
@@ -156,7 +161,7 @@ void add_single_labels(const Config& config, const std::vector<const Gpu*>& gpus
                        });
   if (!uniform) return add_invalid_labels(**first, labels);
   const Profile& only = profiles.begin()->second;
-  add_mig_labels(config, kGpu, *only.gpu, *only.mig, only.count, labels);
+  add_mig_labels(config, plan, kGpu, *only.gpu, *only.mig, only.count, labels);
 }
 
 }  // namespace
@@ -169,13 +174,30 @@ std::string bounded(std::string value, std::size_t longest) {
   return value;
 }
 
-void add_resource_labels(const Config& config, const std::vector<const Gpu*>& gpus, Labels& labels) {
-  add_gpu_labels(config, gpus, labels);
+Gpus labelled_gpus(const inventory::Inventory& inventory) {
+  Gpus gpus;
+  for (const Gpu& gpu : inventory.gpus)
+    if (!inventory::is_display_gpu(gpu)) gpus.push_back(&gpu);
+  return gpus;
+}
+
+const Gpu& speaker_of(const Gpus& gpus) {
+  std::map<std::string_view, std::size_t> counts;
+  for (const Gpu* gpu : gpus) ++counts[gpu->name];
+  const auto weight = [&](const Gpu& gpu) { return std::pair(!gpu.mig_enabled, counts[gpu.name]); };
+  const Gpu* best = gpus.front();
+  for (const Gpu* gpu : gpus)
+    if (weight(*gpu) > weight(*best)) best = gpu;
+  return *best;
+}
+
+void add_resource_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
+  add_gpu_labels(config, plan, gpus, labels);
   if (config.flags.mig_strategy == MigStrategy::kNone) return;
   labels["nvidia.com/mig.strategy"] = to_string(config.flags.mig_strategy);
-  if (config.flags.mig_strategy == MigStrategy::kSingle) return add_single_labels(config, gpus, labels);
+  if (config.flags.mig_strategy == MigStrategy::kSingle) return add_single_labels(config, plan, gpus, labels);
   for (const auto& [name, profile] : profiles_of(gpus))
-    add_mig_labels(config, "nvidia.com/mig-" + name, *profile.gpu, *profile.mig, profile.count, labels);
+    add_mig_labels(config, plan, "nvidia.com/mig-" + name, *profile.gpu, *profile.mig, profile.count, labels);
 }
 
 }  // namespace tranche::label

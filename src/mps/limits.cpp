@@ -24,6 +24,15 @@ std::string memory_disagreement(const std::string& uuid, Bytes told, const Limit
                      told.in_mib(), found->second, as_printed(told));
 }
 
+std::string namespaces_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
+  for (const auto& wanted : told.namespaces) {
+    const auto found = std::ranges::find(read.namespaces, wanted.name, &v3::Namespace::name);
+    if (found == read.namespaces.end()) return fmt::format("namespace {} was made and is not listed", wanted.name);
+    if (auto text = v3::disagreement(wanted.limits, *found); !text.empty()) return text;
+  }
+  return {};
+}
+
 }  // namespace
 
 DaemonLimits limits_of(const plan::PlannedPool& pool) {
@@ -39,7 +48,19 @@ DaemonLimits limits_of(const plan::PlannedPool& pool) {
   return limits;
 }
 
+std::string to_string(const DaemonLimits& limits) {
+  std::string text;
+  for (const auto& [uuid, memory] : limits.memory) text += fmt::format("{}={}M ", uuid, memory.in_mib());
+  return text + to_string(limits.threads) + " %";
+}
+
 std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
+  auto text = server_disagreement(told, read);
+  if (text.empty()) text = partitions_disagreement(told.partitions, read.partitions);
+  return text.empty() ? namespaces_disagreement(told, read) : text;
+}
+
+std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
   for (const auto& [uuid, memory] : told.memory) {
     if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
   }

@@ -24,10 +24,14 @@ std::optional<int> take_number(std::string_view& text) {
 }
 
 // "… {PID: 554, Context ID: 1} …": the pid, with the text after the brace left over.
-std::optional<int> take_client(std::string_view& text) {
+std::optional<int> take_client(std::string_view& text, int* context = nullptr) {
   if (!take(text, "{PID: ")) return std::nullopt;
   const auto pid = take_number(text);
   const auto brace = text.find('}');
+  if (context != nullptr && take(text, ", Context ID: ")) {
+    *context = take_number(text).value_or(0);
+    return pid && take(text, "}") ? pid : std::nullopt;
+  }
   if (!pid || brace == std::string_view::npos) return std::nullopt;
   text.remove_prefix(brace + 1);
   return pid;
@@ -75,8 +79,13 @@ void read_server(LogLine& line) {
     const auto pid = take_number(rest);
     if (rest == " disconnected") set(line, LogWhat::kClientLeft, pid);
   } else if (take(rest, "Client ")) {
-    const auto pid = take_client(rest);
+    int context = 0;
+    const auto pid = take_client(rest, &context);
     if (rest == " encountered a fatal GPU error.") set(line, LogWhat::kFatalCulprit, pid);
+    if (rest == " connected") {
+      set(line, LogWhat::kClientTaken, pid);
+      line.number = context;
+    }
   } else if (take(rest, "All clients belonging to error trigging process ")) {
     const auto pid = take_number(rest);
     if (rest == " will be torn down") set(line, LogWhat::kFatalVictim, pid);
@@ -87,6 +96,15 @@ void read_server(LogLine& line) {
       set(line, LogWhat::kClientRefused, pid);
       line.number = *status;
     }
+  } else if (take(rest, "MPS server requesting client ")) {
+    const auto pid = take_client(rest);
+    if (rest == " to exit") set(line, LogWhat::kClientTold, pid);
+  } else if (take(rest, "Server failed to recevie command with status ")) {  // misspelled by the server itself
+    const bool has_status = take_number(rest) && take(rest, ", assuming client ");
+    const auto pid = has_status ? take_client(rest, &line.number) : std::nullopt;
+    if (rest == " exit") set(line, LogWhat::kClientLost, pid);
+  } else if (rest == "Server is handling a fatal GPU error.") {
+    line.what = LogWhat::kFatalHandled;
   } else if (rest.starts_with("Server encountered a fatal exception")) {
     line.what = LogWhat::kFatalException;
   }

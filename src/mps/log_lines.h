@@ -16,9 +16,13 @@ enum class LogWhat {
   kServerStarting,  // pid, uid
   kServerReady,     // pid
   kServerExited,    // pid, number = exit status
+  kClientTaken,     // pid, number = its context: the server has connected it, 0 for the process itself
   kClientLeft,      // pid
   kClientRefused,   // pid, number = CUDA error, such as 807
-  kFatalCulprit,    // pid: its kernel broke the GPU for everybody
+  kClientTold,      // pid: MPS asks it to exit (terminate_client)
+  kClientLost,      // pid, number = its context: it ended without closing it; 0 is the process's own connection
+  kFatalCulprit,    // pid: its kernel broke the GPU for everybody; after a death, of whoever noticed
+  kFatalHandled,    // the server is in FAULT from here on
   kFatalVictim,     // pid: torn down with it; the culprit is named here too
   kFatalException,  // the server ends
 };

@@ -204,13 +204,33 @@ Result<Pids> parse_health_session(std::string_view text) {
   return parse_pids("get_server_list", lines, text);
 }
 
-Result<ServerReply> parse_server_session(std::string_view text) {
+Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string_view text) {
   if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
   auto lines = lines_of(text);
-  TRY(std::string status, parse_server_status(lines.empty() ? text : lines[0]));
+  ServerReply reply;
+  TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
   lines.erase(lines.begin());
-  TRY(Pids clients, parse_pids("get_client_list", lines, text));
-  return ServerReply{std::move(status), std::move(clients)};
+  // A server that begins still may not know them yet: then the pids follow at once.
+  LimitsReadBack read;
+  if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0])) {
+    read.threads = lines[0];
+    lines.erase(lines.begin());
+  }
+  for (const auto& [uuid, memory] : limits.memory) {
+    if (lines.empty() || parse_pid(lines[0]) || !parse_memory_limit(lines[0])) continue;
+    read.memory.emplace_back(uuid, lines[0]);
+    lines.erase(lines.begin());
+  }
+  // Nothing is printed for a device without a limit, so that with several devices one cannot tell which that is.
+  const bool whole = read.memory.size() == limits.memory.size() || (read.memory.empty() && limits.memory.size() == 1);
+  if (whole && !read.threads.empty()) reply.limits = std::move(read);
+  TRY(reply.clients, parse_pids("get_client_list", lines, text));
+  return reply;
+}
+
+Status parse_apply_server_session(std::string_view text) {
+  if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
+  return {};
 }
 
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {

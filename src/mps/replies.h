@@ -57,8 +57,11 @@ Result<Pids> parse_health_session(std::string_view text);
 struct ServerReply {
   std::string status;
   Pids clients;
+  std::optional<LimitsReadBack> limits;  // absent: this server does not say (all of) them
 };
-Result<ServerReply> parse_server_session(std::string_view text);
+Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string_view text);
+// Whether they are in force is told by asking again; an error only when it was refused.
+Status parse_apply_server_session(std::string_view text);
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
 Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
 

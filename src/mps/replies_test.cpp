@@ -107,6 +107,32 @@ TEST(Replies, ListTheDevicesOffered) {
   }
 }
 
+TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
+  const DaemonLimits one{{{kUuid, mib(500)}}, Percent::whole(10)};
+  const auto whole = parse_server_session(one, "ACTIVE\n10.0\n500M\n886\n901\n");
+  ASSERT_TRUE(whole) << to_string(whole.error());
+  EXPECT_EQ(whole->limits, (LimitsReadBack{{{kUuid, "500M"}}, "10.0"}));
+  EXPECT_THAT(whole->clients, ElementsAre(886, 901));
+  // A limit that is not set prints nothing.
+  const auto unset = parse_server_session(one, "ACTIVE\n10.0\n886\n");
+  ASSERT_TRUE(unset && unset->limits);
+  EXPECT_THAT(unset->limits->memory, IsEmpty());
+  EXPECT_THAT(disagreement(one, *unset->limits), HasSubstr("was not read back"));
+  // Of two devices one cannot tell which it is that has none.
+  const DaemonLimits two{{{kUuid, mib(500)}, {kOther, mib(500)}}, Percent::whole(10)};
+  const auto half = parse_server_session(two, "ACTIVE\n10.0\n500M\n886\n");
+  ASSERT_TRUE(half);
+  EXPECT_FALSE(half->limits);
+  EXPECT_THAT(half->clients, ElementsAre(886));
+  // As from a server that begins.
+  const auto early = parse_server_session(one, "INITIALIZING\n");
+  ASSERT_TRUE(early);
+  EXPECT_FALSE(early->limits);
+  EXPECT_FALSE(parse_server_session(one, "ACTIVE\n10.0\nrubbish\n"));
+  EXPECT_EQ(parse_apply_server_session(kDenied).error().kind, Kind::kDenied);
+  EXPECT_TRUE(parse_apply_server_session("10.0\n"));
+}
+
 TEST(Replies, OfASessionAreToldApart) {
   EXPECT_THAT(*parse_health_session("10.0\n"), IsEmpty());
   EXPECT_THAT(*parse_health_session("10.0\n840\n1271\n"), ElementsAre(840, 1271));
@@ -114,11 +140,11 @@ TEST(Replies, OfASessionAreToldApart) {
   EXPECT_FALSE(parse_health_session("840\n"));
   EXPECT_EQ(parse_health_session(kNoDaemon).error().kind, Kind::kNotFound);
 
-  const auto server = parse_server_session("ACTIVE\n886\n901\n");
+  const auto server = parse_server_session({}, "ACTIVE\n886\n901\n");
   ASSERT_TRUE(server);
   EXPECT_EQ(server->status, "ACTIVE");
   EXPECT_THAT(server->clients, ElementsAre(886, 901));
-  EXPECT_EQ(parse_server_session("Server 532 not found\nServer 532 not found\n").error().kind, Kind::kNotFound);
+  EXPECT_EQ(parse_server_session({}, "Server 532 not found\nServer 532 not found\n").error().kind, Kind::kNotFound);
 }
 
 TEST(Replies, SayWhetherLimitsWereTaken) {

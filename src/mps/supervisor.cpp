@@ -1,365 +1,231 @@
 #include "mps/supervisor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
+
+#include "mps/supervisor_turn.h"
 
 namespace tranche::mps {
-namespace {
 
-// SplitMix64: small, seedable, and its whole state is one number that can be compared and printed.
-std::uint64_t next_random(std::uint64_t& state) {
-  state += 0x9e3779b97f4a7c15ull;
-  std::uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-std::string in_seconds(Duration d) {
-  return fmt::format("{:.1f} s", std::chrono::duration<double>(d).count());
-}
-
-bool is_daemons_fault(Kind kind) {
-  return kind == Kind::kTimeout || kind == Kind::kNotFound || kind == Kind::kInvalid;
-}
-
-std::string older_servers_note(const std::vector<int>& pids) {
-  if (pids.empty()) return {};
-  std::string list;
-  for (const int pid : pids) list += (list.empty() ? "" : ", ") + std::to_string(pid);
-  return "the limits apply to new servers; started before under other limits: server " + list;
-}
-
-// What to know about a pool that serves.
-std::string serving_note(const Supervisor& s) {
-  std::string note = older_servers_note(s.older_servers);
-  for (const auto& server : s.servers) {
-    if (server.status != "FAULT") continue;
-    note += (note.empty() ? "" : "; ") + fmt::format(
-                                             "server {} handles a fatal GPU error: it refuses new clients until "
-                                             "those that it hit have ended",
-                                             server.pid);
-  }
-  return note;
-}
-
-// One event's worth of thinking: holds what step() was given and writes into its result.
-class Turn {
- public:
-  Turn(Stepped& out, MonoTime now, const SupervisorSettings& settings)
-      : s_(out.next), actions_(out.actions), now_(now), settings_(settings) {}
-
-  void on(const Start& event) {
-    if (s_.state == State::kStopping) {
-      s_.desired = event.desired;
-      s_.start_again = true;
-      return;
-    }
-    if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
+void Turn::on(const Start& event) {
+  if (s_.state == State::kStopping) {
     s_.desired = event.desired;
-    s_.failures = 0;
-    s_.alive = s_.may_have_clients = s_.verify_first = event.adopted;
-    s_.spawned_before = s_.spawned_before || event.adopted;
-    begin();
+    s_.start_again = true;
+    return;
   }
+  if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
+  s_.desired = event.desired;
+  s_.failures = 0;
+  s_.alive = s_.may_have_clients = s_.verify_first = event.adopted;
+  s_.spawned_before = s_.spawned_before || event.adopted;
+  begin();
+}
 
-  void on(const Spawned&) {
-    s_.alive = true;
-    if (s_.state == State::kAbsent) return enter_stopping();  // asked to stop before the news came
-    if (s_.state == State::kStarting) s_.timer.reset();
-    if (s_.state == State::kStarting && s_.question == 0) ask();
+void Turn::on(const Spawned&) {
+  s_.alive = true;
+  if (s_.state == State::kAbsent) return enter_stopping();  // asked to stop before the news came
+  if (s_.state == State::kStarting) s_.timer.reset();
+  if (s_.state == State::kStarting && s_.question == 0) ask();
+}
+
+void Turn::on(const SpawnFailed& event) {
+  if (!s_.alive && s_.state == State::kStarting)
+    fail("the MPS control daemon cannot be started: " + to_string(event.error));
+}
+
+void Turn::on(const DaemonExited& event) {
+  forget_daemon();
+  switch (s_.state) {
+    case State::kStopping:
+      return ended();
+    case State::kStarting:
+    case State::kConfiguring:
+    case State::kServing:
+      return fail("the MPS control daemon " + event.note);
+    case State::kAbsent:
+    case State::kBackingOff:
+    case State::kGivenUp:
+      return;  // what happens next does not depend on it
   }
+}
 
-  void on(const SpawnFailed& event) {
-    if (!s_.alive && s_.state == State::kStarting)
-      fail("the MPS control daemon cannot be started: " + to_string(event.error));
+void Turn::on(const Answered& event) {
+  if (!is_open(event.id)) return;
+  note_servers(event.servers);
+  if (s_.state == State::kStarting) {
+    s_.mute = false;
+    enter(State::kConfiguring, s_.reason);
+    if (s_.greeting == Greeting::kUntried) ping();
+    return s_.verify_first ? read_limits() : apply_limits();
   }
-
-  void on(const DaemonExited& event) {
-    s_.alive = s_.dying = s_.may_have_clients = s_.verify_first = s_.servers_are_older = false;
-    s_.servers.clear();
-    s_.older_servers.clear();
-    s_.read_back.reset();
-    s_.question = 0;
-    switch (s_.state) {
-      case State::kStopping:
-        return ended();
-      case State::kStarting:
-      case State::kConfiguring:
-      case State::kServing:
-        return fail("the MPS control daemon " + event.note);
-      case State::kAbsent:
-      case State::kBackingOff:
-      case State::kGivenUp:
-        return;  // what happens next does not depend on it
-    }
+  if (s_.state == State::kConfiguring) {
+    // After the daemon's own limits come its servers'; a change of both begins at the top.
+    if (!s_.read_back) return apply_limits();
+    return apply_to_next_server() ? void() : serve();
   }
+  if (s_.state != State::kServing) return;
+  if (!event.missing.empty()) return reconfigure(event.missing + "; it is being made again");
+  still_serving();
+}
 
-  void on(const Answered& event) {
-    if (!is_open(event.id)) return;
-    note_servers(event.servers);
-    if (s_.state == State::kStarting) {
-      enter(State::kConfiguring, s_.reason);
-      return s_.verify_first ? read_limits() : apply_limits();
-    }
-    if (s_.state == State::kConfiguring) return apply_limits();
-    if (s_.state == State::kServing) {
-      s_.reason = serving_note(s_);
-      forget_failures_when_stable();
-      s_.timer = now_ + settings_.health_every;
-    }
-  }
+void Turn::on(const LimitsApplied& event) {
+  if (s_.state != State::kConfiguring || !is_open(event.id)) return;
+  read_limits();
+}
 
-  void on(const LimitsApplied& event) {
-    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-    read_limits();
-  }
-
-  void on(const LimitsRead& event) {
-    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
+void Turn::on(const LimitsRead& event) {
+  if (s_.state != State::kConfiguring || !is_open(event.id)) return;
+  const std::string difference = disagreement(told(s_), event.values);
+  if (difference.empty()) {
     s_.read_back = event.values;
-    const std::string difference = disagreement(s_.desired, event.values);
-    if (difference.empty()) return serve();
-    if (s_.verify_first) {
-      s_.verify_first = false;
-      s_.servers_are_older = true;
-      return ask();
-    }
-    configuring_failed(difference);
+    return apply_to_next_server() ? void() : serve();
   }
-
-  void on(const QuestionFailed& event) {
-    if (!is_open(event.id)) return;
-    switch (s_.state) {
-      case State::kStarting:
-        return still_mute(event.error);
-      case State::kConfiguring:
-        return configuring_failed(to_string(event.error));
-      case State::kServing:
-        return fell_mute(event.error);
-      default:
-        return;  // Stopping: the timer escalates
-    }
-  }
-
-  void on(const Tick&) {
-    if (s_.question != 0 && now_ >= s_.question_due) {
-      on(QuestionFailed{s_.question, Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
-    }
-    if (!s_.timer || now_ < *s_.timer) return;
-    s_.timer.reset();
-    on_timer();
-  }
-
-  void on(const StopAsked&) {
-    s_.start_again = false;
-    if (s_.state == State::kStopping) return;
-    if (s_.alive) return enter_stopping();
-    enter(State::kAbsent, "");
-  }
-
-  void on(const DesiredChanged& event) {
-    if (event.desired == s_.desired && s_.state != State::kGivenUp) return;
-    s_.desired = event.desired;
+  if (s_.verify_first) {
     s_.verify_first = false;
-    s_.servers_are_older = s_.alive;
-    switch (s_.state) {
-      case State::kServing:
-      case State::kConfiguring:
-        enter(State::kConfiguring, "the limits changed and are being applied");
-        return ask();  // also tells which servers run by now
-      case State::kGivenUp:
-        s_.failures = 0;
-        return begin();
-      default:
-        return;  // taken up on the way
-    }
+    return ask();
   }
+  configuring_failed(difference);
+}
 
-  void on(const Retry&) {
-    if (s_.state != State::kBackingOff && s_.state != State::kGivenUp) return;
-    s_.failures = 0;
-    begin();
-  }
+void Turn::on(const ServerLimitsApplied& event) {
+  if (s_.state == State::kConfiguring && is_open(event.id)) ask();
+}
 
- private:
-  void enter(State state, std::string reason) {
-    if (s_.state != state) s_.since = now_;
-    s_.state = state;
-    s_.reason = std::move(reason);
-    s_.question = 0;
-    s_.timer.reset();
+void Turn::on(const ServerLogged& event) {
+  if (!s_.alive) return;
+  const auto found = std::ranges::find(s_.servers, event.pid, &ServerSeen::pid);
+  if (event.status.empty()) {
+    s_.gone_servers.push_back(event.pid);
+    if (found != s_.servers.end()) s_.servers.erase(found);
+  } else if (found == s_.servers.end()) {
+    s_.servers.push_back({.pid = event.pid, .status = event.status, .clients = {}, .limits = {}, .since = now_});
+  } else if (found->status != event.status) {
+    found->status = event.status;
+    found->since = now_;
   }
+  if (s_.state != State::kServing) return;
+  s_.reason = serving_note(s_);
+  if (event.status == "FAULT" && s_.timer) s_.timer = std::min(*s_.timer, now_ + settings_.fault_every);
+}
 
-  QuestionId open_question(Duration deadline) {
-    s_.question = ++s_.last_question;
-    // The host answers within the deadline; the machine's own is longer and covers an answer that got lost.
-    s_.question_due = now_ + 2 * deadline;
-    return s_.question;
+void Turn::on(const TurnTold& event) {
+  if (s_.state != State::kServing) return;  // what it holds is being settled otherwise
+  s_.turn = event.limits;
+  if (s_.read_back) {
+    s_.read_back->memory = event.defaults.memory;
+    s_.read_back->threads = event.defaults.threads;
   }
-  bool is_open(QuestionId id) {
-    if (id == 0 || id != s_.question) return false;
-    s_.question = 0;
-    return true;
-  }
-  void ask() { actions_.push_back(Ask{open_question(settings_.question_deadline)}); }
-  void apply_limits() { actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), s_.desired}); }
-  void read_limits() { actions_.push_back(ReadLimits{open_question(settings_.question_deadline), s_.desired}); }
+  s_.turn_unknown = false;
+  s_.turn_problem.clear();
+  s_.older_clients.clear();  // from here on each has its own
+  s_.reason = serving_note(s_);
+}
 
-  // Toward serving, from wherever the daemon is.
-  void begin() {
-    if (s_.dying) {
-      s_.timer = now_ + settings_.kill_again;
-      actions_.push_back(SignalKill{});
-      s_.reason = "the MPS control daemon was sent SIGKILL and does not end: it hangs in the driver";
-      if (s_.state == State::kGivenUp) enter_backing_off(s_.reason, settings_.kill_again);
+void Turn::on(const TurnNotTold& event) {
+  s_.turn.reset();
+  s_.turn_unknown = true;
+  s_.turn_problem = event.why;
+  if (s_.state != State::kServing) return;
+  s_.reason = serving_note(s_);
+  if (s_.question == 0) s_.timer = now_;  // whether it answers at all is this machine's own to ask
+}
+
+void Turn::on(const QuestionFailed& event) {
+  if (!is_open(event.id)) return;
+  switch (s_.state) {
+    case State::kStarting:
+      return still_mute(event.error);
+    case State::kConfiguring:
+      return configuring_failed(to_string(event.error));
+    case State::kServing:
+      if (event.error.kind != Kind::kConflict) return fell_mute(event.error);
+      s_.reason =
+          "somebody else holds the MPS control daemon's one session: it serves, but its limits cannot be "
+          "looked at and no client can be ended through it until that session is closed";
+      s_.timer = now_ + settings_.health_every;
       return;
-    }
-    enter(State::kStarting, s_.reason);
-    s_.unanswered_since = now_;
-    if (s_.alive) return ask();
-    s_.may_have_clients = false;
-    s_.restarts += s_.spawned_before ? 1 : 0;
-    s_.spawned_before = true;
-    s_.timer = now_ + settings_.start_deadline;  // for the news whether it could be spawned
-    actions_.push_back(SpawnDaemon{});
+    default:
+      return;  // Stopping: the timer escalates
   }
+}
 
-  void serve() {
-    const bool verified_only = s_.verify_first;
-    s_.verify_first = false;
-    s_.may_have_clients = true;
-    enter(State::kServing, serving_note(s_));
-    if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
-    s_.timer = now_ + settings_.health_every;
-    actions_.push_back(OpenDoors{});
-  }
+void Turn::on(const QuestionWaits& event) {
+  if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + settings_.turn_patience;
+}
+void Turn::on(const QuestionBegun& event) {
+  if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + s_.question_time;
+}
 
-  void still_mute(const Error& error) {
-    const Duration mute_for = now_ - s_.unanswered_since;
-    const Duration patience = s_.may_have_clients ? settings_.mute_patience : settings_.start_deadline;
-    // A question that we could not even ask says nothing against a daemon that has clients.
-    const bool blame = is_daemons_fault(error.kind) || !s_.may_have_clients;
-    if (blame && mute_for >= patience) {
-      kill();
-      return fail(
-          fmt::format("the MPS control daemon did not answer for {}: {}", in_seconds(mute_for), to_string(error)));
-    }
-    s_.reason = s_.may_have_clients
-                    ? fmt::format(
-                          "the MPS control daemon does not answer ({}); its clients run on, and it is restarted "
-                          "when it stays mute for {}",
-                          to_string(error), in_seconds(patience))
-                    : "the MPS control daemon does not answer yet: " + to_string(error);
-    s_.timer = now_ + settings_.ask_again;
-  }
+void Turn::on(const Pinged&) {
+  s_.pinging = false;
+  s_.greeting = Greeting::kGiven;
+  if (s_.state == State::kServing) s_.ping_at = now_ + settings_.ping_every;
+}
 
-  void fell_mute(const Error& error) {
-    forget_failures_when_stable();
-    enter(State::kStarting, "");
-    s_.unanswered_since = now_;
-    still_mute(error);
+void Turn::on(const PingFailed& event) {
+  s_.pinging = false;
+  if (s_.greeting != Greeting::kGiven) {
+    s_.greeting = Greeting::kMissing;
+    return;
   }
+  if (s_.state == State::kServing) fell_mute(event.error);
+}
 
-  void configuring_failed(const std::string& why) {
-    if (!s_.may_have_clients) kill();
-    fail("the limits are not in force: " + why);
-  }
+void Turn::on(const PingSkipped&) {
+  s_.pinging = false;
+  if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) s_.ping_at = now_ + settings_.ping_every;
+}
 
-  void kill() {
-    if (!s_.alive) return;
-    s_.dying = true;
-    actions_.push_back(SignalKill{});
-  }
+void Turn::on(const Replace& event) {
+  if (!s_.alive || s_.state == State::kStopping || s_.state == State::kAbsent) return;
+  kill();
+  fail(event.why);
+}
 
-  void fail(const std::string& why) {
-    if (s_.state == State::kServing) forget_failures_when_stable();
-    ++s_.failures;
-    if (s_.failures >= settings_.start_limit) {
-      return enter(State::kGivenUp, fmt::format("given up after {} failures in a row; the last: {}", s_.failures, why));
-    }
-    enter_backing_off(why, next_delay());
+void Turn::on(const Tick&) {
+  if (s_.question != 0 && now_ >= s_.question_due) {
+    on(QuestionFailed{s_.question, Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
   }
-  void enter_backing_off(const std::string& why, Duration delay) {
-    enter(State::kBackingOff, why);
-    s_.timer = now_ + delay;
-  }
-  Duration next_delay() {
-    const double doubled =
-        static_cast<double>(settings_.backoff_first.count()) * std::exp2(std::clamp(s_.failures - 1, 0, 30));
-    const double capped = std::min(doubled, static_cast<double>(settings_.backoff_longest.count()));
-    // 75 % to 125 %, so that the daemons of a node do not all start in the same moment.
-    const double unit = static_cast<double>(next_random(s_.jitter) >> 11) * 0x1.0p-53;
-    return Duration(static_cast<Duration::rep>(capped * (0.75 + 0.5 * unit)));
-  }
-  void forget_failures_when_stable() {
-    if (now_ - s_.since >= settings_.stable_after) s_.failures = 0;
-  }
+  if (s_.ping_at && now_ >= *s_.ping_at) ping();
+  if (!s_.timer || now_ < *s_.timer) return;
+  s_.timer.reset();
+  on_timer();
+}
 
-  void enter_stopping() {
-    enter(State::kStopping, "asked to stop");
-    s_.stop_stage = 0;
-    s_.timer = now_ + settings_.quit_patience;
-    actions_.push_back(Quit{open_question(settings_.quit_patience), settings_.quit_patience});
-  }
-  void ended() {
-    enter(State::kAbsent, "");
-    if (!s_.start_again) return;
-    s_.start_again = false;
-    s_.failures = 0;
-    begin();
-  }
+void Turn::on(const StopAsked&) {
+  s_.start_again = false;
+  if (s_.state == State::kStopping) return;
+  if (s_.alive) return enter_stopping();
+  enter(State::kAbsent, "");
+}
 
-  void on_timer() {
-    switch (s_.state) {
-      case State::kStarting:
-        if (!s_.alive) return fail("the MPS control daemon cannot be started: nobody said how that went");
-        return ask();
-      case State::kServing:
-        return ask();
-      case State::kBackingOff:
-        return begin();
-      case State::kStopping:
-        return escalate();
-      default:
-        return;
-    }
+void Turn::on(const DesiredChanged& event) {
+  const bool same = event.desired == s_.desired;
+  s_.desired = event.desired;  // also when equal: names of partitions are news, and no change of limits
+  if (event.in_force && s_.state == State::kServing) {
+    s_.read_back = event.in_force;
+    return;
   }
-  void escalate() {
-    if (s_.stop_stage == 0) {
-      s_.stop_stage = 1;
-      s_.timer = now_ + settings_.term_patience;
-      actions_.push_back(SignalTerm{});
-      return;
-    }
-    s_.stop_stage = 2;
-    s_.reason = "asked to stop; it was sent SIGKILL";
-    s_.timer = now_ + settings_.kill_again;
-    actions_.push_back(SignalKill{});
+  if (same && s_.state != State::kGivenUp) return;
+  s_.verify_first = false;
+  s_.server_tries.clear();
+  s_.older_servers.clear();
+  switch (s_.state) {
+    case State::kServing:
+    case State::kConfiguring:
+      return reconfigure("the limits changed and are being applied");
+    case State::kGivenUp:
+      s_.failures = 0;
+      return begin();
+    default:
+      return;  // taken up on the way
   }
+}
 
-  void note_servers(const std::vector<ServerSeen>& servers) {
-    s_.servers = servers;
-    if (!s_.servers_are_older) {
-      std::erase_if(s_.older_servers, [&](int pid) {
-        return std::ranges::none_of(servers, [&](const ServerSeen& server) { return server.pid == pid; });
-      });
-      return;
-    }
-    s_.servers_are_older = false;
-    s_.older_servers.clear();
-    for (const auto& server : servers) s_.older_servers.push_back(server.pid);
-  }
-
-  Supervisor& s_;
-  std::vector<Action>& actions_;
-  MonoTime now_;
-  const SupervisorSettings& settings_;
-};
-
-}  // namespace
+void Turn::on(const Retry&) {
+  if (s_.state != State::kBackingOff && s_.state != State::kGivenUp) return;
+  s_.failures = 0;
+  begin();
+}
 
 std::string_view to_string(State state) {
   switch (state) {
@@ -381,6 +247,18 @@ std::string_view to_string(State state) {
   return "unknown";
 }
 
+DaemonLimits told(const Supervisor& s) {
+  if (!s.turn) return s.desired;
+  return {s.turn->memory, s.turn->threads, s.desired.partitions, s.desired.namespaces};
+}
+
+std::string_view daemon_state(const Supervisor& s) {
+  if (s.state == State::kStopping || s.dying) return "stopping";
+  if (s.mute) return "mute";
+  if (s.alive) return s.state == State::kStarting && !s.may_have_clients ? "starting" : "running";
+  return s.state == State::kStarting ? "starting" : "absent";
+}
+
 Stepped step(Supervisor state, const Event& event, MonoTime now, const SupervisorSettings& settings) {
   Stepped out{std::move(state), {}};
   Turn turn(out, now, settings);
@@ -389,8 +267,11 @@ Stepped step(Supervisor state, const Event& event, MonoTime now, const Superviso
 }
 
 std::optional<MonoTime> wake_at(const Supervisor& state) {
-  if (state.question == 0) return state.timer;
-  return state.timer ? std::min(*state.timer, state.question_due) : state.question_due;
+  std::optional<MonoTime> at = state.timer;
+  const auto sooner = [&](MonoTime other) { at = at ? std::min(*at, other) : other; };
+  if (state.question != 0) sooner(state.question_due);
+  if (state.ping_at) sooner(*state.ping_at);
+  return at;
 }
 
 }  // namespace tranche::mps

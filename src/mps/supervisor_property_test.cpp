@@ -47,6 +47,8 @@ struct World {
       void operator()(const Ask& a) const { w.feed(Answered{a.id, {}}); }
       void operator()(const ApplyLimits& a) const { w.feed(LimitsApplied{a.id}); }
       void operator()(const ReadLimits& a) const { w.feed(LimitsRead{a.id, honest(a.limits)}); }
+      void operator()(const ApplyServerLimits& a) const { w.feed(ServerLimitsApplied{a.id}); }
+      void operator()(const Ping&) const { w.feed(Pinged{}); }
       void operator()(const OpenDoors&) const {}
       void operator()(const Quit&) const { w.feed(DaemonExited{"exited with status 0"}); }
       void operator()(const SignalTerm&) const { w.feed(DaemonExited{"was killed by signal 15 (Terminated)"}); }
@@ -66,7 +68,11 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
   // Mostly the id that is open, sometimes a stale or a foreign one.
   const QuestionId id = below(4) != 0 ? s.question : below(s.last_question + 2);
-  switch (below(14)) {
+  switch (below(22)) {
+    case 20:
+      return below(2) == 0 ? TurnTold{kWanted[0], honest(kWanted[0])} : TurnTold{kWanted[1], honest(kWanted[1])};
+    case 21:
+      return TurnNotTold{"no"};
     case 0:
       return Start{kWanted[below(2)], below(2) == 0};
     case 1:
@@ -76,7 +82,12 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 3:
       return DaemonExited{"exited with status 1"};
     case 4:
-      return Answered{id, {{static_cast<int>(below(5)) + 10, "ACTIVE", {}}}};
+      return Answered{id,
+                      {{.pid = static_cast<int>(below(5)) + 10,
+                        .status = below(3) == 0 ? "FAULT" : "ACTIVE",
+                        .clients = {static_cast<int>(below(5)) + 100},
+                        .limits = below(3) == 0 ? std::nullopt : std::optional(honest(kWanted[below(2)])),
+                        .since = {}}}};
     case 5:
       return LimitsApplied{id};
     case 6:
@@ -89,6 +100,18 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
       return DesiredChanged{kWanted[below(2)]};
     case 10:
       return Retry{};
+    case 11:
+      return Pinged{};
+    case 12:
+      return PingFailed{Error{Kind::kTimeout, "no", "", 0}};
+    case 13:
+      return below(2) == 0 ? Event(PingSkipped{}) : Event(ServerLimitsApplied{id});
+    case 14:
+      return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
+    case 15:
+      return below(2) == 0 ? Event(QuestionWaits{id}) : Event(QuestionBegun{id});
+    case 16:
+      return below(8) == 0 ? Event(Replace{"no"}) : Event(Tick{});
     default:
       return Tick{};
   }
@@ -123,7 +146,7 @@ TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
       world.feed(Tick{});
     }
     ASSERT_EQ(to_string(world.s.state), "serving") << world.s.reason;
-    ASSERT_TRUE(disagreement(world.s.desired, *world.s.read_back).empty());
+    ASSERT_TRUE(disagreement(told(world.s), *world.s.read_back).empty());
   }
 }
 

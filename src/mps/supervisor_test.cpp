@@ -5,106 +5,13 @@
 
 #include <functional>
 
+#include "mps/supervisor_rig.h"
+
 namespace tranche::mps {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
-const DaemonLimits kLimits{{{kA, mib(14377)}}, Percent::whole(10)};
-const DaemonLimits kOther{{{kA, mib(28754)}}, Percent::whole(20)};
-const LimitsReadBack kRead{{{kA, "14G"}}, "10.0"};
-const LimitsReadBack kReadOther{{{kA, "28G"}}, "20.0"};
-const Error kMute{Kind::kTimeout, "no answer within 1.0 s", "nvidia-cuda-mps-control", 0};
-const Error kNoFork{Kind::kUnavailable, "cannot start a process", "nvidia-cuda-mps-control", 11};
-
-// Feeds events to one supervisor and remembers the actions of the last one.
-struct Rig {
-  Supervisor s;
-  SupervisorSettings settings;
-  MonoTime now{1h};
-  std::vector<Action> last;
-
-  Rig& feed(const Event& event) {
-    auto [next, actions] = step(std::move(s), event, now, settings);
-    s = std::move(next);
-    last = std::move(actions);
-    return *this;
-  }
-  Rig& pass(Duration d) {
-    now += d;
-    return *this;
-  }
-  Rig& wake() {
-    if (const auto at = wake_at(s)) now = std::max(now, *at);
-    return feed(Tick{});
-  }
-  QuestionId open() const { return s.question; }
-  Rig& answer(std::vector<ServerSeen> servers = {}) { return feed(Answered{open(), std::move(servers)}); }
-  Rig& applied() { return feed(LimitsApplied{open()}); }
-  Rig& read(const LimitsReadBack& values) { return feed(LimitsRead{open(), values}); }
-  Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
-};
-
-// The states that a row can start from.
-Rig absent() {
-  return {};
-}
-Rig spawning() {
-  return absent().feed(Start{kLimits});
-}
-Rig starting() {
-  return spawning().feed(Spawned{});
-}
-Rig applying() {
-  return starting().answer();
-}
-Rig reading() {
-  return applying().applied();
-}
-Rig serving() {
-  return reading().read(kRead);
-}
-Rig adopted() {
-  return absent().feed(Start{kLimits, true});
-}
-Rig mute() {
-  Rig rig = serving();
-  return rig.pass(5s).feed(Tick{}).failed(kMute);
-}
-Rig backing_off() {
-  return serving().feed(DaemonExited{"was killed by signal 9 (Killed)"});
-}
-Rig stopping() {
-  return serving().feed(StopAsked{});
-}
-Rig given_up() {
-  Rig rig = spawning();
-  while (rig.s.state != State::kGivenUp) {
-    rig.feed(SpawnFailed{kNoFork});
-    if (rig.s.state == State::kBackingOff) rig.wake();
-  }
-  return rig;
-}
-
-std::vector<std::string> names(const std::vector<Action>& actions) {
-  struct Name {
-    std::string operator()(const SpawnDaemon&) const { return "spawn"; }
-    std::string operator()(const Ask&) const { return "ask"; }
-    std::string operator()(const ApplyLimits&) const { return "apply"; }
-    std::string operator()(const ReadLimits&) const { return "read"; }
-    std::string operator()(const OpenDoors&) const { return "open-doors"; }
-    std::string operator()(const Quit&) const { return "quit"; }
-    std::string operator()(const SignalTerm&) const { return "term"; }
-    std::string operator()(const SignalKill&) const { return "kill"; }
-  };
-  std::vector<std::string> out;
-  for (const auto& action : actions) out.push_back(std::visit(Name{}, action));
-  return out;
-}
 
 struct Row {
   const char* arrow;
@@ -137,7 +44,7 @@ TEST(Supervisor, EveryArrow) {
        {}},
       {"spawning, no news → back-off", spawning, [](Rig& r) { r.wake(); }, State::kBackingOff, {}},
       {"spawning, stop → absent", spawning, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
-      {"starting, answers → configuring", starting, [](Rig& r) { r.answer(); }, State::kConfiguring, {"apply"}},
+      {"starting, answers → configuring", starting, [](Rig& r) { r.answer(); }, State::kConfiguring, {"ping", "apply"}},
       {"starting, not yet → waits", starting, [](Rig& r) { r.failed(kMute); }, State::kStarting, {}},
       {"starting, waited → asks again", starting, [](Rig& r) { r.failed(kMute).wake(); }, State::kStarting, {"ask"}},
       {"starting, mute too long → killed",
@@ -156,7 +63,11 @@ TEST(Supervisor, EveryArrow) {
        [](Rig& r) { r.feed(DesiredChanged{kOther}); },
        State::kStarting,
        {}},
-      {"adopted, answers → looked at first", adopted, [](Rig& r) { r.answer(); }, State::kConfiguring, {"read"}},
+      {"adopted, answers → looked at first",
+       adopted,
+       [](Rig& r) { r.answer(); },
+       State::kConfiguring,
+       {"ping", "read"}},
       {"adopted, same limits → serving untouched",
        adopted,
        [](Rig& r) { r.answer().read(kRead); },
@@ -297,7 +208,7 @@ TEST(Supervisor, EveryArrow) {
 TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
   Rig rig = starting();
   rig.answer();
-  ASSERT_THAT(rig.last, ElementsAre(Action{ApplyLimits{rig.open(), kLimits}}));
+  ASSERT_THAT(rig.last, ElementsAre(Action{Ping{}}, Action{ApplyLimits{rig.open(), kLimits}}));
   rig.applied();
   ASSERT_THAT(rig.last, ElementsAre(Action{ReadLimits{rig.open(), kLimits}}));
   EXPECT_NE(rig.s.state, State::kServing);
@@ -310,18 +221,6 @@ TEST(Supervisor, SaysWhichLimitIsNotInForce) {
   const Rig rig = reading().read({{{kA, "0G"}}, "10.0"});
   EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in force: the memory limit of " + kA +
                                       " was set to 14377M and reads back as \"0G\" (expected 14G)"));
-}
-
-TEST(Supervisor, SaysThatNewLimitsApplyToNewServers) {
-  Rig rig = serving();
-  rig.wake().answer({{12, "ACTIVE", {101, 102}}});
-  rig.feed(DesiredChanged{kOther}).answer({{12, "ACTIVE", {101}}, {13, "ACTIVE", {}}}).applied().read(kReadOther);
-  ASSERT_EQ(rig.s.state, State::kServing);
-  EXPECT_THAT(rig.s.reason, HasSubstr("apply to new servers; started before under other limits: server 12, 13"));
-  rig.wake().answer({{13, "ACTIVE", {}}});
-  EXPECT_THAT(rig.s.reason, HasSubstr("server 13"));
-  rig.wake().answer({{14, "ACTIVE", {}}});
-  EXPECT_EQ(rig.s.reason, "");
 }
 
 TEST(Supervisor, SaysThatAServerHandlesAFault) {

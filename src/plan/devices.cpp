@@ -83,6 +83,7 @@ class Collector {
         platform_(inventory.platform),
         needs_nodes_(config.flags.plugin.pass_device_specs) {
     for (const std::string& sentence : inventory.unreadable) out.left_out.push_back({"a GPU", sentence});
+    for (const auto& [what, why] : inventory.set_aside) out.left_out.push_back({what, why});
     for (const Gpu& gpu : inventory.gpus) {
       if (is_display_gpu(gpu))
         out.left_out.push_back({name_of(gpu), "it is a display GPU (" + gpu.name + "), which takes no containers"});
@@ -223,6 +224,8 @@ std::string name_of(const Gpu& gpu) {
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory) {
   Collector collector(config, inventory);
   collector.collect();
+  for (auto& [name, candidates] : collector.out.by_name)
+    for (Candidate& candidate : candidates) candidate.device.driver_version = inventory.driver_version;
   return std::move(collector.out);
 }
 

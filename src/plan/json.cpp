@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "plan/shares.h"
+
 namespace tranche::plan {
 namespace {
 
@@ -9,6 +11,19 @@ using Json = nlohmann::ordered_json;
 
 Json to_json(const ShareLimits& share) {
   return {{"memoryMiB", share.memory.in_mib()}, {"threadsPercent", share.threads.value()}, {"sms", share.sms}};
+}
+
+// Whether anything is said beyond NVIDIA's rules.
+bool is_ours(const SharePolicy& policy) {
+  SharePolicy theirs;
+  theirs.rounding = policy.rounding;
+  return policy != theirs;
+}
+
+Json to_json(const SharePolicy& policy) {
+  return {{"threads", to_string(policy.threads)},
+          {"memory", to_string(policy.memory)},
+          {"reserveMiB", policy.reserve.in_mib()}};
 }
 
 Json to_json(const PlannedDevice& device) {
@@ -24,7 +39,18 @@ Json to_json(const PlannedDevice& device) {
   json["numaNode"] = device.numa_node ? Json(*device.numa_node) : Json();
   json["paths"] = device.paths;
   json["pool"] = device.pool;
+  if (is_ours(device.policy)) json["policy"] = to_json(device.policy);
   return json;
+}
+
+Json requests_of(const PlannedDevice& device) {
+  Json rows = Json::array();
+  for (const std::uint32_t held : request_sizes(device.slots)) {
+    Json row{{"slots", held}};
+    row.update(to_json(share_of(device, held)));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 Json to_json(const PlannedResource& resource) {
@@ -36,8 +62,13 @@ Json to_json(const PlannedResource& resource) {
             {"replicas", resource.replicas},
             {"oneSlotPerRequest", resource.one_slot_per_request},
             {"slots", slots}};
+  if (resource.split == config::SplitPolicy::kSpan) json["split"] = std::string(to_string(resource.split));
   json["devices"] = Json::array();
-  for (const auto& device : resource.devices) json["devices"].push_back(to_json(device));
+  const bool sizes = resource.sharing == config::SharingStrategy::kMps && !resource.one_slot_per_request;
+  for (const auto& device : resource.devices) {
+    json["devices"].push_back(to_json(device));
+    if (sizes) json["devices"].back()["requests"] = requests_of(device);
+  }
   return json;
 }
 
@@ -45,7 +76,9 @@ Json to_json(const PlannedPool& pool) {
   Json json{{"id", pool.id},
             {"devices", pool.devices},
             {"maxClients", pool.max_clients},
-            {"computeMode", std::string(to_string(pool.compute_mode))}};
+            {"mig", pool.is_mig},
+            {"computeMode", std::string(to_string(pool.compute_mode))},
+            {"tier", std::string(to_string(pool.tier))}};
   json["limits"] = Json::array();
   for (const auto& limit : pool.limits)
     json["limits"].push_back({{"uuid", limit.uuid}, {"client", to_json(limit.client)}});

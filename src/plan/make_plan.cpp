@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "plan/ceiling.h"
 #include "plan/devices.h"
+#include "plan/entries.h"
+#include "plan/floors.h"
 #include "plan/notes.h"
 #include "plan/pools.h"
-#include "plan/shares.h"
 
 namespace tranche::plan {
 namespace {
@@ -16,12 +18,6 @@ using config::Config;
 using config::SharedResource;
 using config::SharingStrategy;
 
-std::string entry_path(const Config& config, const SharedResource& entry, std::string_view field) {
-  const auto at = &entry - config.sharing.resources.data();
-  const char* section = config.sharing.strategy == SharingStrategy::kMps ? "mps" : "timeSlicing";
-  return fmt::format("sharing.{}.resources[{}].{}", section, at, field);
-}
-
 PlannedResource undivided(const std::string& name, std::vector<Candidate>& candidates) {
   PlannedResource resource;
   resource.name = resource.original_name = name;
@@ -29,88 +25,112 @@ PlannedResource undivided(const std::string& name, std::vector<Candidate>& candi
   return resource;
 }
 
-// NVIDIA's control daemon ends for a device with more replicas than the driver takes clients.
-void check_replicas(const Config& config, const SharedResource& entry, const std::vector<Candidate>& candidates,
-                    std::vector<Problem>& problems) {
-  for (const Candidate& candidate : candidates) {
-    const auto capability = candidate.gpu->compute_capability;
-    if (entry.replicas <= max_clients(capability)) continue;
-    problems.push_back({Severity::kError, entry.place, entry_path(config, entry, "replicas"),
-                        fmt::format("is {}, but MPS serves at most {} clients on {}, a {} of compute capability {}.{}",
-                                    entry.replicas, max_clients(capability), name_of(*candidate.gpu),
-                                    candidate.gpu->name, capability.major, capability.minor),
-                        fmt::format("write replicas: {} or less", max_clients(capability))});
-    return;
-  }
-}
-
-// What MPS cannot serve: MIG devices are refused as NVIDIA refuses them; a whole GPU that happens to have MIG on is
-// left out, so that the others serve.
+// MIG devices are refused as NVIDIA refuses them, unless the configuration has MPS serve them; a whole GPU that happens
+// to have MIG on is left out, so that the others serve.
 void keep_what_mps_serves(const Config& config, const SharedResource& entry, std::vector<Candidate>& candidates,
                           BaseResources& base) {
-  if (const auto mig = std::ranges::find_if(candidates, [](const Candidate& c) { return c.device.is_mig; });
-      mig != candidates.end()) {
+  const auto mig = std::ranges::find_if(candidates, [](const Candidate& c) { return c.device.is_mig; });
+  if (mig != candidates.end() && !config.sharing.mig_devices) {
     base.problems.push_back({Severity::kError, entry.place, entry_path(config, entry, "name"),
                              fmt::format("is {}, which holds MIG devices of {}; MPS shares whole GPUs only", entry.name,
                                          name_of(*mig->gpu)),
-                             "share it with sharing.timeSlicing, or turn MIG off"});
+                             "share it with sharing.timeSlicing, turn MIG off, or have MPS serve MIG devices as well "
+                             "(sharing.mps.migDevices: true)"});
+    return;
+  }
+  if (mig != candidates.end() && !one_slot_per_request(config, entry)) {
+    base.problems.push_back(
+        {Severity::kError, entry.place, "sharing.mps.failRequestsGreaterThanOne",
+         fmt::format("is false, but {} holds MIG devices of {}, where a container's own limit cannot be set: the "
+                     "driver takes whole GPUs in it, and drops every limit for a name that it does not take",
+                     entry.name, name_of(*mig->gpu)),
+         "write failRequestsGreaterThanOne: true, so that the daemon's limit is the slot's"});
     return;
   }
   std::erase_if(candidates, [&](const Candidate& candidate) {
-    if (!candidate.gpu->mig_enabled) return false;
-    base.left_out.push_back({name_of(*candidate.gpu),
-                             "MIG is on, and MPS shares whole GPUs only; turn MIG off on it, or share "
-                             "with sharing.timeSlicing"});
+    if (candidate.device.is_mig || !candidate.gpu->mig_enabled) return false;
+    base.left_out.push_back(
+        {name_of(*candidate.gpu), config.sharing.mig_devices
+                                      ? "MIG is on, and MPS serves the MIG devices of such a GPU, not the GPU; write "
+                                        "migStrategy: mixed or single to advertise them"
+                                      : "MIG is on, and MPS shares whole GPUs only; turn MIG off on it, or share "
+                                        "with sharing.timeSlicing"});
     return true;
   });
 }
 
-PlannedResource divided(const Config& config, const SharedResource& entry, std::vector<Candidate>& candidates) {
-  PlannedResource resource;
-  resource.original_name = entry.name;
-  resource.name = entry.rename.value_or(entry.name);
-  resource.sharing = config.sharing.strategy;
-  resource.replicas = entry.replicas;
-  resource.one_slot_per_request = config.sharing.fail_requests_greater_than_one;
-  for (Candidate& candidate : candidates) {
-    PlannedDevice& device = candidate.device;
-    device.replicated = true;
-    device.slots = entry.replicas;
-    if (resource.sharing == SharingStrategy::kMps)
-      device.share = share_of(device.memory, device.sm_count, candidate.gpu->compute_capability, 1, device.slots,
-                              config.sharing.sm_rounding);
-    resource.devices.push_back(std::move(device));
+// Everything that an entry makes of its devices.
+void plan_entry(const Config& config, const inventory::Inventory& inventory, Taken& taken, BaseResources& base,
+                Drafts& drafts) {
+  const SharedResource& entry = *taken.entry;
+  const bool mps = strategy_of(config, entry) == SharingStrategy::kMps;
+  if (mps) keep_what_mps_serves(config, entry, taken.candidates, base);
+  cut(config, taken, base);
+  if (mps) {
+    check_ceiling(config, inventory, taken, base.problems);
+    check_floors(config, taken, base.problems);
+    if (taken.candidates.empty()) return;
   }
-  return resource;
+  for (PlannedResource& resource : resources_of(config, taken, base.problems))
+    drafts.push_back({std::move(resource), &entry});
 }
 
-void plan_resource(const Config& config, const std::string& name, std::vector<Candidate>& candidates,
-                   BaseResources& base, Plan& plan) {
-  const SharedResource* entry = config.sharing.strategy == SharingStrategy::kNone ? nullptr : sharing_of(config, name);
-  if (entry == nullptr || entry->replicas < 2) {
-    plan.resources.push_back(undivided(name, candidates));
-    return;
-  }
-  if (config.sharing.strategy == SharingStrategy::kMps) {
-    keep_what_mps_serves(config, *entry, candidates, base);
-    check_replicas(config, *entry, candidates, base.problems);
-    if (candidates.empty()) return;
-  }
-  plan.resources.push_back(divided(config, *entry, candidates));
-  if (plan.resources.back().name == name) return;
+void plan_resource(const Config& config, const inventory::Inventory& inventory, const std::string& name,
+                   std::vector<Candidate>& candidates, BaseResources& base, Drafts& drafts,
+                   std::vector<std::string>& notes) {
+  const bool had_any = !candidates.empty();
+  Division division = divide(config, name, std::move(candidates), base.problems, notes);
+  const std::size_t before = drafts.size();
+  for (Taken& taken : division.entries) plan_entry(config, inventory, taken, base, drafts);
+  const bool under_its_name = std::ranges::any_of(drafts.begin() + static_cast<std::ptrdiff_t>(before), drafts.end(),
+                                                  [&](const Draft& draft) { return draft.resource.name == name; });
+  const bool nothing_left = division.rest.empty() && had_any && drafts.size() == before;
   // Said outright: whoever still asks for the undivided name sees 0 on the node, not nothing.
-  std::vector<Candidate> nothing;
-  plan.resources.push_back(undivided(name, nothing));
+  if (!division.rest.empty() || (!under_its_name && !nothing_left))
+    drafts.push_back({undivided(name, division.rest), nullptr});
+}
+
+// Two resources of one name would count each other's slots; of two without devices under it one is enough.
+void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& problems) {
+  std::ranges::stable_sort(drafts, {}, [](const Draft& draft) { return std::string_view(draft.resource.name); });
+  for (std::size_t i = 1; i < drafts.size();) {
+    Draft& first = drafts[i - 1];
+    Draft& second = drafts[i];
+    if (first.resource.name != second.resource.name) {
+      ++i;
+      continue;
+    }
+    if (!first.resource.devices.empty() && !second.resource.devices.empty()) {
+      const Draft& said =
+          first.entry == nullptr || (second.entry != nullptr && second.entry->place.line > first.entry->place.line)
+              ? second
+              : first;
+      const Draft& other = &said == &first ? second : first;
+      const bool pattern = said.entry != nullptr && !said.entry->names.empty();
+      const SharedResource& entry = said.entry != nullptr ? *said.entry : config.sharing.resources.front();
+      problems.push_back({Severity::kError, entry.place, entry_path(config, entry, pattern ? "names" : "rename"),
+                          fmt::format("gives {}, which is {} as well", said.resource.name,
+                                      other.entry == nullptr
+                                          ? std::string("the name of devices that are not shared")
+                                          : fmt::format("what the entry in line {} gives", other.entry->place.line)),
+                          pattern ? "write another pattern" : "write rename: with a name of its own"});
+      ++i;
+      continue;
+    }
+    drafts.erase(drafts.begin() + static_cast<std::ptrdiff_t>(first.resource.devices.empty() ? i - 1 : i));
+  }
 }
 
 void check_mig_with_mps(const Config& config, std::vector<Problem>& problems) {
-  if (config.sharing.strategy != SharingStrategy::kMps || config.flags.mig_strategy != config::MigStrategy::kMixed)
+  if (config.sharing.strategy != SharingStrategy::kMps || config.sharing.mig_devices || config.sharing.per_device ||
+      config.flags.mig_strategy != config::MigStrategy::kMixed)
     return;
   problems.push_back({Severity::kError,
                       {},
                       "flags.migStrategy",
                       "is mixed, which does not go with sharing.mps",
-                      "write migStrategy: none, or share with sharing.timeSlicing"});
+                      "write migStrategy: none, share with sharing.timeSlicing, or have MPS serve MIG devices as well "
+                      "(sharing.mps.migDevices: true)"});
 }
 
 // MPS is a service of the discrete GPUs' driver. Checked before anything is divided, for Tegra has no GPU to ask.
@@ -140,13 +160,16 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   check_mig_with_mps(config, base.problems);
   check_platform_with_mps(config, inventory, base.problems);
   Plan plan;
+  Drafts drafts;
   if (base.problems.empty()) {
     note_entries_without_devices(config, base, plan);
-    for (auto& [name, candidates] : base.by_name) plan_resource(config, name, candidates, base, plan);
+    for (auto& [name, candidates] : base.by_name)
+      plan_resource(config, inventory, name, candidates, base, drafts, plan.notes);
+    merge_names(config, drafts, base.problems);
   }
   if (!base.problems.empty()) return std::unexpected(std::move(base.problems));
-  std::ranges::sort(plan.resources, {}, &PlannedResource::name);
-  plan.pools = make_pools(config, inventory, plan.resources);
+  plan.pools = make_pools(config, inventory, drafts);
+  for (Draft& draft : drafts) plan.resources.push_back(std::move(draft.resource));
   plan.left_out = std::move(base.left_out);
   add_notes(config, inventory, plan);
   return plan;

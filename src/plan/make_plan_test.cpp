@@ -126,7 +126,9 @@ TEST(Plan, SeveralSlotsInOneGrantOpenThePoolLimitAndSaySo) {
   const Plan plan = plan_of(config, gpus(1));
   EXPECT_EQ(plan.pools[0].limits[0].client, (ShareLimits{mib(143771), Percent::whole(100), 132}));
   EXPECT_EQ(plan.resources[0].devices[0].share.memory, mib(35942));
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("set in its environment")));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("the MPS server takes up the limits of its grant")));
+  config.sharing.door = config::DoorPolicy::kLink;
+  EXPECT_THAT(plan_of(config, gpus(1)).notes, Contains(HasSubstr("set in its environment")));
 }
 
 TEST(Plan, TimeSlicingLimitsNothing) {
@@ -170,19 +172,17 @@ TEST(Plan, SaysWhenMemoryLeavesNoRoomOrIsLittleOrUnknown) {
   EXPECT_EQ(plan.pools[0].limits[0].client.memory, Bytes{});
 }
 
-// NVIDIA's boundary is 7.5, which puts Volta (7.0) with the older ones.
 TEST(Plan, RefusesMoreReplicasThanTheDriverTakesClients) {
   Inventory inventory = gpus(2);
   EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 48), inventory), IsEmpty());
   EXPECT_THAT(
       problems_of(shared(SharingStrategy::kMps, 49), inventory),
       ElementsAre(HasSubstr("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48")));
-  inventory.gpus[1].compute_capability = {7, 0};
+  inventory.gpus[1].compute_capability = {6, 1};
   EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 17), inventory),
               ElementsAre(HasSubstr("at most 16 clients on GPU 1")));
   EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 16), inventory), IsEmpty());
   EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 400), inventory), IsEmpty());
-  EXPECT_EQ(max_clients({7, 5}), 48u);
 }
 
 TEST(Plan, LeavesOutMigGpuUnderMpsAndSaysWhy) {
@@ -195,6 +195,15 @@ TEST(Plan, LeavesOutMigGpuUnderMpsAndSaysWhy) {
   EXPECT_THAT(plan.left_out[0].what, HasSubstr("GPU 1 (GPU-00000001"));
   EXPECT_THAT(plan.left_out[0].why, HasSubstr("MIG is on"));
   EXPECT_THAT(plan.notes, Not(Contains(HasSubstr("advertised whole"))));
+}
+
+TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
+  Inventory inventory = gpus(1);
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
+              Not(Contains(HasSubstr("not been measured"))));
+  inventory.gpus[0].sm_count = 114;
+  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
+              Contains(HasSubstr("has not been measured: run tranche probe --gemm")));
 }
 
 TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
+#include "plan/ceiling.h"
 #include "plan/devices.h"
 #include "plan/shares.h"
 
@@ -14,43 +16,63 @@ namespace {
 using config::SharingStrategy;
 using inventory::Gpu;
 
-// Measured on an H200 with driver 580: what the driver and the MPS server hold of a GPU before any client does, and
-// what one CUDA context is charged at the fewest and at all SMs.
-constexpr Bytes kDriverReserve = mib(615);
-constexpr Bytes kServerReserve = mib(66);
-constexpr Bytes kSmallestContext = mib(72);
-constexpr Bytes kLargestContext = mib(514);
+constexpr inventory::ComputeCapability kHopper{9, 0};
 
-// Devices of one resource that are alike in everything a note speaks of.
+// Resources that differ in their names only: of one entry, or of entries with one pattern.
+using Family = std::vector<const PlannedResource*>;
+
+// Devices of one family that are alike in everything a note speaks of.
 struct Group {
   const Gpu* gpu = nullptr;
   const PlannedDevice* device = nullptr;
   std::vector<std::uint32_t> indices;
 };
 
-std::vector<Group> groups_of(const PlannedResource& resource, const inventory::Inventory& inventory) {
-  std::map<std::tuple<std::string, std::uint64_t, std::uint32_t, inventory::ComputeCapability>, std::size_t> seen;
+bool same_family(const PlannedResource& a, const PlannedResource& b) {
+  return a.original_name == b.original_name && a.sharing == b.sharing && a.split == b.split &&
+         a.one_slot_per_request == b.one_slot_per_request && !a.devices.empty() && !b.devices.empty() &&
+         a.devices.front().policy == b.devices.front().policy;
+}
+
+std::string names_of(const Family& family) {
+  const std::string& first = family.front()->name;
+  if (family.size() == 1) return first;
+  return fmt::format("{} and {} {} like it", first, family.size() - 1, family.size() == 2 ? "other" : "others");
+}
+
+std::vector<Group> groups_of(const Family& family, const inventory::Inventory& inventory) {
+  using Kind = std::tuple<std::string, bool, std::uint64_t, std::uint32_t, inventory::ComputeCapability, std::uint32_t>;
+  std::map<Kind, std::size_t> seen;
   std::vector<Group> groups;
-  for (const PlannedDevice& device : resource.devices) {
-    const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-    if (gpu == nullptr) continue;
-    const auto [at, is_new] =
-        seen.try_emplace({gpu->name, gpu->memory.value, gpu->sm_count, gpu->compute_capability}, groups.size());
-    if (is_new) groups.push_back({gpu, &device, {}});
-    groups[at->second].indices.push_back(gpu->index);
+  for (const PlannedResource* resource : family) {
+    for (const PlannedDevice& device : resource->devices) {
+      const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
+      if (gpu == nullptr) continue;
+      const auto [at, is_new] = seen.try_emplace(
+          {gpu->name, device.is_mig, device.memory.value, device.sm_count, gpu->compute_capability, device.slots},
+          groups.size());
+      if (is_new) groups.push_back({gpu, &device, {}});
+      auto& indices = groups[at->second].indices;
+      if (std::ranges::find(indices, gpu->index) == indices.end()) indices.push_back(gpu->index);
+    }
   }
+  for (Group& group : groups) std::ranges::sort(group.indices);  // names put 10 before 2
   return groups;
 }
 
 class Notes {
  public:
-  Notes(const config::Config& config, std::vector<std::string>& out) : config_(config), out_(out) {}
+  Notes(const config::Config& config, const inventory::Inventory& inventory, std::vector<std::string>& out)
+      : config_(config), inventory_(inventory), out_(out) {}
 
   void of(const Group& group) {
     group_ = &group;
-    where_ = fmt::format("{} ({})", list_of(group.indices), group.gpu->name);
+    where_ = group.device->is_mig ? fmt::format("MIG devices of {} ({}, {} MiB each)", list_of(group.indices),
+                                                group.gpu->name, group.device->memory.in_mib())
+                                  : fmt::format("{} ({})", list_of(group.indices), group.gpu->name);
     memory();
     sms();
+    clients();
   }
 
  private:
@@ -62,15 +84,30 @@ class Notes {
       return say("the driver does not say how much memory it has, so memory is not limited");
     const Bytes share = device.share.memory;
     const Bytes sum{share.value * device.slots};
-    const Bytes held = kDriverReserve + kServerReserve;
-    if (sum + held > device.memory)
+    if (sum > device.memory)
+      return say(fmt::format(
+          "{} slots of {} MiB are {} MiB, more than the {} that are there (memory: {}): whoever allocates last gets "
+          "less, or nothing",
+          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), to_string(device.policy.memory)));
+    const Bytes held = device.is_mig ? kServerReserve : kDriverReserve + kServerReserve;
+    if (sum + held > device.memory && device.is_mig)
+      say(
+          fmt::format("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the MPS server holds: when "
+                      "all slots are full, the last one to allocate gets less",
+                      device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib()));
+    else if (sum + held > device.memory)
       say(
           fmt::format("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the driver and the MPS "
                       "server hold ({} MiB "
                       "and {} MiB on an H200): when all slots are full, the last one to allocate gets less",
                       device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), kDriverReserve.in_mib(),
                       kServerReserve.in_mib()));
-    if (share < kLargestContext)
+    if (share < kSmallestContext) {
+      const auto least = (kSmallestContext.in_mib() + share.in_mib() - 1) / share.in_mib();
+      say(fmt::format(
+          "a slot has {} MiB, and a CUDA context alone takes {} MiB: a container must ask for at least {} slots",
+          share.in_mib(), kSmallestContext.in_mib(), least));
+    } else if (share < kLargestContext)
       say(fmt::format(
           "a slot has {} MiB, and every CUDA context is charged {} MiB to {} MiB of it before the program allocates "
           "anything (measured on an H200)",
@@ -82,9 +119,11 @@ class Notes {
     const std::uint32_t all = device.sm_count;
     if (all == 0)
       return say(fmt::format("a slot is {} % of the SMs, whose number is not known", to_string(device.share.threads)));
-    const Percent asked = threads_share(1, device.slots);
+    PlannedDevice unrounded = device;
+    unrounded.policy.rounding = config::SmRounding::kOff;
+    const Percent asked = share_of(unrounded, 1).threads;
     const std::uint32_t asked_sms = sms_at(asked, all);
-    const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all);
+    const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all, device.driver_version);
     if (asked == device.share.threads)
       say(fmt::format("a slot is {} % of {} SMs = {} SMs", to_string(asked), all, asked_sms));
     else
@@ -102,6 +141,10 @@ class Notes {
           config_.sharing.sm_rounding == config::SmRounding::kOff ? "remove smRounding: off, or choose other replicas"
                                                                   : "choose other replicas"));
     if (trusted.empty()) say(fmt::format("no SM count of a GPU with {} SMs has been checked for right answers", all));
+    if (trusted.empty() && !device.is_mig && group_->gpu->compute_capability == kHopper)
+      say("Hopper GPUs of another size leave half-precision matrix products partly unwritten at most SM counts; this "
+          "one "
+          "has not been measured: run tranche probe --gemm in a slot");
     if (device.share.sms * std::uint64_t{device.slots} > all)
       say(fmt::format(
           "{} slots of {} SMs are more than the {} that are there: a share of SMs is a ceiling, and busy neighbours "
@@ -109,21 +152,90 @@ class Notes {
           device.slots, device.share.sms, all));
   }
 
+  void clients() {
+    const PlannedDevice& device = *group_->device;
+    const std::uint32_t most = ceiling_of(config_, inventory_, *group_->gpu, device);
+    const std::uint32_t known = known_ceiling(inventory_, *group_->gpu, device);
+    if (device.slots > most)
+      say(
+          fmt::format("{} slots are units of which a container holds several: MPS serves at most {} clients (CUDA "
+                      "processes) on one "
+                      "device at once, so that many containers can hold them; a further one is refused while they run",
+                      device.slots, most));
+    else
+      say(fmt::format(
+          "MPS serves at most {} clients (CUDA processes) on one device at once, so each of {} slots has room "
+          "for {}",
+          most, device.slots, most / device.slots));
+    if (most > known)
+      say(fmt::format("sharing.mps.maxClients: {} is more than the {} that this driver is known to serve", most,
+                      known));
+  }
+
   const config::Config& config_;
+  const inventory::Inventory& inventory_;
   std::vector<std::string>& out_;
   const Group* group_ = nullptr;
   std::string where_;
 };
 
-void note_policies(const config::Config& config, const PlannedResource& resource, std::vector<std::string>& out) {
-  if (!resource.one_slot_per_request)
-    out.push_back(resource.name +
-                  ": a container may hold several slots, so its limit is set in its environment and the MPS daemon, "
-                  "which knows one limit per GPU, does not enforce it");
-  if (config.sharing.compute_mode == config::ComputeModePolicy::kLeave)
+void note_policies(const config::Config& config, const Family& family, std::vector<std::string>& out) {
+  if (!family.front()->one_slot_per_request)
+    out.push_back(
+        names_of(family) +
+        (config.sharing.door == config::DoorPolicy::kGate
+             ? ": a container may hold several slots; the MPS server takes up the limits of its grant as each "
+               "of its processes comes in through its door"
+             : ": a container may hold several slots, so its limit is set in its environment and the MPS "
+               "daemon, which knows one limit per GPU, does not enforce it (door: link)"));
+  const bool mig = std::ranges::any_of(family, [](const PlannedResource* resource) {
+    return std::ranges::any_of(resource->devices, &PlannedDevice::is_mig);
+  });
+  if (mig)
+    out.push_back(
+        names_of(family) +
+        ": a MIG device has no compute mode, so a process that does not go through MPS runs there without any "
+        "limit but the device's own; computeMode: leave is in force for it");
+  if (config.sharing.compute_mode == config::ComputeModePolicy::kLeave && !mig)
     out.push_back(
         "the compute mode of GPUs is left alone, so a process that does not go through MPS runs there without any "
         "limit");
+}
+
+// What is not plain from the figures of one slot.
+void note_spans(const inventory::Inventory& inventory, const Plan& plan, std::vector<std::string>& out) {
+  for (const PlannedPool& pool : plan.pools) {
+    if (pool.devices.size() < 2) continue;
+    std::vector<std::uint32_t> indices;
+    for (const std::string& uuid : pool.devices)
+      if (const Gpu* gpu = find_gpu(inventory, uuid); gpu != nullptr) indices.push_back(gpu->index);
+    out.push_back(fmt::format(
+        "{} are one MPS pool ({}): a container may hold slots of several and has a limit on each; a process has one "
+        "percentage of SMs for all its GPUs, the smallest; a fatal fault of one client ends the clients of all of them",
+        list_of(indices), pool.id));
+  }
+}
+
+void note_tenants(const Family& family, std::vector<std::string>& out) {
+  using Threads = config::ThreadsPolicy::Kind;
+  using Memory = config::MemoryPolicy::Kind;
+  const PlannedResource& resource = *family.front();
+  if (resource.devices.empty()) return;
+  const SharePolicy& policy = resource.devices.front().policy;
+  const bool threads = policy.threads.kind == Threads::kTenant;
+  const bool memory = policy.memory.kind == Memory::kTenant;
+  if (threads || memory)
+    out.push_back(fmt::format(
+        "{}: {} of a container is what its own environment says, up to the worth of its slots, and that where it says "
+        "nothing",
+        resource.name,
+        threads && memory ? "the share of SMs and memory"
+        : threads         ? "the share of SMs"
+                          : "the memory"));
+  if (resource.split == config::SplitPolicy::kSpan && std::ranges::any_of(resource.devices, &PlannedDevice::is_mig))
+    out.push_back(resource.name +
+                  ": a process sees one MIG device only, so slots of several are refused; split: span "
+                  "is for whole GPUs");
 }
 
 void note_whole_gpus_with_mig(const inventory::Inventory& inventory, const PlannedResource& resource,
@@ -153,12 +265,18 @@ void note_prohibited(const inventory::Inventory& inventory, const PlannedResourc
 
 void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
   plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());
+  std::vector<const PlannedResource*> told;
   for (const PlannedResource& resource : plan.resources) {
     const bool mps = resource.sharing == SharingStrategy::kMps;
-    if (mps) {
-      Notes notes(config, plan.notes);
-      for (const Group& group : groups_of(resource, inventory)) notes.of(group);
-      note_policies(config, resource, plan.notes);
+    if (mps && std::ranges::find(told, &resource) == told.end()) {
+      Family family{&resource};
+      for (const PlannedResource& other : plan.resources)
+        if (&other > &resource && same_family(resource, other)) family.push_back(&other);
+      told.insert(told.end(), family.begin(), family.end());
+      Notes notes(config, inventory, plan.notes);
+      for (const Group& group : groups_of(family, inventory)) notes.of(group);
+      note_policies(config, family, plan.notes);
+      note_tenants(family, plan.notes);
     }
     note_whole_gpus_with_mig(inventory, resource, plan.notes);
     if (!mps || config.sharing.compute_mode == config::ComputeModePolicy::kLeave)
@@ -167,6 +285,7 @@ void add_notes(const config::Config& config, const inventory::Inventory& invento
       plan.notes.push_back(resource.name +
                            ": time-slicing limits neither memory nor SMs; every slot can use the whole device");
   }
+  note_spans(inventory, plan, plan.notes);
 }
 
 }  // namespace tranche::plan

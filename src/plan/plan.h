@@ -22,6 +22,15 @@ struct ShareLimits {
   friend bool operator==(const ShareLimits&, const ShareLimits&) = default;
 };
 
+// By which rules a grant of several slots is cut on a device; docs/shares.md.
+struct SharePolicy {
+  config::ThreadsPolicy threads;
+  config::MemoryPolicy memory;
+  Bytes reserve;  // taken off before anything is divided
+  config::SmRounding rounding = config::SmRounding::kUp;
+  friend bool operator==(const SharePolicy&, const SharePolicy&) = default;
+};
+
 // The one device of a platform that is served as one.
 inline constexpr const char* kWslDevice = "all";
 inline constexpr const char* kTegraDevice = "tegra";
@@ -35,9 +44,11 @@ struct PlannedDevice {
   bool replicated = false;  // ids carry "::<n>"
   std::uint32_t slots = 1;
   ShareLimits share;  // of one slot
-  Bytes memory;       // of the whole device
+  SharePolicy policy;
+  Bytes memory;  // of the whole device
   std::uint32_t sm_count = 0;
   inventory::ComputeCapability compute_capability;
+  std::string driver_version;  // right SM counts depend on it
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
   std::string pool;                // PlannedPool::id; "" when MPS does not serve it
@@ -49,24 +60,30 @@ struct PlannedResource {
   std::string name;           // advertised: "nvidia.com/gpu.shared"
   std::string original_name;  // before renaming: "nvidia.com/gpu"
   config::SharingStrategy sharing = config::SharingStrategy::kNone;
-  std::uint32_t replicas = 1;
-  bool one_slot_per_request = false;   // failRequestsGreaterThanOne in force
+  std::uint32_t replicas = 1;         // slots of one device; 0 = not of all the same
+  bool one_slot_per_request = false;  // failRequestsGreaterThanOne in force
+  config::SplitPolicy split = config::SplitPolicy::kReject;
   std::vector<PlannedDevice> devices;  // in driver index order
+  // What the guard does with its tenants; without meaning where MPS does not serve.
+  config::GuardMemory guard_memory = config::Guard{}.memory;
   friend bool operator==(const PlannedResource&, const PlannedResource&) = default;
 };
 
-// The devices served by one MPS control daemon. A device is a pool of its own: a pool is a fault domain.
+// The devices served by one MPS control daemon. A device is a pool of its own, because a pool is a fault domain, unless
+// one container may hold slots of several (SplitPolicy::kSpan): a CUDA process can talk to one daemon only.
 struct PlannedPool {
   struct Limit {
     std::string uuid;    // device
     ShareLimits client;  // the most that one client of this pool may get there: what the daemon is told
     friend bool operator==(const Limit&, const Limit&) = default;
   };
-  std::string id;                    // short and stable, usable as a directory name: "gpu-3f2a1b4c"
+  std::string id;                    // short and stable, usable as a directory name: "gpu-3f2a1b4c", "mig-…", "set-…"
   std::vector<std::string> devices;  // UUIDs
   std::vector<Limit> limits;         // one per device, same order
-  std::uint32_t max_clients = 48;    // the driver's ceiling for one server on one GPU
-  config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;
+  std::uint32_t max_clients = 48;    // that one server takes on each device, the least (plan/ceiling.h)
+  bool is_mig = false;
+  config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;  // MIG devices have none: kLeave
+  config::TierPolicy tier = config::TierPolicy::kAuto;                             // as asked for
   friend bool operator==(const PlannedPool&, const PlannedPool&) = default;
 };
 

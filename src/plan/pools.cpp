@@ -1,9 +1,13 @@
 #include "plan/pools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/text.h"
+#include "plan/ceiling.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -11,8 +15,10 @@ namespace {
 
 constexpr std::size_t kDigits = 8;
 
+constexpr std::string_view kMig = "MIG-";
+
 std::string hex_digits_of(std::string_view uuid) {
-  if (uuid.starts_with("GPU-")) uuid.remove_prefix(4);
+  if (uuid.starts_with("GPU-") || uuid.starts_with(kMig)) uuid.remove_prefix(4);
   std::string digits;
   for (char c : uuid) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
@@ -25,17 +31,20 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-PlannedPool make_pool(const config::Config& config, const PlannedResource& resource, const PlannedDevice& device,
-                      inventory::ComputeCapability capability) {
+PlannedPool make_pool(const config::Config& config, const inventory::Inventory& inventory,
+                      const PlannedResource& resource, const PlannedDevice& device) {
+  const inventory::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
   // When a container may hold several slots, the daemon cannot be told one slot's worth: its limit is a ceiling over
   // all clients of the device, and the grant's own limit travels in the client's environment.
   const std::uint32_t held = resource.one_slot_per_request ? 1 : device.slots;
   PlannedPool pool;
   pool.devices = {device.uuid};
-  pool.limits = {{device.uuid, share_of(device.memory, device.sm_count, capability, held, device.slots,
-                                        config.sharing.sm_rounding)}};
-  pool.max_clients = max_clients(capability);
-  pool.compute_mode = config.sharing.compute_mode;
+  pool.limits = {{device.uuid, share_of(device, held)}};
+  if (gpu != nullptr) pool.max_clients = ceiling_of(config, inventory, *gpu, device);
+  pool.is_mig = device.is_mig;
+  // A compute mode belongs to a whole GPU and is not to be had while MIG is on.
+  pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
+  pool.tier = config.sharing.tier;
   return pool;
 }
 
@@ -53,31 +62,79 @@ std::vector<std::string> pool_ids(const std::vector<std::string>& uuids) {
     for (const std::size_t i : {order[k - 1], order[k]}) length[i] = std::max(length[i], needed);
   }
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < uuids.size(); ++i) ids.push_back("gpu-" + digits[i].substr(0, length[i]));
+  for (std::size_t i = 0; i < uuids.size(); ++i)
+    ids.push_back((uuids[i].starts_with(kMig) ? "mig-" : "gpu-") + digits[i].substr(0, length[i]));
   return ids;
 }
 
-std::uint32_t max_clients(inventory::ComputeCapability capability) {
-  return capability >= inventory::ComputeCapability{7, 5} ? 48 : 16;
+std::string set_id(std::vector<std::string> uuids) {
+  std::ranges::sort(uuids);
+  return "set-" + hex16(stable_hash(join(uuids, ","))).substr(0, kDigits);
 }
 
+namespace {
+
+// A device that MPS serves, with a pool of its own.
+struct Served {
+  PlannedDevice* device = nullptr;
+  PlannedPool pool;
+};
+
+// What joins devices: the entry, or the pattern of names that several entries have. "" = nothing does.
+std::string joint_of(const Draft& draft, const PlannedDevice& device) {
+  // A process sees one MIG device only, so there is nothing to span.
+  if (draft.entry == nullptr || draft.entry->split != config::SplitPolicy::kSpan || device.is_mig) return {};
+  if (!draft.entry->names.empty()) return draft.entry->name + "=" + draft.entry->names;
+  return fmt::format("{}#{}:{}", draft.entry->name, draft.entry->place.line, draft.entry->place.column);
+}
+
+bool before(const PlannedDevice& a, const PlannedDevice& b) {
+  return std::pair(parse_unsigned(a.index).value_or(0), std::string_view(a.uuid)) <
+         std::pair(parse_unsigned(b.index).value_or(0), std::string_view(b.uuid));
+}
+
+PlannedPool joined(std::vector<Served>& members) {
+  std::ranges::sort(members, [](const Served& a, const Served& b) { return before(*a.device, *b.device); });
+  PlannedPool pool = members.front().pool;
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    const PlannedPool& other = members[i].pool;
+    pool.devices.insert(pool.devices.end(), other.devices.begin(), other.devices.end());
+    pool.limits.insert(pool.limits.end(), other.limits.begin(), other.limits.end());
+    pool.max_clients = std::min(pool.max_clients, other.max_clients);
+  }
+  pool.id = set_id(pool.devices);
+  for (const Served& member : members) member.device->pool = pool.id;
+  return pool;
+}
+
+}  // namespace
+
 std::vector<PlannedPool> make_pools(const config::Config& config, const inventory::Inventory& inventory,
-                                    std::vector<PlannedResource>& resources) {
-  std::vector<PlannedDevice*> served;
-  std::vector<PlannedPool> pools;
-  std::vector<std::string> uuids;
-  for (PlannedResource& resource : resources) {
-    if (resource.sharing != config::SharingStrategy::kMps) continue;
-    for (PlannedDevice& device : resource.devices) {
-      const inventory::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-      pools.push_back(
-          make_pool(config, resource, device, gpu ? gpu->compute_capability : inventory::ComputeCapability{}));
-      served.push_back(&device);
-      uuids.push_back(device.uuid);
+                                    Drafts& drafts) {
+  std::vector<Served> alone;
+  std::map<std::string, std::vector<Served>> joints;
+  for (Draft& draft : drafts) {
+    if (draft.resource.sharing != config::SharingStrategy::kMps) continue;
+    for (PlannedDevice& device : draft.resource.devices) {
+      Served served{&device, make_pool(config, inventory, draft.resource, device)};
+      const std::string joint = joint_of(draft, device);
+      (joint.empty() ? alone : joints[joint]).push_back(std::move(served));
     }
   }
+  std::vector<PlannedPool> pools;
+  for (auto& [joint, members] : joints) {
+    if (members.size() > 1)
+      pools.push_back(joined(members));
+    else
+      alone.push_back(std::move(members.front()));
+  }
+  std::vector<std::string> uuids;
+  for (const Served& served : alone) uuids.push_back(served.device->uuid);
   const auto ids = pool_ids(uuids);
-  for (std::size_t i = 0; i < pools.size(); ++i) pools[i].id = served[i]->pool = ids[i];
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    alone[i].pool.id = alone[i].device->pool = ids[i];
+    pools.push_back(std::move(alone[i].pool));
+  }
   std::ranges::sort(pools, {}, &PlannedPool::id);
   return pools;
 }

@@ -3,42 +3,99 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.h"
 #include "plan/sm_counts.h"
 
 namespace tranche::plan {
 namespace {
 
 constexpr Percent kAll = Percent::whole(100);
-constexpr std::uint32_t kFewestSms = 8;  // what the driver gives however small the percentage
 
-// The first percentage from `from` towards `to` with a trusted count; whole ones first, because a count at the edge of
-// a fraction depends on the driver's own rounding.
-std::optional<Percent> search(Percent from, Percent to, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
-  const bool up = from <= to;
-  for (const std::uint32_t step : {100u, 1u}) {
-    std::uint32_t at = from.hundredths;
-    if (step > 1) at = up ? (at + step - 1) / step * step : at / step * step;
-    while (up ? at <= to.hundredths : at >= to.hundredths && at > 0) {
-      if (is_trusted(sms_at({at}, sm_count), trusted)) return Percent{at};
-      if (!up && at < step) break;
-      at = up ? at + step : at - step;
-    }
+// The smallest percentage that yields at least `sms`, an SM being worth no fraction of a pair.
+Percent least_for(std::uint32_t sms, std::uint32_t sm_count) {
+  const std::uint64_t pairs = (std::uint64_t{sms} + 1) / 2;
+  const auto least = static_cast<std::uint32_t>((pairs * 20000 + sm_count - 1) / sm_count);
+  return {std::clamp<std::uint32_t>(least, 1, kAll.hundredths)};
+}
+
+// A whole percentage in its place where that yields the same: a count at the edge of a fraction depends on the driver's
+// own rounding.
+Percent whole_if_same(Percent exact, Percent whole, std::uint32_t sm_count) {
+  return whole.hundredths > 0 && sms_at(whole, sm_count) == sms_at(exact, sm_count) ? whole : exact;
+}
+
+// The nearest trusted count above, or below, that of `threads`, as a percentage.
+std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
+  const std::uint32_t most = sms_at(kAll, sm_count);
+  for (std::uint32_t sms = sms_at(threads, sm_count); sms < most;) {
+    sms = std::min(sms + 2, most);
+    if (!is_trusted(sms, trusted)) continue;
+    const Percent exact = least_for(sms, sm_count);
+    return whole_if_same(exact, Percent::whole((exact.hundredths + 99) / 100), sm_count);
   }
   return std::nullopt;
 }
 
-}  // namespace
-
-Bytes memory_share(Bytes total, std::uint32_t held, std::uint32_t slots) {
-  if (total.value == 0 || slots == 0 || held == 0) return {};
-  const std::uint64_t share = total.in_mib() * std::min(held, slots) / slots;
-  return mib(std::max<std::uint64_t>(share, 1));  // 0 would mean "not limited"
+std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
+  for (std::uint32_t sms = sms_at(threads, sm_count); sms > kFewestSms + 1;) {
+    sms = (sms - 1) / 2 * 2;
+    if (!is_trusted(sms, trusted)) continue;
+    const Percent exact{least_for(sms + 1, sm_count).hundredths - 1};  // the largest that does not yield a pair more
+    return whole_if_same(exact, Percent::whole(exact.hundredths / 100), sm_count);
+  }
+  return std::nullopt;
 }
 
-Percent threads_share(std::uint32_t held, std::uint32_t slots) {
+// "580.159.04" → 580, 159, 4; what is no number counts as 0.
+std::vector<std::uint64_t> numbers_of(std::string_view version) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto part : split(version, '.')) numbers.push_back(parse_unsigned(part).value_or(0));
+  return numbers;
+}
+
+}  // namespace
+
+Bytes memory_share(Bytes total, std::uint32_t held, std::uint32_t slots, std::uint32_t factor_hundredths) {
+  if (total.value == 0 || slots == 0 || held == 0) return {};
+  const std::uint64_t all = total.in_mib();  // of a GPU, so that products stay far below 64 bits
+  const std::uint64_t share = all * std::min(held, slots) * factor_hundredths / (std::uint64_t{100} * slots);
+  return mib(std::clamp<std::uint64_t>(share, 1, std::max<std::uint64_t>(all, 1)));  // 0 would mean "not limited"
+}
+
+Percent threads_share(std::uint32_t held, std::uint32_t slots, std::uint32_t factor_hundredths) {
   if (slots == 0 || held == 0) return {};
-  const std::uint64_t share = std::uint64_t{100} * std::min(held, slots) / slots;
-  return Percent::whole(std::max<std::uint32_t>(static_cast<std::uint32_t>(share), 1));
+  const std::uint64_t hundredths = std::uint64_t{100} * std::min(held, slots) * factor_hundredths / slots;
+  if (slots > kWholePercentSlots) return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(hundredths, 1, 10000))};
+  return Percent::whole(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(hundredths / 100, 1, 100)));
+}
+
+Percent threads_for(std::uint32_t sms, std::uint32_t sm_count) {
+  if (sm_count == 0 || sms >= sm_count) return kAll;
+  const Percent exact = least_for(sms, sm_count);
+  return whole_if_same(exact, Percent::whole((exact.hundredths + 99) / 100), sm_count);
+}
+
+Bytes reserve_of(const config::Reserve& reserve, bool is_mig) {
+  switch (reserve.kind) {
+    case config::Reserve::Kind::kNone:
+      return {};
+    case config::Reserve::Kind::kAuto:
+      return is_mig ? kServerReserve : kDriverReserve + kServerReserve;
+    case config::Reserve::Kind::kSize:
+      return reserve.size;
+  }
+  return {};
+}
+
+Bytes divisible(Bytes memory, Bytes reserve) {
+  if (memory.value == 0) return {};
+  return memory > reserve ? memory - reserve : mib(1);
+}
+
+std::uint32_t slots_of(Bytes slot, Bytes memory, Bytes reserve) {
+  if (slot.in_mib() == 0 || memory <= reserve) return 0;
+  constexpr std::uint64_t kBound = 1'000'000;
+  return static_cast<std::uint32_t>(std::min((memory - reserve).in_mib() / slot.in_mib(), kBound));
 }
 
 std::uint32_t sms_at(Percent threads, std::uint32_t sm_count) {
@@ -47,9 +104,21 @@ std::uint32_t sms_at(Percent threads, std::uint32_t sm_count) {
   return std::min(std::max(kFewestSms, static_cast<std::uint32_t>(2 * pairs)), sm_count);
 }
 
-std::vector<SmSpan> trusted_sm_counts(inventory::ComputeCapability capability, std::uint32_t sm_count) {
-  for (const SmCounts& row : kSmCounts)
-    if (row.capability == capability && row.sm_count == sm_count) return {row.trusted.begin(), row.trusted.end()};
+bool driver_within(std::string_view driver, std::string_view from, std::string_view before) {
+  if (driver.empty()) return true;
+  if (!from.empty() && numbers_of(driver) < numbers_of(from)) return false;
+  return before.empty() || numbers_of(driver) < numbers_of(before);
+}
+
+std::vector<SmSpan> trusted_sm_counts(inventory::ComputeCapability capability, std::uint32_t sm_count,
+                                      std::string_view driver) {
+  for (const SmCounts& row : kSmCounts) {
+    if (row.capability != capability || row.sm_count != sm_count) continue;
+    if (!driver_within(driver, row.driver_from, row.driver_before)) continue;
+    std::vector<SmSpan> spans(row.trusted.begin(), row.trusted.end());
+    std::erase_if(spans, [](const SmSpan& span) { return span.to == 0; });
+    return spans;
+  }
   return {};
 }
 
@@ -63,15 +132,78 @@ Percent round_to_trusted(Percent threads, std::uint32_t sm_count, const std::vec
   if (rounding == config::SmRounding::kOff || sm_count == 0 || is_trusted(sms_at(threads, sm_count), trusted))
     return threads;
   if (rounding == config::SmRounding::kDown)
-    if (const auto below = search(threads, Percent{1}, sm_count, trusted)) return *below;
-  return search(threads, kAll, sm_count, trusted).value_or(threads);
+    if (const auto below = trusted_below(threads, sm_count, trusted)) return *below;
+  return trusted_above(threads, sm_count, trusted).value_or(threads);
 }
 
 ShareLimits share_of(Bytes memory, std::uint32_t sm_count, inventory::ComputeCapability capability, std::uint32_t held,
-                     std::uint32_t slots, config::SmRounding rounding) {
+                     std::uint32_t slots, config::SmRounding rounding, std::string_view driver) {
   const Percent threads =
-      round_to_trusted(threads_share(held, slots), sm_count, trusted_sm_counts(capability, sm_count), rounding);
+      round_to_trusted(threads_share(held, slots), sm_count, trusted_sm_counts(capability, sm_count, driver), rounding);
   return {memory_share(memory, held, slots), threads, sms_at(threads, sm_count)};
+}
+
+namespace {
+
+Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
+  using Kind = config::ThreadsPolicy::Kind;
+  const config::ThreadsPolicy& policy = device.policy.threads;
+  switch (policy.kind) {
+    case Kind::kOpen:
+      return kAll;
+    case Kind::kFactor:
+      return threads_share(held, device.slots, policy.factor_hundredths);
+    case Kind::kSms:
+      if (device.sm_count == 0) break;  // then no percentage is known to yield so many
+      return threads_for(
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{policy.sms} * held, device.sm_count)),
+          device.sm_count);
+    case Kind::kEqual:
+    case Kind::kTenant:
+      break;
+  }
+  return threads_share(held, device.slots);
+}
+
+Bytes memory_of(const PlannedDevice& device, std::uint32_t held) {
+  using Kind = config::MemoryPolicy::Kind;
+  const config::MemoryPolicy& policy = device.policy.memory;
+  const Bytes whole = device.memory;
+  switch (policy.kind) {
+    case Kind::kOpen:
+      return mib(whole.in_mib());
+    case Kind::kSize: {
+      const Bytes asked = mib(policy.size.in_mib() * held);
+      return whole.value == 0 ? asked : std::min(asked, mib(whole.in_mib()));
+    }
+    case Kind::kFactor:
+      return std::min(
+          memory_share(divisible(whole, device.policy.reserve), held, device.slots, policy.factor_hundredths),
+          mib(whole.in_mib()));
+    case Kind::kEqual:
+    case Kind::kTenant:
+      break;
+  }
+  return memory_share(divisible(whole, device.policy.reserve), held, device.slots);
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> request_sizes(std::uint32_t slots) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint64_t unit = 1; unit < slots; unit *= 10)
+    for (const std::uint64_t size : {unit, 2 * unit, 5 * unit})
+      if (size < slots) sizes.push_back(static_cast<std::uint32_t>(size));
+  if (slots > 0) sizes.push_back(slots);
+  return sizes;
+}
+
+ShareLimits share_of(const PlannedDevice& device, std::uint32_t held) {
+  held = std::min(held, device.slots);
+  if (held == 0) return {};
+  const auto trusted = trusted_sm_counts(device.compute_capability, device.sm_count, device.driver_version);
+  const Percent threads = round_to_trusted(threads_of(device, held), device.sm_count, trusted, device.policy.rounding);
+  return {memory_of(device, held), threads, sms_at(threads, device.sm_count)};
 }
 
 }  // namespace tranche::plan

@@ -21,7 +21,9 @@ TEST(SharesTest, MemoryIsNvidiasDivision) {
 
 TEST(SharesTest, ALimitIsNeverZero) {
   EXPECT_EQ(memory_share(mib(10), 1, 48), mib(1));
-  EXPECT_EQ(threads_share(1, 1000), Percent::whole(1));
+  EXPECT_EQ(threads_share(1, 100), Percent::whole(1));
+  EXPECT_EQ(threads_share(1, 1000), Percent{10}) << "a tenth of a percent";
+  EXPECT_EQ(threads_share(1, 65535), Percent{1});
   EXPECT_EQ(memory_share({}, 1, 4), Bytes{});  // unknown memory cannot be limited
 }
 
@@ -90,6 +92,15 @@ TEST(SharesTest, NothingIsKnownAgainstOtherGpus) {
   EXPECT_TRUE(trusted_sm_counts({8, 0}, 108).empty());
   EXPECT_TRUE(trusted_sm_counts({9, 0}, 114).empty());
   EXPECT_EQ(share_of(mib(40960), 108, {8, 0}, 1, 5, SmRounding::kUp).threads, Percent::whole(20));
+}
+
+TEST(SharesTest, DriversAreComparedNumberByNumber) {
+  EXPECT_TRUE(driver_within("580.159.04", "", ""));
+  EXPECT_TRUE(driver_within("580.159.04", "580", "600"));
+  EXPECT_TRUE(driver_within("580.159.04", "580.82", ""));
+  EXPECT_FALSE(driver_within("580.159.04", "", "580.159"));
+  EXPECT_FALSE(driver_within("99.1", "580", ""));
+  EXPECT_TRUE(driver_within("", "580", "600")) << "an unknown driver is taken for the worst";
 }
 
 TEST(SharesTest, SumsNeverExceedTheGpu) {

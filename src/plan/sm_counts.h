@@ -3,6 +3,7 @@
 // the two; the file holds the evidence. A GPU that is not listed has nothing known against any count.
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "inventory/inventory.h"
 #include "plan/shares.h"
@@ -12,11 +13,14 @@ namespace tranche::plan {
 struct SmCounts {
   inventory::ComputeCapability capability;
   std::uint32_t sm_count = 0;
-  std::array<SmSpan, 4> trusted;
+  std::string_view driver_from;    // "" = any
+  std::string_view driver_before;  // "" = any
+  std::array<SmSpan, 8> trusted;   // {0, 0} fills what is left
 };
 
+// The first row that matches counts.
 inline constexpr std::array kSmCounts{
-    SmCounts{{9, 0}, 132, {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
+    SmCounts{{9, 0}, 132, "", "", {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
 };
 
 }  // namespace tranche::plan

@@ -4,26 +4,67 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
 
 // data/sm-counts.yaml is what people read and change; the compiled table is what runs. They are one.
 namespace tranche::plan {
 namespace {
 
-TEST(SmCountsTest, CompiledTableIsTheFile) {
+std::vector<YAML::Node> rows() {
   const char* source = std::getenv("TRANCHE_SOURCE");
-  ASSERT_NE(source, nullptr) << "set by ctest";
+  EXPECT_NE(source, nullptr) << "set by ctest";
   const YAML::Node file = YAML::LoadFile(std::string(source) + "/data/sm-counts.yaml");
+  return {file.begin(), file.end()};
+}
+
+// The counts in the spans of `key`; a span's counts are even, as the driver gives them.
+std::set<std::uint32_t> counts(const YAML::Node& entry, const char* key) {
+  std::set<std::uint32_t> all;
+  for (const auto& span : entry[key]) {
+    EXPECT_EQ(span.size(), 2u) << key;
+    for (std::uint32_t sms = span[0].as<std::uint32_t>(); sms <= span[1].as<std::uint32_t>(); sms += 2) all.insert(sms);
+  }
+  return all;
+}
+
+std::string bound(const YAML::Node& row, const char* name) {
+  return row["drivers"] && row["drivers"][name] ? row["drivers"][name].as<std::string>() : "";
+}
+
+TEST(SmCountsTest, CompiledTableIsTheFile) {
+  const auto file = rows();
   ASSERT_EQ(file.size(), kSmCounts.size());
   for (std::size_t i = 0; i < kSmCounts.size(); ++i) {
     const SmCounts& row = kSmCounts[i];
     EXPECT_EQ(file[i]["computeCapability"].as<std::string>(),
               std::to_string(row.capability.major) + "." + std::to_string(row.capability.minor));
     EXPECT_EQ(file[i]["smCount"].as<std::uint32_t>(), row.sm_count);
-    EXPECT_FALSE(file[i]["evidence"].as<std::string>().empty());
-    ASSERT_EQ(file[i]["trusted"].size(), row.trusted.size());
-    for (std::size_t k = 0; k < row.trusted.size(); ++k) {
-      EXPECT_EQ(file[i]["trusted"][k][0].as<std::uint32_t>(), row.trusted[k].from);
-      EXPECT_EQ(file[i]["trusted"][k][1].as<std::uint32_t>(), row.trusted[k].to);
+    EXPECT_EQ(bound(file[i], "from"), row.driver_from);
+    EXPECT_EQ(bound(file[i], "before"), row.driver_before);
+    const auto spans = trusted_sm_counts(row.capability, row.sm_count, row.driver_from);
+    ASSERT_EQ(file[i]["trusted"].size(), spans.size());
+    for (std::size_t k = 0; k < spans.size(); ++k) {
+      EXPECT_EQ(file[i]["trusted"][k][0].as<std::uint32_t>(), spans[k].from);
+      EXPECT_EQ(file[i]["trusted"][k][1].as<std::uint32_t>(), spans[k].to);
+    }
+  }
+}
+
+TEST(SmCountsTest, ATrustedCountIsRightInSomeEvidenceAndWrongOrMixedInNone) {
+  for (const YAML::Node& row : rows()) {
+    std::set<std::uint32_t> right, against;
+    ASSERT_GT(row["evidence"].size(), 0u);
+    for (const auto& entry : row["evidence"]) {
+      EXPECT_FALSE(entry["how"].as<std::string>().empty());
+      right.merge(counts(entry, "right"));
+      against.merge(counts(entry, "wrong"));
+      against.merge(counts(entry, "mixed"));
+    }
+    for (const std::uint32_t sms : counts(row, "trusted")) {
+      EXPECT_TRUE(right.contains(sms)) << sms << " was never measured";
+      EXPECT_FALSE(against.contains(sms)) << sms;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "plan/shares.h"
 
 namespace tranche::plan {
 namespace {
@@ -20,7 +21,7 @@ class Writer {
     if (!out_.empty()) out_ += '\n';
     out_ += paint(text, "1") + '\n';
   }
-  void line(const std::string& text) { out_ += "  " + text + '\n'; }
+  void line(const std::string& text) { out_ += (text.empty() ? "" : "  " + text) + '\n'; }
 
   // The first row is the head. Columns are as wide as their widest cell; the last one is not padded.
   void table(const std::vector<Row>& rows) {
@@ -92,13 +93,53 @@ void write_gpus(const inventory::Inventory& inventory, Writer& out) {
   out.table(rows);
 }
 
+// ", threads factor 2, memory open, reserve 681 MiB, split span": what is not NVIDIA's rule.
+std::string policy_text(const PlannedResource& resource) {
+  if (resource.devices.empty()) return {};
+  const SharePolicy& policy = resource.devices.front().policy;
+  std::string text;
+  if (policy.threads != config::ThreadsPolicy{}) text += ", threads " + to_string(policy.threads);
+  if (policy.memory != config::MemoryPolicy{}) text += ", memory " + to_string(policy.memory);
+  if (policy.reserve.value != 0) text += fmt::format(", reserve {} MiB", policy.reserve.in_mib());
+  if (resource.split == config::SplitPolicy::kSpan) text += ", split span";
+  return text;
+}
+
+// What several slots are worth, a row for each size and kind of device.
+void write_requests(const PlannedResource& resource, Writer& out) {
+  if (resource.sharing != config::SharingStrategy::kMps || resource.one_slot_per_request) return;
+  std::vector<Row> rows{{"DEVICES", "A REQUEST OF", "MEMORY", "SMS"}};
+  std::vector<const PlannedDevice*> kinds;
+  const auto alike = [](const PlannedDevice& a, const PlannedDevice& b) {
+    return a.slots == b.slots && a.memory == b.memory && a.sm_count == b.sm_count && a.policy == b.policy;
+  };
+  for (const PlannedDevice& device : resource.devices) {
+    if (device.slots < 2) continue;
+    if (std::ranges::any_of(kinds, [&](const PlannedDevice* kind) { return alike(*kind, device); })) continue;
+    kinds.push_back(&device);
+    std::vector<std::string> indices;
+    for (const PlannedDevice& other : resource.devices)
+      if (alike(device, other)) indices.push_back(other.index);
+    for (const std::uint32_t held : request_sizes(device.slots)) {
+      const ShareLimits worth = share_of(device, held);
+      rows.push_back(
+          {held == 1 ? join(indices, ",") : "", std::to_string(held), mib_text(worth.memory), threads_text(worth)});
+    }
+  }
+  if (rows.size() == 1) return;
+  out.line("");
+  out.table(rows);
+}
+
 void write_resource(const PlannedResource& resource, Writer& out) {
   std::uint64_t slots = 0;
   for (const auto& device : resource.devices) slots += device.slots;
   std::string title = fmt::format("{}: {}", resource.name, slots);
   if (resource.sharing != config::SharingStrategy::kNone)
-    title += fmt::format(", shared by {}, {} slots a device{}", to_string(resource.sharing), resource.replicas,
-                         resource.one_slot_per_request ? ", one a container" : "");
+    title += fmt::format(
+        ", shared by {}, {}{}{}", to_string(resource.sharing),
+        resource.replicas == 0 ? std::string("slots by device") : fmt::format("{} slots a device", resource.replicas),
+        resource.one_slot_per_request ? ", one a container" : "", policy_text(resource));
   out.heading(title);
   if (resource.devices.empty()) return out.line("nothing is advertised under this name");
   std::vector<Row> rows{{"DEVICE", "SLOTS", "MEMORY A SLOT", "SMS A SLOT", "POOL", "UUID"}};
@@ -106,6 +147,7 @@ void write_resource(const PlannedResource& resource, Writer& out) {
     rows.push_back({device.index, std::to_string(device.slots), mib_text(device.share.memory),
                     threads_text(device.share), device.pool.empty() ? "-" : device.pool, device.uuid});
   out.table(rows);
+  write_requests(resource, out);
 }
 
 void write_pools(const Plan& plan, Writer& out) {

@@ -1,64 +1,14 @@
 // The probe as a process on a simulated node: alone on a GPU, and as an MPS client with limits.
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "probe/main.h"
-#include "standins/mps/mps_world.h"
-#include "standins/node/test_node.h"
+#include "contract/probe_process.h"
 
 namespace tranche::probe {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
-
-struct Ended {
-  int status = -1;
-  std::string out;
-  std::string err;
-  Json json() const { return Json::parse(out, nullptr, false); }
-};
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-class Probe : public testing::Test {
- protected:
-  // CUDA starts once per process: every probe gets one of its own.
-  Ended run(const ProbeCliOptions& options, const std::map<std::string, std::string>& env = {}) {
-    const std::string out = world_.dir() + "/probe.out", err = world_.dir() + "/probe.err";
-    const pid_t child = start(options, env, out, err);
-    const int status = sim::wait_status(child);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
-  }
-  pid_t start(const ProbeCliOptions& options, const std::map<std::string, std::string>& env, const std::string& out,
-              const std::string& err) {
-    return sim::in_child([&] {
-      for (const auto& [name, value] : world_.env()) ::setenv(name.c_str(), value.c_str(), 1);
-      for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
-      return probe_main(options, std::fopen(out.c_str(), "we"), std::fopen(err.c_str(), "we"));
-    });
-  }
-  static ProbeCliOptions quick() {
-    ProbeCliOptions options;
-    options.json = true;
-    options.probe.run_for = std::chrono::milliseconds(20);
-    return options;
-  }
-
-  sim::MpsWorld world_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
-};
 
 TEST_F(Probe, AloneOnAGpuSeesAllOfIt) {
   ProbeCliOptions options = quick();

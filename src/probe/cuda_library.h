@@ -25,6 +25,7 @@ struct CudaFunctions {
   int (*memory_info)(std::size_t*, std::size_t*) = nullptr;
   int (*memory_allocate)(CudaAddress*, std::size_t) = nullptr;
   int (*memory_free)(CudaAddress) = nullptr;
+  int (*memory_set)(CudaAddress, unsigned char, std::size_t) = nullptr;
   int (*copy_to_host)(void*, CudaAddress, std::size_t) = nullptr;
   int (*module_load)(CudaModule*, const void*) = nullptr;
   int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = nullptr;

@@ -91,6 +91,31 @@ void hold(std::optional<Duration> at_most) {
   ::sigtimedwait(&set, nullptr, &wait);
 }
 
+// What a report's answers mean to whoever looks at the exit status.
+int verdict(const ProbeReport& report, std::FILE* err) {
+  if (report.wrong_words != 0) {
+    std::fprintf(err,
+                 "tranche probe: %llu of %llu words that the GPU computed are wrong; take this GPU, or this number of "
+                 "SMs, out of use\n",
+                 static_cast<unsigned long long>(report.wrong_words),
+                 static_cast<unsigned long long>(report.checked_words));
+    return 1;
+  }
+  if (!report.gemm) return 0;
+  const GemmReport& gemm = *report.gemm;
+  if (gemm.outcome() == GemmOutcome::kWrong) {
+    std::fprintf(err,
+                 "tranche probe: %llu of %zu matrix products are wrong on %u SMs; do not give this number of SMs to "
+                 "anybody (sharing.mps.smRounding, data/sm-counts.yaml)\n",
+                 static_cast<unsigned long long>(gemm.count(GemmOutcome::kWrong)), gemm.cases.size(),
+                 report.sms_by_attribute);
+    return 1;
+  }
+  if (gemm.outcome() == GemmOutcome::kRight) return 0;
+  std::fprintf(err, "tranche probe: matrix products were NOT checked: %s\n", gemm.not_checked.c_str());
+  return 3;
+}
+
 }  // namespace
 
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
@@ -116,16 +141,9 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
     std::fflush(err);
     return report.error().where == "--device" ? 2 : 1;
   }
-  if (report->wrong_words != 0) {
-    std::fprintf(err,
-                 "tranche probe: %llu of %llu words that the GPU computed are wrong; take this GPU, or this number of "
-                 "SMs, out of use\n",
-                 static_cast<unsigned long long>(report->wrong_words),
-                 static_cast<unsigned long long>(report->checked_words));
-    std::fflush(err);
-    return 1;
-  }
-  return 0;
+  const int status = verdict(*report, err);
+  std::fflush(err);
+  return status;
 }
 
 }  // namespace tranche::probe

@@ -16,7 +16,8 @@ struct ProbeCliOptions {
   Duration deadline = std::chrono::seconds(30);  // for each stage that should be quick; passing it ends the process
 };
 
-// 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there. Blocks SIGTERM and SIGINT
+// 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there, 3 = products were to be
+// checked (--gemm) and could not be. Blocks SIGTERM and SIGINT
 // in the calling thread; call it from the process's only thread.
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err);
 

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "host/clock/clock.h"
 #include "probe/cuda_library.h"
+#include "probe/cuda_module.h"
+#include "probe/gemm_run.h"
 #include "probe/kernels.h"
 #include "probe/measure.h"
 
@@ -69,34 +71,11 @@ Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted,
   return fail(Kind::kNotFound, "GPU " + in_quotes(wanted) + " is not visible here; visible: " + seen, "--device");
 }
 
-Result<CudaModule> compile(const CudaLibrary& cuda) {
-  CudaModule module = nullptr;
-  const CudaFunctions& f = cuda.functions();
-  std::array<char, 2048> log{};
-  int code = kCudaSuccess;
-  if (f.module_load_with_options != nullptr) {
-    std::array<int, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferBytes};
-    std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
-    code = f.module_load_with_options(&module, kPtx, 2, options.data(), values.data());
-  } else {
-    code = f.module_load(&module, kPtx);
-  }
-  if (code == kCudaSuccess) return module;
-  Error error = cuda.error(code, "the probe's kernels do not compile", "cuModuleLoadData");
-  if (log[0] != '\0') error.what += std::string(" (") + std::string(trimmed(log.data())) + ")";
-  return std::unexpected(std::move(error));
-}
-
 Result<Kernels> find_kernels(const CudaLibrary& cuda, CudaModule module) {
   Kernels kernels;
-  const auto find = [&](CudaFunction& function, const char* name) -> Status {
-    const int code = cuda.functions().module_function(&function, module, name);
-    if (code != kCudaSuccess) return std::unexpected(cuda.error(code, "a kernel is missing", name));
-    return {};
-  };
-  TRY_STATUS(find(kernels.fill, kFillKernel));
-  TRY_STATUS(find(kernels.spin, kSpinKernel));
-  TRY_STATUS(find(kernels.smid, kSmidKernel));
+  TRY(kernels.fill, find_kernel(cuda, module, kFillKernel));
+  TRY(kernels.spin, find_kernel(cuda, module, kSpinKernel));
+  TRY(kernels.smid, find_kernel(cuda, module, kSmidKernel));
   return kernels;
 }
 
@@ -181,7 +160,7 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   report.mps = look_for_mps(connections_before);
 
   stage("compiling the kernels");
-  TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda); }));
+  TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda, kPtx); }));
   TRY(const Kernels kernels, find_kernels(cuda, module));
 
   stage("checking answers");
@@ -194,6 +173,11 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
   stage("computing");
   TRY_STATUS(measure_throughput(cuda, kernels, options, report));
+  if (options.gemm) {
+    TRY(report.gemm, run_gemm(cuda, *options.gemm,
+                              {report.capability_major, report.capability_minor,
+                               std::max<std::uint32_t>(report.sms_by_attribute, 1), options.stop, options.on_stage}));
+  }
 
   stage("holding");
   if (while_alive) while_alive(report);

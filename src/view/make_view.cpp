@@ -135,6 +135,13 @@ void put_pods(View& view, const Json& kubelet) {
   }
 }
 
+void put_promises(View& view, const Json& status) {
+  for (const Json& row : list(status, "inForce")) {
+    if (const std::string what = text(row, "promise"); !what.empty())
+      view.promises.push_back({what, text(row, "state"), text(row, "by"), text(row, "why")});
+  }
+}
+
 void put_head(View& view, const Json& status) {
   const Json& driver = at(status, "driver");
   view.driver_ready = text(driver, "state") == "ready";
@@ -142,6 +149,8 @@ void put_head(View& view, const Json& status) {
   const Json& config = at(status, "config");
   view.config = text(config, "path").empty() ? "built-in defaults"
                                              : fmt::format("{} ({})", text(config, "path"), text(config, "inForce"));
+  if (const auto by = text(config, "chosenBy"); !by.empty() && by != "file" && by != "defaults")
+    view.config += ", chosen by " + by;
   std::vector<std::string> resources;
   view.kubelet_ready = true;
   for (const Json& resource : list(status, "resources")) {
@@ -165,8 +174,12 @@ void put_head(View& view, const Json& status) {
     if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
   for (const Json& entry : list(status, "leftOut"))
     view.problems.push_back(text(entry, "what") + ": " + text(entry, "why"));
+  for (const Json& entry : list(at(status, "change"), "waitingFor"))
+    if (entry.is_string()) view.problems.push_back("change: " + entry.get<std::string>());
   const Json& mps = at(status, "mps");
   if (truth(mps, "needed") && !truth(mps, "connected")) view.problems.push_back(text(mps, "problem"));
+  const Json& kubernetes = at(status, "kubernetes");
+  if (text(kubernetes, "state") == "waiting") view.problems.push_back("Kubernetes: " + text(kubernetes, "reason"));
   if (const std::string cdi = text(status, "cdiProblem"); !cdi.empty()) view.problems.push_back("CDI specs: " + cdi);
 }
 
@@ -180,6 +193,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
 
   View view;
   put_head(view, status);
+  put_promises(view, status);
   const auto containers = containers_of(kubelet);
   for (const Json& json : list(status, "devices")) {
     Device device = read_device(json);

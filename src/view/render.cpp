@@ -12,10 +12,12 @@ constexpr std::array kColours{"\033[36m", "\033[33m", "\033[35m", "\033[32m",
                               "\033[34m", "\033[96m", "\033[93m", "\033[95m"};
 constexpr const char* kRed = "\033[31m";
 constexpr const char* kGreen = "\033[32m";
+constexpr const char* kYellow = "\033[33m";
 constexpr const char* kDim = "\033[2m";
 constexpr const char* kBold = "\033[1m";
 constexpr const char* kPlain = "\033[0m";
 constexpr std::size_t kNameWidth = 30;
+constexpr std::size_t kPromiseWidth = 36;
 constexpr std::size_t kBarWidth = 40;  // most cells of one GPU's bar
 
 class Pen {
@@ -99,6 +101,21 @@ void put_lines(std::string& out, const char* title, const std::vector<Line>& lin
     out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, line.why);
 }
 
+// A word of another program's counts as "no": nothing is promised by it.
+const char* colour_of(const std::string& state) {
+  return state == "yes" ? kGreen : state == "partly" ? kYellow : kRed;
+}
+
+void put_promises(std::string& out, const std::vector<Promise>& promises, const Pen& pen) {
+  if (promises.empty()) return;
+  out += pen(kBold, "Enforced") + "\n";
+  for (const Promise& promise : promises) {
+    const std::string why = promise.why.empty() ? "" : (promise.by.empty() ? "" : "; ") + promise.why;
+    out += fmt::format("   {} {:<{}} {}{}\n", pen(colour_of(promise.state), fmt::format("{:<6}", promise.state)),
+                       promise.what, kPromiseWidth, pen(kDim, promise.by), why);
+  }
+}
+
 }  // namespace
 
 std::string render(const View& view, const Look& look) {
@@ -111,6 +128,7 @@ std::string render(const View& view, const Look& look) {
   if (!view.devices.empty()) out += "\n";
   put_lines(out, "Waiting", view.waiting, pen);
   put_lines(out, "Ended", view.ended, pen);
+  if (look.notes) put_promises(out, view.promises, pen);
   for (const auto& problem : view.problems) out += pen(kRed, "! ") + problem + "\n";
   if (look.notes) {
     for (const auto& note : view.notes) out += pen(kDim, "note: " + note) + "\n";

@@ -44,6 +44,14 @@ struct Line {
   std::string why;
 };
 
+// What the node promises its tenants, and whether that holds now.
+struct Promise {
+  std::string what;   // "memory of a container"
+  std::string state;  // "yes", "partly", "no"
+  std::string by;     // what keeps it
+  std::string why;    // not, or what is missing
+};
+
 struct View {
   std::string driver;  // "driver 580.159.04", or why there is none
   bool driver_ready = false;
@@ -51,8 +59,9 @@ struct View {
   std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
   bool kubelet_ready = false;
   std::vector<Device> devices;
-  std::vector<Line> waiting;  // pods that wait, from the kubelet double
-  std::vector<Line> ended;    // pods that ended
+  std::vector<Line> waiting;      // pods that wait, from the kubelet double
+  std::vector<Line> ended;        // pods that ended
+  std::vector<Promise> promises;  // none without MPS
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };
@@ -63,7 +72,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
 struct Look {
   bool colour = false;
   int width = 100;
-  bool notes = true;
+  bool notes = true;  // and what is enforced
 };
 std::string render(const View& view, const Look& look);
 

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "mps/replies.h"
+#include "mps/terminate_session.h"
+#include "mps/turn_session.h"
 
 namespace {
 
@@ -25,7 +27,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   pids_are_sane(parse_server_list(text), size);
   pids_are_sane(parse_client_list(text), size);
   pids_are_sane(parse_health_session(text), size);
-  if (const auto reply = parse_server_session(text)) pids_are_sane(reply->clients, size);
   (void)parse_server_status(text);
   (void)parse_terminate_client(text);
   (void)parse_ps(text);
@@ -37,6 +38,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const DaemonLimits limits{{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(14377)}}, Percent::whole(10)};
   (void)parse_apply_session(limits, text);
+  (void)parse_apply_server_session(text);
+  if (const auto reply = parse_server_session(limits, text)) {
+    pids_are_sane(reply->clients, size);
+    if (reply->limits) (void)disagreement(limits, *reply->limits);
+  }
+  const std::vector<TerminateAsked> asked{{12, 101}, {12, 102}, {13, 101}};
+  if (parse_terminate_session(asked, text).size() != 2) std::abort();  // one outcome for each process, whatever it says
+  for (const auto& servers : {Pids{}, Pids{12, 13}}) {
+    if (const auto turn = parse_turn_session(servers, limits, text)) pids_are_sane(turn->servers, size);
+  }
   if (const auto read = parse_read_session(limits, text)) (void)disagreement(limits, *read);
   if (const auto memory = parse_memory_limit(text); memory && *memory) {
     if (((**memory).value & ((1u << 20) - 1)) != 0) std::abort();  // whole MiB

@@ -172,12 +172,38 @@ TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
     label::Facts facts;
     facts.loaded_at = WallTime{};
     facts.vgpu = label::Vgpu{true, "1", "2"};
-    for (const auto& [key, value] : labels_for(config, inventory, plan::make_plan(config, inventory).value(), facts)) {
+    const auto plan = plan::make_plan(config, inventory).value();
+    for (const auto& [key, value] : labels_for(config, inventory, plan, facts)) {
+      if (!key.starts_with("nvidia.com/")) continue;
       const std::string mig_prefix = "nvidia.com/mig-1g.18gb";
       set.insert(key.starts_with(mig_prefix) ? "nvidia.com/mig-<profile>" + key.substr(mig_prefix.size()) : key);
     }
   }
   EXPECT_EQ(names_below("labels.md", "Labels"), set);
+}
+
+TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
+  config::Config config;
+  config.sharing.strategy = config::SharingStrategy::kMps;
+  config::SharedResource entry;
+  entry.name = "nvidia.com/gpu";
+  entry.replicas = 4;
+  config.sharing.resources = {entry};
+  inventory::Inventory inventory;
+  inventory.gpus = {some_gpu()};
+  inventory.gpus[0].sm_count = 132;
+  const plan::Plan plan = plan::make_plan(config, inventory).value();
+  label::Facts facts;
+  for (const auto& pool : plan.pools) facts.tiers[pool.id] = "v2";
+  std::set<std::string> listed = names_below("labels.md", "Labels of ours");
+  std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
+  std::set<std::string> set;
+  for (const auto& [key, value] : label::labels_for(config, inventory, plan, facts)) {
+    if (!key.starts_with("tranche.io/")) continue;
+    const std::string model_prefix = "tranche.io/model.NVIDIA-H200";
+    set.insert(key.starts_with(model_prefix) ? "tranche.io/model.<model>" + key.substr(model_prefix.size()) : key);
+  }
+  EXPECT_EQ(listed, set);
 }
 
 // ---- docs/health.md

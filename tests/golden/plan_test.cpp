@@ -11,6 +11,7 @@
 #include "label/label.h"
 #include "plan/json.h"
 #include "plan/make_plan.h"
+#include "plan/select.h"
 #include "plan/table.h"
 
 namespace tranche {
@@ -39,6 +40,8 @@ const std::vector<Case> kCases{
     {"mps-48", "2xV100"},
     {"mps-49", "2xT4"},
     {"mps-10", "2xV100"},
+    {"mps-mig", "8xA100-mixed-mig"},
+    {"mps-processes", "1xH200"},
     {"slices-10", "2xT4"},
     {"slices-10", "station"},
     {"single", "2xA100-uniform-mig"},
@@ -48,6 +51,13 @@ const std::vector<Case> kCases{
     {"mixed", "2xA100-uniform-mig"},
     {"both", "2xT4"},
     {"wrong", "2xT4"},
+    {"individual", "4xH200"},
+    {"fork-individual", "4xH200"},
+    {"units-1000", "4xH200"},
+    {"sizes", "4xH200"},
+    {"sizes", "station"},
+    {"side-by-side", "8xA100-mixed-mig"},
+    {"collisions", "2xT4"},
 };
 
 void PrintTo(const Case& row, std::ostream* out) {
@@ -88,7 +98,8 @@ class GoldenPlan : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenPlan, IsAsExpected) {
   const config::Resolved resolved = config_of(GetParam());
-  const inventory::Inventory inventory = inventory_of(GetParam());
+  const inventory::Inventory whole = inventory_of(GetParam());
+  const inventory::Inventory inventory = plan::keep_gpus(resolved.config.devices, whole);
   Json actual{{"problems", Json::array()}};
   add_problems(resolved.problems, actual);
   plan::Plan plan;
@@ -97,7 +108,7 @@ TEST_P(GoldenPlan, IsAsExpected) {
     if (made) {
       plan = *std::move(made);
       actual["plan"] = to_json(plan);
-      expect_all_accounted_for(plan, inventory);
+      expect_all_accounted_for(plan, whole);
     } else {
       add_problems(made.error(), actual);
     }
@@ -117,16 +128,27 @@ INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlan, testing::ValuesIn(kCases), [](const 
   return name;
 });
 
-TEST(GoldenTable, ShowsANode) {
-  const Case row{"mps-5", "4xH200"};
+class GoldenTable : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenTable, ShowsANode) {
+  const Case& row = GetParam();
   const config::Resolved resolved = config_of(row);
   const inventory::Inventory inventory = inventory_of(row);
   const auto plan = plan::make_plan(resolved.config, inventory);
   ASSERT_TRUE(plan);
   const auto labels = label::labels_for(resolved.config, inventory, *plan, {});
-  golden::compare(golden::source("tests/golden/plan/expected/mps-5.4xH200.txt"),
+  golden::compare(golden::source("tests/golden/plan/expected/" + row.config + "." + row.inventory + ".txt"),
                   render_table(*plan, inventory, labels, {}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Tables, GoldenTable,
+                         testing::Values(Case{"mps-5", "4xH200"}, Case{"individual", "4xH200"},
+                                         Case{"units-1000", "4xH200"}),
+                         [](const auto& row) {
+                           std::string name = row.param.config;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(GoldenPlanInputs, AreAllUsedAndReadBack) {
   std::set<std::string> configs;

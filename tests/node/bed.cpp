@@ -100,8 +100,9 @@ Program& NodeBed::start_tranche(const std::string& command, Words more, const En
   Words argv{tranche(),    command,      "--config-file", config_path_, "--driver-root-ctr-path",
              in("driver"), "--mps-root", in("mps")};
   if (command == "node") {
-    for (const auto& word : {std::string("--plugin-dir"), in("plugins"), std::string("--pod-resources-socket"),
-                             in("run/pod-resources.sock"), std::string("--run-dir"), in("run")})
+    for (const auto& word :
+         {std::string("--plugin-dir"), in("plugins"), std::string("--pod-resources-socket"),
+          in("run/pod-resources.sock"), std::string("--run-dir"), in("run"), std::string("--program-dir"), in("bin")})
       argv.push_back(word);
   }
   argv.insert(argv.end(), more.begin(), more.end());

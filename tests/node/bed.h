@@ -23,7 +23,7 @@ namespace tranche::e2e {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-inline constexpr Duration kSoon = std::chrono::seconds(20);  // a deadline, not an expectation
+inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 
 std::string sharing(const std::string& strategy, int replicas, const std::string& more = "");  // a configuration
@@ -81,6 +81,7 @@ class NodeBed : public ::testing::Test {
   std::string build() const { return build_; }
   std::string tranche() const { return build_ + "/bin/tranche"; }
   std::string in(const std::string& name) const { return scratch_ / name; }
+  host::Loop& loop() { return *loop_; }
   // This node's processes; the test's own and their children.
   std::vector<pid_t> processes() const { return processes_marked(scratch_.path()); }
 

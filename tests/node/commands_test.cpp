@@ -12,6 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 using NodePages = NodeBed;
@@ -40,6 +41,25 @@ TEST_F(NodePages, MetricsHealthAndStatusAreServedWhereTheLogSays) {
   EXPECT_EQ(body.value("program", ""), "node") << status;
   EXPECT_THAT(http_get(address_in(mps.err()), "/metrics"), HasSubstr("tranche_pool"));
   EXPECT_THAT(http_get(address_in(mps.err()), "/healthz"), HasSubstr("ok\n"));
+}
+
+TEST_F(NodePages, AGpuThatTheConfigurationKeepsOutIsInNothingAndComesBackWithTheNextFile) {
+  make_node(2);
+  write("config.yaml", "devices: {exclude: [\"1\"]}\n" + sharing("mps", 5));
+  start_kubelet();
+  start_mps();
+  Program& node = start_node({"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(until_healthy(5));
+  ASSERT_TRUE(until_says(node, "http.listening"));
+  const auto address = address_in(node.err());
+  EXPECT_THAT(http_get(address, "/metrics"), AllOf(HasSubstr(uuid(0)), Not(HasSubstr(uuid(1)))));
+  const auto status = until_node([](const Json& document) { return !document["leftOut"].empty(); });
+  EXPECT_THAT(status["leftOut"].dump(), HasSubstr("devices.exclude has"));
+  EXPECT_EQ(status["labels"]["nvidia.com/gpu.count"], "1");
+  EXPECT_EQ(until_mps([](const Json&) { return true; })["pools"].size(), 1u);
+  write("config.yaml", sharing("mps", 5));
+  ASSERT_TRUE(until_healthy(10));
+  EXPECT_THAT(http_get(address, "/metrics"), HasSubstr(uuid(1)));
 }
 
 TEST_F(NodeStatus, IsATableForPeopleAndADocumentForPrograms) {

@@ -73,7 +73,7 @@ TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOn
   write("config.yaml", sharing("mps", 5));
   ASSERT_TRUE(until_healthy(10));
 
-  write("config.yaml", "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 1}]\n");
+  write("config.yaml", "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 0}]\n");
   const auto broken = until_node(problems_of);
   EXPECT_EQ(broken["config"]["inForce"], "last good");
   EXPECT_THAT(broken["config"]["problems"][0].get<std::string>(), HasSubstr(in("config.yaml") + ":4:"));

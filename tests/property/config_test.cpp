@@ -27,7 +27,10 @@ const Texts kNoPaths{"5", "true", "[a]", "{a: 1}", "1.5"};
 const Texts kNoWords{"nonsense", "5", "off", "[none]", "{x: y}", "\"\""};
 const Texts kLists{"[{name: gpu, replicas: 2}]",
                    "[{name: nvidia.com/gpu, replicas: 10}, {name: mig-1g.5gb, replicas: 3}]",
-                   "[{name: gpu, replicas: 0x10, devices: all}]"};
+                   "[{name: gpu, replicas: 0x10, devices: all}]",
+                   "[{name: gpu, replicas: 1}]",
+                   "[{name: gpu, slotMemory: 4Gi, names: gpu%d}]",
+                   "[{name: gpu, replicas: 1000, threads: {sms: 16}, memory: 2Gi, split: span}]"};
 const Texts kNoLists{"null",
                      "[]",
                      "5",
@@ -37,8 +40,11 @@ const Texts kNoLists{"null",
                      "[{name: gpu}]",
                      "[{replicas: 2}]",
                      "[{name: GPU, replicas: 2}]",
-                     "[{name: gpu, replicas: 1}]",
+                     "[{name: gpu, replicas: 0}]",
                      "[{name: gpu, replicas: two}]",
+                     "[{name: gpu, slotMemory: 4}]",
+                     "[{name: gpu, replicas: 2, names: gpu}]",
+                     "[{name: gpu, replicas: 2, threads: 50}]",
                      "[{name: gpu, replicas: 2, devices: 0}]",
                      "[{name: gpu, replicas: 2, rename: }]",
                      "[{name: gpu, replicas: 2}, {name: amd.com/gpu, replicas: 2}]"};
@@ -76,6 +82,14 @@ const std::vector<Key>& keys() {
       {"sharing.mps.failRequestsGreaterThanOne", kSwitches, kNoSwitches},
       {"sharing.mps.computeMode", {"exclusive", "leave"}, kNoWords},
       {"sharing.mps.smRounding", {"up", "down", "off"}, {"nonsense", "5", "[up]", "true"}},
+      {"sharing.mps.threads",
+       {"equal", "open", "tenant", "{factor: 2}", "{sms: 16}"},
+       {"half", "5", "[open]", "{factor: 0}", "{sms: 0}", "{factor: 2, sms: 8}", "{}"}},
+      {"sharing.mps.memory", {"equal", "open", "{factor: 1.5}", "4Gi"}, {"half", "4", "[open]", "{factor: x}", "4GB"}},
+      {"sharing.mps.reserve", {"none", "auto", "600Mi"}, {"some", "600", "[auto]", "{}"}},
+      {"sharing.mps.split", {"reject", "span"}, kNoWords},
+      {"devices.include", {"[0]", "[\"NVIDIA H200*\"]", "[]"}, {"0", "[-1]", "[GPU-1]", "{a: 1}", "[[0]]"}},
+      {"devices.exclude", {"[\"0000:3b:00.0\"]", "[3, 4]"}, {"all", "[\"0:1\"]", "[1.5]"}},
       {"sharing.mps.resources", kLists, kNoLists},
   };
   return all;
@@ -95,7 +109,7 @@ std::map<std::string, std::string> sound(Random& random) {
   std::map<std::string, std::string> values;
   const bool mps = random.chance(60);
   for (const Key& key : keys()) {
-    const bool of_mps = key.path.starts_with("sharing.");
+    const bool of_mps = key.path.starts_with("sharing.mps.");
     const bool needed = key.path == "sharing.mps.resources";
     if (of_mps ? mps && (needed || random.chance(30)) : random.chance(30)) values[key.path] = random.one_of(key.good);
   }

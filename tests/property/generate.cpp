@@ -1,8 +1,15 @@
 #include "property/generate.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace tranche::property {
+
+std::uint32_t rounds(std::uint32_t everyday) {
+  const char* given = std::getenv("TRANCHE_PROPERTY_ROUNDS");
+  return given == nullptr ? everyday : static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
+}
+
 namespace {
 
 struct Model {
@@ -48,21 +55,74 @@ inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus) {
   return inventory;
 }
 
+namespace {
+
+config::ThreadsPolicy any_threads(Random& random) {
+  using Kind = config::ThreadsPolicy::Kind;
+  if (random.chance(60)) return {};
+  return random.one_of(std::vector<config::ThreadsPolicy>{{Kind::kFactor, random.number(1, 400), 0},
+                                                          {Kind::kOpen, 100, 0},
+                                                          {Kind::kTenant, 100, 0},
+                                                          {Kind::kSms, 100, random.number(8, 40)}});
+}
+
+config::MemoryPolicy any_memory(Random& random) {
+  using Kind = config::MemoryPolicy::Kind;
+  if (random.chance(60)) return {};
+  return random.one_of(std::vector<config::MemoryPolicy>{{Kind::kFactor, random.number(10, 400), {}},
+                                                         {Kind::kOpen, 100, {}},
+                                                         {Kind::kTenant, 100, {}},
+                                                         {Kind::kSize, 100, mib(random.number(100, 20000))}});
+}
+
+config::SharedResource any_entry(Random& random, const config::Sharing& sharing, bool mps) {
+  config::SharedResource entry;
+  entry.name = "nvidia.com/gpu";
+  entry.strategy = mps ? config::SharingStrategy::kMps : config::SharingStrategy::kTimeSlicing;
+  if (sharing.rename_by_default) entry.rename = "nvidia.com/gpu.shared";
+  entry.replicas = random.number(2, 120);
+  if (!mps) return entry;
+  entry.replicas = sharing.fail_requests_greater_than_one ? random.number(1, 48) : random.number(1, 1000);
+  if (random.chance(20)) {
+    entry.replicas = 0;
+    entry.slot_memory = mib(random.number(sharing.fail_requests_greater_than_one ? 4000 : 200, 20000));
+  }
+  entry.threads = any_threads(random);
+  entry.memory = any_memory(random);
+  if (random.chance(20)) entry.names = random.one_of(std::vector<std::string>{"nvidia.com/gpu%d", "nvidia.com/%m"});
+  if (!entry.names.empty()) entry.rename.reset();
+  if (random.chance(30)) entry.split = config::SplitPolicy::kSpan;
+  return entry;
+}
+
+// The first GPUs to one entry, the rest to another, or to nobody.
+void divide_among_entries(Random& random, config::Sharing& sharing, bool mps) {
+  sharing.per_device = true;
+  config::SharedResource first = any_entry(random, sharing, mps);
+  if (first.names.empty()) first.rename = "nvidia.com/first";
+  first.devices = config::DeviceCount{random.number(1, 4)};
+  sharing.resources.insert(sharing.resources.begin(), first);
+  config::SharedResource& second = sharing.resources.back();
+  if (second.names.empty()) second.rename = "nvidia.com/second";
+  if (random.chance(50)) second.devices = std::vector<config::DeviceRef>{{"0"}, {"5"}};
+}
+
+}  // namespace
+
 config::Config any_config(Random& random) {
   config::Config config;
   if (random.chance(15)) return config;
-  config.sharing.strategy = random.chance(70) ? config::SharingStrategy::kMps : config::SharingStrategy::kTimeSlicing;
-  const bool mps = config.sharing.strategy == config::SharingStrategy::kMps;
+  config::Sharing& sharing = config.sharing;
+  sharing.strategy = random.chance(80) ? config::SharingStrategy::kMps : config::SharingStrategy::kTimeSlicing;
+  const bool mps = sharing.strategy == config::SharingStrategy::kMps;
   if (mps) config.flags.mps_root = "/run/nvidia/mps";
-  config.sharing.fail_requests_greater_than_one = random.chance(40);
-  config.sharing.rename_by_default = random.chance(50);
-  config.sharing.sm_rounding =
+  sharing.fail_requests_greater_than_one = random.chance(40);
+  sharing.rename_by_default = random.chance(50);
+  sharing.sm_rounding =
       random.one_of(std::vector{config::SmRounding::kUp, config::SmRounding::kDown, config::SmRounding::kOff});
-  config::SharedResource entry;
-  entry.name = "nvidia.com/gpu";
-  entry.replicas = mps ? random.number(2, 48) : random.number(2, 120);
-  if (config.sharing.rename_by_default) entry.rename = "nvidia.com/gpu.shared";
-  config.sharing.resources.push_back(entry);
+  if (random.chance(30)) sharing.reserve = {config::Reserve::Kind::kAuto, {}};
+  sharing.resources.push_back(any_entry(random, sharing, mps));
+  if (random.chance(30)) divide_among_entries(random, sharing, mps);
   return config;
 }
 

@@ -32,6 +32,9 @@ class Random {
   std::mt19937 engine_;
 };
 
+// How many seeds a property tries: `everyday`, or $TRANCHE_PROPERTY_ROUNDS (the slow run of ctest tries 10,000).
+std::uint32_t rounds(std::uint32_t everyday);
+
 inventory::Gpu any_gpu(Random& random, std::uint32_t index);
 inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus = 16);
 config::Config any_config(Random& random);

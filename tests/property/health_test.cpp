@@ -18,7 +18,7 @@ using health::Book;
 using health::Cause;
 using health::Target;
 using health::XidClass;
-constexpr std::uint32_t kRounds = 400;
+const std::uint32_t kRounds = rounds(400);
 constexpr Duration kQuiet = std::chrono::minutes(5);
 const Duration kLongest = health::Settings{kQuiet}.longest();
 

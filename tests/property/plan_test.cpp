@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@
 namespace tranche::property {
 namespace {
 
-constexpr std::uint32_t kRounds = 400;
+const std::uint32_t kRounds = rounds(400);
 
 // Calls visit(random, config, inventory, plan) for many plans that hold.
 template <class Visit>
@@ -40,37 +41,79 @@ void for_each_plan(const Visit& visit) {
   EXPECT_GT(made, kRounds / 2) << "too few configurations made a plan to have tested anything";
 }
 
-TEST(PlanProperty, SharesOfAllSlotsFitTheGpu) {
+// What the sum over all slots of a device may come to at the most.
+std::uint64_t most_memory(const plan::PlannedDevice& device) {
+  using Kind = config::MemoryPolicy::Kind;
+  const auto& policy = device.policy.memory;
+  const std::uint64_t divided = plan::divisible(device.memory, device.policy.reserve).value;
+  switch (policy.kind) {
+    case Kind::kFactor:  // at least one MiB a slot
+      return std::max(divided * policy.factor_hundredths / 100, mib(device.slots).value);
+    case Kind::kSize:
+      return policy.size.value * device.slots;
+    case Kind::kOpen:
+      return device.memory.value * device.slots;
+    default:
+      return divided;
+  }
+}
+
+TEST(PlanProperty, SharesOfAllSlotsStayWithinThePolicy) {
+  using Kind = config::ThreadsPolicy::Kind;
   for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
     for (const auto& resource : plan.resources) {
       if (resource.sharing != config::SharingStrategy::kMps) continue;
       for (const auto& device : resource.devices) {
-        EXPECT_LE(device.share.memory.value * device.slots, device.memory.value);
-        if (config.sharing.sm_rounding == config::SmRounding::kOff) {
-          EXPECT_LE(device.share.threads.hundredths * device.slots, 10000u);
-        }
+        EXPECT_LE(device.share.memory.value * device.slots, most_memory(device)) << device.index;
+        EXPECT_LE(device.share.memory, device.memory);
+        EXPECT_GT(device.share.memory.value, 0u);
         EXPECT_GT(device.share.threads.hundredths, 0u);
+        if (config.sharing.sm_rounding != config::SmRounding::kOff) continue;
+        const auto& threads = device.policy.threads;
+        const bool equal = threads.kind == Kind::kEqual || threads.kind == Kind::kTenant;
+        if (equal || threads.kind == Kind::kFactor) {
+          const std::uint64_t most = 100 * std::uint64_t{equal ? 100 : threads.factor_hundredths};
+          // Nothing is rounded to nothing: at least a hundredth, or a percent of a whole percentage.
+          const std::uint64_t least = std::uint64_t{device.slots} * (device.slots > 100 ? 1 : 100);
+          EXPECT_LE(std::uint64_t{device.share.threads.hundredths} * device.slots, std::max(most, least));
+        }
       }
     }
   });
 }
 
 TEST(PlanProperty, MoreSlotsAreNeverWorthLess) {
-  for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
+  for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
     for (const auto& resource : plan.resources) {
+      if (resource.sharing != config::SharingStrategy::kMps) continue;
       for (const auto& device : resource.devices) {
         plan::ShareLimits before;
-        for (std::uint32_t held = 1; held <= device.slots; ++held) {
-          const auto now = plan::share_of(device.memory, device.sm_count, device.compute_capability, held, device.slots,
-                                          config.sharing.sm_rounding);
+        for (std::uint32_t held = 1; held <= device.slots; held += 1 + device.slots / 50) {
+          const auto now = plan::share_of(device, held);
           EXPECT_GE(now.memory, before.memory);
-          EXPECT_GE(now.threads, before.threads);
+          EXPECT_GE(now.sms, before.sms) << held << " of " << device.slots;
           EXPECT_LE(now.memory, device.memory);
           EXPECT_LE(now.threads, Percent::whole(100));
           before = now;
         }
-        EXPECT_EQ(before.threads, Percent::whole(100)) << "all slots are the whole GPU";
+        const bool equal = device.policy.threads.kind == config::ThreadsPolicy::Kind::kEqual;
+        if (equal) {
+          EXPECT_EQ(plan::share_of(device, device.slots).threads, Percent::whole(100)) << "all slots are the whole GPU";
+        }
       }
+    }
+  });
+}
+
+TEST(PlanProperty, EveryGpuIsInOneResourceOrLeftOut) {
+  for_each_plan([](auto&, const auto&, const auto& inventory, const auto& plan) {
+    std::map<std::string, int> seen;
+    for (const auto& resource : plan.resources)
+      for (const auto& device : resource.devices) ++seen[device.uuid];
+    for (const auto& gpu : inventory.gpus) {
+      const bool left_out = std::ranges::any_of(
+          plan.left_out, [&](const auto& left) { return left.what.find(gpu.uuid) != std::string::npos; });
+      EXPECT_EQ(seen[gpu.uuid], left_out ? 0 : 1) << gpu.uuid;
     }
   });
 }
@@ -99,6 +142,7 @@ TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
 TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
   for_each_plan([](Random& random, const auto& config, auto inventory, const auto& plan) {
     const auto before = advertise::advertise(plan, {});
+    if (config.sharing.per_device) return;  // a count or an index may well mean the new one
     inventory.gpus.push_back(any_gpu(random, static_cast<std::uint32_t>(inventory.gpus.size())));
     const auto more = plan::make_plan(config, inventory);
     if (!more) return;  // the new GPU may not bear that many slots: said as a Problem
@@ -106,7 +150,11 @@ TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
       const auto* now = plan::find_resource(*more, resource.name);
       ASSERT_NE(now, nullptr);
       for (const auto& device : resource.devices) {
-        EXPECT_THAT(now->devices, testing::Contains(device)) << "device " << device.uuid << " changed";
+        auto same = device;
+        const auto at = std::ranges::find(now->devices, device.uuid, &plan::PlannedDevice::uuid);
+        ASSERT_NE(at, now->devices.end()) << device.uuid;
+        if (resource.split == config::SplitPolicy::kSpan) same.pool = at->pool;  // another set is another pool
+        EXPECT_EQ(*at, same) << "device " << device.uuid << " changed";
       }
     }
     (void)before;
@@ -131,9 +179,12 @@ TEST(PlanProperty, IdsAreUniqueAndReadBack) {
 TEST(PlanProperty, PoolsHaveNamesOfTheirOwnAndServeEveryMpsDevice) {
   for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
     std::set<std::string> ids;
+    std::set<std::string> served;
     for (const auto& pool : plan.pools) {
       EXPECT_TRUE(ids.insert(pool.id).second) << pool.id;
       EXPECT_EQ(pool.devices.size(), pool.limits.size());
+      for (std::size_t i = 0; i < pool.devices.size(); ++i) EXPECT_EQ(pool.devices[i], pool.limits[i].uuid);
+      for (const auto& uuid : pool.devices) EXPECT_TRUE(served.insert(uuid).second) << uuid << " is in two pools";
     }
     for (const auto& resource : plan.resources) {
       for (const auto& device : resource.devices) {
@@ -158,14 +209,16 @@ TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllowsAndAllComputeRight) {
         ids.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
       allocate::Settings settings;
       settings.flags = config.flags;
-      settings.sm_rounding = config.sharing.sm_rounding;
       const auto grant = allocate::allocate(resource, {}, ids, settings);
+      if (!grant && plan::share_of(device, held).memory < plan::kSmallestContext) continue;  // too few units
       ASSERT_TRUE(grant) << to_string(grant.error());
       if (grant->pool.empty()) continue;
       const auto* pool = plan::find_pool(plan, grant->pool);
       ASSERT_NE(pool, nullptr);
-      EXPECT_LE(grant->devices[0].limits.memory, pool->limits[0].client.memory);
-      EXPECT_LE(grant->devices[0].limits.threads, pool->limits[0].client.threads);
+      const auto limit = std::ranges::find(pool->limits, device.uuid, &plan::PlannedPool::Limit::uuid);
+      ASSERT_NE(limit, pool->limits.end());
+      EXPECT_LE(grant->devices[0].limits.memory, limit->client.memory);
+      EXPECT_LE(grant->devices[0].limits.threads, limit->client.threads);
       if (config.sharing.sm_rounding == config::SmRounding::kOff) continue;
       const auto* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
       EXPECT_TRUE(plan::is_trusted(grant->devices[0].limits.sms,

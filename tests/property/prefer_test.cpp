@@ -15,7 +15,7 @@
 namespace tranche::property {
 namespace {
 
-constexpr std::uint32_t kRounds = 600;
+const std::uint32_t kRounds = rounds(600);
 using config::AllocationPolicy;
 
 struct Case {
@@ -29,7 +29,7 @@ struct Case {
 // A resource, some of its slots still free, some of those required, and a size that can be met.
 std::optional<Case> any_case(Random& random) {
   Case c;
-  c.inventory = any_inventory(random, 8);
+  c.inventory = any_inventory(random);
   const auto plan = plan::make_plan(any_config(random), c.inventory);
   if (!plan || plan->resources.empty()) return std::nullopt;
   c.resource = random.one_of(plan->resources);

@@ -151,9 +151,10 @@ Status Demo::start_all() {
                                    path("pods.yaml"), "--state-file", path("run/kubelet.json")}));
   TRY_STATUS(start("tranche mps", {self_, "mps", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
                                    "--driver-root-ctr-path", path("driver")}));
-  return start("tranche node", {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
-                                "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"),
-                                "--pod-resources-socket", path("run/pod-resources.sock"), "--run-dir", path("run")});
+  return start("tranche node",
+               {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"), "--pod-resources-socket",
+                path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
 }
 
 void Demo::part_ended(const std::string& name, host::ExitNote note) {

@@ -12,7 +12,9 @@
 
 #include "agent/config/config_source.h"
 #include "agent/config/driver_settings.h"
+#include "agent/mps/doors.h"
 #include "agent/mps/one_instance.h"
+#include "agent/mps/other_holders.h"
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
 #include "host/files/files.h"
@@ -25,6 +27,7 @@
 #include "host/status/status_socket.h"
 #include "inventory/compare.h"
 #include "plan/make_plan.h"
+#include "plan/select.h"
 
 namespace tranche::agent {
 namespace {
@@ -51,10 +54,11 @@ class PageBox {
 class MpsProgram {
  public:
   explicit MpsProgram(const MpsOptions& options)
-      : options_(options), config_(options.flags, options.environment, options.unknown_keys) {}
+      : options_(options), config_(options.flags, options.environment, options.unknown_keys, config_places(options)) {}
   int run();
 
  private:
+  Status begin();  // until there is a configuration
   Status open();
   Status open_modes();
   void open_nvml();
@@ -66,6 +70,9 @@ class MpsProgram {
   void publish();
   void on_signal(int number);
   void begin_stop();
+  void terminate(const std::string& pool, std::vector<int> pids, Duration deadline,
+                 std::function<void(const Terminated&)> done);
+  void end_for_good();
   MpsView view() const;
 
   MpsOptions options_;
@@ -75,7 +82,9 @@ class MpsProgram {
   host::Fd lock_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
+  std::unique_ptr<Doors> doors_;
   std::unique_ptr<PoolSet> pools_;
+  std::unique_ptr<OtherHolders> other_holders_;
   std::unique_ptr<host::Question> binary_question_;
   std::string binary_problem_;
   std::optional<inventory::Inventory> inventory_;
@@ -108,15 +117,18 @@ void raise_open_file_limit() {
 
 int MpsProgram::run() {
   const auto& config = config_.view();
-  if (has_error(config.problems)) {
+  if (config_.hopeless()) {
     for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
   }
+  if (const auto begun = begin(); !begun) {
+    log::error("start.failed", {{"why", begun.error()}});
+    return 1;
+  }
+  if (!config.in_force) return 0;  // told to stop while it waited for one
   log_problems(config.problems);
   log_effective(config);
-  root_ = options_.mps_root_here;
-  if (root_.empty()) root_ = config.config.flags.mps_root;
-  if (root_.empty()) root_ = config::kDefaultMpsRoot;
+  root_ = mps_root_of(options_, config.config.flags);
 
   if (const auto opened = open(); !opened) {
     log::error("start.failed", {{"why", opened.error()}});
@@ -132,28 +144,77 @@ int MpsProgram::run() {
   return exit_code_;
 }
 
+Status MpsProgram::begin() {
+  TRY(loop_, host::Loop::open());
+  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
+  return config_.begin(*loop_, nullptr);
+}
+
 Status MpsProgram::open() {
+  const auto home = daemon_home(options_, config_.view().config.flags, root_);
+  TRY_STATUS(host::check_home(home));
   auto root = host::Dir::create(root_, 0755);
   if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
   TRY(lock_, lock_mps_root(root_));
+  // Ours since we have the lock; a child that our predecessor was starting when it was killed may still listen there.
+  TRY_STATUS(root->remove("mps.sock"));
   raise_open_file_limit();
   // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-  TRY(loop_, host::Loop::open());
-  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
   TRY_STATUS(open_modes());
+  doors_ = std::make_unique<Doors>(
+      *loop_, DoorsSettings{.paths = {root_}, .policy = config_.view().config.sharing.door},
+      Doors::World{
+          .terminate =
+              [this](const std::string& pool, std::vector<int> pids, Duration deadline,
+                     std::function<void(const Terminated&)> done) {
+                terminate(pool, std::move(pids), deadline, std::move(done));
+              },
+          .on_client = {},
+          .on_change =
+              [this] {
+                if (pools_) pools_->look_again();
+              },
+          .partition =
+              [this](const std::string& pool, const std::vector<std::uint32_t>& slots,
+                     std::function<void(Result<std::string>)> done) {
+                pools_->give_partition(pool, slots, std::move(done));
+              },
+          .tell_next = [this](const std::string& pool, const auto& limits,
+                              host::Gate::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
+          .provide = [this](const std::string& pool,
+                            std::function<void(const Status&)> done) { pools_->provide(pool, std::move(done)); }});
   pools_ = std::make_unique<PoolSet>(*loop_,
                                      PoolSetSettings{.paths = {root_},
                                                      .supervisor = options_.supervisor,
+                                                     .proof = options_.proof,
+                                                     .proof_program = options_.proof_program,
                                                      .try_again = options_.search_again,
-                                                     .may_serve_all_users = ::geteuid() == 0},
+                                                     .may_serve_all_users = ::geteuid() == 0,
+                                                     .home = home,
+                                                     .doors = doors_.get()},
                                      *modes_, [this] { publish(); });
-  TRY(status_, host::StatusServer::open(*loop_, root_ + "/mps.sock", [this](const std::string& request) {
-        if (request == "status" || request == "watch") return Result<std::string>(mps_document(view()).dump());
-        return Result<std::string>(
-            fail(Kind::kInvalid, "tranche mps answers \"status\" and \"watch\", not " + request));
-      }));
+  other_holders_ =
+      std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
+  pools_->set_other_holders(other_holders_->devices());
+  TRY(status_, host::StatusServer::open(
+                   *loop_, root_ + "/mps.sock",
+                   [this](const std::string& request) {
+                     if (request == "status" || request == "watch")
+                       return Result<std::string>(mps_document(view()).dump());
+                     if (request == "end") {
+                       loop_->post([this] { end_for_good(); });
+                       return Result<std::string>(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}).dump());
+                     }
+                     return Result<std::string>(fail(
+                         Kind::kInvalid,
+                         "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request));
+                   },
+                   {},
+                   [this](const std::string& request, const host::StatusServer::Reply& reply) {
+                     doors_->answer(request, [reply](const std::string& json) { reply(json); });
+                   }));
   if (!options_.listen.empty()) {
     TRY(http_, host::HttpServer::open(options_.listen,
                                       {{"/metrics", [this] { return host::HttpAnswer::metrics(page_.get()); }},
@@ -187,7 +248,8 @@ void MpsProgram::open_nvml() {
                                        [this](const host::GpuEvent& event) {
                                          if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
                                        },
-                                   .on_use = {}});
+                                   .on_use = {},
+                                   .on_sample = {}});
 }
 
 void MpsProgram::look_for_binary() {
@@ -255,12 +317,14 @@ void MpsProgram::on_config() {
 
 void MpsProgram::plan_again() {
   if (inventory_ && !stopping_) {
-    auto plan = plan::make_plan(config_.view().config, *inventory_);
+    const auto kept = plan::keep_gpus(config_.view().config.devices, *inventory_);
+    auto plan = plan::make_plan(config_.view().config, kept);
     if (plan) {
       plan_problems_.clear();
       plan_ = *std::move(plan);
+      doors_->set_policy(config_.view().config.sharing.door);
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
-      pools_->want(plan_, *inventory_);
+      pools_->want(plan_, kept, config_.view().config.sharing.proof_every);
     } else if (plan.error() != plan_problems_) {
       plan_problems_ = plan.error();  // the last good plan stays
       log_problems(plan_problems_);
@@ -269,11 +333,22 @@ void MpsProgram::plan_again() {
   publish();
 }
 
+void MpsProgram::terminate(const std::string& pool, std::vector<int> pids, Duration deadline,
+                           std::function<void(const Terminated&)> done) {
+  const auto found = pools_->members().find(pool);
+  if (found != pools_->members().end() && found->second.pool)
+    return found->second.pool->terminate(std::move(pids), deadline, std::move(done));
+  Terminated none;
+  for (const int pid : pids) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  done(none);
+}
+
 MpsView MpsProgram::view() const {
-  return {config_.view(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
+  return {config_.view(), plan_problems_, driver_problem_, *pools_, *doors_, loop_->now(), ::getpid()};
 }
 
 void MpsProgram::publish() {
+  if (!pools_) return;
   if (http_) page_.put(metrics::to_text(mps_metrics(view())));
   if (status_) status_->changed();
 }
@@ -285,6 +360,17 @@ void MpsProgram::on_signal(int number) {
   }
   if (stopping_) return;
   log::info("stop.asked", {{"signal", number}});
+  if (!pools_) return loop_->stop();  // nothing was started yet
+  if (!options_.daemons_on_host) return begin_stop();
+  // Compute modes and their journal stay as well: as long as a daemon serves, nothing may run beside it.
+  stopping_ = true;
+  log::info("stop.daemons_left", {{"pools", pools_->members().size()}, {"end_them", "tranche mps --end"}});
+  loop_->stop();
+}
+
+void MpsProgram::end_for_good() {
+  if (stopping_) return;
+  log::info("stop.asked", {{"by", "tranche mps --end"}});
   begin_stop();
 }
 

@@ -1,7 +1,6 @@
 #include "agent/mps/one_instance.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,8 +14,13 @@ Result<host::Fd> lock_mps_root(const std::string& mps_root) {
   const std::string path = mps_root + "/mps.lock";
   host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return std::unexpected(error_from_errno(errno, "cannot lock the MPS root", path));
+  // A lock of the process, not of the open file: a child that we were starting when we were killed has a copy of the
+  // latter for a moment, and would keep our successor out.
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  if (::fcntl(file.get(), F_SETLK, &whole) != 0) {
+    if (errno != EAGAIN && errno != EACCES)
+      return std::unexpected(error_from_errno(errno, "cannot lock the MPS root", path));
     const std::string holder(trimmed(host::read_file(path, 64).value_or("")));
     return fail(Kind::kConflict,
                 "another tranche mps " + (holder.empty() ? std::string() : "(pid " + holder + ") ") +

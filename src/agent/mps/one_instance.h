@@ -8,7 +8,8 @@
 
 namespace tranche::agent {
 
-// kConflict names the process that has it. The directory must exist.
+// kConflict names the process that has it. The directory must exist. Once in a process: closing any other descriptor of
+// the file gives the lock up.
 Result<host::Fd> lock_mps_root(const std::string& mps_root);
 
 }  // namespace tranche::agent

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "host/log/log.h"
+#include "mps/room.h"
 
 namespace tranche::agent {
 namespace {
@@ -14,23 +15,16 @@ bool is_exclusive(const plan::PlannedPool& pool) {
   return pool.compute_mode == config::ComputeModePolicy::kExclusive;
 }
 
-// What a slot of a device is worth, as the resource that it is advertised under says.
-const plan::PlannedDevice* find_device(const plan::Plan& plan, const std::string& uuid, const std::string& pool) {
-  for (const auto& resource : plan.resources) {
-    for (const auto& device : resource.devices) {
-      if (device.uuid == uuid && device.pool == pool) return &device;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change)
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {}
 
 PoolSet::~PoolSet() {
-  for (auto& [id, member] : members_) loop_.cancel(member.retry);
+  for (auto& [id, member] : members_) {
+    loop_.cancel(member.retry);
+    if (settings_.doors != nullptr) settings_.doors->remove_pool(id);  // nobody is to come in while they go
+  }
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
@@ -41,7 +35,11 @@ void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
   on_change_();
 }
 
-void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory) {
+void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every) {
+  settings_.proof.every = proof_every;
+  for (auto& [id, member] : members_) {
+    if (member.pool) member.pool->prove_every(proof_every);
+  }
   plan_ = plan;
   inventory_ = inventory;
   for (auto& [id, member] : members_) member.wanted = plan::find_pool(plan, id) != nullptr;
@@ -66,6 +64,13 @@ void PoolSet::prepare(const std::string& id) {
   if (!binary_) {
     member.problem = to_string(binary_.error());  // set_binary() comes back here
     return;
+  }
+  if (!member.pool) {
+    if (auto why = waits_for(id, member); !why.empty()) {
+      if (member.problem != why) log::info("pool.waits", {{"pool", id}, {"why", why}});
+      member.problem = std::move(why);  // look_again() comes back here
+      return;
+    }
   }
   member.preparing = true;
   make_next_exclusive(id, is_exclusive(member.planned) ? member.planned.devices : std::vector<std::string>{});
@@ -116,67 +121,141 @@ void PoolSet::fail_member(Member& member, const Error& error) {
   on_change_();
 }
 
+Status PoolSet::open_pool(Member& member) {
+  const std::string id = member.planned.id;
+  host::PoolSettings settings{.id = id,
+                              .devices = member.planned.devices,
+                              .paths = settings_.paths,
+                              .binary = *binary_,
+                              .multiuser = serves_all_users(),
+                              .tier = host::tier_of_leftover(settings_.paths, id).value_or(chosen_tier(member).tier),
+                              .home = settings_.home,
+                              .supervisor = settings_.supervisor,
+                              .proof = settings_.proof,
+                              .proof_program = settings_.proof_program,
+                              .seed = stable_hash(id)};
+  if (settings_.doors != nullptr) {
+    TRY_STATUS(settings_.doors->add_pool(id));
+    settings_.doors->set_most_clients(id, member.planned.max_clients, member.planned.devices);
+    settings.open_doors = [doors = settings_.doors, id] { return doors->open_pool(id); };
+    settings.take_turn = [doors = settings_.doors, id](std::function<void()> go) {
+      return doors->take_turn(id, std::move(go));
+    };
+  }
+  auto pool = host::Pool::open(loop_, std::move(settings), callbacks_for(id));
+  if (!pool) return std::unexpected(pool.error());
+  member.pool = *std::move(pool);
+  open_namespaces(member);
+  return open_partitions(member);
+}
+
 void PoolSet::run(Member& member) {
-  if (!member.wanted) return sweep();
+  if (!member.wanted || member.switching) return sweep();
   if (!member.pool) {
-    const std::string id = member.planned.id;
-    host::PoolSettings settings{.id = id,
-                                .devices = member.planned.devices,
-                                .paths = settings_.paths,
-                                .binary = *binary_,
-                                .multiuser = serves_all_users(),
-                                .supervisor = settings_.supervisor,
-                                .seed = stable_hash(id)};
-    auto pool = host::Pool::open(
-        loop_, std::move(settings),
-        {.on_change = [this, id](const mps::Supervisor& before,
-                                 const mps::Supervisor& after) { pool_changed(id, before, after); },
-         .on_log =
-             [id](const mps::LogLine& line) {
-               switch (line.what) {
-                 case mps::LogWhat::kFatalCulprit:
-                   log::error("mps.fatal_fault", {{"pool", id}, {"culprit_pid", line.pid}});
-                   break;
-                 case mps::LogWhat::kFatalVictim:
-                   log::warning("mps.fault_teardown", {{"pool", id}, {"pid", line.pid}});
-                   break;
-                 case mps::LogWhat::kClientRefused:
-                   log::warning("mps.client_refused", {{"pool", id}, {"pid", line.pid}, {"cuda_error", line.number}});
-                   break;
-                 case mps::LogWhat::kFatalException:
-                   log::error("mps.server_exception", {{"pool", id}, {"server", line.writer}});
-                   break;
-                 default:
-                   break;
-               }
-             }});
-    if (!pool) return fail_member(member, pool.error());
-    member.pool = *std::move(pool);
+    if (const auto opened = open_pool(member); !opened) {
+      member.namespaces.reset();
+      member.pool.reset();
+      return fail_member(member, opened.error());
+    }
   }
   member.problem.clear();
-  member.pool->want(mps::limits_of(member.planned));
+  if (const auto tier = tier_of(member); !tier.reason.empty()) {
+    log::warning("pool.tier", {{"pool", member.planned.id}, {"why", tier.reason}});
+  }
+  (void)replan_partitions(member);
+  member.pool->want(limits_of(member));
+  switch_tier_if_idle(member);
+}
+
+// Opening them is the pool's own act, in the turn in which its limits were read back.
+void PoolSet::tell_doors(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
+  if (settings_.doors == nullptr) return;
+  if (after.state != mps::State::kServing && before.state == mps::State::kServing) settings_.doors->hold_pool(id);
+  std::vector<int> servers, servers_before, clients;
+  for (const auto& server : before.servers) servers_before.push_back(server.pid);
+  for (const auto& server : after.servers) {
+    servers.push_back(server.pid);
+    clients.insert(clients.end(), server.clients.begin(), server.clients.end());
+  }
+  if (servers != servers_before) settings_.doors->server_replaced(id);
+  settings_.doors->clients_seen(id, clients);
+}
+
+host::Pool::Callbacks PoolSet::callbacks_for(const std::string& id) {
+  return {.on_change = [this, id](const mps::Supervisor& before,
+                                  const mps::Supervisor& after) { pool_changed(id, before, after); },
+          .on_log =
+              [this, id](const mps::LogLine& line) {
+                if (line.what == mps::LogWhat::kClientTaken && settings_.doors != nullptr) {
+                  settings_.doors->server_took(id, line.pid);
+                } else if (line.what == mps::LogWhat::kClientRefused) {
+                  log::warning("mps.client_refused", {{"pool", id}, {"pid", line.pid}, {"cuda_error", line.number}});
+                } else if (line.what == mps::LogWhat::kFatalVictim) {
+                  log::warning("mps.fault_teardown", {{"pool", id}, {"pid", line.pid}});
+                }
+              },
+          .on_fault =
+              [this, id](const mps::Fault& fault) {
+                log::error("mps.fault", {{"pool", id},
+                                         {"kind", mps::to_string(fault.kind)},
+                                         {"culprit_pid", fault.culprit},
+                                         {"server", fault.server}});
+                on_change_();
+              },
+          .on_proof =
+              [this, id](const mps::Proof& before, const mps::Proof& after) {
+                if (after.step != before.step && after.step != mps::Step::kNone) {
+                  log::error("pool.ended_to_mend",
+                             {{"pool", id}, {"what", mps::to_string(after.step)}, {"why", after.reason}});
+                }
+                const auto found = members_.find(id);
+                if (found != members_.end()) log_state(id, found->second);
+                on_change_();
+              }};
+}
+
+void PoolSet::log_state(const std::string& id, Member& member) {
+  if (!member.pool) return;
+  const std::string state(member.pool->state_word());
+  if (state == member.logged_state) return;
+  const std::string was = std::exchange(member.logged_state, state);
+  const bool bad =
+      state == "backing-off" || state == "given-up" || state == "wedged" || (was == "serving" && state == "starting");
+  const auto say = bad ? log::warning : log::info;
+  say("pool.state", {{"pool", id},
+                     {"state", state},
+                     {"was", was.empty() ? "absent" : was},
+                     {"daemonPid", member.pool->daemon_pid()},
+                     {"why", member.pool->reason()}});
+  if (state == "serving") log_limits(member);
+  if (state == "starting") return;
+  for (const auto& note : member.pool->start_notes()) {
+    if (was == "starting") log::warning("pool.note", {{"pool", id}, {"text", note}});
+  }
 }
 
 void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
   const auto found = members_.find(id);
   if (found == members_.end()) return;
-  if (before.state != after.state) {
-    const auto state = mps::to_string(after.state);
-    const bool bad = after.state == mps::State::kBackingOff || after.state == mps::State::kGivenUp ||
-                     (before.state == mps::State::kServing && after.state == mps::State::kStarting);
-    const auto say = bad ? log::warning : log::info;
-    say("pool.state", {{"pool", id},
-                       {"state", state},
-                       {"was", mps::to_string(before.state)},
-                       {"daemonPid", found->second.pool ? found->second.pool->daemon_pid() : 0},
-                       {"why", after.reason}});
-    if (after.state == mps::State::kServing) log_limits(found->second);
-  }
+  if (found->second.partitions) found->second.partitions->look(after);
+  if (found->second.namespaces) found->second.namespaces->look();
+  look_at_memory(found->second);
+  tell_doors(id, before, after);
+  log_state(id, found->second);
+  const auto room = room_note(found->second);
+  if (!room.empty() && !std::exchange(found->second.nearly_full, true))
+    log::warning("pool.nearly_full", {{"pool", id}, {"why", room}});
+  if (room.empty()) found->second.nearly_full = false;
   on_change_();
   // Not inside the pool's own turn: the pool may go.
   loop_.post([this] {
     for (auto& [other, member] : members_) {
-      if (!member.wanted) retire_if_idle(member);
+      if (!member.wanted) {
+        retire_if_idle(member);
+        continue;
+      }
+      switch_tier_if_idle(member);
+      if (!member.switching && replan_partitions(member)) member.pool->want(limits_of(member));
     }
     sweep();
   });
@@ -184,9 +263,9 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
 
 void PoolSet::log_limits(const Member& member) const {
   for (const auto& limit : member.planned.limits) {
-    const auto* gpu = inventory::find_gpu(inventory_, limit.uuid);
-    const auto* device = find_device(plan_, limit.uuid, member.planned.id);
-    if (gpu == nullptr || device == nullptr) continue;
+    const auto* device = planned_device(limit.uuid, member.planned.id);
+    const auto* gpu = device == nullptr ? nullptr : inventory::find_gpu(inventory_, device->gpu_uuid);
+    if (gpu == nullptr) continue;
     const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
     log::info("Set device pinned memory limit", {{"device", gpu->index},
                                                  {"total_memory_gb", std::round(gib_of_memory * 100.0) / 100.0},
@@ -198,17 +277,25 @@ void PoolSet::log_limits(const Member& member) const {
   }
 }
 
-void PoolSet::retire_if_idle(Member& member) {
-  if (!member.pool) return;
-  const auto& s = member.pool->supervisor();
-  if (s.state == mps::State::kAbsent || s.state == mps::State::kStopping) return;
-  const bool has_clients =
-      std::ranges::any_of(s.servers, [](const mps::ServerSeen& server) { return !server.clients.empty(); });
-  if (has_clients && !stopped_) {
-    member.problem = "not configured any more: it ends when its last client has left";
-    return;
+std::string PoolSet::room_note(const Member& member) const {
+  if (!member.pool) return {};
+  const auto live = mps::live_clients(member.pool->supervisor());
+  const bool joined = settings_.doors != nullptr && member.planned.devices.size() > 1;
+  const auto fullest = joined ? settings_.doors->clients_on_fullest(member.planned.id) : std::nullopt;
+  const auto note = mps::room_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, member.planned.max_clients);
+  return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
+}
+
+void PoolSet::look_at_memory(Member& member) {
+  if (!member.memory) member.memory.emplace(settings_.paths.mps_root + "/" + mps::kSharedMemoryFolder);
+  std::vector<pid_t> servers;
+  for (const auto& server : member.pool->supervisor().servers) {
+    if (server.status == "ACTIVE") servers.push_back(server.pid);
   }
-  member.pool->stop();
+  if (!member.memory->look(servers) || member.memory->where() != mps::SharedMemory::kNamed) return;
+  const bool given = member.memory->is_to_be_given();
+  (given ? log::info : log::warning)(
+      "pool.shared_memory", {{"pool", member.planned.id}, {"given", given}, {"why", member.memory->problem()}});
 }
 
 void PoolSet::sweep() {
@@ -218,15 +305,29 @@ void PoolSet::sweep() {
   for (auto it = members_.begin(); it != members_.end();) {
     Member& member = it->second;
     const bool unwanted = !member.wanted || stopped_;
+    if (!unwanted && member.switching && member.pool->gone()) {
+      member.switching = false;
+      member.partitions.reset();
+      member.namespaces.reset();
+      member.pool.reset();
+      loop_.post([this, id = it->first] {
+        const auto found = members_.find(id);
+        if (found != members_.end() && found->second.wanted && !found->second.preparing && !stopped_) prepare(id);
+      });
+    }
     if (unwanted && !member.preparing && (!member.pool || member.pool->gone())) {
       loop_.cancel(member.retry);
+      if (settings_.doors != nullptr) settings_.doors->remove_pool(it->first);
       it = members_.erase(it);
     } else {
       ++it;
     }
   }
   sweeping_ = false;
-  if (members_.size() != before) on_change_();
+  if (members_.size() != before) {
+    look_again();  // at those that waited for it
+    on_change_();
+  }
   give_back_unneeded();
 }
 
@@ -258,6 +359,21 @@ void PoolSet::give_back_unneeded() {
   if (!stopped_ || !members_.empty() || !all_back) return;
   const auto done = std::exchange(stopped_, [] {});
   done();
+}
+
+void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()> done) {
+  for (const auto& one : left) {
+    Member& member = members_[one.id];
+    member.wanted = false;
+    member.planned.id = one.id;
+    member.planned.devices = one.devices;
+    if (const auto opened = open_pool(member); !opened) {
+      log::warning("pool.not_ended", {{"pool", one.id}, {"why", opened.error()}});
+      continue;
+    }
+    member.pool->want({});  // takes it over; the limits are never told, for stop() comes before an answer
+  }
+  stop(std::move(done));
 }
 
 void PoolSet::stop(std::function<void()> done) {

@@ -5,13 +5,19 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "agent/mps/doors.h"
+#include "agent/mps/namespace_keeper.h"
+#include "agent/mps/partition_keeper.h"
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
 #include "host/mps/compute_modes.h"
+#include "host/mps/leftover.h"
 #include "host/mps/pool.h"
+#include "host/mps/server_memory.h"
 #include "inventory/inventory.h"
 #include "plan/plan.h"
 
@@ -20,8 +26,12 @@ namespace tranche::agent {
 struct PoolSetSettings {
   allocate::Paths paths;
   mps::SupervisorSettings supervisor;
+  mps::ProofSettings proof = {};                // its `every` comes with want()
+  std::vector<std::string> proof_program = {};  // argv of `tranche probe`; empty = no proofs
   Duration try_again = std::chrono::seconds(10);
   bool may_serve_all_users = false;  // we are root, which -M needs
+  host::DaemonHome home;
+  Doors* doors = nullptr;  // the pools' doors; null: links, made by the pools themselves
 };
 
 // One pool as it is shown.
@@ -30,7 +40,13 @@ struct Member {
   bool wanted = true;
   std::string problem;  // why it has no daemon, when the reason lies before the daemon
   bool preparing = false;
-  std::unique_ptr<host::Pool> pool;  // null until it could be opened
+  std::string logged_state;
+  bool nearly_full = false;                     // as was logged
+  std::unique_ptr<host::Pool> pool;             // null until it could be opened
+  std::unique_ptr<PartitionKeeper> partitions;  // of a pool in the static tier
+  std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; goes before its pool
+  std::optional<host::ServerMemory> memory;     // of its servers; since it was opened
+  bool switching = false;                       // its daemon ends, for one of another tier
   host::Loop::Id retry = 0;
 };
 
@@ -43,23 +59,60 @@ class PoolSet {
 
   // nullopt: it is not there yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  void want(const plan::Plan& plan, const inventory::Inventory& inventory);
+  void want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every);
+  // Devices that containers hold without MPS: no daemon is started on them.
+  void set_other_holders(std::set<std::string> devices);
+  // Something that may have kept a pool from ending, or from beginning, may be gone.
+  void look_again();
   // Ends everything; done comes once all daemons are gone and all compute modes are given back (or could not be).
   void stop(std::function<void()> done);
 
+  // The same for daemons that were left by an earlier run, without a plan.
+  void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
+
+  // Has a pool's daemon hold a grant's limits for whom it takes next; absent: the pool's own. As Pool::tell_next().
+  void tell_next(const std::string& pool, const std::optional<mps::GrantLimits>& limits, host::Pool::Told told);
+
   const std::map<std::string, Member>& members() const { return members_; }
+  // The tier in force for a pool, and why it is not the one asked for.
+  mps::TierChoice tier_of(const Member& member) const;
+  // The SM partition for these slots of a pool's GPU; "" where its tier has none.
+  void give_partition(const std::string& pool, const std::vector<std::uint32_t>& slots, PartitionKeeper::Done done);
+  std::string room_note(const Member& member) const;  // that clients soon find no place; "" = they do
+  // Has a pool's daemon hold what the doors of the pool need: in tier v3 a namespace for each.
+  void provide(const std::string& pool, NamespaceKeeper::Done done);
   bool serves_all_users() const { return binary_ && settings_.may_serve_all_users && binary_->offers_multiuser; }
 
  private:
   void prepare(const std::string& id);
   void make_next_exclusive(const std::string& id, std::vector<std::string> left);
   void run(Member& member);
+  mps::TierChoice chosen_tier(const Member& member) const;
+  Result<mps::PartitionBook> planned_cut(const Member& member) const;
+  Status open_partitions(Member& member);
+  Status may_be_cut(const Member& member) const;
+  Status may_have_namespaces(const Member& member) const;
+  void open_namespaces(Member& member);
+  NamespaceKeeper::Namespaces wanted_namespaces(const std::string& id);
+  void change_namespaces(const std::string& id, const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done);
+  void remove_namespace(const std::string& id, const std::string& name, NamespaceKeeper::Done done);
+  Member* running(const std::string& id);  // null: it has no daemon
+  bool replan_partitions(Member& member);  // true: the daemon is to be told
+  mps::DaemonLimits limits_of(const Member& member) const;
+  const plan::PlannedDevice* planned_device(const std::string& uuid, const std::string& pool) const;  // null: none
+  void switch_tier_if_idle(Member& member);
+  Status open_pool(Member& member);
   void fail_member(Member& member, const Error& error);
+  void tell_doors(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
+  host::Pool::Callbacks callbacks_for(const std::string& id);
+  void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
   void retire_if_idle(Member& member);
+  std::string waits_for(const std::string& id, const Member& member) const;  // why it can not begin yet; "" = it can
   void sweep();  // members that are gone; compute modes that nobody needs any more
   void give_back_unneeded();
   void log_limits(const Member& member) const;
+  void look_at_memory(Member& member);
 
   host::Loop& loop_;
   PoolSetSettings settings_;
@@ -69,8 +122,10 @@ class PoolSet {
   plan::Plan plan_;
   inventory::Inventory inventory_;
   std::map<std::string, Member> members_;
+  std::set<std::string> other_holders_;
   std::function<void()> stopped_;
   bool sweeping_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may come after our end
   std::map<std::string, bool> giving_back_;  // by UUID: true = failed, not tried again while stopping
 };
 

@@ -16,6 +16,7 @@ struct MpsView {
   const std::vector<Problem>& plan_problems;
   std::string driver_problem;  // "" = the driver answers
   const PoolSet& pools;
+  const Doors& doors;
   MonoTime now{};
   int pid = 0;
 };

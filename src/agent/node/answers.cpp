@@ -1,19 +1,43 @@
 #include "agent/node/answers.h"
 
+#include <algorithm>
+
 #include "agent/node/doors.h"
 #include "allocate/prefer.h"
+#include "base/text.h"
+#include "host/clock/clock.h"
 
 namespace tranche::agent {
 
 NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)
     : box_(box), mps_root_(std::move(mps_root)), on_answered_(std::move(on_answered)) {}
 
-Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::span<const std::string> ids) const {
+allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::PlannedResource& resource,
+                                     std::span<const std::string> ids) {
+  auto around = allocate::around(snapshot.plan, resource);
+  const auto may_be_full = [&](const plan::PlannedDevice& device) {
+    const auto room = around.room.find(device.uuid);
+    return room != around.room.end() && device.slots > room->second.most;
+  };
+  if (std::ranges::none_of(resource.devices, may_be_full)) return around;  // the slots run out first
+  const std::lock_guard lock(mutex_);
+  count_into(around, live_.count(snapshot.holdings, snapshot.holdings_read, ids));
+  return around;
+}
+
+Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::span<const std::string> ids) {
   const auto snapshot = box_.get();
   const auto* planned = plan::find_resource(snapshot->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
-  TRY(auto grant, allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation));
-  if (!grant.pool.empty()) TRY_STATUS(make_door({mps_root_}, grant.pool, grant.id));
+  for (const auto& id : ids) {
+    if (const auto* why = advertise::reason_withheld(snapshot->withheld, resource, id); why != nullptr)
+      return fail(Kind::kUnavailable,
+                  "device " + in_quotes(id) + " of " + resource + " is not handed out now: " + *why);
+  }
+  TRY(auto grant,
+      allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
+  if (!grant.pool.empty()) TRY_STATUS(make_door({mps_root_}, snapshot->pools, grant));
+  put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
   return grant;
 }
 
@@ -23,6 +47,8 @@ Result<allocate::Grant> NodeAnswers::allocate(const std::string& resource, std::
     const std::lock_guard lock(mutex_);
     if (grant) {
       answered_.given.push_back(*grant);
+      answered_.last_given = host::mono_now();
+      if (!grant->pool.empty()) live_.given(*grant, host::mono_now());
     } else {
       answered_.refused.emplace_back(resource, grant.error());
     }
@@ -46,7 +72,8 @@ Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource
   static const inventory::Inventory kNone;
   const auto& known = snapshot->inventory;
   return allocate::prefer(*planned, known.has_value() ? *known : kNone, available, must_include, size,
-                          snapshot->config.config.flags.plugin.shared_devices_allocation_policy);
+                          snapshot->config.config.flags.plugin.shared_devices_allocation_policy,
+                          around(*snapshot, *planned, {}));
 }
 
 }  // namespace tranche::agent

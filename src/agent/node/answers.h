@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/node/live_grants.h"
 #include "agent/node/snapshot.h"
 #include "host/kubelet/plugin_host.h"
 
@@ -15,6 +16,7 @@ namespace tranche::agent {
 // What was answered since it was last asked for, in order: for the log, and for whoever asks kubelet what came of it.
 struct Answered {
   std::vector<allocate::Grant> given;
+  MonoTime last_given{};
   std::vector<std::pair<std::string, Error>> refused;  // resource, why
 };
 
@@ -31,13 +33,16 @@ class NodeAnswers final : public host::Answers {
   Answered take_answered();  // any thread
 
  private:
-  Result<allocate::Grant> decide(const std::string& resource, std::span<const std::string> ids) const;
+  Result<allocate::Grant> decide(const std::string& resource, std::span<const std::string> ids);
+  allocate::Around around(const Snapshot& snapshot, const plan::PlannedResource& resource,
+                          std::span<const std::string> ids);
 
   const SnapshotBox& box_;
   std::string mps_root_;
   std::function<void()> on_answered_;
   std::mutex mutex_;
   Answered answered_;
+  LiveGrants live_;
 };
 
 }  // namespace tranche::agent

@@ -170,7 +170,10 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
                                                      "not say which GPU and compute instance it is"});
     }
   }
-  for (const auto& change : journal_.update(health::conditions_of(plan, faults, pools), now)) log_change(change);
+  for (auto& change : journal_.update(health::conditions_of(plan, faults, pools), now)) {
+    log_change(change);
+    changes_.push_back(std::move(change));
+  }
   report_.unhealthy = journal_.unhealthy();
   report_.falls = journal_.falls();
 

@@ -51,6 +51,8 @@ class GpuHealth {
   advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
                           const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
                           std::map<std::string, std::string> pools, MonoTime now);
+  // What the last judge() found changed, once.
+  std::vector<health::Change> take_changes() { return std::exchange(changes_, {}); }
   const HealthReport& report() const { return report_; }
 
  private:
@@ -59,6 +61,7 @@ class GpuHealth {
   health::HealthChecks checks_;
   health::Book book_;
   health::Journal journal_;
+  std::vector<health::Change> changes_;
   std::vector<std::string> missing_;
   std::string silent_;  // why the driver does not answer at all
   HealthReport report_;

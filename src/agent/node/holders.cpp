@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "agent/node/reports.h"
@@ -7,37 +8,58 @@
 namespace tranche::agent {
 namespace {
 
-const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid) {
-  for (const auto& device : resource.devices) {
-    if (device.uuid == uuid) return &device;
-  }
+const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) {
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices)
+      if (device.uuid == uuid) return &device;
   return nullptr;
+}
+
+bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& device) {
+  return resource != nullptr &&
+         std::ranges::find(resource->devices, device.uuid, &plan::PlannedDevice::uuid) != resource->devices.end();
 }
 
 }  // namespace
 
+// A grant is worth what it was when it was given, whatever the plan says now; only one of which that is not known is
+// worth what the plan says.
 std::vector<Holder> holders(const Snapshot& snapshot) {
   std::vector<Holder> found;
   for (const auto& holding : snapshot.holdings) {
     const auto* resource = plan::find_resource(snapshot.plan, holding.resource);
-    if (resource == nullptr) continue;  // another vendor's, or one that is no longer advertised
+    const std::string grant = allocate::grant_id(holding.slots);
     Holder holder{holding.pod_namespace, holding.pod, holding.container, holding.resource, holding.slots, {}, {}};
     std::map<std::string_view, std::uint32_t> held;
     for (const auto& slot : holding.slots) ++held[plan::device_of(slot)];
     bool mps = false;
     for (const auto& [uuid, slots] : held) {
       allocate::GrantLimit limit{std::string(uuid), slots, {}};
-      if (const auto* device = find_device(*resource, uuid); device != nullptr && !device->pool.empty()) {
+      const auto* device = find_device(snapshot.plan, uuid);
+      if (const auto worth = snapshot.worths.find({grant, limit.uuid}); worth != snapshot.worths.end()) {
         mps = true;
-        limit.limits = plan::share_of(device->memory, device->sm_count, device->compute_capability, slots,
-                                      device->slots, snapshot.config.config.sharing.sm_rounding);
+        limit.limits.memory = worth->second.memory;
+        limit.limits.threads = worth->second.threads.value_or(Percent{});
+        if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
+      } else if (device != nullptr && !device->pool.empty() && is_of(resource, *device)) {
+        mps = true;
+        limit.limits = plan::share_of(*device, slots);
       }
       holder.devices.push_back(std::move(limit));
     }
-    if (mps) holder.grant = allocate::grant_id(holding.slots);
+    if (resource == nullptr && !mps) continue;  // another vendor's, or one that is no longer advertised
+    if (mps) holder.grant = grant;
     found.push_back(std::move(holder));
   }
   return found;
+}
+
+void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given) {
+  std::erase_if(holdings, [&](const host::PodHolding& holding) {
+    return holding.resource == given.resource && std::ranges::any_of(holding.slots, [&](const std::string& slot) {
+             return std::ranges::binary_search(given.slots, slot);
+           });
+  });
 }
 
 }  // namespace tranche::agent

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
+#include "agent/node/node_condition.h"
 #include "agent/node/reports.h"
 #include "base/version.h"
 #include "metrics/names.h"
@@ -25,6 +27,18 @@ void put_gpus(metrics::Page& page, const Snapshot& s) {
   for (const auto& use : s.use) page.set(metrics::kGpuMemoryUsed, {use.uuid}, bytes(use.used));
   for (const auto& [key, count] : s.health.xids)
     page.set(metrics::kXidEvents, {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
+}
+
+void put_config(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kConfigInForce,
+           {s.config.last_good      ? "last-good"
+            : s.config.path.empty() ? "defaults"
+                                    : "file"},
+           1);
+  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
+  page.set(metrics::kChangeWaiting, static_cast<double>(std::ranges::count_if(s.change, waits)));
+  const auto condition = node_condition(s);
+  page.set(metrics::kReady, {condition.ready ? "True" : "False", condition.reason}, 1);
 }
 
 void put_health(metrics::Page& page, const Snapshot& s) {
@@ -72,6 +86,9 @@ void put_pools(metrics::Page& page, const Snapshot& s) {
   for (const auto& [id, pool] : s.pools.pools) {
     page.set_pool_state(id, pool.state);
     page.set(metrics::kPoolRestarts, {id}, static_cast<double>(pool.restarts));
+    for (const auto& [kind, count] : pool.faults_total) {
+      page.set(metrics::kPoolFaults, {id, kind}, static_cast<double>(count));
+    }
     page.set(metrics::kPoolClients, {id}, static_cast<double>(pool.clients.size()));
   }
   for (const auto& pool : s.plan.pools) {
@@ -82,6 +99,14 @@ void put_pools(metrics::Page& page, const Snapshot& s) {
   }
 }
 
+void put_cluster(metrics::Page& page, const Snapshot& s) {
+  if (s.cluster.server.empty()) return;
+  for (const auto& [key, count] : s.cluster.requests)
+    page.set(metrics::kKubeRequests, {key.first, key.second}, static_cast<double>(count));
+  page.set(metrics::kKubeWatchRestarts, static_cast<double>(s.cluster.watch_restarts));
+  page.set(metrics::kKubeEventsDropped, static_cast<double>(s.cluster.events.dropped));
+}
+
 }  // namespace
 
 metrics::Page metrics_page(const Snapshot& snapshot) {
@@ -89,11 +114,14 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   page.set(metrics::kBuildInfo, {kVersion}, 1);
   page.set(metrics::kConfigProblems,
            static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
+  put_config(page, snapshot);
   put_gpus(page, snapshot);
   put_health(page, snapshot);
   put_slots(page, snapshot);
   put_kubelet(page, snapshot);
   put_pools(page, snapshot);
+  put_guard(page, snapshot.guard);
+  put_cluster(page, snapshot);
   return page;
 }
 

@@ -64,12 +64,49 @@ void log_pools(const PoolReports& before, const PoolReports& next, bool needed) 
     log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
 }
 
+bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners) {
+  using What = kube::PodChange::What;
+  bool ended = false;
+  for (const auto& [what, pod] : changes) {
+    if (what == What::kNew || what == What::kChanged) continue;
+    std::vector<std::string> grants;
+    for (const auto& owner : owners)
+      if (owner.pod_namespace == pod.pod_namespace && owner.pod == pod.name) grants.push_back(owner.grant);
+    const bool over = what == What::kGone || what == What::kEnded;
+    ended = ended || over;
+    if (grants.empty()) continue;
+    log::info(over ? "pod.ended" : "pod.deleting", {{"pod", pod.pod_namespace + "/" + pod.name},
+                                                    {"uid", pod.uid},
+                                                    {"grants", fmt::format("{}", fmt::join(grants, ","))},
+                                                    {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
+  }
+  return ended;
+}
+
+namespace {
+
+// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; what is not limited is left out.
+std::string worth_words(const allocate::Grant& grant) {
+  std::vector<std::string> parts;
+  for (const auto& device : grant.devices) {
+    std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
+    if (device.limits.memory.value > 0) part += fmt::format(", {} MiB", device.limits.memory.in_mib());
+    if (device.limits.threads.hundredths > 0)
+      part += fmt::format(", {} %, {} SMs", to_string(device.limits.threads), device.limits.sms);
+    parts.push_back(std::move(part));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
 void log_answered(const Answered& answered) {
   for (const auto& grant : answered.given) {
     log::info("grant.given", {{"grant", grant.id},
                               {"resource", grant.resource},
                               {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
-                              {"pool", grant.pool}});
+                              {"pool", grant.pool},
+                              {"worth", grant.pool.empty() ? "" : worth_words(grant)}});
   }
   for (const auto& [resource, error] : answered.refused)
     log::warning("grant.refused", {{"resource", resource}, {"why", error}});

@@ -15,6 +15,8 @@ void log_no_driver(const Snapshot& state);
 void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned);
 void log_plan(const plan::Plan& plan);
 void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
+// Pods that hold a grant and are going. True: kubelet has something new to tell, since a pod that held slots ended.
+bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);
 void log_answered(const Answered& answered);
 
 }  // namespace tranche::agent

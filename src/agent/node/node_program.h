@@ -4,6 +4,8 @@
 // and doors stay what they are. docs/one-pod.md follows one pod through it.
 #include <string>
 
+#include "agent/config/config_source.h"
+#include "agent/labels/label_output.h"
 #include "base/time.h"
 #include "config/resolve.h"
 
@@ -21,7 +23,15 @@ struct NodeOptions {
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string cdi_root = "/var/run/cdi";                   // where CDI specs go while a list strategy uses CDI
   Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU takes pods again
-  std::string listen;                                      // metrics and status page, "addr:port"; "" = none
+  std::string program_dir = "/var/lib/tranche/bin";  // tranche-drain for containers, here and on the node; "" = none
+  std::string kubeconfig;     // the API server; "" = as every pod is given it, and none outside of a pod
+  std::string node_name;      // as the cluster calls this node
+  std::string startup_taint;  // key of a taint that is taken off this node once it serves; "" = none
+  ConfigPlaces config;        // other places of the configuration; its node_name and write_down are filled in from here
+  LabelOutput label_output = LabelOutput::kNone;  // where node labels are kept written
+  std::string feature_namespace = "default";      // of the NodeFeature object
+  std::string pod_name;                           // of this pod, with whose DaemonSet that object goes; "" = nobody's
+  std::string listen;                             // metrics and status page, "addr:port"; "" = none
 };
 
 // The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1

@@ -19,7 +19,11 @@ struct Holder {
   std::string grant;  // its door's name, "" without MPS
 };
 std::vector<Holder> holders(const Snapshot& snapshot);
+// Slots that were handed out again are no longer whose kubelet said before; it names the new holder a little later.
+void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given);
 
+nlohmann::ordered_json guard_json(const GuardReport& report);
+void put_guard(metrics::Page& page, const GuardReport& report);
 nlohmann::ordered_json status_document(const Snapshot& snapshot);
 metrics::Page metrics_page(const Snapshot& snapshot);
 

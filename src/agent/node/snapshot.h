@@ -5,15 +5,25 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "advertise/advertise.h"
+#include "advertise/withheld.h"
 #include "agent/config/config_source.h"
+#include "agent/node/cluster.h"
+#include "agent/node/fault_book.h"
 #include "agent/node/gpu_health.h"
+#include "agent/node/grant_owners.h"
+#include "agent/node/guard_report.h"
+#include "agent/node/label_report.h"
+#include "agent/node/stopping.h"
 #include "agent/pools/pools.h"
 #include "allocate/grant.h"
 #include "base/problem.h"
+#include "change/steps.h"
+#include "guard/worth_journal.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/nvml/nvml.h"
@@ -28,7 +38,10 @@ struct Snapshot {
   ConfigView config;
   std::optional<inventory::Inventory> inventory;  // absent: no driver yet
   std::string driver_problem;                     // why not, or why it could not be read again
-  plan::Plan plan;
+  plan::Plan plan;                                // in force; a change of configuration may wait on its way to another
+  advertise::Withheld withheld;                   // slots that are shown meanwhile and not handed out
+  std::optional<std::set<std::string>> held_grants;  // also those in doubt; absent: nobody knows
+  std::vector<change::Step> change;                  // of the last change, and what waits
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
   advertise::Faults faults;
   std::vector<advertise::Advertised> advertised;
@@ -36,11 +49,19 @@ struct Snapshot {
   std::vector<host::PluginState> plugins;
   std::vector<host::PodHolding> holdings;
   std::string holdings_problem;
+  MonoTime holdings_read{};        // when kubelet said so
+  guard::Worths worths;            // what grants are worth since they were given
+  std::vector<GrantOwner> owners;  // of the holdings that have a door
+  ClusterReport cluster;
   std::vector<host::GpuUse> use;
-  std::map<std::uint32_t, std::string> grant_of_pid;  // MPS clients on the GPUs, by the door in their mount table
+  std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
+  GuardReport guard;
+  std::vector<ToldFault> told_faults;  // oldest first
   HealthReport health;
-  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> labels;  // as they should be
+  LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
+  StoppingReport stopping;
   std::string cdi_problem;  // of the CDI specs, while a list strategy uses CDI
 };
 

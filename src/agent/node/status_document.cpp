@@ -1,12 +1,16 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
+#include "agent/node/in_force.h"
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
 #include "base/version.h"
+#include "change/held.h"
+#include "label/label.h"
 #include "plan/slot_id.h"
 
 namespace tranche::agent {
@@ -32,6 +36,10 @@ Json config_json(const Snapshot& s) {
           {"inForce", s.config.last_good      ? "last good"
                       : s.config.path.empty() ? "defaults"
                                               : "file"},
+          {"name", s.config.name},
+          {"chosenBy", s.config.chosen_by},
+          {"label", s.config.label},
+          {"hash", s.config.hash},
           {"problems", problems_json(s.config.problems)},
           {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))}};
 }
@@ -41,6 +49,24 @@ Json health_json(const Snapshot& s) {
           {"reason", s.health.off},
           {"quietPeriodMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.health.quiet_period).count()},
           {"problems", problems_json(s.health.problems)}};
+}
+
+Json stopping_json(const Snapshot& s) {
+  const auto& stopping = s.stopping;
+  Json recent = Json::array();
+  for (const auto& drain : stopping.recent) {
+    recent.push_back({{"pod", drain.pod},
+                      {"grant", drain.grant},
+                      {"reason", drain.reason},
+                      {"outcome", drain.outcome},
+                      {"agoMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - drain.at).count()}});
+  }
+  return {{"preStop", stopping.offer.dir.empty() ? "not offered" : "offered"},
+          {"preStopReason", stopping.offer.problem},
+          {"programDir", stopping.offer.dir},
+          {"records", stopping.records},
+          {"recordsProblem", stopping.records_problem},
+          {"drains", std::move(recent)}};
 }
 
 using HolderOf = std::map<std::string, const Holder*>;
@@ -62,7 +88,7 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   Json json{{"uuid", device.uuid},
             {"index", device.index},
             {"resource", resource.name},
-            {"sharing", std::string(config::to_string(resource.sharing))},
+            {"sharing", std::string(config::to_string(change::means_of(device).strategy))},
             {"memoryMiB", device.memory.in_mib()},
             {"smCount", device.sm_count},
             {"slotMemoryMiB", device.share.memory.in_mib()},
@@ -99,7 +125,65 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   return json;
 }
 
-Json grants_json(const std::vector<Holder>& all) {
+Json kubernetes_json(const Snapshot& s) {
+  const auto& cluster = s.cluster;
+  Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
+            {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
+  if (cluster.last_news)
+    json["lastEventAgeMs"] =
+        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_news).count();
+  json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
+  json["events"] = {{"told", cluster.events.told},
+                    {"written", cluster.events.sent},
+                    {"waiting", cluster.events.waiting},
+                    {"dropped", cluster.events.dropped},
+                    {"lastDropped", cluster.events.last_dropped},
+                    {"problem", cluster.events.problem}};
+  return json;
+}
+
+// docs/change.md.
+Json change_json(const Snapshot& s) {
+  Json steps = Json::array(), waiting = Json::array();
+  for (const auto& step : s.change) {
+    const bool waits = !step.waits_for.empty();
+    steps.push_back({{"what", std::string(change::to_string(step.what))},
+                     {"resource", step.resource},
+                     {"devices", step.devices},
+                     {"text", change::to_string(step)},
+                     {"state", waits ? "waiting" : "done"},
+                     {"waitsFor", step.waits_for}});
+    if (waits) waiting.push_back(change::to_string(step));
+  }
+  return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
+}
+
+Json in_force_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& row : in_force(s))
+    list.push_back({{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}});
+  return list;
+}
+
+Json party_json(const FaultParty& party) {
+  return {{"pid", party.pid}, {"grant", party.grant}, {"holder", party.holder}};
+}
+
+Json faults_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& fault : s.told_faults) {
+    Json victims = Json::array();
+    for (const auto& victim : fault.victims) victims.push_back(party_json(victim));
+    list.push_back({{"atMs", fault.at_ms},
+                    {"pool", fault.pool},
+                    {"kind", fault.kind},
+                    {"culprit", party_json(fault.culprit)},
+                    {"victims", std::move(victims)}});
+  }
+  return list;
+}
+
+Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
   Json list = Json::array();
   for (const auto& holder : all) {
     Json devices = Json::array();
@@ -117,6 +201,11 @@ Json grants_json(const std::vector<Holder>& all) {
                     {"slots", holder.slots},
                     {"grant", holder.grant},
                     {"devices", std::move(devices)}});
+    const auto owner = std::ranges::find(s.owners, holder.grant, &GrantOwner::grant);
+    if (owner == s.owners.end() || owner->uid.empty()) continue;
+    list.back()["podUid"] = owner->uid;
+    list.back()["containerId"] = owner->container_id;
+    list.back()["deleting"] = owner->deleting;
   }
   return list;
 }
@@ -147,6 +236,14 @@ Json resources_json(const Snapshot& s) {
   return list;
 }
 
+Json label_output_json(const LabelReport& report) {
+  return {{"output", to_string(report.output)},
+          {"state", report.state},
+          {"reason", report.reason},
+          {"writes", report.writes},
+          {"foreign", report.foreign}};
+}
+
 }  // namespace
 
 Json status_document(const Snapshot& s) {
@@ -161,23 +258,32 @@ Json status_document(const Snapshot& s) {
   document["readyReason"] = ready.reason;
   document["driver"] = driver_json(s);
   document["config"] = config_json(s);
+  document["change"] = change_json(s);
   document["health"] = health_json(s);
   document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
+  document["stopping"] = stopping_json(s);
+  document["guard"] = guard_json(s.guard);
+  document["inForce"] = in_force_json(s);
+  document["faults"] = faults_json(s);
   document["cdiProblem"] = s.cdi_problem;
   document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
+  document["kubernetes"] = kubernetes_json(s);
   document["resources"] = resources_json(s);
   Json devices = Json::array();
   for (const auto& resource : s.plan.resources)
     for (const auto& device : resource.devices) devices.push_back(device_json(s, resource, device, holder_of));
   document["devices"] = std::move(devices);
-  document["grants"] = grants_json(all);
+  document["grants"] = grants_json(s, all);
   document["planProblems"] = problems_json(s.plan_problems);
   Json left_out = Json::array();
   for (const auto& left : s.plan.left_out) left_out.push_back({{"what", left.what}, {"why", left.why}});
   document["leftOut"] = std::move(left_out);
   document["notes"] = s.plan.notes;
   if (!s.health.off.empty()) document["notes"].push_back(s.health.off + "; a GPU that is lost is still noticed");
+  if (s.inventory)
+    for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
   document["labels"] = s.labels;
+  document["labelOutput"] = label_output_json(s.label_report);
   return document;
 }
 

@@ -4,6 +4,7 @@
 // counts as no answer, never as health. Pure; fuzzed.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +14,65 @@
 
 namespace tranche::agent {
 
+// What clients of a grant get on one device; 0 = not limited.
+struct DoorLimit {
+  std::string uuid;
+  std::uint64_t memory_mib = 0;
+  std::uint32_t threads_hundredths = 0;  // of a percent
+  friend bool operator==(const DoorLimit&, const DoorLimit&) = default;
+};
+using DoorLimits = std::vector<DoorLimit>;
+
+// A grant's door, as its pool tells it.
+struct DoorReport {
+  std::string grant;
+  std::vector<std::int64_t> clients;  // living processes that came through it
+  bool admitting = true;
+  std::string reason;                     // why it does not admit
+  std::optional<DoorLimits> limits = {};  // what openDoor said; absent: it was told none
+  friend bool operator==(const DoorReport&, const DoorReport&) = default;
+};
+
+struct PoolFault {
+  std::int64_t at_ms = 0;  // of the node's clock, since 1970
+  std::string kind;        // "fatal", "exception", "unclean-exit"
+  std::int64_t culprit = 0;
+  std::vector<std::int64_t> victims;
+  std::int64_t server = 0;
+  friend bool operator==(const PoolFault&, const PoolFault&) = default;
+};
+
+struct PoolProof {
+  std::string state;  // "" = it does not say; "proven", "failed", "running", "off", "unknown"
+  std::string reason;
+  std::int64_t age_ms = 0;
+  std::int64_t pid = 0;  // of the CUDA start that runs: a client of ours and no stranger
+  std::uint64_t passed = 0;
+  std::uint64_t failed = 0;
+  std::map<std::string, std::uint64_t> ended;  // "clients", "servers", "daemons"
+  friend bool operator==(const PoolProof&, const PoolProof&) = default;
+};
+
 struct PoolReport {
   std::string id;
-  std::string state;   // by mps::to_string(State)
+  std::string state;   // one of metrics::kPoolStates
   std::string reason;  // why it is not serving; "" when it is
   std::int64_t daemon_pid = 0;
   std::vector<std::int64_t> clients;
   std::uint64_t restarts = 0;
+  // From here on optional: "", 0 and empty from a `tranche mps` that does not say it.
+  std::string daemon_state;
+  std::map<std::int64_t, std::string> servers;  // pid, status
+  std::string door;                             // "gate", "link"; "" before its daemon is there
+  std::string door_reason;                      // why it is a link
+  std::vector<DoorReport> doors;
+  std::vector<PoolFault> faults;  // the last, oldest first
+  std::map<std::string, std::uint64_t> faults_total;
+  PoolProof proof;
+  std::int64_t clients_live = 0;
+  std::int64_t clients_most = 0;
+  std::string tier;
+  bool shared_memory = false;  // containers need the MPS root's shm as their /dev/shm
   friend bool operator==(const PoolReport&, const PoolReport&) = default;
 };
 

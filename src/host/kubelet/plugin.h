@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "host/kubelet/backoff.h"
+#include "base/backoff.h"
 #include "host/kubelet/endpoint.h"
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"

@@ -1,5 +1,7 @@
 #include "host/kubelet/translate.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 namespace tranche::host {
@@ -86,16 +88,23 @@ void write_grant(const allocate::Grant& grant, v1beta1::ContainerAllocateRespons
   for (const std::string& name : grant.cdi_devices) response.add_cdi_devices()->set_name(name);
 }
 
+// kubelet may list the devices of one resource of a container in several entries: one each, or by NUMA node.
 std::vector<PodHolding> to_holdings(const v1::ListPodResourcesResponse& response) {
   std::vector<PodHolding> holdings;
   for (const v1::PodResources& pod : response.pod_resources()) {
     for (const v1::ContainerResources& container : pod.containers()) {
+      std::map<std::string, std::vector<std::string>> slots;
       for (const v1::ContainerDevices& devices : container.devices()) {
+        auto& all = slots[devices.resource_name()];
+        all.insert(all.end(), devices.device_ids().begin(), devices.device_ids().end());
+      }
+      for (auto& [resource, ids] : slots) {
+        std::ranges::sort(ids);
         holdings.push_back({.pod_namespace = pod.namespace_(),
                             .pod = pod.name(),
                             .container = container.name(),
-                            .resource = devices.resource_name(),
-                            .slots = {devices.device_ids().begin(), devices.device_ids().end()}});
+                            .resource = resource,
+                            .slots = std::move(ids)});
       }
     }
   }

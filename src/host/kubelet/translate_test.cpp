@@ -58,5 +58,25 @@ TEST(Translate, AGrantIsWrittenWhole) {
   EXPECT_EQ(response.cdi_devices(0).name(), "nvidia.com/gpu=0");
 }
 
+// As kubelet lists them: an entry for each device.
+TEST(Translate, DevicesOfOneResourceOfAContainerAreOneHoldingHoweverKubeletListsThem) {
+  v1::ListPodResourcesResponse response;
+  auto& pod = *response.add_pod_resources();
+  pod.set_namespace_("default");
+  pod.set_name("a");
+  auto& container = *pod.add_containers();
+  container.set_name("main");
+  for (const auto& [resource, id] : std::vector<std::pair<std::string, std::string>>{
+           {"nvidia.com/gpu1", "GPU-1::2"}, {"nvidia.com/gpu0", "GPU-0::1"}, {"nvidia.com/gpu1", "GPU-1::0"}}) {
+    auto& devices = *container.add_devices();
+    devices.set_resource_name(resource);
+    devices.add_device_ids(id);
+  }
+  const auto holdings = to_holdings(response);
+  ASSERT_EQ(holdings.size(), 2u);
+  EXPECT_EQ(holdings[0].resource, "nvidia.com/gpu0");
+  EXPECT_EQ(holdings[1].slots, (std::vector<std::string>{"GPU-1::0", "GPU-1::2"}));
+}
+
 }  // namespace
 }  // namespace tranche::host

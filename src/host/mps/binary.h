@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "host/loop/loop.h"
 #include "host/mps/control_client.h"
+#include "mps/tier.h"
 
 namespace tranche::host {
 
@@ -20,6 +21,7 @@ struct ControlBinary {
   ProcessEnvironment env;  // what it gets of ours
   int version = 0;         // 13000; 0 = it would not say
   bool offers_multiuser = false;
+  mps::Abilities abilities = {};  // which tiers it knows
 };
 
 struct BinarySearch {

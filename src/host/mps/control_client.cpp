@@ -14,6 +14,9 @@ namespace tranche::host {
 namespace {
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
+// What the program prints, on either output and with either status, when a session of somebody else is open
+// (docs/evidence/mps-handshake.md).
+constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
 
 Result<std::string> content_of(const Fd& file, const std::string& program) {
   struct stat status{};
@@ -71,6 +74,9 @@ class RunningQuestion final : public Question {
 
   void ended(const ExitNote& note) {
     const auto text = content_of(output_, program_);
+    if (text && text->find(kSessionHeld) != std::string::npos) {
+      return finish(fail(Kind::kConflict, "somebody else holds the daemon's one control session", program_));
+    }
     if (!text || (!note.signalled && note.code == 0)) return finish(text);
     const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
     if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
@@ -103,7 +109,9 @@ class RunningQuestion final : public Question {
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done) {
   auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
-  question->begin(Launch{.argv = {target.program}, .env = target.env}, input);
+  Launch what{.argv = {target.program}, .env = target.env};
+  what.argv.insert(what.argv.end(), target.words.begin(), target.words.end());
+  question->begin(std::move(what), input);
   return question;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -17,6 +18,7 @@ namespace tranche::host {
 struct ControlTarget {
   std::string program;                     // path of nvidia-cuda-mps-control
   std::map<std::string, std::string> env;  // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
+  std::vector<std::string> words = {};     // its arguments
 };
 
 // An open question: dropping it withdraws it, and `done` is not called any more.
@@ -25,8 +27,8 @@ class Question {
   virtual ~Question() = default;
 };
 
-// done comes once, as a turn of its own. kTimeout: no answer; kNotFound: no daemon answers there; kUnavailable: the
-// program could not be run.
+// done comes once, as a turn of its own. kTimeout: no answer; kNotFound: no daemon answers there; kConflict: somebody
+// else holds the daemon's one control session; kUnavailable: the program could not be run.
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done);
 

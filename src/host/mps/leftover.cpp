@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "host/files/files.h"
 
 namespace tranche::host {
 namespace {
 
 constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
+constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";
 
 // The program's file name, also when the file was replaced or removed under it.
 Result<std::string> program_of(pid_t pid) {
@@ -21,13 +23,16 @@ Result<std::string> program_of(pid_t pid) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-std::optional<pid_t> pid_in_file(const PoolDirs& dirs) {
-  const auto text = dirs.read_pid_file();
-  if (!text) return std::nullopt;
-  // The file is written without a line end, over what a longer number left there.
-  const auto number = parse_unsigned(trimmed(split(trimmed(*text), '\n').front()));
+// The file is written without a line end, over what a longer number left there.
+std::optional<pid_t> pid_of(const std::string& text) {
+  const auto number = parse_unsigned(trimmed(split(trimmed(text), '\n').front()));
   if (!number || *number == 0 || *number > 4194304) return std::nullopt;
   return static_cast<pid_t>(*number);
+}
+
+std::optional<pid_t> pid_in_file(const PoolDirs& dirs) {
+  const auto text = dirs.read_pid_file();
+  return text ? pid_of(*text) : std::nullopt;
 }
 
 std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDirs& dirs) {
@@ -49,6 +54,46 @@ std::map<std::string, std::string> parse_environ(std::string_view text) {
     variables.emplace(piece.substr(0, equals), piece.substr(equals + 1));
   }
   return variables;
+}
+
+std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool) {
+  const auto text = read_file(paths.pipe(pool) + "/" + kPidFile);
+  const auto pid = text ? pid_of(*text) : std::nullopt;
+  if (!pid) return std::nullopt;
+  const auto program = program_of(*pid);
+  if (!program || *program != kProgram) return std::nullopt;
+  const auto options = read_file(fmt::format("/proc/{}/cmdline", *pid));
+  if (!options) return std::nullopt;
+  auto tier = mps::Tier::kV2;
+  for (const auto word : split(*options, '\0')) {
+    if (word == "-S" || word == "--static-partitioning") tier = mps::Tier::kStatic;
+    if (word == "-p" || word == "--protocol") tier = mps::Tier::kV3;
+  }
+  return tier;
+}
+
+Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
+  const auto root = Dir::open(mps_root + "/pools");
+  if (!root && root.error().kind == Kind::kNotFound) return std::vector<LeftPool>{};
+  if (!root) return std::unexpected(root.error());
+  TRY(const auto names, root->list());
+  std::vector<LeftPool> left;
+  for (const auto& id : names) {
+    const auto text = root->read(id + "/pipe/" + kPidFile, 64);
+    const auto pid = text ? pid_of(*text) : std::nullopt;
+    if (!pid) continue;
+    const auto program = program_of(*pid);
+    const auto environ = read_file(fmt::format("/proc/{}/environ", *pid));
+    if (!program || *program != kProgram || !environ) continue;
+    const auto variables = parse_environ(*environ);
+    const auto pipe = variables.find("CUDA_MPS_PIPE_DIRECTORY");
+    if (pipe == variables.end() || !pipe->second.ends_with("/pools/" + id + "/pipe")) continue;
+    LeftPool pool{id, *pid, {}};
+    if (const auto devices = variables.find("CUDA_VISIBLE_DEVICES"); devices != variables.end())
+      for (const auto device : split(devices->second, ',')) pool.devices.emplace_back(device);
+    left.push_back(std::move(pool));
+  }
+  return left;
 }
 
 Result<std::optional<ProcessRef>> find_leftover(const PoolDirs& dirs,

@@ -1,6 +1,8 @@
 #include "host/mps/log_tail.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,8 +12,14 @@
 
 namespace tranche::host {
 
-LogTail::LogTail(Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line)
-    : file_(std::move(file)), at_(at), bound_(bound), on_line_(std::move(on_line)), lines_(kLongestOutputLine) {}
+LogTail::LogTail(Loop& loop, Fd file, std::uint64_t at, std::uint64_t bound,
+                 std::function<void(const std::string&)> on_line)
+    : loop_(loop),
+      file_(std::move(file)),
+      at_(at),
+      bound_(bound),
+      on_line_(std::move(on_line)),
+      lines_(kLongestOutputLine) {}
 
 Result<std::unique_ptr<LogTail>> LogTail::open(Loop& loop, const Dir& directory, const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
@@ -23,12 +31,29 @@ Result<std::unique_ptr<LogTail>> LogTail::open(Loop& loop, const Dir& directory,
     return std::unexpected(error_from_errno(file ? EINVAL : errno, "cannot open the daemon's log", path));
   }
   std::unique_ptr<LogTail> tail(
-      new LogTail(std::move(file), static_cast<std::uint64_t>(status.st_size), bound, std::move(on_line)));
-  LogTail* self = tail.get();
-  TRY(tail->watch_, DirWatch::open(loop, directory.path(), [self, name](const std::string& changed) {
-        if (changed == name || changed.empty()) self->read();
-      }));
+      new LogTail(loop, std::move(file), static_cast<std::uint64_t>(status.st_size), bound, std::move(on_line)));
+  TRY_STATUS(tail->watch(path));
   return tail;
+}
+
+LogTail::~LogTail() {
+  loop_.cancel(watch_);
+}
+
+Status LogTail::watch(const std::string& path) {
+  inotify_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!inotify_ || ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0) {
+    return std::unexpected(error_from_errno(errno, "cannot follow the daemon's log", path));
+  }
+  watch_ = loop_.watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { written(); });
+  return {};
+}
+
+void LogTail::written() {
+  char events[4096];
+  while (::read(inotify_.get(), events, sizeof events) > 0) {
+  }
+  read();
 }
 
 void LogTail::read() {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "host/files/files.h"
-#include "host/files/watch.h"
+#include "host/loop/fd.h"
 #include "host/loop/loop.h"
 #include "host/process/line_reader.h"
 
@@ -19,17 +19,26 @@ class LogTail {
   static Result<std::unique_ptr<LogTail>> open(Loop& loop, const Dir& directory, const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
                                                std::uint64_t bound = 16u << 20);
+  ~LogTail();
+  LogTail(const LogTail&) = delete;
+  LogTail& operator=(const LogTail&) = delete;
   int fd() const { return file_.get(); }  // for a daemon to write to
   void read();                            // what is there by now
 
  private:
-  LogTail(Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line);
+  LogTail(Loop& loop, Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line);
+  Status watch(const std::string& path);
+  void written();
+  Loop& loop_;
   Fd file_;  // reading and appending
   std::uint64_t at_;
   std::uint64_t bound_;
   std::function<void(const std::string&)> on_line_;
   LineReader lines_;
-  std::unique_ptr<DirWatch> watch_;
+  // Of writing: the daemon holds the file open as long as it lives, so that a watch for finished files would tell
+  // nothing before its end.
+  Fd inotify_;
+  Loop::Id watch_ = 0;
 };
 
 }  // namespace tranche::host

@@ -1,17 +1,11 @@
 #include "host/mps/pool.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 
 #include "base/text.h"
-#include "host/mps/launch.h"
-#include "host/mps/leftover.h"
 #include "mps/client_limits.h"
-#include "mps/control_text.h"
-#include "mps/replies.h"
 
 namespace tranche::host {
 namespace {
@@ -26,16 +20,27 @@ std::map<std::string, std::string> environment_of(const PoolSettings& settings, 
   return env;
 }
 
+std::map<std::string, std::string> daemon_environment_of(const PoolSettings& settings,
+                                                         const std::map<std::string, std::string>& env) {
+  auto there = environment_at_home(settings.home, env);
+  if (!settings.home.host || settings.home.mps_root.empty()) return there;
+  const allocate::Paths paths{settings.home.mps_root};
+  there[mps::kPipeVariable] = paths.pipe(settings.id);
+  there[mps::kLogVariable] = paths.log(settings.id);
+  return there;
+}
+
 // What people see of a supervisor: everything else changes all the time.
 bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
   return a.state == b.state && a.reason == b.reason && a.desired == b.desired && a.read_back == b.read_back &&
-         a.servers == b.servers && a.restarts == b.restarts;
+         a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Pool>> Pool::open(Loop& loop, PoolSettings settings, Callbacks callbacks) {
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
+  if (settings.proof_program.empty()) settings.proof.every = {};
   std::unique_ptr<Pool> pool(new Pool(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
   Pool* self = pool.get();
   TRY(pool->log_, LogTail::open(loop, self->dirs_.log(), "control.log",
@@ -48,9 +53,78 @@ Pool::Pool(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       dirs_(std::move(dirs)),
+      dialect_(mps::dialect_of(settings_.tier)),
       environment_(environment_of(settings_, dirs_)),
+      daemon_environment_(daemon_environment_of(settings_, environment_)),
+      sessions_(loop),
+      prover_(loop, settings_.proof, prover_means()),
       orphans_(loop, kOrphanPatience, [this] { tell_change(state_); }) {
   state_.jitter = settings_.seed;
+}
+
+ProverMeans Pool::prover_means() {
+  return {.plan =
+              [this] {
+                std::size_t clients = 0;
+                for (const auto& server : state_.servers) clients += server.clients.size();
+                return ProofPlan{settings_.proof_program, proof_environment(), settings_.devices,
+                                 settings_.proof.deadline, clients};
+              },
+          .clients =
+              [this] {
+                std::vector<int> pids;
+                for (const auto& server : state_.servers) {
+                  pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+                }
+                return pids;
+              },
+          .servers =
+              [this] {
+                std::vector<int> pids;
+                for (const auto& server : state_.servers) pids.push_back(server.pid);
+                return pids;
+              },
+          .terminate = [this](std::vector<int> pids, Duration deadline,
+                              ProverMeans::Terminated done) { terminate(std::move(pids), deadline, std::move(done)); },
+          .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
+          .on_change =
+              [this](const mps::Proof& before) {
+                if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
+              },
+          .take_turn = settings_.take_turn};
+}
+
+// With static partitions a CUDA start has to name one: one that nobody computes in, when last looked at, if there is.
+// In tier v3 it goes through the server's own socket: through the daemon's it would be given a server of its user.
+std::map<std::string, std::string> Pool::proof_environment() const {
+  auto env = environment_;
+  if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
+  if (!state_.read_back) return env;
+  const mps::PartitionRow* best = nullptr;
+  for (const auto& row : state_.read_back->partitions) {
+    if (row.partition && (best == nullptr || !row.has_clients)) best = &row;
+  }
+  if (best == nullptr) return env;
+  for (const auto& uuid : settings_.devices) {
+    if (mps::is_of(*best, uuid))
+      env[mps::kPartitionVariable] = mps::to_string(mps::PartitionId{uuid, best->partition.value_or("")});
+  }
+  return env;
+}
+
+std::string_view Pool::state_word() const {
+  return state_.state == mps::State::kServing ? mps::pool_word(prover_.state()) : mps::to_string(state_.state);
+}
+
+std::string Pool::reason() const {
+  const auto& proof = prover_.state();
+  if (state_.state != mps::State::kServing || proof.trusted) return state_.reason;
+  if (proof.state != mps::ProofState::kFailed)
+    return "a CUDA start through the daemon is under way; it serves when that works";
+  std::string text = "new CUDA programs do not start: " + proof.reason;
+  if (proof.step != mps::Step::kNone)
+    text += fmt::format("; to mend it, its {} were ended", mps::to_string(proof.step));
+  return text;
 }
 
 Pool::~Pool() {
@@ -67,11 +141,55 @@ void Pool::want(const mps::DaemonLimits& limits) {
   feed(mps::Start{limits, adopted.value_or(false)});
 }
 
+void Pool::aside(mps::Exchange question, Duration deadline, Aside::Done done) {
+  const std::uint64_t id = ++last_aside_;
+  asides_[id] = std::make_unique<Aside>(loop_, sessions_, target(), std::move(question), deadline,
+                                        [this, id, done = std::move(done)](const mps::Event& event) {
+                                          const auto ended = asides_.extract(id);  // until this turn is over
+                                          done(event);
+                                        });
+}
+
+void Pool::change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done) {
+  const auto failed = [this, limits, done](const std::string& why) {
+    // What is there now is not known: the supervisor looks, and tells the limits of before.
+    const auto before = state_.desired;
+    feed(mps::DesiredChanged{limits});
+    feed(mps::DesiredChanged{before});
+    done(fail(Kind::kUnavailable, why, settings_.id));
+  };
+  auto next = mps::told(state_);  // whose turn it is keeps its limits
+  next.partitions = limits.partitions;
+  next.namespaces = limits.namespaces;
+  aside(dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
+    if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));
+    aside(dialect_.read({0, next}), deadline, [this, limits, next, failed, done](const mps::Event& event) {
+      const auto* read = std::get_if<mps::LimitsRead>(&event);
+      if (read == nullptr) return failed(to_string(std::get<mps::QuestionFailed>(event).error));
+      if (const auto difference = mps::disagreement(next, read->values); !difference.empty()) return failed(difference);
+      feed(mps::DesiredChanged{limits, read->values});
+      done({});
+    });
+  });
+}
+
 void Pool::stop() {
   feed(mps::StopAsked{});
 }
 void Pool::retry() {
   feed(mps::Retry{});
+}
+
+void Pool::terminate(std::vector<int> pids, Duration deadline,
+                     std::function<void(const std::vector<mps::Terminated>&)> done) {
+  if (std::exchange(ping_, nullptr)) feed(mps::PingSkipped{});  // the daemon is busy from here on, and not mute
+  const std::uint64_t id = ++last_termination_;
+  terminating_[id] =
+      std::make_unique<Terminating>(loop_, sessions_, dialect_, target(), std::move(pids), deadline,
+                                    [this, id, done = std::move(done)](const std::vector<mps::Terminated>& outcomes) {
+                                      const auto ended = terminating_.extract(id);  // until this turn is over
+                                      done(outcomes);
+                                    });
 }
 
 bool Pool::gone() const {
@@ -87,14 +205,31 @@ void Pool::feed(mps::Event event) {
   while (!events_.empty()) {
     const mps::Event next = std::move(events_.front());
     events_.pop_front();
+    const mps::State was = state_.state;
     auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_.supervisor);
     state_ = std::move(stepped.next);
     if (state_.question == 0) question_.reset();
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
+    if (state_.state != mps::State::kServing) break_off_telling("the pool does not serve");
+    tell_prover(was);
   }
   stepping_ = false;
   arm_timer();
   if (!looks_the_same(before, state_)) tell_change(before);
+}
+
+void Pool::tell_prover(mps::State was) {
+  const mps::State is = state_.state;
+  if (is != was && is == mps::State::kServing) {
+    prover_.feed(mps::PoolServes{});
+  } else if (is != was && is == mps::State::kConfiguring && was == mps::State::kServing) {
+    prover_.feed(mps::PoolLeft{true});
+  } else if (is != was && is != mps::State::kConfiguring) {
+    prover_.feed(mps::PoolLeft{false});
+  }
+  const bool handled =
+      std::ranges::any_of(state_.servers, [](const mps::ServerSeen& one) { return one.status == "FAULT"; });
+  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(mps::FaultHandled{handled});
 }
 
 void Pool::arm_timer() {
@@ -111,143 +246,72 @@ void Pool::tell_change(const mps::Supervisor& before) {
   if (callbacks_.on_change) callbacks_.on_change(before, state_);
 }
 
-void Pool::act(const mps::SpawnDaemon&) {
-  const auto adopted = adopt_leftover();
-  const Status done = !adopted ? Status(std::unexpected(adopted.error())) : *adopted ? Status() : spawn();
-  if (done) return feed(mps::Spawned{});
-  feed(mps::SpawnFailed{done.error()});
-}
-
-Result<bool> Pool::adopt_leftover() {
-  TRY(const auto leftover, find_leftover(dirs_, environment_));
-  if (!leftover) return false;
-  auto process = Process::adopt(loop_, *leftover, [this](ExitNote note) { daemon_ended(note); });
-  if (!process && process.error().kind == Kind::kNotFound) return false;  // it ended in between
-  if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
-  daemon_ = *std::move(process);
-  return true;
-}
-
-Status Pool::spawn() {
-  TRY_STATUS(dirs_.remove_stale_sockets());
-  // In the foreground the daemon reads commands from stdin and, on some drivers, ends with it. It holds the writing end
-  // itself (as descriptor 3), so that stdin neither ends nor blocks, whatever becomes of us.
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
-  const Fd reading(ends[0]);
-  const Fd writing(ends[1]);
-  Launch what{.argv = {settings_.binary.path, "-f"}, .env = environment_};
-  if (settings_.multiuser) what.argv.push_back("-M");
-  what.input = reading.get();
-  what.output = log_->fd();
-  what.kept = writing.get();
-  TRY(daemon_, launch(loop_, what, [this](ExitNote note) { daemon_ended(note); }));
-  return {};
-}
-
-void Pool::daemon_ended(const ExitNote& note) {
-  log_->read();  // servers that started since the last look
-  daemon_.reset();
-  question_.reset();
-  orphans_.daemon_ended();
-  feed(mps::DaemonExited{to_string(note)});
-}
-
-void Pool::ask_session(mps::QuestionId id, const std::vector<std::string>& commands, Duration deadline,
-                       std::function<void(const std::string&)> read) {
-  question_ = ask(loop_, target(), mps::command::as_input(commands), deadline,
-                  [this, id, read = std::move(read)](const Result<std::string>& reply) {
-                    if (!reply) return feed(mps::QuestionFailed{id, reply.error()});
-                    read(*reply);
-                  });
-}
-
-void Pool::act(const mps::Ask& action) {
-  ask_session(action.id, mps::command::health_session(), settings_.supervisor.question_deadline,
-              [this, id = action.id](const std::string& reply) {
-                auto servers = mps::parse_health_session(reply);
-                if (!servers) return feed(mps::QuestionFailed{id, servers.error()});
-                for (const int pid : *servers) orphans_.remember(pid);
-                ask_next_server(id, *std::move(servers), {});
-              });
-}
-
-void Pool::ask_next_server(mps::QuestionId id, std::vector<int> left, std::vector<mps::ServerSeen> seen) {
-  if (left.empty()) return feed(mps::Answered{id, std::move(seen)});
-  const int pid = left.front();
-  left.erase(left.begin());
-  ask_session(id, mps::command::server_session(pid), settings_.supervisor.question_deadline,
-              [this, id, pid, left = std::move(left), seen = std::move(seen)](const std::string& reply) {
-                auto all = seen;
-                const auto server = mps::parse_server_session(reply);
-                if (server) all.push_back({pid, server->status, server->clients});
-                // One that ended in between is no fault of the daemon's.
-                if (!server && server.error().kind != Kind::kNotFound) all.push_back({pid, "", {}});
-                ask_next_server(id, left, std::move(all));
-              });
-}
-
-void Pool::act(const mps::ApplyLimits& action) {
-  ask_session(action.id, mps::command::apply_session(action.limits), settings_.supervisor.question_deadline,
-              [this, action](const std::string& reply) {
-                const auto applied = mps::parse_apply_session(action.limits, reply);
-                if (!applied) return feed(mps::QuestionFailed{action.id, applied.error()});
-                feed(mps::LimitsApplied{action.id});
-              });
-}
-
-void Pool::act(const mps::ReadLimits& action) {
-  ask_session(action.id, mps::command::read_session(action.limits), settings_.supervisor.question_deadline,
-              [this, action](const std::string& reply) {
-                auto values = mps::parse_read_session(action.limits, reply);
-                if (!values) return feed(mps::QuestionFailed{action.id, values.error()});
-                feed(mps::LimitsRead{action.id, *std::move(values)});
-              });
-}
-
-void Pool::act(const mps::OpenDoors&) {
-  // A door that cannot be linked keeps one grant out, not the pool: said beside the state.
-  if (const auto linked = dirs_.relink_doors(); !linked) state_.reason = to_string(linked.error());
-}
-
-void Pool::act(const mps::Quit& action) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(action.patience).count();
-  ask_session(action.id, {mps::command::quit(static_cast<int>(seconds))}, action.patience,
-              [](const std::string&) {});  // the daemon's exit is the answer
-}
-
-void Pool::act(const mps::SignalTerm&) {
-  if (daemon_) (void)daemon_->signal(SIGTERM);
-}
-void Pool::act(const mps::SignalKill&) {
-  if (daemon_) (void)daemon_->signal(SIGKILL);
-}
-
 void Pool::read_log_line(const std::string& line) {
   const auto parsed = mps::parse_log_line(line);
   if (!parsed || parsed->what == mps::LogWhat::kOther) return;
-  switch (parsed->what) {
+  count(*parsed);
+  const auto news = faults_.read(*parsed, loop_.wall_now());
+  if (news == mps::FaultBook::News::kFault) {
+    const auto kind = faults_.faults().back().kind;
+    ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
+       : kind == mps::FaultKind::kException ? counters_.exceptions
+                                            : counters_.unclean_exits);
+  }
+  tell_server(*parsed);
+  doubt(*parsed);
+  if (callbacks_.on_log) callbacks_.on_log(*parsed);
+  if (news == mps::FaultBook::News::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
+}
+
+void Pool::count(const mps::LogLine& line) {
+  switch (line.what) {
     case mps::LogWhat::kNewClient:
       ++counters_.clients;
-      break;
+      return;
     case mps::LogWhat::kClientRefused:
       ++counters_.clients_refused;
-      break;
-    case mps::LogWhat::kFatalCulprit:
-      ++counters_.fatal_faults;
-      break;
+      return;
     case mps::LogWhat::kFatalVictim:
       ++counters_.fault_victims;
-      break;
+      return;
     case mps::LogWhat::kServerStarting:
       ++counters_.servers;
-      orphans_.remember(parsed->pid);
-      break;
+      orphans_.remember(line.pid);
+      return;
     default:
-      break;
+      return;
   }
-  if (callbacks_.on_log) callbacks_.on_log(*parsed);
+}
+
+void Pool::tell_server(const mps::LogLine& line) {
+  switch (line.what) {
+    case mps::LogWhat::kServerStarting:
+      return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
+    case mps::LogWhat::kServerReady:
+      return feed(mps::ServerLogged{line.pid, "ACTIVE"});
+    case mps::LogWhat::kServerExited:
+      return feed(mps::ServerLogged{line.pid, ""});
+    case mps::LogWhat::kFatalHandled:
+      return feed(mps::ServerLogged{line.writer, "FAULT"});
+    default:
+      return;
+  }
+}
+
+// What a wedge has been seen to follow: faults, servers that ended, clients that ended without closing their contexts.
+void Pool::doubt(const mps::LogLine& line) {
+  switch (line.what) {
+    case mps::LogWhat::kFatalCulprit:
+    case mps::LogWhat::kFatalException:
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kFault, "a fatal fault"});
+    case mps::LogWhat::kServerExited:
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a server ended"});
+    case mps::LogWhat::kClientLost:
+      if (line.number == 0 || line.pid == prover_.pid() || faults_.ended_by_mps(line.pid)) return;
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a client ended with open contexts"});
+    default:
+      return;
+  }
 }
 
 }  // namespace tranche::host

@@ -1,6 +1,7 @@
 #pragma once
 // One pool alive: carries out what the supervisor (mps/supervisor.h) decides for one control daemon and tells it what
-// happened. Owns the daemon's process, its open question, its log and its directories. It decides nothing itself.
+// happened. Owns the daemon's process, its control sessions, its log and its directories, and the prover, which starts
+// CUDA through it. It decides nothing itself.
 //
 // Dropping a Pool that was not stopped leaves the daemon running, for the next start of this program to adopt: clients
 // outlive us. Loop thread only.
@@ -16,12 +17,21 @@
 #include "allocate/grant.h"
 #include "base/result.h"
 #include "host/loop/loop.h"
+#include "host/mps/aside.h"
 #include "host/mps/binary.h"
 #include "host/mps/control_client.h"
+#include "host/mps/daemon_home.h"
 #include "host/mps/log_tail.h"
 #include "host/mps/orphans.h"
+#include "host/mps/ping.h"
 #include "host/mps/pool_dirs.h"
+#include "host/mps/prover.h"
+#include "host/mps/sessions.h"
+#include "host/mps/terminating.h"
 #include "host/process/process.h"
+#include "mps/dialect.h"
+#include "mps/faults.h"
+#include "mps/grant_limits.h"
 #include "mps/log_lines.h"
 #include "mps/supervisor.h"
 
@@ -33,8 +43,16 @@ struct PoolSettings {
   allocate::Paths paths;
   ControlBinary binary;
   bool multiuser = false;  // start it with -M
+  mps::Tier tier = mps::Tier::kV2;
+  DaemonHome home;
   mps::SupervisorSettings supervisor;
+  mps::ProofSettings proof;
+  std::vector<std::string> proof_program;  // argv of `tranche probe`, before its options; empty = no proofs
   std::uint64_t seed = 0;
+  // Lets clients in, each time that limits are in force. Empty: the daemon's socket is linked into every door.
+  std::function<Status()> open_doors = {};
+  // Where a gate lets clients in: ProverMeans::take_turn.
+  std::function<ProofTurn(std::function<void()> go)> take_turn = {};
 };
 
 // What has happened since this program started; for metrics.
@@ -44,6 +62,8 @@ struct PoolCounters {
   std::uint64_t fault_victims = 0;
   std::uint64_t servers = 0;  // started
   std::uint64_t clients_refused = 0;
+  std::uint64_t exceptions = 0;     // of servers
+  std::uint64_t unclean_exits = 0;  // a client died with work in flight and took others along
 };
 
 class Pool {
@@ -52,6 +72,8 @@ class Pool {
     std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
         on_change;                                    // what people see changed
     std::function<void(const mps::LogLine&)> on_log;  // lines that say something (LogWhat other than kOther)
+    std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims are still being told
+    std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
   };
   static Result<std::unique_ptr<Pool>> open(Loop& loop, PoolSettings settings, Callbacks callbacks);
   ~Pool();
@@ -59,16 +81,43 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void want(const mps::DaemonLimits& limits);  // start, or change what is enforced
+  // The same for partitions and namespaces of some grants, without leaving service for all others: they are told and
+  // read back beside the supervisor's questions. done comes once, as a turn of its own, and never when the pool is
+  // dropped. After an error everything is put in order by the supervisor, as it was.
+  void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);
+  void aside(mps::Exchange question, Duration deadline, Aside::Done done);  // one question; done as above
   void stop();
   void retry();
+  void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
+  // Has the daemon and its servers hold these limits for whom they take next, unless they do already; then `done` comes
+  // at once. One after the other: of those that wait the newest counts, the others end with kUnavailable. kInvalid:
+  // they read back otherwise. Dropping the pool tells nobody.
+  using Told = std::function<void(const Status&)>;
+  void tell_next(const mps::DaemonLimits& limits, Told done);
+  bool holds(const mps::DaemonLimits& limits) const;  // told and read back already
+  // The limits of clients that are worth what the pool allows at most.
+  mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
+  // Ends clients through MPS, which drains their work first so that no neighbour is hurt. One outcome for each distinct
+  // pid, at the latest after `deadline`; done comes once, as a turn of its own, and never when the pool is dropped.
+  void terminate(std::vector<int> pids, Duration deadline,
+                 std::function<void(const std::vector<mps::Terminated>&)> done);
 
   const mps::Supervisor& supervisor() const { return state_; }
+  const mps::Proof& proof() const { return prover_.state(); }
+  pid_t proof_pid() const { return prover_.pid(); }  // a client of ours; 0 = none runs
+  const std::deque<mps::Fault>& faults() const { return faults_.faults(); }
+  const std::vector<std::string>& start_notes() const { return start_notes_; }
+  // What the pool as a whole is: the supervisor's word until its daemon serves, then the proof's ("serving", "proving",
+  // "wedged"); and why.
+  std::string_view state_word() const;
+  std::string reason() const;
   const PoolSettings& settings() const { return settings_; }
+  const mps::Dialect& dialect() const { return dialect_; }
   const PoolCounters& counters() const { return counters_; }
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
   bool gone() const;  // stopped, and no process of it is left
-  // The daemon's exact environment.
+  // Of questions to the daemon.
   const std::map<std::string, std::string>& environment() const { return environment_; }
   ControlTarget target() const { return {settings_.binary.path, environment_}; }
 
@@ -82,6 +131,8 @@ class Pool {
   void act(const mps::Ask& action);
   void act(const mps::ApplyLimits& action);
   void act(const mps::ReadLimits& action);
+  void act(const mps::ApplyServerLimits& action);
+  void act(const mps::Ping&);
   void act(const mps::OpenDoors&);
   void act(const mps::Quit& action);
   void act(const mps::SignalTerm&);
@@ -90,23 +141,53 @@ class Pool {
   Result<bool> adopt_leftover();  // true: a daemon of ours runs and is watched now
   Status spawn();
   void daemon_ended(const ExitNote& note);
-  void ask_session(mps::QuestionId id, const std::vector<std::string>& commands, Duration deadline,
-                   std::function<void(const std::string&)> read);
-  void ask_next_server(mps::QuestionId id, std::vector<int> left, std::vector<mps::ServerSeen> seen);
+  void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
+  void converse(mps::QuestionId id, mps::Exchange exchange);  // run after run until it comes to an event
+  struct Telling {                                            // of limits for the next clients
+    mps::DaemonLimits limits;
+    Told done;
+    int sessions = 0;
+    std::unique_ptr<Question> question = {};
+  };
+  void tell_servers(std::vector<int> servers);
+  void hear_servers(const std::vector<int>& servers, const Result<std::string>& reply);
+  void told(const Result<mps::LimitsReadBack>& read);
+  void break_off_telling(const std::string& why);
   void read_log_line(const std::string& line);
+  void count(const mps::LogLine& line);
+  void tell_server(const mps::LogLine& line);
+  void doubt(const mps::LogLine& line);
+  ProverMeans prover_means();
+  std::map<std::string, std::string> proof_environment() const;
+  void tell_prover(mps::State before);
 
   Loop& loop_;
   PoolSettings settings_;
   Callbacks callbacks_;
   PoolDirs dirs_;
-  std::map<std::string, std::string> environment_;
+  const mps::Dialect& dialect_;
+  std::map<std::string, std::string> environment_;         // of questions to the daemon
+  std::map<std::string, std::string> daemon_environment_;  // its own, with paths as its home names them
   mps::Supervisor state_;
   PoolCounters counters_;
   std::deque<mps::Event> events_;
   bool stepping_ = false;
   Loop::Id timer_ = 0;
   std::unique_ptr<Process> daemon_;
+  Sessions sessions_;
   std::unique_ptr<Question> question_;
+  mps::DaemonLimits looking_for_;          // what was in force when the last look at the servers began
+  std::unique_ptr<Telling> telling_;       // the one under way
+  std::unique_ptr<Telling> telling_next_;  // and the one that waits for it
+  std::uint64_t last_aside_ = 0;
+  std::map<std::uint64_t, std::unique_ptr<Aside>> asides_;
+  std::uint64_t last_termination_ = 0;
+  std::map<std::uint64_t, std::unique_ptr<Terminating>> terminating_;
+  std::unique_ptr<Ping> ping_;
+  Prover prover_;
+  bool fault_handled_ = false;
+  mps::FaultBook faults_;
+  std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   Orphans orphans_;
 };

@@ -33,11 +33,16 @@ Status PoolDirs::remove_stale_sockets() const {
   return {};
 }
 
-Status PoolDirs::relink_doors() const {
+Status PoolDirs::remove_stale_server(const std::string& server) const {
+  return pipe_.remove_tree(server);
+}
+
+Status PoolDirs::relink_doors(const std::string& server) const {
   TRY(const auto grants, doors_.list());
   Status first;
   for (const auto& grant : grants) {
-    const auto linked = doors_.hard_link(pipe_.path() + "/control", grant + "/control");
+    const std::string from = server.empty() ? pipe_.path() : pipe_.path() + "/" + server + "/" + grant;
+    const auto linked = doors_.hard_link(from + "/control", grant + "/control");
     if (!linked && first) first = std::unexpected(within(linked.error(), "door " + grant));
   }
   return first;

@@ -17,13 +17,17 @@ class PoolDirs {
   static Result<PoolDirs> make(const allocate::Paths& paths, const std::string& pool);
 
   std::string pipe() const { return pipe_.path(); }
+  std::string control_socket() const { return pipe_.path() + "/control"; }
+  std::string doors() const { return doors_.path(); }
   std::string log_file() const { return log_.path() + "/control.log"; }
   const Dir& log() const { return log_; }
 
   // What a daemon that was killed leaves behind and a new one stumbles over. Only when no daemon runs there.
   Status remove_stale_sockets() const;
-  // The daemon's present socket into every door. All are tried; the first error is returned.
-  Status relink_doors() const;
+  Status remove_stale_server(const std::string& server) const;  // tier v3: with its namespaces' sockets
+  // The daemon's present socket, or in tier v3 the one of the grant's namespace below `server`, into every door. All
+  // are tried; the first error is returned.
+  Status relink_doors(const std::string& server = {}) const;
   Result<std::string> read_pid_file() const;
 
  private:

@@ -123,6 +123,19 @@ void Channel::tell_use(Result<std::vector<GpuUse>> use) {
   });
 }
 
+void Channel::tell_sample(const std::vector<GpuSample>& samples, MonoTime at) {
+  ++samples_under_way_;
+  post([this, samples, at](const NvmlThread::Callbacks& callbacks) {
+    sampled_ = at.time_since_epoch().count();
+    --samples_under_way_;
+    if (callbacks.on_sample) callbacks.on_sample(samples);
+  });
+}
+
+void Channel::sampled(MonoTime at) {
+  if (samples_under_way_ == 0) sampled_ = at.time_since_epoch().count();
+}
+
 void Channel::tell_mode(ModeRequest request, Status status) {
   post([request = std::move(request), status = std::move(status)](const NvmlThread::Callbacks&) {
     if (request.done) request.done(status);

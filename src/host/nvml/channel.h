@@ -2,12 +2,14 @@
 // What the loop's thread and the driver thread of NvmlThread share: requests one way, news the other, and the stop.
 // It belongs to both (shared_ptr), so that a thread stuck in a driver call that never returns can be left behind: after
 // close() nothing of it reaches the loop or the callbacks any more.
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "host/loop/fd.h"
@@ -21,10 +23,16 @@ struct ModeRequest {
   std::function<void(Status)> done;
 };
 
+struct SampleRequest {
+  std::vector<std::string> gpu_uuids;
+  Duration every{};
+};
+
 struct Requests {
   bool stop = false;
   bool rescan = false;
   bool use = false;
+  std::optional<SampleRequest> sample;
   std::deque<ModeRequest> modes;
 };
 
@@ -40,6 +48,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   // For how long the driver thread has been at work without a rest; absent while it rests.
   std::optional<Duration> at_work(MonoTime now) const;
 
+  MonoTime last_sample() const { return MonoTime(Duration(sampled_.load(std::memory_order_relaxed))); }  // any thread
+
   // Driver thread.
   void rests();  // only between these two does the thread not call into the driver
   void works();
@@ -49,6 +59,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void tell_inventory(Result<inventory::Inventory> inventory);
   void tell_event(GpuEvent event);
   void tell_use(Result<std::vector<GpuUse>> use);
+  // A round with news counts as sampled when the loop has it, one without when the loop has all news from before:
+  // whoever goes by last_sample() never judges older figures by a newer time.
+  void tell_sample(const std::vector<GpuSample>& samples, MonoTime at);
+  void sampled(MonoTime at);
   void tell_mode(ModeRequest request, Status status);
   void finished();
 
@@ -65,6 +79,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool use_asked_ = false;  // and not answered
   MonoTime use_asked_at_;
   std::optional<MonoTime> working_since_;
+  std::atomic<Duration::rep> sampled_ = 0;
+  std::atomic<int> samples_under_way_ = 0;
 };
 
 }  // namespace tranche::host::nvml

@@ -79,6 +79,22 @@ struct GpuUse {
       demand;  // field 230, what the driver wants to be done with the GPU; absent: it has no such field
 };
 
+// Who holds how much of a GPU, as NvmlThread::sample() sees it.
+struct GpuHolder {
+  std::uint32_t pid = 0;
+  Bytes memory{};  // 0 when the driver would not say
+  bool mps_client = false;
+  std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
+  std::uint32_t compute_instance = 0xffffffff;
+  friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
+};
+struct GpuSample {
+  std::string uuid;
+  std::vector<GpuHolder> holders;  // by pid and instance
+  MonoTime clients_read{};         // when the driver was last asked which of them are MPS clients
+  std::string problem;             // why there are no figures, or ""
+};
+
 // Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.
 class Nvml {
  public:
@@ -100,11 +116,17 @@ class NvmlThread {
         on_inventory;  // at every (re)scan and every failed attempt
     std::function<void(const GpuEvent&)> on_event;
     std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // answer to ask_use
+    std::function<void(const std::vector<GpuSample>&)> on_sample{};  // all that sample() asked for, when any is other
   };
   static std::unique_ptr<NvmlThread> start(Loop& loop, NvmlSettings settings, Callbacks callbacks);
   virtual ~NvmlThread() = default;
   virtual void rescan() = 0;
   virtual void ask_use() = 0;
+  // From now on reads the holders of these GPUs every so often, and tells when something is other than before. No GPUs:
+  // no more. Who is an MPS client is asked when somebody new appears, then again after one, two, four … rounds, and
+  // every 5 s: a process is listed before it is one.
+  virtual void sample(std::vector<std::string> gpu_uuids, Duration every) = 0;
+  virtual MonoTime last_sample() const = 0;  // when what was told last was last seen to be so; 0 = never. Any thread
   virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
                                 std::function<void(Status)> done) = 0;
 };

@@ -7,36 +7,8 @@
 namespace tranche::host::nvml {
 namespace {
 
-constexpr std::uint32_t kFirstCapacity = 64;  // MPS serves 48 to 60 clients: one call is nearly always enough
-constexpr std::uint32_t kSlack = 16;          // processes that may start between two calls
+constexpr std::uint32_t kSlack = 16;  // processes that may start between two calls
 constexpr int kMostTries = 6;
-
-using ListCall = Return (*)(Device, std::uint32_t*, void*);
-
-struct List {
-  Return code = Return::kSuccess;
-  std::vector<ProcessInfo> entries;
-};
-
-List read_list(ListCall function, Device device, std::size_t documented) {
-  List list;
-  std::uint32_t capacity = kFirstCapacity;
-  for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    std::vector<std::byte> buffer((capacity + 1) * sizeof(ProcessInfo), kUnwritten);
-    std::uint32_t count = capacity;
-    list.code = call(function, device, &count, static_cast<void*>(buffer.data()));
-    if (list.code == Return::kInsufficientSize) {
-      capacity = std::max(count, capacity) + kSlack;
-      continue;
-    }
-    if (list.code == Return::kSuccess) {
-      count = std::min(count, capacity);
-      list.entries = entries_of(buffer, count, stride_of(buffer, count, documented));
-    }
-    return list;
-  }
-  return list;
-}
 
 }  // namespace
 
@@ -61,13 +33,33 @@ std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size
   return entries;
 }
 
+bool ProcessList::read(Call function, Device device, std::size_t documented) {
+  Return code = Return::kSuccess;
+  std::uint32_t count = 0;
+  for (int attempt = 0; attempt < kMostTries; ++attempt) {
+    buffer_.assign((capacity_ + 1) * sizeof(ProcessInfo), kUnwritten);
+    count = capacity_;
+    code = call(function, device, &count, static_cast<void*>(buffer_.data()));
+    if (code != Return::kInsufficientSize) break;
+    capacity_ = std::max(count, capacity_) + kSlack;
+  }
+  count = code == Return::kSuccess ? std::min(count, capacity_) : 0;
+  if (code == code_ && count == count_ && (code != Return::kSuccess || buffer_ == seen_)) return false;
+  code_ = code;
+  count_ = count;
+  seen_.swap(buffer_);
+  entries_ = entries_of(seen_, count, stride_of(seen_, count, documented));
+  return true;
+}
+
 Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device) {
   const Functions& f = library.functions();
-  const List all = read_list(f.compute_processes, device, f.compute_processes_entry);
-  if (all.code == Return::kNotSupported || all.code == Return::kNoPermission) return std::vector<GpuProcess>{};
-  if (all.code != Return::kSuccess) {
+  ProcessList all;
+  all.read(f.compute_processes, device, f.compute_processes_entry);
+  if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuProcess>{};
+  if (all.code() != Return::kSuccess) {
     return std::unexpected(
-        library.error(all.code, "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
+        library.error(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   }
   std::map<std::uint32_t, GpuProcess> by_pid;  // a process has one entry per MIG instance that it uses
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
@@ -82,9 +74,10 @@ Result<std::vector<GpuProcess>> read_processes(const Library& library, Device de
       process.memory.value += entry.used_gpu_memory;
     }
   };
-  for (const ProcessInfo& entry : all.entries) add(entry, false);
-  const List clients = read_list(f.mps_processes, device, f.mps_processes_entry);
-  for (const ProcessInfo& entry : clients.entries) add(entry, true);
+  for (const ProcessInfo& entry : all.entries()) add(entry, false);
+  ProcessList clients;
+  clients.read(f.mps_processes, device, f.mps_processes_entry);
+  for (const ProcessInfo& entry : clients.entries()) add(entry, true);
 
   std::vector<GpuProcess> processes;
   processes.reserve(by_pid.size());

@@ -49,6 +49,8 @@ bool Session::open_driver() {
 void Session::close_driver() {
   flush_events();
   events_.reset();
+  sampler_.handles({}, sample_every_);
+  if (!sampler_.samples().empty()) channel_->tell_sample(sampler_.samples(), channel_->last_sample());
   driver_.reset();
 }
 
@@ -72,24 +74,43 @@ void Session::wait_for_driver() {
 void Session::refuse(Requests requests) {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
   if (requests.use) channel_->tell_use(reason());
+  if (requests.sample) follow(*std::move(requests.sample));
   for (ModeRequest& request : requests.modes) channel_->tell_mode(std::move(request), reason());
 }
 
 void Session::serve() {
   probe_every_ = watch_every_ = settings_.probe_first;
   probe_at_ = watch_at_ = look_at_ = mono_now() + settings_.probe_first;
-  events_again_at_ = MonoTime::min();
+  events_again_at_ = events_at_ = MonoTime{};
   event_failures_ = 0;
   event_pause_ = settings_.event_retry_first;
   usable_ = scan_and_register(true);
   if (usable_) retry_ = settings_.retry_first;
   while (usable_) {
-    wait(settings_.event_pace);
-    Requests requests = channel_->take();
-    if (requests.stop) return;
-    answer(std::move(requests));
-    if (usable_ && mono_now() >= events_again_at_) drain_events();
+    const bool asked = wait(std::min(events_at_, sample_at_));
+    if (asked) {
+      Requests requests = channel_->take();
+      if (requests.stop) return;
+      answer(std::move(requests));
+    }
+    if (!usable_) return;
+    const MonoTime now = mono_now();
+    if (now >= sample_at_) sample();
+    if (!asked && now < events_at_) continue;
+    events_at_ = now + settings_.event_pace;
+    if (now >= events_again_at_) drain_events();
     if (usable_) look_after();
+  }
+}
+
+void Session::sample() {
+  const MonoTime now = mono_now();
+  // A round that was late shifts those to come; none is made up for.
+  sample_at_ = std::max(sample_at_ + sample_every_, now + sample_every_ / 2);
+  if (sampler_.round(driver_->library(), now)) {
+    channel_->tell_sample(sampler_.samples(), now);
+  } else {
+    channel_->sampled(now);
   }
 }
 
@@ -105,11 +126,12 @@ void Session::look_after() {
   if (usable_ && incomplete && now >= probe_at_) probe_missing();
 }
 
-void Session::wait(Duration at_most) {
+bool Session::wait(MonoTime until) {
   pollfd wake{channel_->wake_fd(), POLLIN, 0};
   channel_->rests();
-  ::poll(&wake, 1, to_poll_ms(at_most));
+  const bool asked = ::poll(&wake, 1, to_poll_ms(until - mono_now())) != 0;
   channel_->works();
+  return asked;
 }
 
 void Session::answer(Requests requests) {
@@ -120,10 +142,18 @@ void Session::answer(Requests requests) {
     channel_->tell_use(std::move(use));
     if (someone_silent) find_lost();
   }
+  if (requests.sample) follow(*std::move(requests.sample));
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
     channel_->tell_mode(std::move(request), std::move(status));
   }
+}
+
+void Session::follow(SampleRequest request) {
+  sampler_.follow(std::move(request.gpu_uuids));
+  sample_every_ = request.every;
+  sample_at_ = sampler_.samples().empty() ? MonoTime::max() : mono_now();
+  if (driver_) sampler_.handles(driver_->held(), sample_every_);
 }
 
 bool Session::scan_and_register(bool tell_always) {
@@ -136,6 +166,7 @@ bool Session::scan_and_register(bool tell_always) {
     return false;
   }
   new_events();
+  sampler_.handles(driver_->held(), sample_every_);
   for (const Held& gpu : driver_->held()) {
     known_.insert(gpu.uuid);
     if (lost_.erase(gpu.uuid) != 0) channel_->tell_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});

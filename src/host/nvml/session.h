@@ -16,6 +16,7 @@
 #include "host/nvml/channel.h"
 #include "host/nvml/driver.h"
 #include "host/nvml/events.h"
+#include "host/nvml/sampler.h"
 
 namespace tranche::host::nvml {
 
@@ -46,7 +47,9 @@ class Session {
   void look_after();                     // what is missing or not watched, each in its own time
   void probe_missing();
   std::string uuid_of(Device device) const;
-  void wait(Duration at_most);  // for a request
+  bool wait(MonoTime until);  // for a request: whether there is one
+  void sample();
+  void follow(SampleRequest request);
 
   std::shared_ptr<Channel> channel_;
   const NvmlSettings settings_;
@@ -58,7 +61,11 @@ class Session {
   std::map<std::string, std::string> unwatched_;  // told as such, and why
   std::set<std::string> unsupported_;             // told as such, once
   std::string wait_trouble_;                      // "" = waiting for events works
-  Duration retry_{};                              // the next wait for a driver
+  Sampler sampler_;
+  Duration sample_every_{};
+  MonoTime sample_at_ = MonoTime::max();
+  MonoTime events_at_;  // when what the driver has to tell is to be heard
+  Duration retry_{};    // the next wait for a driver
   Duration probe_every_{};
   MonoTime probe_at_;
   MonoTime events_again_at_;

@@ -20,7 +20,8 @@ class Watcher {
         *loop_, std::move(settings),
         {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
          .on_event = [this](const GpuEvent& event) { note(events, event); },
-         .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); }});
+         .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
+         .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); }});
   }
 
   NvmlThread& thread() { return *thread_; }
@@ -43,6 +44,7 @@ class Watcher {
   std::deque<Result<inventory::Inventory>> inventories;
   std::deque<GpuEvent> events;
   std::deque<Result<std::vector<GpuUse>>> uses;
+  std::deque<std::vector<GpuSample>> samples;
 
  private:
   template <class T>

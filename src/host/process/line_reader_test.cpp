@@ -57,5 +57,16 @@ TEST(ProcStat, ShortOrStrangeTextIsRefused) {
   }
 }
 
+TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
+  const auto head = parse_stat_head("12 (a) S 1 (b\n\xff)) S 77 12");
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->name,
+            "a) S 1 (b?"
+            "?)");
+  EXPECT_EQ(head->parent, 77u);
+  for (const char* text : {"", "12", "12 (a", "12 a) S 1", ")(", "12 (a) S", "12 (a) S x", "12 (a) S -1"})
+    EXPECT_FALSE(parse_stat_head(text)) << text;
+}
+
 }  // namespace
 }  // namespace tranche::host

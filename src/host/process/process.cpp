@@ -176,12 +176,18 @@ std::string to_string(const ExitNote& note) {
   return "exited with status " + std::to_string(note.code);
 }
 
-Result<ProcessRef> process_ref(pid_t pid) {
+Result<ProcessSight> look_at_process(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   TRY(const auto stat, read_file(path, 8192));
   const auto ticks = parse_start_ticks(stat);
-  if (!ticks) return fail(Kind::kInvalid, "cannot read when a process started", path);
-  return ProcessRef{pid, *ticks};
+  auto head = parse_stat_head(stat);
+  if (!ticks || !head) return fail(Kind::kInvalid, "cannot read when a process started", path);
+  return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name)};
+}
+
+Result<ProcessRef> process_ref(pid_t pid) {
+  TRY(const ProcessSight sight, look_at_process(pid));
+  return sight.ref;
 }
 
 Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& command,

@@ -46,6 +46,14 @@ struct ProcessRef {
 };
 Result<ProcessRef> process_ref(pid_t pid);
 
+// What can be told of any process at a glance. Its name is its own choice: for people, never to decide by alone.
+struct ProcessSight {
+  ProcessRef ref;
+  pid_t parent = 0;
+  std::string name;  // printable ASCII
+};
+Result<ProcessSight> look_at_process(pid_t pid);
+
 class Process {
  public:
   // on_output gets whole lines of stdout and stderr together, without their ends; on_exit comes once, after the last

@@ -28,11 +28,12 @@ std::string answer_line(const Result<std::string>& json) {
   return as_line(json ? *json : error_line(json.error()));
 }
 
-StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, Duration idle,
-                                   std::function<void()> on_closed)
+StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
+                                   Duration idle, std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
       answer_(answer),
+      later_(later),
       idle_(idle),
       on_closed_(std::move(on_closed)),
       last_activity_(loop.now()) {}
@@ -92,9 +93,10 @@ void StatusConnection::read_some() {
 // Everything that can be done without waiting for the client.
 void StatusConnection::advance() {
   const auto self = shared_from_this();
+  answering_ = true;
   for (;;) {
     if (!flush()) return;
-    if (!out_.empty() || last_answer_) break;
+    if (!out_.empty() || last_answer_ || waiting_) break;
     if (stale_) {
       stale_ = false;
       out_ = answer_line(answer_(kWatch));
@@ -104,11 +106,13 @@ void StatusConnection::advance() {
     if (!request) break;
     answer(*request);
   }
-  const bool done = half_closed_ && !watching_;
+  answering_ = false;
+  const bool done = half_closed_ && !watching_ && !waiting_;
   if (out_.empty() && (last_answer_ || done)) return close();
   if (!out_.empty()) return want(EPOLLOUT);
   // A watcher that sends no more is served until it hangs up, which the kernel tells unasked.
-  want(half_closed_ ? 0 : kReadable);
+  // Neither is one heard that waits for an answer: what it sends meanwhile stays in the socket.
+  want(half_closed_ || waiting_ ? 0 : kReadable);
 }
 
 bool StatusConnection::flush() {
@@ -134,6 +138,7 @@ void StatusConnection::answer(const Result<std::string>& request) {
     last_answer_ = true;
     return;
   }
+  if (later_ && request->starts_with('{')) return answer_later(*request);
   const auto reply = answer_(*request);
   if (*request == kWatch && reply) watching_ = true;
   out_ = answer_line(reply);
@@ -147,11 +152,29 @@ void StatusConnection::want(std::uint32_t events) {
   if (watch_ == 0) close();
 }
 
+void StatusConnection::answer_later(const std::string& request) {
+  waiting_ = true;
+  later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
+    if (const auto self = weak.lock()) self->answered(number, json);
+  });
+}
+
+// Also from inside later_, which advance() called: then that one goes on.
+void StatusConnection::answered(std::uint64_t number, const Result<std::string>& json) {
+  if (!fd_ || !waiting_ || number != asked_) return;
+  waiting_ = false;
+  out_ = answer_line(json);
+  last_activity_ = loop_.now();
+  if (answering_) return;
+  advance();
+}
+
 // One timer that looks again when it is due, instead of one that is moved at every byte.
 void StatusConnection::check_idle() {
   const Duration left = last_activity_ + idle_ - loop_.now();
-  if (left <= Duration::zero() && !watching_) return close();
-  const Duration next = watching_ ? idle_ : left;
+  const bool busy = watching_ || waiting_;
+  if (left <= Duration::zero() && !busy) return close();
+  const Duration next = busy ? idle_ : left;
   idle_timer_ = loop_.after(next, [self = shared_from_this()] {
     self->idle_timer_ = 0;
     self->check_idle();

@@ -1,6 +1,7 @@
 #pragma once
 // Private to host/status: one client of a StatusServer. Requests are answered in order, one at a time: while an answer
-// waits for the client to read, no more requests are taken. Holds at most one answer and one piece of input.
+// is not there yet, or waits for the client to read, no more requests are taken. Holds at most one answer and one piece
+// of input.
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,7 +17,8 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
  public:
   using Answer = std::function<Result<std::string>(const std::string&)>;
 
-  StatusConnection(Loop& loop, Fd fd, const Answer& answer, Duration idle, std::function<void()> on_closed);
+  StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later, Duration idle,
+                   std::function<void()> on_closed);
 
   void begin();
   void refuse(const Error& why);            // says why and closes
@@ -30,12 +32,15 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   void advance();
   bool flush();  // false: closed
   void answer(const Result<std::string>& request);
+  void answer_later(const std::string& request);
+  void answered(std::uint64_t number, const Result<std::string>& json);
   void want(std::uint32_t events);
   void check_idle();
 
   Loop& loop_;
   Fd fd_;
   const Answer& answer_;
+  const StatusServer::Later& later_;
   Duration idle_;
   std::function<void()> on_closed_;
   Loop::Id watch_ = 0;
@@ -49,6 +54,9 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   bool stale_ = false;        // a watcher that has not been sent the newest state
   bool half_closed_ = false;  // the client sends no more
   bool last_answer_ = false;  // close when it is out
+  std::uint64_t asked_ = 0;   // requests that are answered later, so far
+  bool waiting_ = false;      // for the answer of the last of them
+  bool answering_ = false;    // inside advance()
 };
 
 std::string as_line(std::string json);  // without line ends inside, with one at its end

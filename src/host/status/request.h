@@ -10,7 +10,7 @@ namespace tranche::host {
 
 class RequestReader {
  public:
-  static constexpr std::size_t kLongest = 1024;
+  static constexpr std::size_t kLongest = 8192;  // two hundred process ids and a reason
 
   void take(std::string_view bytes);
   // The next whole line, without blanks around it; empty lines are passed over. kInvalid for one that is too long, not

@@ -20,11 +20,13 @@ constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 
 class UnixStatusServer final : public StatusServer {
  public:
-  UnixStatusServer(Loop& loop, std::string path, Fd listening, StatusConnection::Answer answer, StatusLimits limits)
+  UnixStatusServer(Loop& loop, std::string path, Fd listening, StatusConnection::Answer answer, StatusLimits limits,
+                   Later later)
       : loop_(loop),
         path_(std::move(path)),
         listening_(std::move(listening)),
         answer_(std::move(answer)),
+        later_(std::move(later)),
         limits_(limits) {
     remember_file();
     if (limits_.take_over) arm_audit();
@@ -48,6 +50,7 @@ class UnixStatusServer final : public StatusServer {
   std::string path_;
   Fd listening_;
   StatusConnection::Answer answer_;
+  Later later_;
   StatusLimits limits_;
   dev_t device_ = 0;
   ino_t inode_ = 0;
@@ -130,7 +133,7 @@ void UnixStatusServer::accept_some() {
 
 void UnixStatusServer::add(Fd fd) {
   const auto key = next_key_++;
-  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, limits_.idle,
+  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_.idle,
                                                              [this, key] { connections_.erase(key); });
   const bool full = connections_.size() >= limits_.connections;
   connections_.emplace(key, connection);
@@ -160,9 +163,10 @@ void UnixStatusServer::tell_watchers() {
 
 Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::string& path,
                                                          std::function<Result<std::string>(const std::string&)> answer,
-                                                         StatusLimits limits) {
+                                                         StatusLimits limits, Later later) {
   TRY(Fd listening, limits.take_over ? listen_in_place_of(path) : listen_at(path));
-  auto server = std::make_unique<UnixStatusServer>(loop, path, std::move(listening), std::move(answer), limits);
+  auto server =
+      std::make_unique<UnixStatusServer>(loop, path, std::move(listening), std::move(answer), limits, std::move(later));
   if (!server->begin()) return fail(Kind::kUnavailable, "the event loop refuses to watch a socket", path);
   return server;
 }

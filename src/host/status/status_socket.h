@@ -24,12 +24,18 @@ struct StatusLimits {
 
 class StatusServer {
  public:
+  // An answer that comes when it is there: once, in any turn; more than once, or after the client has gone, does
+  // nothing. The client's further requests wait for it.
+  using Reply = std::function<void(const Result<std::string>& json)>;
+  // Requests in JSON ("{…") that are not answered at once. For a server that takes them.
+  using Later = std::function<void(const std::string& request, Reply reply)>;
+
   // answer(request) gives the JSON for a request, or an Error that becomes {"error": "…"}. It runs as a part of turns,
   // and "watch" is asked again for every change. A socket file that nobody answers on is replaced; kConflict when
   // somebody does (without take_over), or when something else is in its place. The directory must exist.
   static Result<std::unique_ptr<StatusServer>> open(Loop& loop, const std::string& path,
                                                     std::function<Result<std::string>(const std::string&)> answer,
-                                                    StatusLimits limits = {});
+                                                    StatusLimits limits = {}, Later later = {});
   virtual ~StatusServer() = default;  // closes every connection, removes the socket
   // Sends answer("watch") to every watcher, in the next turn, however often it was called before that. A slow one is
   // sent the newest state when it reads again, not a backlog.
@@ -44,6 +50,17 @@ class StatusWatcher {
   static std::unique_ptr<StatusWatcher> open(Loop& loop, const std::string& path,
                                              std::function<void(const std::string& line)> on_line);
   virtual ~StatusWatcher() = default;
+};
+
+// Asks a server one thing after the other, in order, over a connection that is made when it is needed and again when it
+// was lost. What was sent and lost is not sent again: it fails, and whoever asked knows whether to repeat it.
+class StatusClient {
+ public:
+  static std::unique_ptr<StatusClient> open(Loop& loop, const std::string& path);
+  virtual ~StatusClient() = default;  // drops what waits, without a word
+  // done comes once, as a turn: the line as it came, or kUnavailable (nobody answers), kTimeout (from when it was
+  // asked, its waiting included), kInvalid (a request is one line).
+  virtual void request(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done) = 0;
 };
 
 // One question from a program that has no loop: blocks until the answer or the deadline. The line as it came, an

@@ -165,8 +165,8 @@ TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
 TEST_F(StatusTest, AnOverlongRequestIsRefusedAndTheConnectionClosed) {
   serve();
   const auto fd = client(path_);
-  say(fd, std::string(3000, 'a'));
-  EXPECT_THAT(hear(fd), HasSubstr("1024 bytes"));
+  say(fd, std::string(9000, 'a'));
+  EXPECT_THAT(hear(fd), HasSubstr("8192 bytes"));
   EXPECT_EQ(hear(fd), "");
 }
 

@@ -20,6 +20,7 @@ class ControlPlane:
     def __init__(self, machine, binaries):
         self.machine, self.binaries = machine, binaries
         self.programs = []
+        self.warnings = []  # what the API server said beside its last answer
 
     @property
     def kubeconfig(self):
@@ -38,6 +39,8 @@ class ControlPlane:
         self._program("etcd", ["etcd", "--data-dir", path("etcd"), "--listen-client-urls", "http://127.0.0.1:2379",
                                "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380",
                                "--unsafe-no-fsync"])
+        # An API server that finds no etcd goes by guesses of what etcd can do, and its caches may never catch up.
+        until("etcd", lambda: "true" in self._etcd_health(), 60)
         self._program("kube-apiserver", [
             f"{self.binaries}/kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--service-account-key-file={path('pki/sa.key')}",
             f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
@@ -48,6 +51,14 @@ class ControlPlane:
             more = [f"--service-account-private-key-file={path('pki/sa.key')}"] if name.endswith("manager") else []
             self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
                                  f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more])
+
+    @staticmethod
+    def _etcd_health():
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:2379/health", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
 
     def _program(self, name, argv):
         self.programs.append(Program(name, argv, self.machine.path(f"{name}.log")))
@@ -63,11 +74,12 @@ class ControlPlane:
     # --- the API ------------------------------------------------------------------------------------------------------
     def call(self, method, path, body=None, text=False, kind="application/json"):
         """(status, answer); status 0 when nobody answers."""
-        request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else json.dumps(body).encode(),
+        request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode(),
                                          headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": kind})
         try:
             with urllib.request.urlopen(request, timeout=15, context=ssl._create_unverified_context()) as answer:
                 content = answer.read().decode()
+                self.warnings = answer.headers.get_all("Warning") or []
                 return answer.status, content if text else json.loads(content or "null")
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -79,6 +91,17 @@ class ControlPlane:
         if status not in (200, 201):
             raise Failed(f"POST {path}: {status} {answer}")
         return answer
+
+    def create_file(self, path, folder):
+        """Every document of a YAML file below the folder of its API group, by its kind; the server reads the YAML."""
+        with open(path) as file:
+            documents = [text for text in file.read().split("\n---\n") if text.strip()]
+        for text in documents:
+            kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
+            plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + "s"
+            status, answer = self.call("POST", f"{folder}/{plural}", text, kind="application/yaml")
+            if status not in (200, 201):
+                raise Failed(f"{path}, {kind}: {status} {answer}")
 
     def node(self):
         status, node = self.call("GET", f"/api/v1/nodes/{NODE}")

@@ -13,7 +13,7 @@ NODE = "tranche-node"
 ADDRESS = "10.66.0.2"
 # Usual paths that are empty folders of the test's own while it runs.
 OWN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers", "/etc/kubernetes",
-       "/etc/containerd", "/etc/cdi", "/run"]
+       "/etc/containerd", "/etc/cdi", "/etc/tranche", "/var/lib/tranche", "/run"]
 
 
 def enter(argv):
@@ -85,7 +85,7 @@ class Machine:
     def files():
         """Every file and folder where programs like to leave things, and below /run: type and size, by path."""
         seen = {}
-        elsewhere = ("/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/sim-node", "/etc/kubernetes", "/usr/local/go", "/root/go",
+        elsewhere = ("/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/sim-node", "/etc/kubernetes", "/etc/tranche", "/usr/local/go", "/root/go",
                      "/root/.cache", "/var/lib/containers")  # other programs' own, and this test's
         for top in ("/etc", "/opt", "/root", "/run", "/usr/local", "/var/lib"):
             for folder, folders, files in os.walk(top):

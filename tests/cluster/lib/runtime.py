@@ -1,5 +1,6 @@
 """containerd with runc. A wrapper takes what this machine may not grant (a lower oom_score_adj, higher limits) out of
-the container's configuration before runc sees it."""
+the container's configuration before runc sees it. Pods with the runtime class "tranche" run under tranche-runtime, which
+hands on to the same wrapper."""
 
 import os
 import sys
@@ -37,25 +38,38 @@ state = "/run/containerd"
   enable_cdi = true
   cdi_spec_dirs = ["/etc/cdi", "/var/run/cdi"]
   restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    conf_dir = "{networks}"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       BinaryName = "{wrapper}"
       SystemdCgroup = false
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.tranche]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.tranche.options]
+      BinaryName = "{drains}"
+      SystemdCgroup = false
 '''
 PAUSE = "tranche.test/pause:1"
+# Pods use the node's network, but a node without any network for pods is not Ready.
+NETWORK = '{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "loopback"}]}'
 
 
 class Runtime:
-    def __init__(self, machine, binaries):
-        self.machine, self.binaries = machine, binaries
+    def __init__(self, machine, binaries, build):
+        self.machine, self.binaries, self.build = machine, binaries, build
         self.program = None
 
     def start(self):
         wrapper = self.machine.path("runc-here")
         write(wrapper, WRAPPER.format(python=sys.executable), 0o755)
+        write("/etc/tranche/runtime.conf", f"runtime={wrapper}\n")
+        networks = self.machine.path("networks")
+        os.makedirs(networks, exist_ok=True)
+        write(f"{networks}/none.conflist", NETWORK)
         write("/etc/containerd/config.toml",
-              CONFIG.format(socket=SOCKET, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs"))
+              CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime"))
         env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")
         self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],
                                self.machine.path("containerd.log"), env=env)

@@ -23,7 +23,7 @@ class World:
     def open(self):
         self.report.start("prepare the machine")
         self.machine.prepare()
-        self.runtime = Runtime(self.machine, self.binaries)
+        self.runtime = Runtime(self.machine, self.binaries, self.build)
         self.kubelet = Kubelet(self.machine, self.binaries)
         self.control_plane = ControlPlane(self.machine, self.binaries)
         self.tranche = Tranche(self.machine, self.build)

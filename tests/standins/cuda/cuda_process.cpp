@@ -1,6 +1,5 @@
 #include "standins/cuda/cuda_process.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "standins/mps/handshake.h"
 #include "standins/mps/limits.h"
 
 namespace tranche::sim {
@@ -18,11 +18,6 @@ constexpr int kWelcomeMs = 2000;  // something that listens but is no daemon: on
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-bool readable_within(int fd, int timeout_ms) {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, timeout_ms) > 0;
 }
 
 CudaError refusal_code(const Message& message) {
@@ -38,6 +33,7 @@ CudaEnvironment read_cuda_environment() {
   out.nvidia_visible = environment("NVIDIA_VISIBLE_DEVICES");
   out.memory_limit = environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
   out.thread_percentage = environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  out.sm_partition = environment("CUDA_MPS_SM_PARTITION");
   out.per_context_partitioning = environment("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING") == "1";
   return out;
 }
@@ -62,20 +58,27 @@ std::unique_ptr<CudaProcess> CudaProcess::start(const CudaEnvironment& environme
 }
 
 CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
-  const Fd daemon = connect_to(environment.pipe_directory + "/control");
-  Message message;
-  if (!daemon.valid() || !send_message(daemon.get(), {"client", {}}) || !readable_within(daemon.get(), kWelcomeMs) ||
-      receive_message(daemon.get(), &message) != Received::kMessage || message.verb != "welcome") {
+  const std::string control = environment.pipe_directory + "/control";
+  // A first connection only to see whether a daemon greets; a second one to be let in, as the real library does.
+  if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), kWelcomeMs)) {
     return CudaError::kSuccess;  // no daemon: the process silently runs without MPS
   }
-  // May take for ever: another user's client may hold the one server (facts: section 4).
-  Fd server;
-  if (receive_message(daemon.get(), &message, &server) != Received::kMessage) return CudaError::kMpsConnectionFailed;
-  if (message.verb != "server" || !server.valid()) return refusal_code(message);
-  send_message(server.get(), {"init", {}});  // a server that refuses has hung up already; its word is still there
-  if (receive_message(server.get(), &message) != Received::kMessage) {
+  const Fd daemon = connect_to(control);
+  if (!daemon.valid() || !await_hello(daemon.get(), -1) || !introduce(daemon.get(), ConnectionType::kClient)) {
     return CudaError::kMpsConnectionFailed;
   }
+  // May take for ever: another user's client may hold the one server (facts: section 4).
+  Packet packet;
+  if (receive_packet(daemon.get(), &packet) != Arrived::kPacket) return CudaError::kMpsConnectionFailed;
+  if (packet.bytes != kDescriptor || !packet.descriptor.valid()) {
+    return refusal_code(parse_message(packet.bytes).value_or(Message{}));
+  }
+  Fd server = std::move(packet.descriptor);
+  Message message;
+  send_message(server.get(), {"init", {}});  // a server that refuses has hung up already; its word is still there
+  const bool answered = receive_message(server.get(), &message) == Received::kMessage;
+  send_packet(daemon.get(), kAcknowledged);
+  if (!answered) return CudaError::kMpsConnectionFailed;
   if (message.verb != "ready") return refusal_code(message);
   percentage_ = parse_percentage(message.text("threads")).value_or(100.0);
   // Devices in the server's order: the daemon's own filter has renumbered them.
@@ -148,7 +151,7 @@ std::optional<Message> CudaProcess::ask_server(const Message& message) {
 
 CudaError CudaProcess::open_beside_mps(int device, Context* context) {
   const int at = gpu(device).node_index;
-  const int mode = node_->compute_mode(at);
+  const int mode = compute_mode_of(*node_, gpu(device));
   const auto rows = node_->processes(at);
   // EXCLUSIVE_PROCESS admits one process, and an MPS server is one. DEFAULT admits this one with everything.
   const bool taken = std::ranges::any_of(
@@ -157,7 +160,7 @@ CudaError CudaProcess::open_beside_mps(int device, Context* context) {
   context->pid = ::getpid();
   context->sms = gpu(device).facts.sm_count;
   context->bytes = context_bytes(context->sms);
-  if (!node_->attach(context->pid, at, ProcessKind::kCompute, 0)) return CudaError::kOutOfMemory;
+  if (!attach_to(*node_, gpu(device), context->pid, ProcessKind::kCompute, 0)) return CudaError::kOutOfMemory;
   if (node_->charge(context->pid, at, static_cast<std::int64_t>(context->bytes))) return CudaError::kSuccess;
   node_->detach(context->pid, at);
   return CudaError::kOutOfMemory;
@@ -170,6 +173,7 @@ CudaError CudaProcess::open_through_mps(int device, Context* context) {
   const std::string& uuid = gpu(device).facts.uuid;
   Message question{"context", {{"gpu", uuid}, {"lifted", memory.lifted ? "1" : "0"}}};
   if (environment_.thread_percentage) question.fields["threads"] = *environment_.thread_percentage;
+  if (environment_.sm_partition) question.fields["partition"] = *environment_.sm_partition;
   const auto own = memory.by_uuid.find(uuid);
   if (own != memory.by_uuid.end() && own->second < static_cast<std::uint64_t>(INT64_MAX)) {
     question.fields["memory"] = std::to_string(own->second);
@@ -257,7 +261,7 @@ CudaError CudaProcess::memory_info(int device, MemoryInfo* info) const {
   const auto& context = contexts_[static_cast<std::size_t>(device)];
   const auto& facts = gpu(device).facts;
   info->total = facts.memory_total - facts.memory_reserved;  // the whole GPU: a limit shows in `free` only (section 1)
-  const std::uint64_t used = node_->memory_used(gpu(device).node_index);
+  const std::uint64_t used = used_on(*node_, gpu(device));
   info->free = used < facts.memory_total ? facts.memory_total - used : 0;
   if (context.limit) {
     info->free = std::min(info->free, *context.limit > context.bytes ? *context.limit - context.bytes : 0);

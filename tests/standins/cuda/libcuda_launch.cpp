@@ -1,4 +1,5 @@
 // Modules, kernels, streams and events of the libcuda.so.1 stand-in. A device has one timeline; streams share it.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string_view>
@@ -92,7 +93,8 @@ int cuLaunchKernel(CudaFunctionHandle function, unsigned grid_x, unsigned grid_y
   KernelCall call = read_call(function->kind, parameters);
   call.blocks = blocks;
   call.threads_per_block = static_cast<std::uint32_t>(threads);
-  if (call.out % 4 != 0 || state.holding(call.out, bytes_written(call)) == nullptr) {
+  const auto mapped = [&state](const Range& range) { return state.holding(range.address, range.bytes) != nullptr; };
+  if (call.out % 4 != 0 || !std::ranges::all_of(touched(call), mapped)) {
     // The launch itself succeeds; the next call that waits learns of it, and so does everybody else on the GPU.
     state.process->fault(device);
     return 0;

@@ -21,7 +21,7 @@ inline constexpr const char* kSimCudaHelp =
   --report-every S    a report line every S seconds
   --stay              live on after an error, as a program that does not look at its errors
 Exit status: 0; 2 usage; 12 out of memory; 20 no GPU; 46 busy or unavailable; 70 illegal address; 71 launch failed;
-80 not permitted; 85…90 the MPS errors 805…810; 99 another error.
+80 not permitted; 85…90 the MPS errors 805…810; 91 no SM partition; 99 another error.
 )";
 
 struct SimCudaOptions {

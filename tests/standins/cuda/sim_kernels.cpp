@@ -16,6 +16,22 @@ T parameter(void** parameters, int at) {
   return value;
 }
 
+bool is_matrix(KernelKind kind) {
+  return kind == KernelKind::kOperand || kind == KernelKind::kProduct || kind == KernelKind::kCompare;
+}
+
+void read_matrix_call(void** parameters, KernelCall* call) {
+  int at = 1;
+  if (call->kind == KernelKind::kCompare) {
+    call->got = parameter<std::uint64_t>(parameters, at++);
+    call->want = parameter<std::uint64_t>(parameters, at++);
+  }
+  const std::size_t numbers = call->kind == KernelKind::kCompare ? 2 : 8;
+  for (std::size_t i = 0; i < numbers; ++i) call->numbers[i] = parameter<std::uint32_t>(parameters, at++);
+  const std::size_t reals = call->kind == KernelKind::kCompare ? 2 : 1;
+  for (std::size_t i = 0; i < reals; ++i) call->reals[i] = parameter<float>(parameters, at++);
+}
+
 // x → factor·x + addend, `times` times in a row.
 struct Affine {
   std::uint32_t factor;
@@ -36,6 +52,9 @@ std::optional<KernelKind> kernel_named(std::string_view name) {
   if (name == "tranche_fill") return KernelKind::kFill;
   if (name == "tranche_spin") return KernelKind::kSpin;
   if (name == "tranche_smid") return KernelKind::kSmid;
+  if (name == "tranche_operand") return KernelKind::kOperand;
+  if (name == "tranche_product") return KernelKind::kProduct;
+  if (name == "tranche_compare") return KernelKind::kCompare;
   return std::nullopt;
 }
 
@@ -43,26 +62,32 @@ KernelCall read_call(KernelKind kind, void** parameters) {
   KernelCall call;
   call.kind = kind;
   call.out = parameter<std::uint64_t>(parameters, 0);
+  if (is_matrix(kind)) {
+    read_matrix_call(parameters, &call);
+    return call;
+  }
   call.a = parameter<std::uint32_t>(parameters, 1);
   if (kind == KernelKind::kFill) call.b = parameter<std::uint32_t>(parameters, 2);
   return call;
 }
 
-std::uint64_t bytes_written(const KernelCall& call) {
+std::vector<Range> touched(const KernelCall& call) {
   switch (call.kind) {
     case KernelKind::kFill:
-      return 4 * std::uint64_t{call.a};
+      return {{call.out, 4 * std::uint64_t{call.a}}};
     case KernelKind::kSpin:
-      return 4 * call.blocks * call.threads_per_block;
+      return {{call.out, 4 * call.blocks * call.threads_per_block}};
     case KernelKind::kSmid:
-      return 4 * call.blocks;
+      return {{call.out, 4 * call.blocks}};
+    default:
+      return touched_by_matrix(call);
   }
-  return 0;
 }
 
 void compute(const KernelCall& call, std::uint32_t sms) {
+  if (is_matrix(call.kind)) return compute_matrix(call);
   auto* out = reinterpret_cast<std::uint32_t*>(call.out);
-  const auto words = static_cast<std::uint32_t>(bytes_written(call) / 4);
+  const auto words = static_cast<std::uint32_t>(touched(call).front().bytes / 4);
   if (call.kind == KernelKind::kFill) {
     for (std::uint32_t i = 0; i < words; ++i) {
       const std::uint32_t mixed = (i ^ call.b) * 2654435761u;
@@ -78,6 +103,9 @@ void compute(const KernelCall& call, std::uint32_t sms) {
 
 std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms) {
   if (call.kind == KernelKind::kFill) return kLaunchNs + std::int64_t{call.a} * 4 / 2000;  // about 2 TB/s
+  if (is_matrix(call.kind)) {  // 2 multiplications a nanosecond and SM: our own kernels are no masters
+    return kLaunchNs + static_cast<std::int64_t>(matrix_steps(call) / 2 / std::max(1u, sms));
+  }
   const auto waves = static_cast<std::int64_t>((call.blocks + std::max(1u, sms) - 1) / std::max(1u, sms));
   return kLaunchNs + waves * kStepNs * std::int64_t{call.a};
 }

@@ -1,10 +1,12 @@
 #pragma once
 // The kernels that a simulated GPU can run, by name, and their arithmetic on the CPU. Their contract is the comment on
-// the PTX of src/probe/kernels.h; it is written out a second time here on purpose, so that the probe checks against an
-// arithmetic that is not its own. Pure but for the memory they write.
+// the PTX of src/probe/kernels.h and src/probe/gemm_kernels.h; it is written out a second time here on purpose, so that
+// the probe checks against an arithmetic that is not its own. Pure but for the memory they write.
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace tranche::sim {
 
@@ -13,21 +15,37 @@ enum class KernelKind {
   kSpin,  // (u64 out, u32 iterations)          out[thread] = after that many steps of x·1664525 + 1013904223 from its
           // index
   kSmid,  // (u64 out, u32 iterations)          out[block] = the SM it ran on
+  kOperand,  // a matrix of small numbers            sim_gemm_kernels.cpp
+  kProduct,  // the product of two such              the same
+  kCompare,  // two matrices compared                the same
 };
 std::optional<KernelKind> kernel_named(std::string_view name);
 
 struct KernelCall {
   KernelKind kind{};
   std::uint64_t out = 0;
-  std::uint32_t a = 0;  // count or iterations
-  std::uint32_t b = 0;  // seed
+  std::uint32_t a = 0;    // count or iterations
+  std::uint32_t b = 0;    // seed
+  std::uint64_t got = 0;  // kCompare reads these two
+  std::uint64_t want = 0;
+  std::array<std::uint32_t, 9> numbers{};  // of a matrix kernel, in the order of its parameters …
+  std::array<float, 2> reals{};            // … and what comes after them
   std::uint64_t blocks = 0;
   std::uint32_t threads_per_block = 0;
 };
 KernelCall read_call(KernelKind kind, void** parameters);
 
-std::uint64_t bytes_written(const KernelCall& call);                  // from `out` on
-void compute(const KernelCall& call, std::uint32_t sms);              // bytes_written(call) must be writable
+struct Range {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+std::vector<Range> touched(const KernelCall& call);
+void compute(const KernelCall& call, std::uint32_t sms);              // touched(call) must be mapped
 std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms);  // on that many SMs, one block per SM at a time
+
+// The three of sim_gemm_kernels.cpp.
+std::vector<Range> touched_by_matrix(const KernelCall& call);
+void compute_matrix(const KernelCall& call);
+std::uint64_t matrix_steps(const KernelCall& call);  // elements, or multiplications of a product
 
 }  // namespace tranche::sim

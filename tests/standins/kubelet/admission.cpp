@@ -23,10 +23,10 @@ bool has(const Range& range, const Value& value, Projection projection = {}) {
   return std::ranges::find(range, value, projection) != std::ranges::end(range);
 }
 
-// Adds one recorded answer. Where two resources disagree kubelet lets the later variable win and the first mount,
-// device node and annotation stay; resources are in order of name here, in no order there.
+// Adds one recorded answer. Where two resources disagree the first variable, mount, device node and annotation stay:
+// kubelet goes through its map of resources, of which each start of the container may see another order.
 void add(ContainerGrant& grant, const v1beta1::ContainerAllocateResponse& response) {
-  for (const auto& [name, value] : response.envs()) grant.envs[name] = value;
+  for (const auto& [name, value] : response.envs()) grant.envs.emplace(name, value);
   for (const auto& mount : response.mounts()) {
     if (has(grant.mounts, mount.container_path(), &ContainerGrant::Mount::container_path)) continue;
     grant.mounts.push_back({mount.container_path(), mount.host_path(), mount.read_only()});
@@ -59,10 +59,12 @@ void Kubelet::Impl::record(Call call) {
   tell();
 }
 
-ContainerGrant Kubelet::Impl::grant_of(const std::string& uid, const std::string& container) const {
+ContainerGrant Kubelet::Impl::grant_of(const std::string& uid, const std::string& container) {
   ContainerGrant grant;
   grant.container = container;
-  for (const Holding* holding : book.of(uid, container)) {
+  auto holdings = book.of(uid, container);
+  if (settings.shuffle_seed != 0) std::ranges::shuffle(holdings, dice);
+  for (const Holding* holding : holdings) {
     grant.slots[holding->resource] = holding->ids;
     v1beta1::ContainerAllocateResponse response;
     if (response.ParseFromString(holding->response)) add(grant, response);
@@ -156,7 +158,12 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
 }
 
 Kubelet::Impl::Outcome Kubelet::Impl::allocate_all(const PodAsk& pod, const ContainerAsk& container) {
-  for (const auto& [resource, count] : container.resources) {
+  std::vector<std::pair<std::string, std::uint64_t>> resources(container.resources.begin(), container.resources.end());
+  if (settings.shuffle_seed != 0) {
+    const std::lock_guard lock(mutex);
+    std::ranges::shuffle(resources, dice);
+  }
+  for (const auto& [resource, count] : resources) {
     if (count == 0) continue;
     if (auto done = allocate(pod, container, resource, count); !done) return done;
   }

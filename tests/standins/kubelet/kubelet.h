@@ -37,7 +37,7 @@ struct KubeletSettings {
   // kubernetes/kubernetes#121994, #127803: the end of an old stream disconnects whoever holds the resource now.
   bool old_stream_end_disconnects_current = false;
   // kubelet's sets have no order: ids go to the plugin, and are picked when it has no preference, in an order drawn
-  // from this seed. 0 = sorted.
+  // from this seed; so are the resources of a container asked for, and their answers merged. 0 = sorted.
   std::uint64_t shuffle_seed = 1;
   // kubelet asks for a preference even when every available device is needed, except on nodes where devices are
   // aligned to NUMA nodes; true imitates those.

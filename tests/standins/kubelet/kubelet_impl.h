@@ -106,8 +106,8 @@ struct Kubelet::Impl {
   std::expected<std::vector<std::string>, Refusal> ask_preference(const Endpoint& endpoint, const std::string& resource,
                                                                   const std::vector<std::string>& available,
                                                                   std::uint64_t needed);
-  ContainerGrant grant_of(const std::string& uid, const std::string& container) const;  // mutex held
-  void record(Call call);                                                               // mutex not held
+  ContainerGrant grant_of(const std::string& uid, const std::string& container);  // mutex held
+  void record(Call call);                                                         // mutex not held
 
   // waiting.cpp
   ResourceView view_of(const std::string& resource) const;  // mutex held

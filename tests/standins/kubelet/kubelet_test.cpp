@@ -405,6 +405,39 @@ TEST_F(KubeletDouble, ReplaysTheRecordedAnswerWhenAContainerStartsAgain) {
   EXPECT_TRUE(admitted.containers.at(0).mounts.at(0).read_only);
 }
 
+TEST_F(KubeletDouble, MergesAnswersOfSeveralResourcesKeyByKeyInAnyOrderAndTheFirstStays) {
+  start();
+  std::vector<std::unique_ptr<TinyPlugin>> plugins;
+  PodAsk pod = one_container_pod("both", "nvidia.com/gpu0", 1);
+  pod.containers[0].resources["nvidia.com/gpu1"] = 1;
+  for (const std::string number : {"0", "1"}) {
+    auto tiny = plugin("tiny" + number + ".sock", {{"device-" + number}});
+    tiny->allocation = [number](const auto&, v1beta1::ContainerAllocateResponse* response) {
+      (*response->mutable_envs())["SAME"] = number;
+      (*response->mutable_envs())["OWN" + number] = number;
+      auto& mount = *response->add_mounts();
+      mount.set_container_path("/door");
+      mount.set_host_path("/doors/" + number);
+      return grpc::Status::OK;
+    };
+    tiny->serve();
+    ASSERT_TRUE(tiny->register_as("nvidia.com/gpu" + number).ok());
+    ASSERT_TRUE(kubelet_->wait_for_healthy("nvidia.com/gpu" + number, 1, kSoon));
+    plugins.push_back(std::move(tiny));
+  }
+  ASSERT_TRUE(kubelet_->admit(pod).admitted);
+  std::set<std::string> firsts;
+  for (int i = 0; i < 32; ++i) {
+    const auto grant = kubelet_->start_container("default/both", "main");
+    ASSERT_TRUE(grant) << to_string(grant.error());
+    EXPECT_EQ(grant->envs.at("OWN0") + grant->envs.at("OWN1"), "01");
+    ASSERT_THAT(grant->mounts, SizeIs(1));
+    EXPECT_EQ(grant->mounts[0].host_path, "/doors/" + grant->envs.at("SAME")) << "all keys by one order";
+    firsts.insert(grant->envs.at("SAME"));
+  }
+  EXPECT_THAT(firsts, SizeIs(2)) << "another order at another start";
+}
+
 TEST_F(KubeletDouble, CallsPreStartBeforeEveryStartWhenThePluginAskedForIt) {
   start();
   auto tiny = plugin("tiny.sock", {{"a"}});

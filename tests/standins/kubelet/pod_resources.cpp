@@ -15,7 +15,8 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
  public:
   explicit PodResourcesService(Kubelet::Impl& impl) : impl_(impl) {}
 
-  // Every active pod, also those without devices, as kubelet lists them. No uid: kubelet gives none.
+  // Every active pod, also those without devices, as kubelet lists them: an entry for each device. No uid: kubelet
+  // gives none.
   grpc::Status List(grpc::ServerContext*, const v1::ListPodResourcesRequest*,
                     v1::ListPodResourcesResponse* answer) override {
     const std::lock_guard lock(impl_.mutex);
@@ -29,7 +30,7 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
         auto& entry = *listed.add_containers();
         entry.set_name(container.name);
         for (const Holding* holding : impl_.book.of(pod->uid, container.name)) {
-          add(*entry.add_devices(), holding->resource, holding->ids);
+          for (const auto& id : holding->ids) add(*entry.add_devices(), holding->resource, {id});
         }
       }
     }

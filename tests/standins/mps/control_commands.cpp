@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "standins/mps/control_daemon.h"
+#include "standins/mps/help.h"
 
 namespace tranche::sim {
 namespace {
@@ -19,10 +20,15 @@ bool has_option(const ControlCommand& command, std::string_view option) {
 
 void ControlDaemon::run_commands(Session& session) {
   while (!session.closed && session.waits_for == 0 && !session.lines.empty()) {
-    const auto command = parse_command(session.lines.front());
+    const std::string line = session.lines.front();
+    const auto command = parse_command(line);
     session.lines.pop_front();
     log_.line("Cmd:" + command.line);
-    execute(session, command);
+    if (options_.v3) {
+      execute_v3(session, line);
+    } else {
+      execute(session, command);
+    }
   }
 }
 
@@ -60,10 +66,12 @@ bool ControlDaemon::allowed(const Session& session, CommandKind kind) const {
 }
 
 void ControlDaemon::execute(Session& session, const ControlCommand& command) {
-  if (command.kind == CommandKind::kUnknown) {
+  const bool partitions = command.kind == CommandKind::kSmPartition || command.kind == CommandKind::kListPartitions;
+  if (command.kind == CommandKind::kUnknown || (partitions && options_.release < kStaticRelease)) {
     return reply(session, "Unknown command \"" + command.name + "\"\n");
   }
   if (!allowed(session, command.kind)) return reply(session, refusal(command.kind, session.peer.uid));
+  if (partitions) return execute_partition(session, command);
   switch (command.kind) {
     case CommandKind::kGetServerList: {
       std::string text;

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 
 namespace tranche::sim {
 namespace {
@@ -21,6 +23,11 @@ constexpr int kMaxFailedStarts = 5;  // then waiting clients get 805 (reference 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 // A file that other users may write whatever the umask says, as the daemon's lock and pid files are.
@@ -67,7 +74,9 @@ ControlDaemon::ControlDaemon(std::unique_ptr<Node> node, std::vector<VisibleGpu>
       directory_(std::move(directory)),
       log_(std::move(log)),
       server_output_(server_output),
-      owner_(::geteuid()) {}
+      owner_(::geteuid()) {
+  cut_devices();
+}
 
 int ControlDaemon::run() {
   log_.line("Starting control daemon using socket " + options_.pipe_directory + "/control");
@@ -75,11 +84,19 @@ int ControlDaemon::run() {
   log_.line("CUDA MPS Control binary version: " + std::to_string(node_->cuda_version()));
   for (;;) {
     std::vector<pollfd> fds{{directory_.control.get(), POLLIN, 0}, {directory_.privileged.get(), POLLIN, 0}};
+    for (const auto& one : namespaces_) fds.push_back({one->listener.get(), POLLIN, 0});
     const std::size_t first_session = fds.size();
     // The daemon asks its server synchronously: until the answer is there it hears nobody else.
     const bool asking = !questions_.empty();
-    if (asking) fds[0].fd = fds[1].fd = -1;
-    for (const auto& session : sessions_) fds.push_back({asking || session->dead ? -1 : session->fd.get(), POLLIN, 0});
+    // And it reads a newcomer's credentials and type, and a client's word that its server has it, in one go as well.
+    const Session* only = waited_for();
+    if (asking || only != nullptr) {
+      for (auto& listener : fds) listener.fd = -1;
+    }
+    for (const auto& session : sessions_) {
+      const bool deaf = asking || session->dead || (only != nullptr && only != session.get());
+      fds.push_back({deaf ? -1 : session->fd.get(), POLLIN, 0});
+    }
     const std::size_t first_server = fds.size();
     for (const auto& server : servers_) {
       fds.push_back({server->channel.get(), POLLIN, 0});
@@ -94,8 +111,14 @@ int ControlDaemon::run() {
     for (std::size_t i = 0; i < session_count; ++i) {
       if (fds[first_session + i].revents != 0) hear_session(*sessions_[i]);
     }
-    if (fds[0].revents != 0) accept_from(directory_.control, false);
-    if (fds[1].revents != 0) accept_from(directory_.privileged, true);
+    if (fds[0].revents != 0 && waited_for() == nullptr) accept_from(directory_.control, false);
+    if (fds[1].revents != 0 && waited_for() == nullptr) accept_from(directory_.privileged, true);
+    for (std::size_t i = 2; i < first_session; ++i) {
+      const auto found =
+          std::ranges::find_if(namespaces_, [&](const auto& one) { return one->listener.get() == fds[i].fd; });
+      if (fds[i].revents != 0 && waited_for() == nullptr && found != namespaces_.end())
+        accept_from((*found)->listener, false, found->get());
+    }
     retry_shutdowns(monotonic_ns());
     std::erase_if(servers_, [](const auto& server) { return server->pid == 0; });
     std::erase_if(sessions_, [](const auto& session) { return session->closed; });
@@ -124,41 +147,76 @@ int ControlDaemon::wait_ms(std::int64_t now_ns) const {
   return first == 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, (first - now_ns + 999'999) / 1'000'000));
 }
 
-void ControlDaemon::accept_from(const Fd& listener, bool privileged) {
-  for (;;) {
-    Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd.valid()) return;
-    log_.line("Accepting connection...");
-    auto session = std::make_unique<Session>();
-    session->peer = peer_of(fd.get());
-    session->fd = std::move(fd);
-    session->privileged = privileged;
-    sessions_.push_back(std::move(session));
+void ControlDaemon::accept_from(const Fd& listener, bool privileged, const Namespace* name_space) {
+  Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!fd.valid()) return;
+  log_.line("Accepting connection...");
+  if (!accept_identities(fd.get()) || !send_packet(fd.get(), kHello)) return;
+  auto session = std::make_unique<Session>();
+  session->fd = std::move(fd);
+  session->privileged = privileged;
+  if (name_space != nullptr) {
+    session->server = name_space->server;
+    session->name_space = name_space->name;
   }
+  sessions_.push_back(std::move(session));
+}
+
+const ControlDaemon::Session* ControlDaemon::waited_for() const {
+  for (const auto& session : sessions_) {
+    const bool between = session->kind == SessionKind::kGreeted || session->kind == SessionKind::kHandedOver;
+    if (between && !session->closed) return session.get();
+  }
+  return nullptr;
 }
 
 void ControlDaemon::hear_session(Session& session) {
-  Message message;
-  if (receive_message(session.fd.get(), &message) != Received::kMessage) {
+  if (session.closed) return;
+  Packet packet;
+  if (receive_packet(session.fd.get(), &packet) != Arrived::kPacket) {
     if (session.kind == SessionKind::kCommands) log_.line("UI closed");
+    if (session.kind == SessionKind::kGreeted) log_.line("User did not send valid credentials");
     // A client that dies while it waits for another user's server keeps its place in the queue.
     session.dead = session.pending && !options_.multi_user && !servers_.empty();
     session.closed = !session.dead;
     return;
   }
-  if (session.kind == SessionKind::kNew && message.verb == "ui") {
-    session.kind = SessionKind::kCommands;
-    log_.line("NEW UI");
-  } else if (session.kind == SessionKind::kNew && message.verb == "client") {
-    session.kind = SessionKind::kClient;
-    session.closed = !send_message(session.fd.get(), {"welcome", {}});
-    if (!session.closed) place(session);
-  } else if (session.kind == SessionKind::kCommands && message.verb == "command") {
-    session.lines.push_back(message.text("text"));
-    run_commands(session);
-  } else {
-    session.closed = true;
+  if (session.kind == SessionKind::kGreeted) return hear_greeted(session, packet);
+  const auto message = parse_message(packet.bytes);
+  if (session.kind == SessionKind::kCommands && message && message->verb == "command") {
+    session.lines.push_back(message->text("text"));
+    return run_commands(session);
   }
+  session.closed = true;  // a client that its server has taken; or somebody who does not speak this protocol
+}
+
+void ControlDaemon::hear_greeted(Session& session, const Packet& packet) {
+  if (!session.known) {
+    session.known = packet.bytes == kCredentials && packet.sender.has_value();
+    if (session.known) {
+      session.peer = {packet.sender->pid, packet.sender->uid};
+      return;
+    }
+    log_.line("User did not send valid credentials");
+    session.closed = true;
+    return;
+  }
+  const auto type = type_of(packet.bytes);
+  if (type == static_cast<std::uint32_t>(ConnectionType::kCommands)) return begin_commands(session);
+  if (type != static_cast<std::uint32_t>(ConnectionType::kClient)) {
+    session.closed = true;  // a type that does not exist; ours has no servers that connect
+    return;
+  }
+  session.kind = SessionKind::kClient;
+  place(session);
+}
+
+void ControlDaemon::begin_commands(Session& session) {
+  session.closed = std::ranges::any_of(
+      sessions_, [](const auto& other) { return other->kind == SessionKind::kCommands && !other->closed; });
+  if (session.closed) return;  // one at a time
+  session.kind = SessionKind::kCommands;
+  log_.line("NEW UI");
 }
 
 bool ControlDaemon::hear_server(Server& server) {
@@ -170,6 +228,11 @@ bool ControlDaemon::hear_server(Server& server) {
     log_.line("NEW SERVER " + std::to_string(server.pid) + ": Ready");
   } else if (message.verb == "clients") {
     server.clients = static_cast<int>(message.number("count"));
+    server.partitions = words(message.text("partitions"));
+    server.v3_clients.clear();
+    const auto list = words(message.text("list"));
+    for (std::size_t i = 0; options_.v3 && i + 1 < list.size(); i += 2)
+      server.v3_clients[static_cast<pid_t>(loose_number(list[i]))] = list[i + 1];
   } else if (message.verb == "busy") {
     const auto pid = std::to_string(server.pid);
     log_.line("Server " + pid + " has " + message.text("count") + " active worker threads. Server will not shutdown.");
@@ -187,7 +250,9 @@ bool ControlDaemon::hear_server(Server& server) {
     for (const auto& session : sessions_) {
       if (session->closed || session->waits_for != id) continue;
       session->waits_for = 0;
-      reply(*session, message.text("text"));
+      const std::string text = message.text("text");
+      if (options_.v3) v3_reply(*session, text == "0\n" ? "" : text, text != "0\n");
+      if (!options_.v3) reply(*session, text);
       run_commands(*session);
     }
   }
@@ -203,6 +268,9 @@ void ControlDaemon::bury(Server& server) {
   log_.line("Server " + std::to_string(server.pid) + " exited with status " +
             std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 0));
   const bool failed_start = !server.ready;
+  for (std::size_t i = namespaces_.size(); options_.v3 && i-- > 0;) {
+    if (namespaces_[i]->server == server.name) close_namespace(*namespaces_[i]);
+  }
   const pid_t pid = std::exchange(server.pid, 0);
   for (const auto& [id, asked] : std::map(questions_)) {
     if (asked != pid) continue;

@@ -8,12 +8,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "standins/mps/commands.h"
+#include "standins/mps/handshake.h"
 #include "standins/mps/limits.h"
 #include "standins/mps/log.h"
+#include "standins/mps/partitions.h"
+#include "standins/mps/v3.h"
 #include "standins/mps/visible.h"
 #include "standins/mps/wire.h"
 #include "standins/node/sim_node.h"
@@ -25,6 +29,10 @@ struct ControlOptions {
   std::string log_directory;
   std::string server_program;  // path of nvidia-cuda-mps-server
   bool multi_user = false;
+  int release = 580;               // of the driver: what it knows
+  bool static_partitions = false;  // -S
+  bool v3 = false;                 // -p 3
+  std::uint64_t partition_salt = 0;
   double threads = 100.0;  // the default for servers to come
   MemoryLimits memory;
 };
@@ -46,18 +54,21 @@ class ControlDaemon {
   int run();
 
  private:
-  enum class SessionKind { kNew, kCommands, kClient };
+  // kGreeted and kHandedOver hold everybody else up: the daemon waits for their next message and for nothing else.
+  enum class SessionKind { kGreeted, kCommands, kClient, kHandedOver };
   struct Session {
     Fd fd;
     Peer peer;
     bool privileged = false;
-    SessionKind kind = SessionKind::kNew;
-    std::deque<std::string> lines;  // commands not yet begun
-    std::int64_t waits_for = 0;     // the question to a server that must be answered first
-    bool pending = false;           // a client on the pending list
-    bool dead = false;              // it hung up while pending
-    bool quits = false;             // waits for the end of the daemon
-    bool closed = false;            // to be dropped after this turn
+    SessionKind kind = SessionKind::kGreeted;
+    bool known = false;              // its credentials have come
+    std::deque<std::string> lines;   // commands not yet begun
+    std::int64_t waits_for = 0;      // the question to a server that must be answered first
+    bool pending = false;            // a client on the pending list
+    bool dead = false;               // it hung up while pending
+    bool quits = false;              // waits for the end of the daemon
+    bool closed = false;             // to be dropped after this turn
+    std::string server, name_space;  // v3: whose socket it came through; "" = the daemon's own
   };
   struct Server {
     pid_t pid = 0;
@@ -66,16 +77,30 @@ class ControlDaemon {
     Fd watch;  // pidfd
     bool ready = false;
     int clients = 0;
-    bool leaving = false;       // told to shut down; it still serves its user until it can
-    bool forced = false;        // and it must now
-    std::int64_t retry_ns = 0;  // when to ask again; 0 = not
+    std::string name;                         // v3
+    std::string devices;                      // UUIDs
+    std::map<pid_t, std::string> v3_clients;  // and their namespaces
+    std::vector<std::string> partitions;      // "<uuid>/<id>" of those that its clients use
+    bool leaving = false;                     // told to shut down; it still serves its user until it can
+    bool forced = false;                      // and it must now
+    std::int64_t retry_ns = 0;                // when to ask again; 0 = not
     std::int64_t retry_after_ms = 0;
   };
 
+  struct Namespace {  // v3
+    std::string server, name, directory;
+    std::optional<std::uint64_t> memory;
+    std::optional<double> threads;
+    Fd listener;
+  };
+
   // Turns.
-  void accept_from(const Fd& listener, bool privileged);
+  void accept_from(const Fd& listener, bool privileged, const Namespace* name_space = nullptr);
   void hear_session(Session& session);
-  bool hear_server(Server& server);  // false: nothing more is there
+  void hear_greeted(Session& session, const Packet& packet);
+  void begin_commands(Session& session);
+  const Session* waited_for() const;  // the connection that holds everybody up
+  bool hear_server(Server& server);   // false: nothing more is there
   void bury(Server& server);
   void retry_shutdowns(std::int64_t now_ns);
   int wait_ms(std::int64_t now_ns) const;
@@ -89,21 +114,45 @@ class ControlDaemon {
   void execute_default(Session& session, const ControlCommand& command);
   void execute_on_server(Session& session, const ControlCommand& command);
   std::string device_query(bool csv) const;
+
+  // Static partitions (control_partitions.cpp).
+  void cut_devices();
+  std::vector<std::string> partitions_in_use() const;
+  std::string partitions_text() const;
+  void execute_partition(Session& session, const ControlCommand& command);
+
   Server* server_named(const ControlCommand& command, std::string* missing);
+
+  // Interface version 3 (control_v3.cpp).
+  Server* server_called(const std::string& name);
+  Namespace* namespace_called(const std::string& server, const std::string& name);
+  bool open_namespace(const std::string& server, const std::string& name);
+  void close_namespace(const Namespace& one);
+  bool has_clients_v3(const Namespace& one);
+  Server* v3_server_for(Session& session);
+  bool v3_create_server(const std::string& name, uid_t uid, const std::vector<std::string>& devices);
+  void v3_reply(Session& session, const std::string& text, bool failed = false);
+  void execute_v3(Session& session, const std::string& line);
+  void execute_server_v3(Session& session, const V3Command& command);
+  void execute_namespace_v3(Session& session, const V3Command& command);
+  void execute_client_v3(Session& session, const V3Command& command);
+  void set_namespace_v3(Session& session, Namespace& one, const V3Command& command);
 
   // Servers and clients (control_servers.cpp).
   void place(Session& session);
   void place_pending();
   Server* serving(uid_t uid);
-  Server* start_server(uid_t uid);
+  Server* server_for(Session& session);  // that there is
+  Server* start_server(uid_t uid, const std::vector<std::string>& only_devices = {});
   void shut_down(Server& server, bool back_off);
   void force_down(Server& server);
   void quit(Session& session, const ControlCommand& command);
   void remove_files() const;
-  bool hand_over(Session& session, Server& server);
+  void hand_over(Session& session, Server& server);
 
   std::unique_ptr<Node> node_;
   std::vector<VisibleGpu> devices_;
+  std::vector<PartitionedDevice> partitioned_;  // with -S: the same devices
   ControlOptions options_;
   PipeDirectory directory_;
   MpsLog log_;
@@ -112,7 +161,8 @@ class ControlDaemon {
   int priority_ = 0;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Server>> servers_;
-  std::map<std::int64_t, pid_t> questions_;  // open questions → the server asked
+  std::vector<std::unique_ptr<Namespace>> namespaces_;  // v3
+  std::map<std::int64_t, pid_t> questions_;             // open questions → the server asked
   std::int64_t next_question_ = 1;
   int failed_starts_ = 0;
   bool quitting_ = false;

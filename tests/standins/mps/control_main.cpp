@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -20,8 +21,16 @@ struct Arguments {
   bool daemon = false;
   bool foreground = false;
   bool multi_user = false;
+  bool static_partitions = false;
+  bool v3 = false;
   std::string command;
 };
+
+// The release of the node's driver; 580 where there is no node.
+int driver_release() {
+  const auto node = Node::open();
+  return node ? std::atoi((*node)->driver_version().c_str()) : 580;
+}
 
 // The directory of the running program, where its server lies too.
 std::string program_directory() {
@@ -52,6 +61,11 @@ int serve(const Arguments& arguments, int ready) {
   options.log_directory = environment("CUDA_MPS_LOG_DIRECTORY").value_or("/var/log/nvidia-mps");
   options.server_program = program_directory() + "/nvidia-cuda-mps-server";
   options.multi_user = arguments.multi_user;
+  options.static_partitions = arguments.static_partitions;
+  options.v3 = arguments.v3;
+  options.release = driver_release();
+  if (environment("TRANCHE_SIM_PARTITION_IDS") == "fresh")
+    options.partition_salt = static_cast<std::uint64_t>(::getpid());
   read_daemon_environment(&options);
   auto node = Node::open();
   if (!node) {
@@ -112,12 +126,16 @@ int main(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
+    if (!arguments.command.empty()) {  // the rest of a command may look like options
+      arguments.command += " " + word;
+      continue;
+    }
     if (word == "-h" || word == "--help") {
-      std::fputs(kControlHelp, stdout);
+      std::fputs(control_help(driver_release()).c_str(), stdout);
       return 0;
     }
     if (word == "-v" || word == "--version") {
-      std::fputs(kControlVersion, stdout);
+      std::fputs(control_version(driver_release()).c_str(), stdout);
       return 0;
     }
     if (word == "-d" || word == "--daemon") {
@@ -126,15 +144,23 @@ int main(int argc, char** argv) {
       arguments.foreground = true;
     } else if (word == "-M" || word == "-multiuser-server" || word == "--multiuser-server") {
       arguments.multi_user = true;
+    } else if ((word == "-S" || word == "--static-partitioning") && driver_release() >= kStaticRelease) {
+      arguments.static_partitions = true;
+    } else if ((word == "-p" || word == "--protocol") && i + 1 < argc && driver_release() >= kV3Release) {
+      arguments.v3 = std::string(argv[++i]) == "3";
+    } else if ((word == "-m" || word == "--multiuser") && driver_release() >= kV3Release) {
+      arguments.multi_user = true;
+    } else if (word == "--quit" && driver_release() >= kV3Release) {
+      arguments.command = "quit";
     } else if (word == "-q" || word == "--ready-devices") {
       continue;  // asks the driver for the devices at start, which we always do
     } else if (word.starts_with("-")) {
       // What r580 says to -S, -p and every other option: a NUL where the option's name was meant to stand, status 0.
       std::fwrite("Unrecognized option \0\n", 1, 22, stdout);
-      std::fputs(kControlHelp, stdout);
+      std::fputs(control_help(driver_release()).c_str(), stdout);
       return 0;
     } else {
-      arguments.command += (arguments.command.empty() ? "" : " ") + word;
+      arguments.command = word;
     }
   }
   if (arguments.foreground) return serve(arguments, -1);

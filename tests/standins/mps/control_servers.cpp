@@ -28,13 +28,11 @@ constexpr int kChannel = 3;  // where a server finds its channel
 }  // namespace
 
 void ControlDaemon::place(Session& session) {
-  const uid_t uid = options_.multi_user ? owner_ : session.peer.uid;
   const std::string who =
       "NEW CLIENT " + std::to_string(session.peer.pid) + " from user " + std::to_string(session.peer.uid) + ": ";
-  Server* server = serving(uid);
+  Server* server = server_for(session);
   if (server != nullptr && server->ready) {
     log_.line(who + "Server already exists");
-    session.closed = true;  // its further talk is with the server
     hand_over(session, *server);
     return;
   }
@@ -42,15 +40,24 @@ void ControlDaemon::place(Session& session) {
   session.pending = true;
 }
 
+ControlDaemon::Server* ControlDaemon::server_for(Session& session) {
+  if (options_.v3) return v3_server_for(session);
+  return serving(options_.multi_user ? owner_ : session.peer.uid);
+}
+
 void ControlDaemon::place_pending() {
   for (const auto& session : sessions_) {
     if (!session->pending || session->closed || quitting_) continue;
+    if (waited_for() != nullptr) break;  // one client after the other
     const uid_t uid = options_.multi_user ? owner_ : session->peer.uid;
-    Server* server = serving(uid);
+    Server* server = server_for(*session);
+    if (server == nullptr && options_.v3) {
+      session->closed = true;  // its server is gone, and its socket with it
+      continue;
+    }
     if (server != nullptr) {
       if (!server->ready) continue;
       session->pending = false;
-      session->closed = true;
       hand_over(*session, *server);
       continue;
     }
@@ -71,7 +78,7 @@ ControlDaemon::Server* ControlDaemon::serving(uid_t uid) {
   return nullptr;
 }
 
-ControlDaemon::Server* ControlDaemon::start_server(uid_t uid) {
+ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<std::string>& only_devices) {
   auto [ours, theirs] = socket_pair();
   if (!ours.valid()) return nullptr;
   auto server = std::make_unique<Server>();
@@ -87,13 +94,19 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid) {
   server->watch.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   std::string memory, uuids;
   for (const auto& [key, bytes] : options_.memory.entries()) memory += key + " " + std::to_string(bytes) + " ";
-  for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
+  for (const auto& device : devices_) {
+    const bool named = std::ranges::find(only_devices, device.facts.uuid) != only_devices.end();
+    if (only_devices.empty() || named) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
+  }
+  server->devices = uuids;
   // Defaults are frozen into a server here: a later set_default_… reaches the next one only (facts: section 1).
   send_message(server->channel.get(), {"options",
                                        {{"uid", std::to_string(uid)},
                                         {"threads", std::to_string(options_.threads)},
                                         {"priority", std::to_string(priority_)},
                                         {"memory", memory},
+                                        {"static", options_.static_partitions ? "1" : "0"},
+                                        {"partitions", partitions_text()},
                                         {"devices", uuids}}});
   servers_.push_back(std::move(server));
   return servers_.back().get();
@@ -113,16 +126,24 @@ void ControlDaemon::shut_down(Server& server, bool back_off) {
   send_message(server.channel.get(), {"shutdown", {}});
 }
 
-bool ControlDaemon::hand_over(Session& session, Server& server) {
+// Its further talk is with the server; the daemon waits only for its word that the server has it.
+void ControlDaemon::hand_over(Session& session, Server& server) {
+  session.closed = true;
   auto [client_end, server_end] = socket_pair();
-  if (!client_end.valid()) return false;
+  if (!client_end.valid()) return;
   const std::string dead = session.dead ? "1" : "0";
-  return send_message(
-             server.channel.get(),
-             {"client",
-              {{"pid", std::to_string(session.peer.pid)}, {"uid", std::to_string(session.peer.uid)}, {"dead", dead}}},
-             server_end.get()) &&
-         send_message(session.fd.get(), {"server", {}}, client_end.get());
+  Message client{
+      "client", {{"pid", std::to_string(session.peer.pid)}, {"uid", std::to_string(session.peer.uid)}, {"dead", dead}}};
+  if (options_.v3) {
+    const auto* from = namespace_called(session.server, session.name_space);
+    client.fields["namespace"] = session.name_space;
+    if (from != nullptr && from->memory) client.fields["memory"] = std::to_string(*from->memory);
+    if (from != nullptr && from->threads) client.fields["threads"] = percentage_text(*from->threads);
+  }
+  if (!send_message(server.channel.get(), client, server_end.get())) return;
+  if (session.dead || !send_packet(session.fd.get(), kDescriptor, client_end.get())) return;
+  session.kind = SessionKind::kHandedOver;
+  session.closed = false;
 }
 
 }  // namespace tranche::sim

@@ -239,7 +239,9 @@ TEST(MpsControl, AMuteServerMakesTheDaemonMute) {
   EXPECT_FALSE(list.ended_within(std::chrono::milliseconds(50)));
   ::kill(server, SIGCONT);
   EXPECT_EQ(status.rest(), "ACTIVE\n");
-  EXPECT_EQ(list.rest(), std::to_string(server) + "\n");
+  // Whether it was still the second session of two when its turn came depends on who was quicker.
+  EXPECT_THAT(list.rest(), testing::AnyOf(std::to_string(server) + "\n", HasSubstr("Cannot send command")));
+  EXPECT_EQ(world.ask("get_server_list"), std::to_string(server) + "\n");
 }
 
 }  // namespace

@@ -1,14 +1,20 @@
 #pragma once
-// What `nvidia-cuda-mps-control -h` and -v print. The options and commands are those of release 580, the words are
-// ours.
+// What `nvidia-cuda-mps-control -h` and -v print. The options and commands are those of release 580, and of the release
+// that the node's driver is of where NVIDIA's manual names one; the words are ours.
+#include <string>
 
 namespace tranche::sim {
 
-inline constexpr const char* kControlVersion = "CUDA MPS Control for Linux/Unix/QNX. Binary version: 13000\n";
+inline constexpr int kStaticRelease = 590;  // -S, sm_partition, lspart
+inline constexpr int kV3Release = 615;      // -p 3, -m
 
-inline constexpr const char* kControlHelp =
-    R"(Stand-in for nvidia-cuda-mps-control of release 580 on a simulated node.
+inline std::string control_version(int release) {
+  const char* const binary = release >= kV3Release ? "13040" : release >= kStaticRelease ? "13010" : "13000";
+  return std::string("CUDA MPS Control for Linux/Unix/QNX. Binary version: ") + binary + "\n";
+}
 
+inline constexpr const char* kControlOptions =
+    R"(
 nvidia-cuda-mps-control [options] [command]
 OPTIONS:
   -h,--help                This text
@@ -17,7 +23,9 @@ OPTIONS:
   -f,--forground           Serve in the foreground
   -M,--multiuser-server    One server for all users
   -q,--ready-devices       Ask for the devices at start
-
+)";
+inline constexpr const char* kControlCommands =
+    R"(
 COMMAND:
   start_server -uid <user id>
   quit [-t <seconds>]
@@ -40,5 +48,18 @@ COMMAND:
   terminate_client <server PID> <client PID>
   device_query [<PID>] [--csv]
 )";
+
+inline std::string control_help(int release) {
+  std::string text = "Stand-in for nvidia-cuda-mps-control of release " + std::to_string(release) +
+                     " on a simulated node.\n" + kControlOptions;
+  if (release >= kStaticRelease) text += "  -S,--static-partitioning Clients run in SM partitions\n";
+  if (release >= kV3Release)
+    text +=
+        "  -p,--protocol <2|3>      The interface version\n  -m,--multiuser           One user for all (version 3)\n";
+  text += kControlCommands;
+  if (release >= kStaticRelease)
+    text += "  sm_partition add <dev> <chunks>\n  sm_partition rm <dev> <partition>\n  lspart\n";
+  return text;
+}
 
 }  // namespace tranche::sim

@@ -1,17 +1,21 @@
 #include "standins/mps/server.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <sstream>
 
 namespace tranche::sim {
 namespace {
 
-constexpr int kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700, kNotReady = 807, kMaxClients = 808;
+constexpr int kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700, kNotReady = 807, kMaxClients = 808,
+              kInvalidResources = 915;
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -23,6 +27,14 @@ std::string named(pid_t pid, int context) {
 }
 
 }  // namespace
+
+std::map<std::string, std::uint32_t> read_partitions(const std::string& text) {
+  std::map<std::string, std::uint32_t> partitions;
+  std::istringstream in(text);
+  std::uint32_t sms = 0;
+  for (std::string name; in >> name >> sms;) partitions[name] = sms;
+  return partitions;
+}
 
 MpsServer::MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd channel, MpsLog log)
     : node_(std::move(node)), options_(std::move(options)), channel_(std::move(channel)), log_(std::move(log)) {
@@ -40,7 +52,7 @@ bool MpsServer::start() {
   if (!node_->driver_present() || devices_.empty()) return false;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const int gpu = devices_[i].node_index;
-    const int mode = node_->compute_mode(gpu);
+    const int mode = compute_mode_of(*node_, devices_[i]);
     // EXCLUSIVE_PROCESS: one process per GPU, and the server counts as one.
     const bool taken = std::ranges::any_of(node_->processes(gpu), [](const ProcessRow& row) {
       return row.kind == ProcessKind::kCompute || row.kind == ProcessKind::kMpsServer;
@@ -51,14 +63,13 @@ bool MpsServer::start() {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const auto& gpu = devices_[i];
     log_.line("Creating server context on device " + std::to_string(i) + " (" + gpu.facts.name + ")");
-    if (!node_->attach(::getpid(), gpu.node_index, ProcessKind::kMpsServer, 0) ||
+    if (!attach_to(*node_, gpu, ::getpid(), ProcessKind::kMpsServer, 0) ||
         !node_->charge(::getpid(), gpu.node_index, static_cast<std::int64_t>(kServerBytes))) {
       return false;
     }
     device_open_[i] = true;
   }
-  log_.line("Created anonymous shared memory region mps.shm." + std::to_string(options_.uid) + "." +
-            std::to_string(::getpid()));
+  if (!share_memory()) return false;
   log_.line("CUDA MPS Server for Linux/Unix. Binary version: " + std::to_string(node_->cuda_version()));
   const std::string driver = node_->driver_version();
   log_.line("Display Driver version: " + driver.substr(0, driver.find('.')));
@@ -71,6 +82,23 @@ bool MpsServer::start() {
   log_.line("Server Priority set to " + std::to_string(options_.priority));
   log_.line("Server has started");
   return send_message(channel_.get(), {"ready", {}});
+}
+
+// A page as clients would have it in common: anonymous, as r580's is (docs/evidence/mps-handshake.md), or a file in
+// /dev/shm, as older drivers are reported to have. Unlinked at once, so that nothing stays behind; it shows in the maps
+// all the same.
+bool MpsServer::share_memory() {
+  const std::string pid = std::to_string(::getpid()), uid = std::to_string(options_.uid);
+  const auto folder = environment("TRANCHE_SIM_SHARED_MEMORY");
+  const std::string path = folder.value_or("") + "/cuda.shm." + uid + "." + pid + ".1";
+  const Fd fd(folder ? ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+                     : ::memfd_create(("mps.shm." + uid + "." + pid).c_str(), MFD_CLOEXEC));
+  if (folder) ::unlink(path.c_str());
+  constexpr std::size_t kPage = 4096;
+  if (!fd.valid() || ::ftruncate(fd.get(), kPage) != 0) return false;
+  if (::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0) == MAP_FAILED) return false;
+  if (!folder) log_.line("Created anonymous shared memory region mps.shm." + uid + "." + pid);
+  return true;
 }
 
 int MpsServer::run() {
@@ -103,7 +131,10 @@ bool MpsServer::hear_daemon() {
   Fd connection;
   if (receive_message(channel_.get(), &message, &connection) != Received::kMessage) return false;
   if (message.verb == "client") {
-    admit(message, std::move(connection));
+    waiting_.emplace_back(message, std::move(connection));
+    admit_waiting();
+  } else if (message.verb == "partitions") {
+    options_.partitions = read_partitions(message.text("all"));
   } else if (message.verb == "ask") {
     answer_question(message);
   } else if (message.verb == "shutdown") {
@@ -119,11 +150,22 @@ bool MpsServer::hear_daemon() {
   return true;
 }
 
+void MpsServer::admit_waiting() {
+  while (newcomer_ == nullptr && !stuck_ && !wedged_ && !waiting_.empty()) {
+    auto [message, connection] = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    admit(message, std::move(connection));
+  }
+}
+
 void MpsServer::admit(const Message& message, Fd connection) {
   auto client = std::make_unique<Client>();
   client->pid = static_cast<pid_t>(message.number("pid"));
   client->uid = static_cast<uid_t>(message.number("uid"));
   client->fd = std::move(connection);
+  client->name_space = message.text("namespace");
+  if (message.fields.contains("memory")) client->most_memory = static_cast<std::uint64_t>(message.number("memory"));
+  if (message.fields.contains("threads")) client->most_threads = parse_percentage(message.text("threads"));
   if (message.number("dead") != 0) {
     // Seen once: a client that died while another user's server still ran is handed over all the same; the new server
     // then never answers anybody, and the daemon waits for it for ever (transcripts/lives.txt).
@@ -139,8 +181,11 @@ void MpsServer::admit(const Message& message, Fd connection) {
     send_message(client->fd.get(), {"refused", {{"code", std::to_string(kNotReady)}}});
     return;
   }
+  client->threads = options_.threads;
+  client->memory = options_.memory;
   log_.line("Client " + named(client->pid, 0) + " connected");
   log_.line("Creating worker thread for client " + named(client->pid, 0));
+  newcomer_ = client.get();
   const auto free_slot = std::ranges::find_if(slots_, [](const auto& slot) { return slot == nullptr; });
   if (free_slot != slots_.end()) {
     *free_slot = std::move(client);
@@ -164,8 +209,9 @@ bool MpsServer::hear_client(Client& client) {
     std::string uuids;
     for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
     client.ready = true;
-    return send_message(client.fd.get(),
-                        {"ready", {{"devices", uuids}, {"threads", std::to_string(options_.threads)}}});
+    if (newcomer_ == &client) newcomer_ = nullptr;
+    admit_waiting();
+    return send_message(client.fd.get(), {"ready", {{"devices", uuids}, {"threads", std::to_string(client.threads)}}});
   }
   if (message.verb == "context") {
     open_context(client, message);
@@ -208,16 +254,26 @@ void MpsServer::open_context(Client& client, const Message& message) {
   }
   const std::optional<std::string> threads =
       message.fields.contains("threads") ? std::optional(message.text("threads")) : std::nullopt;
-  const std::uint32_t sms = sms_for(effective_percentage(threads, options_.threads), device.facts.sm_count);
+  std::uint32_t sms =
+      sms_for(effective_percentage(threads, client.most_threads.value_or(client.threads)), device.facts.sm_count);
+  std::string partition;
+  if (options_.static_partitions) {
+    // The percentage is ignored; without a partition of this device there is no context (WHEN, quoted).
+    const auto named = partition_named(message.text("partition"), device.facts.uuid);
+    if (!named) return refuse(kInvalidResources);
+    partition = *named;
+    sms = options_.partitions.at(partition);
+  }
   ClientMemory own;
   own.lifted = message.number("lifted") != 0;
   if (message.fields.contains("memory")) {
     const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
     if (bytes != 0) own.by_uuid[device.facts.uuid] = bytes;
   }
-  const auto limit = effective_memory(own, device.facts.uuid, options_.memory.for_gpu(ordinal, device.facts.uuid));
+  const auto ceiling = client.most_memory ? client.most_memory : client.memory.for_gpu(ordinal, device.facts.uuid);
+  const auto limit = effective_memory(own, device.facts.uuid, ceiling);
   const std::uint64_t own_bytes = context_bytes(sms);
-  if ((limit && own_bytes > *limit) || !node_->attach(client.pid, device.node_index, ProcessKind::kMpsClient, sms)) {
+  if ((limit && own_bytes > *limit) || !attach_to(*node_, device, client.pid, ProcessKind::kMpsClient, sms)) {
     return refuse(kOutOfMemory);
   }
   if (!node_->charge(client.pid, device.node_index, static_cast<std::int64_t>(own_bytes))) {
@@ -226,7 +282,8 @@ void MpsServer::open_context(Client& client, const Message& message) {
   }
   const int id = static_cast<int>(client.contexts.size()) + 1;
   if (client.id == 0) client.id = next_id_++;
-  client.contexts.push_back({.ordinal = ordinal, .id = id});
+  client.contexts.push_back({.ordinal = ordinal, .id = id, .partition = partition});
+  if (!partition.empty()) tell_count();
   log_.line("Client " + named(client.pid, id) + " connected");
   log_.line("Device " + device.facts.name + " (uuid " + device.facts.uuid + ") is associated");
   log_.line("Status of client " + named(client.pid, id) + " is ACTIVE");
@@ -237,6 +294,13 @@ void MpsServer::open_context(Client& client, const Message& message) {
                                   {"limit", limit ? std::to_string(*limit) : ""},
                                   {"charged", std::to_string(own_bytes)},
                                   {"server", std::to_string(::getpid())}}});
+}
+
+std::optional<std::string> MpsServer::partition_named(const std::string& text, const std::string& uuid) const {
+  const auto slash = text.rfind('/');
+  if (slash == std::string::npos || slash == 0 || !uuid.starts_with(text.substr(0, slash))) return std::nullopt;
+  const std::string whole = uuid + text.substr(slash);
+  return options_.partitions.contains(whole) ? std::optional(whole) : std::nullopt;
 }
 
 void MpsServer::note_work(Client& client, const Message& message) {
@@ -260,6 +324,10 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   // Taken out first: a death must not be spread to the dead.
   const auto client = std::move(slots_[slot]);
   slots_[slot] = nullptr;
+  if (newcomer_ == client.get()) {
+    log_.line("User did not send valid credentials");
+    stuck_ = true;
+  }
   const auto contexts = client->contexts;
   for (std::size_t i = client->contexts.size(); i-- > 0;) {
     log_.line("Server failed to recevie command with status 806, assuming client " +
@@ -303,7 +371,14 @@ int MpsServer::active_contexts() const {
 }
 
 void MpsServer::tell_count() {
-  send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}}});
+  std::string used, list;
+  for (const auto& slot : slots_) {
+    if (!slot) continue;
+    if (!slot->name_space.empty()) list += std::to_string(slot->pid) + " " + slot->name_space + " ";
+    for (const auto& context : slot->contexts) used += context.partition.empty() ? "" : context.partition + " ";
+  }
+  send_message(channel_.get(),
+               {"clients", {{"count", std::to_string(connected())}, {"partitions", used}, {"list", list}}});
 }
 
 }  // namespace tranche::sim

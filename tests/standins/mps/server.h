@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +26,12 @@ struct ServerOptions {
   MemoryLimits memory;
   int priority = 0;
   std::vector<std::string> uuids;  // devices in the daemon's order
+  bool static_partitions = false;  // -S: a client runs in the partition that it names, or not at all
+  std::map<std::string, std::uint32_t> partitions = {};  // "<uuid>/<id>" → SMs
 };
+
+// "<uuid>/<id> <sms> …", as the daemon writes it.
+std::map<std::string, std::uint32_t> read_partitions(const std::string& text);
 
 class MpsServer {
  public:
@@ -41,14 +47,21 @@ class MpsServer {
     bool poisoned = false;
     std::int64_t kernel_ns = 0;  // of the work in flight
     std::int64_t until_ns = 0;   // monotonic: when that work is done
+    std::string partition = {};  // "<uuid>/<id>"; "" without -S
   };
   struct Client {
     pid_t pid = 0;
     uid_t uid = 0;
     std::uint64_t id = 0;
     Fd fd;
-    bool ready = false;       // said init
+    bool ready = false;  // said init
+    // The server's limits when it connected: later changes are for clients to come (docs/evidence/server-limits.md).
+    double threads = 100.0;
+    MemoryLimits memory;
     bool terminated = false;  // by terminate_client
+    std::string name_space;   // v3, and what it grants
+    std::optional<std::uint64_t> most_memory;
+    std::optional<double> most_threads;
     std::vector<Context> contexts;
   };
   struct Drain {  // a terminate_client under way
@@ -56,9 +69,12 @@ class MpsServer {
     std::int64_t ask = 0;
   };
 
+  bool share_memory();
+
   // From the daemon.
   bool hear_daemon();  // false: shut down
   void admit(const Message& message, Fd connection);
+  void admit_waiting();
   void answer(std::int64_t ask, const std::string& text);
   void answer_question(const Message& message);
   void terminate(std::int64_t ask, pid_t pid);
@@ -68,6 +84,8 @@ class MpsServer {
   // From a client.
   bool hear_client(Client& client);  // false: gone
   void open_context(Client& client, const Message& message);
+  // The partition that the client named, if it is one of the device.
+  std::optional<std::string> partition_named(const std::string& text, const std::string& uuid) const;
   void note_work(Client& client, const Message& message);
   void lose(std::size_t slot, std::int64_t now_ns);
   void close_context(Client& client, std::size_t at);
@@ -97,6 +115,11 @@ class MpsServer {
   std::vector<Drain> drains_;
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
   bool wedged_ = false;
+  // It takes one client after the other and waits for its first word; one that never says it, or hangs up before, keeps
+  // all later ones out for good (docs/evidence/mps-handshake.md, "stalls after message 4").
+  std::vector<std::pair<Message, Fd>> waiting_;
+  const Client* newcomer_ = nullptr;
+  bool stuck_ = false;
   std::vector<int> reset_;  // devices whose context is made anew after that
 };
 

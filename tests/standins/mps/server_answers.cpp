@@ -53,6 +53,7 @@ void MpsServer::terminate(std::int64_t ask, pid_t pid) {
     return answer(
         ask, exists ? std::to_string(kInvalidContext) + "\n" : "Invalid process " + std::to_string(pid) + "!\n1\n");
   }
+  if (client->terminated && !client->name_space.empty()) return answer(ask, "The client was terminated already\n");
   for (auto& context : client->contexts) {
     log_.line("MPS server requesting client " + named(pid, context.id) + " to exit");
     context.kernel_ns = context.until_ns = 0;

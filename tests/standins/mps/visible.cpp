@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "standins/node/mig.h"
+
 namespace tranche::sim {
 namespace {
 
@@ -20,7 +22,7 @@ std::vector<std::string> pieces(const std::string& list) {
 
 // The index into `gpus` that `name` means, or -1.
 int position_of(const std::vector<VisibleGpu>& gpus, const std::string& name) {
-  if (name.starts_with("GPU-")) {
+  if (name.starts_with("GPU-") || name.starts_with("MIG-")) {
     int found = -1;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       if (!gpus[i].facts.uuid.starts_with(name)) continue;
@@ -40,8 +42,42 @@ int position_of(const std::vector<VisibleGpu>& gpus, const std::string& name) {
 
 std::vector<VisibleGpu> all_gpus(const Node& node) {
   std::vector<VisibleGpu> gpus;
-  for (auto& facts : node.gpus()) gpus.push_back({static_cast<int>(gpus.size()), std::move(facts)});
+  int index = -1;
+  for (const auto& facts : node.gpus()) {
+    const GpuState state = node.gpu_state(++index);
+    if (state.mig_mode == 0) {
+      gpus.push_back({index, facts});
+      continue;
+    }
+    for (const MigDevice& mig : mig_devices(state)) {
+      const auto* gi = find_gi(state, mig.gpu_instance);
+      const auto* ci = gi == nullptr ? nullptr : find_ci(*gi, mig.compute_instance);
+      if (ci == nullptr) continue;
+      VisibleGpu device{index, facts, mig.gpu_instance, mig.compute_instance};
+      device.facts.uuid = ci->uuid.view();
+      device.facts.sm_count = ci->sm_count;
+      device.facts.memory_total = std::uint64_t{state.profile.mig.profiles[gi->profile].memory_mib} << 20;
+      device.facts.memory_reserved = 0;
+      gpus.push_back(std::move(device));
+    }
+  }
   return gpus;
+}
+
+bool attach_to(Node& node, const VisibleGpu& gpu, pid_t pid, ProcessKind kind, std::uint32_t sms) {
+  if (!node.attach(pid, gpu.node_index, kind, sms)) return false;
+  return !gpu.is_mig() || node.place_in_instance(pid, gpu.node_index, gpu.gpu_instance, gpu.compute_instance);
+}
+
+std::uint64_t used_on(const Node& node, const VisibleGpu& gpu) {
+  if (!gpu.is_mig()) return node.memory_used(gpu.node_index);
+  std::uint64_t used = 0;
+  for (const auto& row : node.processes(gpu.node_index)) used += row.gpu_instance == gpu.gpu_instance ? row.bytes : 0;
+  return used;
+}
+
+int compute_mode_of(const Node& node, const VisibleGpu& gpu) {
+  return gpu.is_mig() ? 0 : node.compute_mode(gpu.node_index);
 }
 
 std::vector<VisibleGpu> injected(std::vector<VisibleGpu> gpus, const std::optional<std::string>& variable) {

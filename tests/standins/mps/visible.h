@@ -1,6 +1,7 @@
 #pragma once
-// Which GPUs a process sees, in its own order: the device filter of the container runtime, then CUDA_VISIBLE_DEVICES.
-// Pure.
+// Which devices a process sees, in its own order: the device filter of the container runtime, then
+// CUDA_VISIBLE_DEVICES. A GPU with MIG on stands for its MIG devices (the real one shows a process only the first that
+// it is not told to choose).
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +13,18 @@ namespace tranche::sim {
 // A GPU as one process counts it.
 struct VisibleGpu {
   int node_index = 0;  // Node's number
-  GpuFacts facts;
+  GpuFacts facts;      // of a MIG device: its own UUID, SMs and memory
+  std::uint32_t gpu_instance = kWholeGpu;
+  std::uint32_t compute_instance = kWholeGpu;
+  bool is_mig() const { return gpu_instance != kWholeGpu; }
 };
+
+// Attaches a process to the device, in its MIG instance if it is one.
+bool attach_to(Node& node, const VisibleGpu& gpu, pid_t pid, ProcessKind kind, std::uint32_t sms);
+// Bytes in use on the device.
+std::uint64_t used_on(const Node& node, const VisibleGpu& gpu);
+// NVML's number; a MIG device has none and takes everybody.
+int compute_mode_of(const Node& node, const VisibleGpu& gpu);
 
 std::vector<VisibleGpu> all_gpus(const Node& node);
 

@@ -1,27 +1,24 @@
 #pragma once
-// How our MPS stand-ins talk: the control daemon, its servers, the command client and simulated CUDA processes. The
-// real wire format is unpublished, so this one is ours; only file names, socket types and permissions are the real
-// ones.
+// How our MPS stand-ins talk: the control daemon, its servers, the command client and simulated CUDA processes. A
+// connection to `<pipe>/control` or `<pipe>/control_privileged` begins as the real one does (handshake.h: greeting,
+// credentials, type; for clients the descriptor and its acknowledgement). The rest of the wire format is unpublished,
+// so it is ours: one message is one SOCK_SEQPACKET packet of text lines, a verb, then `key value` lines; at most one
+// descriptor rides along.
 //
-// One message is one SOCK_SEQPACKET packet of text lines: a verb, then `key value` lines; at most one descriptor rides
-// along. On `<pipe>/control` and `<pipe>/control_privileged` (the caller is known by SO_PEERCRED):
-//
-//   caller → daemon   ui                        then any number of  command text=…
-//   daemon → caller   reply text=…              one per command
-//   caller → daemon   client                    a CUDA process at cuInit
-//   daemon → caller   welcome                   at once, so that something else listening is told from a daemon
-//                     server  (+fd)             a connection to the server; may come much later (pending list)
-//                     refused code=805          no server could be started
+//   after type 4      caller → daemon   command text=…     any number
+//                     daemon → caller   reply text=…       one per command
+//   after type 2      daemon → caller   message 4, with a connection to the server; may come much later (pending list)
+//                                       refused code=805   no server could be started
 //
 // On the connection between a client and its server:
 //   init → ready devices=UUID,… threads=PCT  | refused code=807
-//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES → context id sms memory server_pid | refused code=46
-//   release gpu · work gpu kernel_ns until_ns · fault gpu         (no answer)
-//   server → client at any time: error code gpu                   sticky: 700, 719, 810
+//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES partition=UUID/ID → context id sms memory server_pid | refused
+//   code=46 release gpu · work gpu kernel_ns until_ns · fault gpu         (no answer) server → client at any time:
+//   error code gpu                   sticky: 700, 719, 810
 //
 // Between the daemon and a server (a socket pair, inherited as descriptor 3; its end is the server's end):
-//   server → daemon   ready | clients count | answer id … | stopped
-//   daemon → server   client pid uid (+fd) | ask id what … | shutdown
+//   server → daemon   ready | clients count partitions | answer id … | stopped
+//   daemon → server   client pid uid (+fd) | ask id what … | partitions all | shutdown
 //
 // Blocking and non-blocking descriptors both work. Not thread-safe per descriptor and direction.
 #include <sys/types.h>

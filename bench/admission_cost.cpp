@@ -1,0 +1,79 @@
+#include "admission_cost.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "host/status/status_socket.h"
+#include "standins/mps/handshake.h"
+
+namespace tranche::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Grant {
+  const char* id;
+  int mib;
+  int hundredths;
+};
+constexpr Grant kGrants[]{{"0011223344556677", 7188, 500}, {"8899aabbccddeeff", 28754, 2000}};
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "bench: %s\n", why.c_str());
+  std::exit(1);
+}
+
+Json ask(const std::string& root, const std::string& line) {
+  const auto answer = host::ask(root + "/mps.sock", line, std::chrono::seconds(5));
+  if (!answer) give_up(to_string(answer.error()));
+  return Json::parse(*answer, nullptr, false);
+}
+
+// One client, up to its place at the server; it has gone when this returns.
+double come_in(const std::string& door) {
+  const auto began = Clock::now();
+  const sim::Fd daemon = sim::connect_to(door + "/control");
+  sim::Packet packet;
+  const bool in = daemon.valid() && sim::await_hello(daemon.get(), 5000) &&
+                  sim::introduce(daemon.get(), sim::ConnectionType::kClient) &&
+                  sim::receive_packet(daemon.get(), &packet) == sim::Arrived::kPacket && packet.descriptor.valid();
+  if (!in) give_up("a client did not come in by " + door);
+  const double micros = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
+  sim::Message ready;
+  sim::send_message(packet.descriptor.get(), {"init", {}});
+  sim::receive_message(packet.descriptor.get(), &ready);
+  sim::send_packet(daemon.get(), sim::kAcknowledged);
+  return micros;
+}
+
+Json summary(std::vector<double> micros) {
+  std::ranges::sort(micros);
+  return {{"p50_us", micros[micros.size() / 2]}, {"p99_us", micros[micros.size() * 99 / 100]}};
+}
+
+}  // namespace
+
+Json admission_cost(const Programs& programs, int calls) {
+  const std::string root = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/mps";
+  const Json pool = ask(root, "status")["pools"][0];
+  const std::string id = pool["id"];
+  std::vector<std::string> doors;
+  for (const auto& grant : kGrants) {
+    const Json limit{{"uuid", pool["devices"][0]}, {"memoryMiB", grant.mib}, {"threadsHundredths", grant.hundredths}};
+    const Json limits = Json::array({limit});
+    const Json opened =
+        ask(root, Json({{"do", "openDoor"}, {"pool", id}, {"grant", grant.id}, {"limits", limits}}).dump());
+    if (!opened.value("ok", false)) give_up("no door: " + opened.dump());
+    doors.push_back(root + "/pools/" + id + "/doors/" + grant.id);
+  }
+  (void)come_in(doors[0]);  // starts the server
+  std::vector<double> same, other;
+  for (int i = 0; i < calls; ++i) same.push_back(come_in(doors[0]));
+  for (int i = 0; i < calls; ++i) other.push_back(come_in(doors[static_cast<std::size_t>(i + 1) % 2]));
+  return {{"same", summary(std::move(same))}, {"other", summary(std::move(other))}};
+}
+
+}  // namespace tranche::bench

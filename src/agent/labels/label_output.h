@@ -1,0 +1,10 @@
+#pragma once
+// Where node labels are written. docs/labels.md says what each is for.
+#include <string_view>
+
+namespace tranche::agent {
+
+enum class LabelOutput { kNone, kStdout, kFile, kNodeFeature, kNode };
+std::string_view to_string(LabelOutput output);  // "none", "stdout", "file", "nodefeature", "node"
+
+}  // namespace tranche::agent

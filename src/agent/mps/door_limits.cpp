@@ -1,0 +1,57 @@
+#include "agent/mps/door_limits.h"
+
+#include <algorithm>
+
+#include "host/files/files.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr mode_t kOursAlone = 0700;
+constexpr std::size_t kLongestFile = 16 << 10;
+
+std::string folder(const allocate::Paths& paths, const std::string& pool) {
+  return paths.pool(pool) + "/limits";
+}
+
+}  // namespace
+
+Result<std::optional<mps::GrantLimits>> read_door_limits(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  const auto text = dir ? dir->read(door.grant, kLongestFile) : Result<std::string>(std::unexpected(dir.error()));
+  if (!text && text.error().kind == Kind::kNotFound) return std::optional<mps::GrantLimits>{};
+  if (!text) return std::unexpected(within(text.error(), "the grant's limits cannot be read"));
+  auto limits = mps::parse_limits(*text);
+  if (!limits) return std::unexpected(within(limits.error(), "the grant's limits cannot be read"));
+  return std::optional(*std::move(limits));
+}
+
+Status write_door_limits(const allocate::Paths& paths, const DoorName& door, const mps::GrantLimits& limits) {
+  const auto dir = host::Dir::create(folder(paths, door.pool), kOursAlone);
+  if (!dir) return std::unexpected(within(dir.error(), "cannot make the directory of limits"));
+  const auto written = dir->write_atomically(door.grant, mps::render_limits(limits), 0600);
+  if (!written) return std::unexpected(within(written.error(), "cannot keep the grant's limits"));
+  return {};
+}
+
+Status remove_door_limits(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  if (!dir && dir.error().kind == Kind::kNotFound) return {};
+  if (!dir) return std::unexpected(dir.error());
+  return dir->remove(door.grant);
+}
+
+Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, const std::vector<std::string>& doors) {
+  const auto dir = host::Dir::open(folder(paths, pool));
+  if (!dir && dir.error().kind == Kind::kNotFound) return {};
+  if (!dir) return std::unexpected(dir.error());
+  TRY(const auto names, dir->list());
+  Status first;
+  for (const auto& name : names) {
+    if (std::ranges::find(doors, name) != doors.end()) continue;
+    if (const auto removed = dir->remove(name); !removed && first) first = removed;
+  }
+  return first;
+}
+
+}  // namespace tranche::agent

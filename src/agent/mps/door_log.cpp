@@ -1,0 +1,33 @@
+#include "agent/mps/door_log.h"
+
+#include "host/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kEvery = std::chrono::minutes(1);
+
+}  // namespace
+
+void DoorLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
+                      std::uint32_t user, MonoTime now) {
+  const auto [found, first] = told_.try_emplace({grant, passage.end});
+  Told& told = found->second;
+  if (!first && now - told.at < kEvery) {
+    ++told.since;
+    return;
+  }
+  told.at = now;
+  const char* event = mps::is_attempt(passage.end)            ? "door.attempt"
+                      : passage.end == mps::GateEnd::kRefused ? "door.refused"
+                      : passage.end == mps::GateEnd::kStalled ? "door.stalled"
+                                                              : "door.failed";
+  log::warning(event, {{"pool", pool},
+                       {"grant", grant},
+                       {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
+                       {"uid", user},
+                       {"what", mps::to_string(passage.end)},
+                       {"untold", std::exchange(told.since, 0)}});
+}
+
+}  // namespace tranche::agent

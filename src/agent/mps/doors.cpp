@@ -1,0 +1,325 @@
+#include "agent/mps/doors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "agent/mps/containers.h"
+#include "host/files/files.h"
+#include "host/log/log.h"
+#include "host/mps/pool_dirs.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.door: link)";
+constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
+
+nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits) {
+  if (!limits) return nullptr;  // the pool's own
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& limit : *limits) {
+    list.push_back(
+        {{"uuid", limit.uuid}, {"memoryMiB", limit.memory.in_mib()}, {"threadsHundredths", limit.threads.hundredths}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      world_(std::move(world)),
+      draining_(loop, {.clients = [this](const DoorName& door) { return clients_of(door); },
+                       .terminate = world_.terminate,
+                       .on_change = world_.on_change}) {}
+
+Doors::~Doors() = default;
+
+void Doors::set_policy(config::DoorPolicy policy) {
+  settings_.policy = policy;
+}
+
+Status Doors::add_pool(const std::string& id) {
+  if (pools_.contains(id)) return {};
+  auto directory = host::Dir::create(settings_.paths.doors(id), 0755);
+  if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the directory of doors"));
+  TRY(const auto names, directory->list());
+  Pool& pool = pools_[id];
+  if (settings_.policy == config::DoorPolicy::kGate) {
+    make_gate(id, pool);
+  } else {
+    pool.link_reason = kAskedForLinks;
+  }
+  if (const auto swept = sweep_door_limits(settings_.paths, id, names); !swept)
+    log::warning("door.limits_left", {{"pool", id}, {"why", swept.error()}});
+  for (const auto& grant : names) {
+    if (!is_grant_name(grant)) continue;
+    recall_limits(id, pool, grant);
+    if (const auto listening = listen(id, pool, grant); !listening)
+      log::warning("door.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
+  }
+  return {};
+}
+
+void Doors::make_gate(const std::string& id, Pool& pool) {
+  std::function<void(const std::string&, host::Gate::Prepared)> prepare_one;
+  if (world_.tell_next) {
+    prepare_one = [this, id](const std::string& grant, const host::Gate::Prepared& done) { prepare(id, grant, done); };
+  }
+  pool.gate = host::Gate::open(
+      loop_, {.daemon_socket = settings_.paths.pipe(id) + "/control", .times = settings_.times},
+      {.refuse = [this, id](const std::string& grant, int pid) { return refuses(id, grant, pid); },
+       .on_client =
+           [this, id](const std::string& grant, int pid) {
+             if (world_.on_client) world_.on_client(id, grant, pid);
+           },
+       .on_gone = [](const std::string&, int) {},
+       .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
+                                std::uint32_t user) { log_.trouble(id, grant, passage, user, loop_.now()); },
+       .on_not_itself =
+           [id](const Error& error) {
+             log::warning("door.own_name", {{"pool", id},
+                                            {"why", error},
+                                            {"effect", "the daemon's log names tranche mps instead of its clients"},
+                                            {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
+           },
+       .on_change = world_.on_change,
+       .prepare = std::move(prepare_one),
+       .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
+  set_kinds(pool);
+}
+
+void Doors::remove_pool(const std::string& pool) {
+  pools_.erase(pool);
+}
+
+Result<Doors::Pool*> Doors::find(const std::string& id) {
+  const auto found = pools_.find(id);
+  if (found == pools_.end())
+    return fail(Kind::kNotFound, "tranche mps does not serve this pool (yet): it may run with another configuration",
+                id);
+  return &found->second;
+}
+
+// A door in link mode has its drain socket too.
+Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant) {
+  auto made = host::Dir::open(settings_.paths.doors(id));
+  if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of doors"));
+  auto directory = made->make_subdir(grant, 0755);
+  if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's door"));
+  Door& door = pool.doors[grant];
+  if (!door.drain) {
+    auto drain = host::DrainSocket::open(
+        loop_, *directory, {}, [this, name = DoorName{id, grant}](int caller, const host::DrainSocket::Reply& reply) {
+          if (caller > 0) return draining_.drain(name, caller, "asked for in its container", kLongestDrain / 10, reply);
+          reply(error_reply(
+              {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
+        });
+    if (!drain) return std::unexpected(within(std::move(drain).error(), "cannot open the grant's drain socket"));
+    door.drain = *std::move(drain);
+  }
+  if (pool.gate) {
+    set_kinds(pool);
+    return pool.gate->open_door(grant, *directory);
+  }
+  const auto linked = directory->hard_link(socket_of(id, grant), "control");
+  // Without a daemon there is nothing to link; its start does it.
+  if (!linked && linked.error().kind != Kind::kNotFound)
+    return std::unexpected(within(linked.error(), "cannot put the pool's control socket into the grant's door"));
+  return {};
+}
+
+Status Doors::open_pool(const std::string& id) {
+  TRY_STATUS(add_pool(id));
+  Pool& pool = pools_.at(id);
+  pool.wants_clients = true;
+  if (settings_.policy == config::DoorPolicy::kLink) return use_links(id, kAskedForLinks);
+  // Each start may be another driver's: its first words are looked at before clients are sent there.
+  const std::string below = pool.server.empty() ? "" : "/" + pool.server;
+  pool.probe = host::probe_daemon(loop_, settings_.paths.pipe(id) + below + "/control", settings_.greeting,
+                                  [this, id](const Status& status) { on_greeting(id, status); });
+  return {};
+}
+
+void Doors::on_greeting(const std::string& id, const Status& status) {
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return;
+  Pool& pool = found->second;
+  if (!status && status.error().kind == Kind::kUnsupported) {
+    if (const auto linked = use_links(id, to_string(status.error())); !linked)
+      log::error("doors.not_linked", {{"pool", id}, {"why", linked.error()}});
+    return;
+  }
+  // A daemon that does not answer is the pool's to notice; clients wait at the gate meanwhile.
+  if (!status) log::warning("doors.unanswered", {{"pool", id}, {"why", status.error()}});
+  if (!pool.gate) {
+    make_gate(id, pool);
+    pool.link_reason.clear();
+    for (const auto& [grant, door] : pool.doors) {
+      if (const auto listening = listen(id, pool, grant); !listening)
+        log::warning("door.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
+    }
+  }
+  if (pool.wants_clients) pool.gate->serve();
+  world_.on_change();
+}
+
+Status Doors::use_links(const std::string& id, const std::string& reason) {
+  Pool& pool = pools_.at(id);
+  pool.gate.reset();
+  if (pool.link_reason != reason)
+    log::warning("doors.linked", {{"pool", id}, {"why", reason}, {"effect", kTenantsCommand + 2}});
+  pool.link_reason = reason;
+  TRY(const auto dirs, host::PoolDirs::make(settings_.paths, id));
+  const auto linked = dirs.relink_doors(pool.server);
+  tell_own_limits(id);
+  world_.on_change();
+  return linked;
+}
+
+void Doors::hold_pool(const std::string& id) {
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return;
+  found->second.wants_clients = false;
+  found->second.probe.reset();
+  if (found->second.gate) found->second.gate->hold();
+}
+
+void Doors::clients_seen(const std::string& id, const std::vector<int>& pids) {
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return;
+  Pool& pool = found->second;
+  std::map<int, std::string> seen;
+  for (const int pid : pids) {
+    if (pool.gate && pool.gate->grant_of(pid) != nullptr) continue;
+    const auto known = pool.seen.find(pid);
+    auto grant = known == pool.seen.end() ? grant_by_mounts(pid, settings_.paths.mps_root, id).value_or(std::string())
+                                          : known->second;
+    if (pool.gate && !grant.empty()) {
+      pool.gate->remember(grant, pid);
+    } else {
+      seen.emplace(pid, std::move(grant));
+    }
+  }
+  pool.seen = std::move(seen);
+}
+
+void Doors::server_took(const std::string& id, int pid) {
+  const auto found = pools_.find(id);
+  if (found != pools_.end() && found->second.gate) found->second.gate->server_took(pid);
+}
+
+void Doors::server_replaced(const std::string& id) {
+  const auto found = pools_.find(id);
+  if (found != pools_.end() && found->second.gate) found->second.gate->new_server();
+}
+
+std::string Doors::refuses(const std::string& id, const std::string& grant, int pid) const {
+  const auto& pool = pools_.at(id);
+  if (const auto door = pool.doors.find(grant); door != pool.doors.end() && !door->second.admitting)
+    return door->second.reason.empty() ? "closed" : door->second.reason;
+  if (pool.gate->grant_of(pid) == nullptr) {
+    if (const auto full = full_device(pool, grant); !full.empty())
+      return fmt::format("{} has its {} clients", full, pool.most_clients);
+  }
+  return draining_.refuses({id, grant}, pid);
+}
+
+std::vector<int> Doors::clients_of(const DoorName& door) const {
+  const auto found = pools_.find(door.pool);
+  if (found == pools_.end()) return {};
+  if (found->second.gate) return found->second.gate->door(door.grant).clients;
+  std::vector<int> pids;
+  for (const auto& [pid, grant] : found->second.seen) {
+    if (grant == door.grant) pids.push_back(pid);
+  }
+  return pids;
+}
+
+bool Doors::has_doors(const std::string& id) const {
+  const auto found = pools_.find(id);
+  return found != pools_.end() && !found->second.doors.empty();
+}
+
+const std::string* Doors::grant_of(const std::string& id, int pid) const {
+  const auto found = pools_.find(id);
+  return found == pools_.end() || !found->second.gate ? nullptr : found->second.gate->grant_of(pid);
+}
+
+Status Doors::open_door(const DoorName& door, const std::optional<mps::GrantLimits>& limits) {
+  TRY_STATUS(may_open(door, limits));
+  return listen(door.pool, pools_.at(door.pool), door.grant);
+}
+
+Status Doors::may_open(const DoorName& door, const std::optional<mps::GrantLimits>& limits) {
+  TRY(Pool * pool, find(door.pool));
+  if (!pool->gate && !pool->wants_clients)
+    return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", door.pool);
+  if (limits) return keep_limits(door, *pool, *limits);
+  (void)pool->doors[door.grant];
+  return {};
+}
+
+Status Doors::remove_door(const DoorName& door) {
+  TRY(Pool * pool, find(door.pool));
+  if (pool->gate) pool->gate->close_door(door.grant);
+  pool->doors.erase(door.grant);
+  draining_.forget(door);
+  log_.forget(door.grant);
+  TRY(const auto directory, host::Dir::open(settings_.paths.doors(door.pool)));
+  TRY_STATUS(directory.remove_tree(door.grant));
+  TRY_STATUS(remove_door_limits(settings_.paths, door));
+  log::info("door.removed", {{"pool", door.pool}, {"grant", door.grant}});
+  provide(door.pool, [](const Status&) {});
+  world_.on_change();
+  return {};
+}
+
+Status Doors::admit(const DoorName& door, bool open, const std::string& reason) {
+  TRY(Pool * pool, find(door.pool));
+  if (!pool->gate)
+    return fail(Kind::kUnsupported, "doors of this pool are links, which cannot be closed: " + pool->link_reason,
+                door.pool);
+  const auto found = pool->doors.find(door.grant);
+  if (found == pool->doors.end()) return fail(Kind::kNotFound, "there is no such door", door.grant);
+  if (found->second.admitting != open || found->second.reason != reason)
+    log::info("door.admits", {{"pool", door.pool}, {"grant", door.grant}, {"open", open}, {"why", reason}});
+  found->second.admitting = open;
+  found->second.reason = open ? std::string() : reason;
+  world_.on_change();
+  return {};
+}
+
+void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const {
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return;
+  const Pool& pool = found->second;
+  into["door"] = pool.gate ? "gate" : "link";
+  into["doorReason"] = pool.gate ? std::string() : pool.link_reason + kTenantsCommand;
+  if (!pool.gate && into.contains("notEnforced"))
+    into["notEnforced"].push_back(pool.server.empty()
+                                      ? "what a grant is worth is set in its container's environment only"
+                                      : "any client can list all tenants");
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [grant, door] : pool.doors) {
+    const auto view = pool.gate ? pool.gate->door(grant) : host::DoorView{};
+    const bool draining = !draining_.closed({id, grant}).empty();
+    list.push_back({{"grant", grant},
+                    {"clients", view.clients},
+                    {"admitting", door.admitting && !draining},
+                    {"reason", !door.admitting ? door.reason
+                               : draining      ? "its container is being stopped"
+                                               : door.not_limited},
+                    {"limits", limits_json(door.limits)},
+                    {"attempts", view.counters.attempts},
+                    {"refused", view.counters.refused},
+                    {"stalled", view.counters.stalled},
+                    {"failed", view.counters.failed}});
+  }
+  into["doors"] = std::move(list);
+}
+
+}  // namespace tranche::agent

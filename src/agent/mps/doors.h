@@ -1,0 +1,154 @@
+#pragma once
+// The doors of all pools: `<mps-root>/pools/<pool>/doors/<grant>/{control,drain}`, their directories and sockets. A
+// door is ours (host/mps/gate.h) or, with `sharing.mps.door: link` and behind a daemon whose greeting we do not know, a
+// hard link to the daemon's own socket, which lets tenants with root command it; why is said in the pool's status.
+//
+// It also answers the requests of mps.sock (requests.h). Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/mps/door_limits.h"
+#include "agent/mps/door_log.h"
+#include "agent/mps/draining.h"
+#include "agent/mps/requests.h"
+#include "allocate/grant.h"
+#include "config/model.h"
+#include "host/loop/loop.h"
+#include "host/mps/drain_socket.h"
+#include "host/mps/gate.h"
+#include "host/mps/prover.h"
+
+namespace tranche::agent {
+
+struct DoorsSettings {
+  allocate::Paths paths;
+  config::DoorPolicy policy = config::DoorPolicy::kGate;
+  mps::GateTimes times = {};
+  Duration greeting = std::chrono::seconds(5);  // the first look at a daemon
+};
+
+class Doors {
+ public:
+  struct World {
+    Terminate terminate;
+    std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process comes in
+    std::function<void()> on_change;  // what document() gives changed
+    // The SM partition of a grant that holds these slots, "" where the pool's tier has none. Empty: none has.
+    std::function<void(const std::string& pool, const std::vector<std::uint32_t>& slots,
+                       std::function<void(Result<std::string>)> done)>
+        partition = {};
+    // Has a pool's daemon hold these limits for whom it takes next; absent: the pool's own. `told` comes once, perhaps
+    // at once. Empty: all clients get what the daemon was told at its start.
+    std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
+                       host::Gate::Prepared told)>
+        tell_next = {};
+    // Has a pool's daemon hold what its doors need besides (tier v3: a namespace for each); `done` comes once it does,
+    // perhaps at once. Empty: they need nothing.
+    std::function<void(const std::string& pool, std::function<void(const Status&)> done)> provide = {};
+  };
+  Doors(host::Loop& loop, DoorsSettings settings, World world);
+  ~Doors();
+  Doors(const Doors&) = delete;
+  Doors& operator=(const Doors&) = delete;
+
+  void set_policy(config::DoorPolicy policy);  // for the pools' next openings
+
+  // --- from the pools ----------------------------------------------------------------------------------------------
+  // Its directories are there: listens at every door of before.
+  Status add_pool(const std::string& pool);
+  void remove_pool(const std::string& pool);  // its daemon is gone for good
+  // The pool's next daemon is of tier v3 and has its grants' namespaces below this server: clients go to those. "": it
+  // has one socket for all.
+  void use_namespaces(const std::string& pool, const std::string& server);
+  // The daemon serves, its limits are in force: clients may come in.
+  Status open_pool(const std::string& pool);
+  // It does not serve: clients wait. `clients` of its servers, for those from before our start.
+  void hold_pool(const std::string& pool);
+  void clients_seen(const std::string& pool, const std::vector<int>& pids);
+  void server_replaced(const std::string& pool);
+  void server_took(const std::string& pool, int pid);  // as its log says
+  // For a CUDA start of the pool's own (host/mps/gate.h, take_turn), until what is returned is dropped. Without a gate
+  // there are no turns: `go` comes at once.
+  host::ProofTurn take_turn(const std::string& pool, std::function<void()> go);
+  // How many clients the pool's server takes on each of these devices; 0 = no ceiling of ours. A grant's client counts
+  // on the devices that the grant holds, for it can have no context on another.
+  void set_most_clients(const std::string& pool, std::size_t most, std::vector<std::string> devices);
+  // On the device of the pool that has the most. Absent: not known, for doors are links.
+  std::optional<std::size_t> clients_on_fullest(const std::string& pool) const;
+
+  // --- requests ----------------------------------------------------------------------------------------------------
+  // reply comes once, at once or in a later turn.
+  void answer(const std::string& request, std::function<void(const std::string& json)> reply);
+  // With `limits`, clients to come are worth that, from now on and after restarts; without, what was said before.
+  Status open_door(const DoorName& door, const std::optional<mps::GrantLimits>& limits = std::nullopt);
+  Status remove_door(const DoorName& door);
+  Status admit(const DoorName& door, bool open, const std::string& reason);
+
+  bool has_doors(const std::string& pool) const;
+  // What the grants of a pool with namespaces are worth. Those of which nothing was said are worth `own` from here on,
+  // for a namespace that has clients cannot be told otherwise. Without grants whose limits cannot be read.
+  std::map<std::string, mps::GrantLimits> worth(const std::string& pool, const mps::GrantLimits& own);
+  const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a client that we know
+  // Adds "door", "doorReason" and "doors" to a pool of the status document.
+  void describe(const std::string& pool, nlohmann::ordered_json& into) const;
+
+ private:
+  struct Door {
+    bool admitting = true;
+    std::string reason;
+    std::optional<mps::GrantLimits> limits;  // absent: the pool's own
+    std::string unreadable;                  // why what was told before is not known
+    std::string not_limited;                 // why its last client was not let in
+    std::unique_ptr<host::DrainSocket> drain;
+  };
+  struct Pool {
+    std::shared_ptr<host::Gate> gate;  // null: doors are links
+    std::string link_reason;
+    std::string server;  // use_namespaces()
+    std::unique_ptr<host::GateProbe> probe;
+    std::map<std::string, Door> doors;
+    std::size_t most_clients = 0;  // on each of
+    std::vector<std::string> devices;
+    bool wants_clients = false;
+    std::map<int, std::string> seen;  // clients that did not come through a gate: their grant, "" = none
+  };
+
+  using Reply = std::function<void(const std::string& json)>;
+  void answer_open(const OpenDoorRequest& request, Reply reply);
+  void open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply);
+  void provide(const std::string& pool, std::function<void(const Status&)> done);
+  void make_gate(const std::string& id, Pool& pool);
+  std::string socket_of(const std::string& id, const std::string& grant) const;  // the daemon's, for this grant
+  void on_greeting(const std::string& id, const Status& status);
+  Status use_links(const std::string& id, const std::string& reason);
+  Status listen(const std::string& id, Pool& pool, const std::string& grant);
+  Status may_open(const DoorName& door, const std::optional<mps::GrantLimits>& limits);
+  Status keep_limits(const DoorName& door, Pool& pool, const mps::GrantLimits& limits);
+  // As it was before somebody opened it in vain.
+  void take_back(const DoorName& door, bool was_there, const std::optional<mps::GrantLimits>& limits);
+  void recall_limits(const std::string& id, Pool& pool, const std::string& grant);
+  static void set_kinds(Pool& pool);
+  void prepare(const std::string& id, const std::string& grant, const host::Gate::Prepared& done);
+  void tell_own_limits(const std::string& id);
+  void note_prepared(const DoorName& door, const Status& status);
+  std::string refuses(const std::string& id, const std::string& grant, int pid) const;
+  static std::size_t clients_on(const Pool& pool, const std::string& device);
+  static std::string full_device(const Pool& pool, const std::string& grant);  // "" = there is room for one more
+  std::vector<int> clients_of(const DoorName& door) const;
+  Result<Pool*> find(const std::string& id);
+
+  host::Loop& loop_;
+  DoorsSettings settings_;
+  World world_;
+  std::map<std::string, Pool> pools_;
+  Draining draining_;
+  DoorLog log_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // tell_next() may answer after our end
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,74 @@
+// The requests of mps.sock, each with its answer.
+#include "agent/mps/doors.h"
+#include "host/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using Reply = std::function<void(const std::string&)>;
+
+constexpr Duration kTerminateDeadline = std::chrono::seconds(5);
+
+void say(const Reply& reply, const Status& status) {
+  reply(status ? done_reply() : error_reply(status.error()));
+}
+
+}  // namespace
+
+void Doors::answer(const std::string& request, Reply reply) {
+  const auto parsed = parse_mps_request(request);
+  if (!parsed) return reply(error_reply(parsed.error()));
+  if (const auto* open = std::get_if<OpenDoorRequest>(&*parsed)) return answer_open(*open, std::move(reply));
+  if (const auto* gone = std::get_if<RemoveDoorRequest>(&*parsed)) return say(reply, remove_door(gone->door));
+  if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
+    return say(reply, admit(admission->door, admission->open, admission->reason));
+  if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
+    if (const auto pool = find(drain->door.pool); !pool) return reply(error_reply(pool.error()));
+    return draining_.drain(drain->door, 0, drain->reason, drain->deadline, std::move(reply));
+  }
+  const auto& terminate = std::get<TerminateRequest>(*parsed);
+  if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
+  log::info("clients.terminate",
+            {{"pool", terminate.pool}, {"clients", terminate.pids.size()}, {"why", terminate.reason}});
+  world_.terminate(terminate.pool, terminate.pids, kTerminateDeadline,
+                   [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
+                     reply(terminated_reply(outcomes, loop.now() - begun));
+                   });
+}
+
+// The partition first: a container without one would find a door that leads nowhere.
+void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
+  if (const auto pool = find(request.door.pool); !pool) return reply(error_reply(pool.error()));
+  if (!world_.partition) return open_door_for(request, "", std::move(reply));
+  world_.partition(request.door.pool, request.slots,
+                   [this, request, reply = std::move(reply)](const Result<std::string>& partition) {
+                     if (!partition) return reply(error_reply(partition.error()));
+                     open_door_for(request, *partition, reply);
+                   });
+}
+
+// Its limits, then what the daemon needs for it, and only then does it listen.
+void Doors::open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply) {
+  const auto pool = find(request.door.pool);
+  if (!pool) return reply(error_reply(pool.error()));
+  const auto before = (*pool)->doors.find(request.door.grant);
+  const bool was_there = before != (*pool)->doors.end();
+  const auto limits_before = was_there ? before->second.limits : std::nullopt;
+  if (const auto may = may_open(request.door, request.limits); !may) return reply(error_reply(may.error()));
+  provide(request.door.pool, [this, door = request.door, partition, was_there, limits_before,
+                              reply = std::move(reply)](const Status& provided) {
+    const auto still = find(door.pool);
+    const auto opened = !provided ? provided
+                        : still   ? listen(door.pool, **still, door.grant)
+                                  : Status(std::unexpected(still.error()));
+    if (!provided) take_back(door, was_there, limits_before);
+    reply(opened ? opened_reply(partition) : error_reply(opened.error()));
+  });
+}
+
+void Doors::provide(const std::string& pool, std::function<void(const Status&)> done) {
+  if (!world_.provide) return done({});
+  world_.provide(pool, std::move(done));
+}
+
+}  // namespace tranche::agent

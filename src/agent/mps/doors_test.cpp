@@ -1,0 +1,403 @@
+// The doors of a pool with the stand-in daemon behind them and tenants before them.
+#include "agent/mps/doors.h"
+
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "standins/mps/handshake.h"
+#include "standins/mps/mps_world.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+const std::string kPool = "gpu-1";
+const std::string kGrant = "0011223344556677";
+const DoorName kDoor{kPool, kGrant};
+
+ino_t inode_of(const std::string& path) {
+  struct stat facts{};
+  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+}
+
+bool readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+int connect_stream(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? fd : -1;
+}
+
+class DoorsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    loop_ = *host::Loop::open();
+    fs::create_directories(paths_.pipe(kPool));
+  }
+  void start_daemon() {
+    fs::create_directories(paths_.pipe(kPool));
+    world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
+  }
+  void make(config::DoorPolicy policy = config::DoorPolicy::kGate) {
+    doors_ = std::make_unique<Doors>(
+        *loop_, DoorsSettings{.paths = paths_, .policy = policy},
+        Doors::World{.terminate =
+                         [this](const std::string&, std::vector<int> pids, Duration,
+                                std::function<void(const Terminated&)> done) {
+                           asked_.push_back(pids);
+                           done_ = std::move(done);
+                         },
+                     .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
+                     .on_change = [] {}});
+    const auto added = doors_->add_pool(kPool);
+    ASSERT_TRUE(added) << to_string(added.error());
+  }
+  void open() {
+    start_daemon();
+    make();
+    const auto opened = doors_->open_pool(kPool);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+  }
+  bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
+    bool late = false;
+    const auto timer = loop_->after(deadline, [&] {
+      late = true;
+      loop_->stop();
+    });
+    host::Loop::Id next = 0;
+    std::function<void()> look = [&] {
+      if (condition()) return loop_->stop();
+      next = loop_->after(1ms, look);
+    };
+    look();
+    loop_->run();
+    loop_->cancel(timer);
+    loop_->cancel(next);
+    return !late;
+  }
+  // The reply, or "" when it does not come at once.
+  std::string request(const std::string& line) {
+    std::string answer;
+    doors_->answer(line, [&](const std::string& json) { answer = json; });
+    return answer;
+  }
+  Json document() {
+    Json pool = Json::object();
+    doors_->describe(kPool, pool);
+    return pool;
+  }
+  std::unique_ptr<sim::TestProcess> client(const std::string& grant = kGrant) {
+    return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, grant)}});
+  }
+  std::string first_line(sim::TestProcess& process) {
+    EXPECT_TRUE(until([&] { return !came_.empty() || process.ended_within(0ms); }));
+    (void)until([] { return false; }, 50ms);  // the rest of its handshake
+    return process.line_with("{");
+  }
+  static Terminated well(const std::vector<int>& pids) {
+    Terminated outcomes;
+    for (const int pid : pids) outcomes.push_back({pid, mps::TerminateOutcome::kTerminated, ""});
+    return outcomes;
+  }
+
+  sim::MpsWorld world_;
+  allocate::Paths paths_{world_.dir() + "/m"};
+  std::unique_ptr<host::Loop> loop_;
+  std::vector<std::vector<int>> asked_;
+  std::function<void(const Terminated&)> done_;
+  std::vector<int> came_;
+  std::unique_ptr<Doors> doors_;
+};
+
+TEST_F(DoorsTest, AnOpenedDoorHoldsTwoSocketsAndLetsAClientIn) {
+  open();
+  const auto door = host::Dir::open(paths_.door(kPool, kGrant));
+  ASSERT_TRUE(door);
+  EXPECT_THAT(door->list().value(), ElementsAre("control", "drain"));
+  struct stat facts{};
+  ASSERT_EQ(::stat(door->path().c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode, S_IFDIR | 0755u);
+  auto process = client();
+  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  EXPECT_EQ(document()["door"], "gate");
+  EXPECT_EQ(document()["doors"][0]["clients"], Json::array({process->pid()}));
+  EXPECT_EQ(*doors_->grant_of(kPool, process->pid()), kGrant);
+}
+
+TEST_F(DoorsTest, OpeningADoorAgainDisturbsNobody) {
+  open();
+  const auto before = inode_of(paths_.door(kPool, kGrant) + "/control");
+  EXPECT_TRUE(doors_->open_door(kDoor));
+  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), before);
+}
+
+TEST_F(DoorsTest, DoorsOfBeforeAreListenedAtAgain) {
+  fs::create_directories(paths_.door(kPool, kGrant));
+  fs::create_directories(paths_.doors(kPool) + "/not-a-grant");
+  start_daemon();
+  make();
+  ASSERT_TRUE(doors_->open_pool(kPool));
+  auto process = client();
+  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  EXPECT_EQ(document()["doors"].size(), 1u);
+}
+
+TEST_F(DoorsTest, ARemovedDoorIsGoneWithItsDirectory) {
+  open();
+  EXPECT_EQ(request(R"({"do":"removeDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+  EXPECT_FALSE(fs::exists(paths_.door(kPool, kGrant)));
+  EXPECT_THAT(document()["doors"], IsEmpty());
+  EXPECT_TRUE(doors_->remove_door(kDoor)) << "again";
+}
+
+TEST_F(DoorsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
+  open();
+  EXPECT_EQ(request(R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":false,"reason":"memory: over"})"),
+            R"({"ok":true})");
+  EXPECT_EQ(document()["doors"][0]["admitting"], false);
+  EXPECT_EQ(document()["doors"][0]["reason"], "memory: over");
+  auto refused = client();
+  EXPECT_THAT(first_line(*refused), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
+  EXPECT_EQ(document()["doors"][0]["refused"], 1);
+  EXPECT_EQ(request(R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":true})"), R"({"ok":true})");
+  auto again = client();
+  EXPECT_THAT(first_line(*again), HasSubstr("\"mps\":true"));
+}
+
+TEST_F(DoorsTest, TheCeilingOfClientsHoldsForNewProcesses) {
+  open();
+  doors_->set_most_clients(kPool, 1, {"GPU-1"});
+  auto first = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  auto second = client();
+  EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
+  first->signal(SIGKILL);
+  EXPECT_TRUE(until([&] { return doors_->grant_of(kPool, first->pid()) == nullptr; }));
+  came_.clear();
+  auto third = client();
+  EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
+}
+
+TEST_F(DoorsTest, WhatCannotBeAnsweredIsSaid) {
+  make();
+  EXPECT_THAT(request("{}"), HasSubstr("\"ok\":false"));
+  EXPECT_THAT(request(R"({"do":"openDoor","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
+  EXPECT_THAT(request(R"({"do":"admit","pool":"gpu-1","grant":"8899aabbccddeeff","open":true})"),
+              HasSubstr("no such door"));
+  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
+}
+
+TEST_F(DoorsTest, AskedForLinksTheDoorHoldsTheDaemonsOwnSocketAndTheStatusSaysWhatThatMeans) {
+  fs::create_directories(paths_.door(kPool, kGrant));
+  start_daemon();
+  make(config::DoorPolicy::kLink);
+  ASSERT_TRUE(doors_->open_pool(kPool));
+  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
+  EXPECT_EQ(document()["door"], "link");
+  EXPECT_THAT(document()["doorReason"].get<std::string>(), HasSubstr("tenants with root can command this daemon"));
+  Json pool{{"notEnforced", Json::array()}};
+  doors_->describe(kPool, pool);
+  EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
+  ASSERT_TRUE(doors_->open_door({kPool, "8899aabbccddeeff"}));
+  EXPECT_EQ(inode_of(paths_.door(kPool, "8899aabbccddeeff") + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
+  EXPECT_EQ(doors_->admit(kDoor, false, "").error().kind, Kind::kUnsupported);
+}
+
+TEST_F(DoorsTest, BehindADaemonThatGreetsInOtherWordsDoorsAreLinksAndTheReasonIsShown) {
+  fs::create_directories(paths_.door(kPool, kGrant));
+  const auto stranger = sim::listen_at(paths_.pipe(kPool) + "/control", 0666);
+  make();
+  EXPECT_EQ(document()["door"], "gate");
+  ASSERT_TRUE(doors_->open_pool(kPool));
+  ASSERT_TRUE(until([&] { return readable(stranger.get()); }));
+  const sim::Fd accepted(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(sim::send_packet(accepted.get(), "HELLO OF ANOTHER RELEASE"));
+  ASSERT_TRUE(until([&] { return document()["door"] == "link"; }));
+  EXPECT_THAT(document()["doorReason"].get<std::string>(), HasSubstr("words that this program does not know"));
+  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
+  // The next daemon may be another: it is looked at anew.
+  start_daemon();
+  ASSERT_TRUE(doors_->open_pool(kPool));
+  ASSERT_TRUE(until([&] { return document()["door"] == "gate"; }));
+  auto process = client();
+  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+}
+
+TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndASecondOneJoinsIt) {
+  open();
+  auto process = client();
+  (void)first_line(*process);
+  std::vector<std::string> answers;
+  const auto note = [&](const std::string& json) { answers.push_back(json); };
+  const std::string line = R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","reason":"stop"})";
+  doors_->answer(line, note);
+  doors_->answer(line, note);
+  ASSERT_THAT(asked_, ElementsAre(ElementsAre(process->pid())));
+  EXPECT_THAT(answers, IsEmpty());
+  done_(well(asked_[0]));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(Json::parse(answers[0])["clients"][0]["outcome"], "terminated");
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
+  open();
+  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(DoorsTest, ADrainThatNobodyAnswersEndsWithItsDeadline) {
+  open();
+  auto process = client();
+  (void)first_line(*process);
+  std::string answer;
+  doors_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":30})",
+                 [&](const std::string& json) { answer = json; });
+  ASSERT_TRUE(until([&] { return !answer.empty(); }));
+  EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "timed-out");
+  done_(well({process->pid()}));  // too late, and harmless
+}
+
+TEST_F(DoorsTest, TerminateIsPassedOn) {
+  open();
+  std::string answer;
+  doors_->answer(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
+                 [&](const std::string& json) { answer = json; });
+  ASSERT_THAT(asked_, ElementsAre(ElementsAre(7)));
+  done_({{7, mps::TerminateOutcome::kNotAClient, ""}});
+  EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "not-a-client");
+}
+
+// A process in a mount namespace of its own, as a container's first: it does what it is told by one byte. Made before
+// anything is connected to the daemon: it keeps what it inherits open.
+class Container {
+ public:
+  explicit Container(const std::string& door) {
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) live(ends_[1], door);
+    ::close(ends_[1]);
+    char ready = 0;
+    if (::read(ends_[0], &ready, 1) != 1 || ready != 'r') std::abort();
+  }
+  ~Container() { kill(); }
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+  void tell(char what) const {
+    if (::write(ends_[0], &what, 1) != 1) std::abort();
+  }
+  int fd() const { return ends_[0]; }
+  std::string said() const {
+    char text[512];
+    const auto got = ::read(ends_[0], text, sizeof text);
+    return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+    ::close(ends_[0]);
+  }
+
+ private:
+  [[noreturn]] static void live(int orders, const std::string& door) {
+    const char ready = ::unshare(CLONE_NEWNS) == 0 ? 'r' : 'x';
+    if (::write(orders, &ready, 1) != 1) ::_exit(1);
+    for (char what = 0; ::read(orders, &what, 1) == 1;) {
+      std::string said = "nothing";
+      if (what == 'd') {
+        const int fd = connect_stream(door + "/drain");
+        char text[256];
+        ssize_t got = ::write(fd, "drain\n", 6);
+        if (got == 6) got = ::read(fd, text, sizeof text);
+        said.assign(text, static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+        ::close(fd);
+      } else {
+        const sim::Fd fd = sim::connect_to(door + "/control");
+        sim::Packet packet;
+        const bool asked = sim::await_hello(fd.get(), 5000) && sim::introduce(fd.get(), sim::ConnectionType::kClient);
+        said = asked && sim::receive_packet(fd.get(), &packet) == sim::Arrived::kPacket ? "in" : "out";
+        if (packet.descriptor.valid()) {
+          sim::send_message(packet.descriptor.get(), {"init", {}});
+          sim::send_packet(fd.get(), sim::kAcknowledged);
+        }
+      }
+      if (::write(orders, said.data(), said.size()) < 0) ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int ends_[2] = {-1, -1};
+  pid_t pid_ = -1;
+};
+
+class DoorsOfContainers : public DoorsTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root for a mount namespace";
+    DoorsTest::SetUp();
+  }
+  std::string answer_of(const Container& container, char what) {
+    container.tell(what);
+    EXPECT_TRUE(until([&] { return readable(container.fd()); }));
+    return container.said();
+  }
+};
+
+TEST_F(DoorsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesAtOnce) {
+  Container old(paths_.door(kPool, kGrant));
+  const Container next(paths_.door(kPool, kGrant));
+  open();
+  EXPECT_EQ(answer_of(old, 'c'), "in");
+  old.tell('d');
+  ASSERT_TRUE(until([&] { return !asked_.empty(); }));
+  done_(well(asked_[0]));
+  ASSERT_TRUE(until([&] { return readable(old.fd()); }));
+  EXPECT_EQ(Json::parse(old.said())["clients"].size(), 1u);
+  EXPECT_EQ(answer_of(old, 'c'), "out");
+  EXPECT_EQ(document()["doors"][0]["admitting"], false);
+  EXPECT_EQ(answer_of(next, 'c'), "in") << "another container under the same grant";
+  old.kill();
+  EXPECT_TRUE(until([&] { return document()["doors"][0]["admitting"] == true; })) << "its init has ended";
+}
+
+TEST_F(DoorsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
+  const Container other(paths_.door(kPool, "8899aabbccddeeff"));
+  open();
+  const std::string drain = paths_.door(kPool, kGrant) + "/drain";
+  std::vector<int> mute;
+  for (int i = 0; i < 16; ++i) mute.push_back(connect_stream(drain));
+  const int wrong = mute.back();
+  ASSERT_GT(::write(wrong, "quit\n", 5), 0);
+  EXPECT_TRUE(doors_->open_door({kPool, "8899aabbccddeeff"}));
+  EXPECT_EQ(answer_of(other, 'c'), "in");
+  EXPECT_TRUE(until([&] { return readable(mute.front()); })) << "cut off after its two seconds";
+  char byte = 0;
+  EXPECT_EQ(::read(mute.front(), &byte, 1), 0);
+  for (const int fd : mute) ::close(fd);
+}
+
+}  // namespace
+}  // namespace tranche::agent

@@ -1,0 +1,135 @@
+// `tranche mps --end`.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/config/config_source.h"
+#include "agent/config/driver_settings.h"
+#include "agent/mps/mps_program.h"
+#include "agent/mps/one_instance.h"
+#include "agent/mps/pool_set.h"
+#include "host/log/log.h"
+#include "host/loop/loop.h"
+#include "host/mps/binary.h"
+#include "host/nvml/nvml.h"
+#include "host/status/status_socket.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kAnswer = std::chrono::seconds(5);
+
+// nullopt: nobody answers there.
+std::optional<pid_t> ask_running(const std::string& root) {
+  const auto answer = host::ask(root + "/mps.sock", "end", kAnswer);
+  if (!answer) return std::nullopt;
+  const auto document = nlohmann::json::parse(*answer, nullptr, false);
+  if (!document.is_object() || !document.contains("pid") || !document["pid"].is_number_integer()) return std::nullopt;
+  return document["pid"].get<pid_t>();
+}
+
+class EndProgram {
+ public:
+  EndProgram(const MpsOptions& options, const config::Config& config)
+      : options_(options), config_(config), root_(mps_root_of(options, config.flags)) {}
+
+  Status run() {
+    TRY(loop_, host::Loop::open());
+    if (const auto pid = ask_running(root_)) return wait_for(*pid);
+    TRY(const auto lock, lock_mps_root(root_));
+    TRY(const auto left, host::find_left_pools(root_));
+    TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
+                                                           host::ComputeModes::Done done) {
+          nvml_->set_compute_mode(uuid, mode, std::move(done));
+        }));
+    modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
+    if (left.empty() && modes_->changed().empty()) {
+      fmt::print("no daemon runs under {}\n", root_);
+      return {};
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    end(left);
+    return done_;
+  }
+
+ private:
+  Status wait_for(pid_t pid) {
+    const auto ref = host::process_ref(pid);
+    if (!ref) return {};  // it was quick
+    const auto process = host::Process::adopt(*loop_, *ref, [this](host::ExitNote) { loop_->stop(); });
+    if (!process) return {};
+    done_ =
+        fail(Kind::kTimeout, fmt::format("tranche mps (pid {}) was asked to end its daemons and does not end", pid));
+    loop_->after(options_.stop_patience + kAnswer, [this] { loop_->stop(); });
+    loop_->run();
+    if ((*process)->running()) return done_;
+    fmt::print("ended by tranche mps (pid {})\n", pid);
+    return {};
+  }
+
+  // Compute modes are the driver's to give back: the daemons end once it has answered, or has had its time.
+  void end(const std::vector<host::LeftPool>& left) {
+    done_ = fail(Kind::kTimeout, "a daemon or a driver call does not end");
+    pools_ = std::make_unique<PoolSet>(
+        *loop_,
+        PoolSetSettings{
+            .paths = {root_}, .supervisor = options_.supervisor, .home = daemon_home(options_, config_.flags, root_)},
+        *modes_, [] {});
+    // Without a program to ask with, questions fail and daemons get signals after their patience.
+    pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
+    loop_->after(options_.stop_patience, [this] { loop_->stop(); });
+    bool begun = false;
+    const auto begin = [this, &left, &begun] {
+      if (std::exchange(begun, true)) return;
+      pools_->end(left, [this] {
+        done_ = {};
+        loop_->stop();
+      });
+    };
+    nvml_ = host::NvmlThread::start(*loop_, driver_settings(config_.flags, options_.driver_root_here),
+                                    {.on_inventory = [&begin](const auto&) { begin(); },
+                                     .on_event = [](const host::GpuEvent&) {},
+                                     .on_use = {},
+                                     .on_sample = {}});
+    loop_->after(kAnswer, [&begin] { begin(); });
+    loop_->run();
+    for (const auto& one : left) fmt::print("{}: daemon {}\n", one.id, done_ ? "ended" : "asked to end");
+    nvml_.reset();
+  }
+
+  Result<host::ControlBinary> control_program() const {
+    const auto path = options_.environment.find("PATH");
+    TRY(auto found,
+        host::find_control_binary({.given = options_.mps_control,
+                                   .driver_root = daemon_home(options_, config_.flags, root_).driver_root_here,
+                                   .path = path == options_.environment.end() ? "" : path->second}));
+    host::ControlBinary binary;
+    binary.path = std::move(found);
+    binary.env = host::handed_on({options_.environment.begin(), options_.environment.end()});
+    return binary;
+  }
+
+  const MpsOptions& options_;
+  const config::Config& config_;
+  std::string root_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::ComputeModes> modes_;
+  std::unique_ptr<PoolSet> pools_;
+  Status done_;
+};
+
+}  // namespace
+
+int end_mps(const MpsOptions& options) {
+  const ConfigSource source(options.flags, options.environment, options.unknown_keys, config_places(options));
+  EndProgram program(options, source.view().config);
+  const auto ended = program.run();
+  if (ended) return 0;
+  fmt::print(stderr, "tranche mps --end: {}\n", to_string(ended.error()));
+  return 1;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,30 @@
+#pragma once
+// Follows the file in which the node agent says which devices containers hold without MPS (mps/other_holders.h). Loop
+// thread only.
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "host/files/watch.h"
+#include "host/loop/loop.h"
+
+namespace tranche::agent {
+
+class OtherHolders {
+ public:
+  // on_change: a turn of the loop, after devices() changed. The file may come later, or never.
+  OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change);
+
+  const std::set<std::string>& devices() const { return devices_; }
+
+ private:
+  void read();
+
+  std::string mps_root_;
+  std::function<void()> on_change_;
+  std::set<std::string> devices_;
+  std::unique_ptr<host::DirWatch> watch_;
+};
+
+}  // namespace tranche::agent

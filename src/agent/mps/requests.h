@@ -1,0 +1,65 @@
+#pragma once
+// What `tranche node` asks of `tranche mps` on mps.sock (docs/mps-contract.md, "Requests"): one line of JSON → a value,
+// and a value → the line of JSON that answers it. Strict: a field that is missing, of another type or unknown is an
+// error that names it. Pure; fuzzed.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "mps/grant_limits.h"
+#include "mps/terminated.h"
+
+namespace tranche::agent {
+
+// One door: a pool's, of a grant.
+struct DoorName {
+  std::string pool;
+  std::string grant;
+  auto operator<=>(const DoorName&) const = default;
+};
+
+struct OpenDoorRequest {
+  DoorName door;
+  std::vector<std::uint32_t> slots = {};   // of its GPU, as numbered in their ids; empty: it does not say
+  std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
+};
+struct RemoveDoorRequest {
+  DoorName door;
+};
+struct AdmitRequest {
+  DoorName door;
+  bool open = true;
+  std::string reason;
+};
+struct TerminateRequest {
+  std::string pool;
+  std::vector<int> pids;
+  std::string reason;
+};
+struct DrainRequest {
+  DoorName door;
+  std::string reason;
+  Duration deadline = std::chrono::seconds(2);
+};
+using MpsRequest = std::variant<OpenDoorRequest, RemoveDoorRequest, AdmitRequest, TerminateRequest, DrainRequest>;
+
+inline constexpr std::size_t kMostPids = 512;
+inline constexpr std::uint32_t kMostSlots = 4096;  // of a GPU
+inline constexpr Duration kLongestDrain = std::chrono::seconds(30);
+
+bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
+bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
+
+Result<MpsRequest> parse_mps_request(std::string_view line);
+
+std::string done_reply();
+std::string opened_reply(const std::string& partition);  // "" = this pool has none
+std::string error_reply(const Error& error);
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took);
+
+}  // namespace tranche::agent

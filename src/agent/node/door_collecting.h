@@ -1,0 +1,41 @@
+#pragma once
+// Has `tranche mps` take doors away whose pods have gone (door_collection.h decides), after each answer of kubelet's.
+// Loop thread only.
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/node/door_collection.h"
+#include "agent/node/snapshot.h"
+#include "agent/pools/mps_link.h"
+#include "agent/pools/pools.h"
+#include "allocate/grant.h"
+#include "host/kubelet/pod_resources.h"
+#include "host/loop/loop.h"
+
+namespace tranche::agent {
+
+class DoorCollecting {
+ public:
+  DoorCollecting(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
+
+  void handed_out(const std::vector<allocate::Grant>& grants);
+  // Doors of pools that are not planned any more keep these from ending: those whose grants nobody holds go at once,
+  // when a second answer of kubelet's has confirmed it. True: there are some, and another answer is wanted.
+  bool retire(const PoolReports& pools, const Snapshot& snapshot);
+  void look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings);
+
+ private:
+  using Door = std::pair<std::string, std::string>;  // pool, grant
+  void remove(const std::string& pool, const std::string& grant);
+
+  std::map<Door, MonoTime> unheld_;  // of pools that are to end: by which answer of kubelet's first
+  std::set<Door> removing_;
+  host::Loop& loop_;
+  MpsLink link_;
+  DoorCollection collection_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,37 @@
+#include "agent/node/door_collection.h"
+
+#include <algorithm>
+
+namespace tranche::agent {
+
+void DoorCollection::handed_out(const std::string& pool, const std::string& grant) {
+  seen_[{pool, grant}] = {};
+}
+
+std::vector<DoorCollection::Door> DoorCollection::look(const std::vector<Door>& doors,
+                                                       const std::set<std::string>& held, MonoTime now) {
+  std::erase_if(seen_, [&](const auto& entry) {
+    return std::ranges::none_of(
+               doors,
+               [&](const Door& door) { return door.pool == entry.first.first && door.grant == entry.first.second; }) &&
+           !entry.second.listed && entry.second.missing;
+  });
+  std::vector<Door> gone;
+  for (const auto& door : doors) {
+    Seen& seen = seen_[{door.pool, door.grant}];
+    if (held.contains(door.grant)) seen.listed = true;
+    if (held.contains(door.grant) || door.has_clients) {
+      seen.missing.reset();
+      continue;
+    }
+    const auto patience = seen.listed && !held.empty() ? kBetweenLooks : kNeverListed;
+    if (!seen.missing) {
+      seen.missing = now;
+    } else if (now - *seen.missing >= patience) {
+      gone.push_back(door);
+    }
+  }
+  return gone;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,318 @@
+#include "agent/node/guarding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "host/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kWhole = 0xffffffff;
+constexpr Duration kSilentAfter = 2s;  // without figures of the driver
+constexpr Duration kWatchEvery = 5s;
+
+constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
+
+// Those that are to be named: no MPS clients, and clients of no grant.
+bool is_named(const guard::Process& process) {
+  return !process.ours && (!process.mps_client || process.grant.empty());
+}
+
+}  // namespace
+
+Guarding::Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands)
+    : loop_(loop),
+      hands_(std::move(hands)),
+      worth_(run_dir),
+      processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }) {
+  report_.off = "there is no plan yet";
+}
+
+Guarding::~Guarding() {
+  loop_.cancel(timer_);
+  loop_.cancel(watch_timer_);
+}
+
+void Guarding::follow(const Snapshot& snapshot) {
+  follow_plan(snapshot);
+  follow_worth(snapshot);
+  take_sample();
+  judge();
+}
+
+void Guarding::follow_plan(const Snapshot& snapshot) {
+  const auto& config = snapshot.config.config;
+  planned_.clear();
+  std::set<std::string> gpus;
+  devices_of_pool_.clear();
+  for (const auto& pool : snapshot.plan.pools) devices_of_pool_[pool.id] = pool.devices;
+  policy_ = config.sharing.guard.memory;
+  report_.policies.clear();
+  for (const auto& resource : snapshot.plan.resources) {
+    for (const auto& device : resource.devices) {
+      const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(snapshot.plan, device.pool);
+      if (pool == nullptr) continue;
+      PlannedShare share{.uuid = device.uuid, .pool = device.pool};
+      share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
+      const auto* gpu = snapshot.inventory ? inventory::find_gpu(*snapshot.inventory, device.gpu_uuid) : nullptr;
+      for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
+        if (mig.uuid != device.uuid) continue;
+        share.gpu_instance = mig.gpu_instance;
+        share.compute_instance = mig.compute_instance;
+      }
+      planned_.emplace(device.gpu_uuid, std::move(share));
+      gpus.insert(device.gpu_uuid);
+      report_.policies[resource.name] = resource.guard_memory;
+    }
+  }
+  facts_.strangers = report_.strangers_policy = config.sharing.guard.strangers;
+  report_.interval = config.sharing.guard.interval;
+  report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
+  if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
+  sampled_gpus_ = std::move(gpus);
+  interval_ = report_.interval;
+  sample_again();
+}
+
+void Guarding::sample_again() {
+  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, interval_);
+  if (sampled_gpus_.empty()) samples_.clear();
+  loop_.cancel(watch_timer_);
+  watch_timer_ = 0;
+  silent_ = false;
+  if (!sampled_gpus_.empty()) watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
+}
+
+// A call into the driver that hangs tells nothing by itself.
+void Guarding::watch_the_sampling() {
+  watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
+  const bool silent = loop_.now() - hands_.last_sample() > std::max(kSilentAfter, 5 * interval_);
+  if (silent == silent_) return;
+  silent_ = silent;
+  if (silent) {
+    log::error("guard.blind", {{"why", "the driver does not tell who holds memory"}});
+  } else {
+    log::info("guard.sees");
+  }
+  say_what_is_not_in_force();
+  hands_.changed();
+}
+
+void Guarding::granted(const std::vector<allocate::Grant>& grants) {
+  worth_.given(grants, loop_.now());
+  join_tenants();
+}
+
+void Guarding::follow_worth(const Snapshot& snapshot) {
+  const bool complete = snapshot.holdings_problem.empty() && !snapshot.holdings.empty();
+  const auto held = holders(snapshot);
+  worth_.held(held, snapshot.plan, snapshot.pools, complete, loop_.now());
+  holder_of_.clear();
+  for (const auto& holder : held)
+    if (!holder.grant.empty())
+      holder_of_[holder.grant] = holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+  join_tenants();
+}
+
+void Guarding::join_tenants() {
+  tenants_ = guard::tenants_of(worth_.worths());
+  report_.limits.clear();
+  for (const auto& [key, worth] : worth_.worths())
+    if (worth.memory.value > 0) report_.limits[key] = worth.memory;
+  facts_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
+  facts_.doors = doors_of_tenants();
+}
+
+// A tenant's doors together: open when all are.
+std::map<std::string, bool> Guarding::doors_of_tenants() const {
+  std::map<std::string, bool> doors;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& [grant, admitting] : pool.doors) {
+      const auto [it, fresh] = doors.try_emplace(guard::tenant_of(tenants_, grant), admitting);
+      if (!fresh) it->second = it->second && admitting;
+    }
+  }
+  return doors;
+}
+
+// While nobody answers, what was known last holds on: daemons outlive `tranche mps`.
+void Guarding::on_pools(const std::string& line) {
+  auto pools = guard::read_pool_facts(line);
+  connected_ = !pools.empty();
+  if (connected_) {
+    if (pools == pools_) return;
+    pools_ = std::move(pools);
+  } else {
+    for (auto& [id, pool] : pools_) pool.state = "absent";
+  }
+  facts_.doors = doors_of_tenants();
+  processes_.attribute(pools_);
+  take_sample();
+  judge();
+}
+
+void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
+  samples_ = samples;
+  std::vector<std::uint32_t> pids;
+  for (const auto& sample : samples)
+    for (const auto& holder : sample.holders) pids.push_back(holder.pid);
+  std::ranges::sort(pids);
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (processes_.follow(pids)) processes_.attribute(pools_);
+  take_sample();
+  judge();
+}
+
+void Guarding::take_sample() {
+  devices_.clear();
+  for (const auto& sample : samples_) {
+    const auto [first, last] = planned_.equal_range(sample.uuid);
+    for (auto it = first; it != last; ++it) {
+      const PlannedShare& share = it->second;
+      guard::Device device{
+          .uuid = share.uuid, .pool = share.pool, .processes = {}, .clients_read = sample.clients_read};
+      device.processes.reserve(sample.holders.size());
+      for (const auto& holder : sample.holders) {
+        const bool here = share.gpu_instance == kWhole || (holder.gpu_instance == share.gpu_instance &&
+                                                           holder.compute_instance == share.compute_instance);
+        if (!here) continue;
+        guard::Process process{
+            .id = {holder.pid, 0}, .memory = holder.memory, .mps_client = holder.mps_client, .grant = {}};
+        if (const auto* known = processes_.find(holder.pid)) {
+          process.id = known->id;
+          if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
+          process.ours = known->ours;
+          process.in_container = !known->spared && (!known->grant.empty() || known->container);
+        }
+        device.processes.push_back(std::move(process));
+      }
+      devices_.push_back(std::move(device));
+    }
+  }
+}
+
+void Guarding::judge() {
+  guard::Verdict verdict = guard::judge(devices_, facts_, memory_, hands_.last_sample(), loop_.now());
+  without_limit_ = std::move(verdict.without_limit);
+  const auto before = report_.not_in_force;
+  const bool others = report_processes();
+  say_what_is_not_in_force();
+  const bool other = others || before != report_.not_in_force;
+  arm(verdict.open);
+  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
+  if (other) hands_.changed();
+}
+
+// While something is to be looked at again, the same figures are judged at every interval: figures are told only when
+// they are others.
+void Guarding::arm(bool open) {
+  if (!open) {
+    loop_.cancel(timer_);
+    timer_ = 0;
+  } else if (timer_ == 0) {
+    timer_ = loop_.after(interval_, [this] {
+      timer_ = 0;
+      judge();
+    });
+  }
+}
+
+void Guarding::ended(const KnownProcess& process) {
+  if (!hands_.on_client_gone) return;
+  ClientGone gone{.id = process.id, .grant = process.grant, .pool = {}, .mps_client = false, .memory = {}};
+  for (const auto& device : devices_) {
+    for (const auto& each : device.processes) {
+      if (each.id != process.id) continue;
+      gone.pool = device.pool;
+      gone.mps_client = each.mps_client;
+      gone.memory = gone.memory + each.memory;
+    }
+  }
+  if (!gone.pool.empty()) hands_.on_client_gone(gone);
+}
+
+std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
+  std::map<std::uint32_t, std::string> grants;
+  for (const auto& [pid, process] : processes_.all())
+    if (!process.grant.empty()) grants[pid] = process.grant;
+  return grants;
+}
+
+// Whether others are named than before. Their memory changes all the time and is not worth telling by itself.
+bool Guarding::report_processes() {
+  std::vector<std::pair<std::size_t, guard::ProcessId>> named;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    for (const auto& process : devices_[i].processes)
+      if (is_named(process)) named.emplace_back(i, process.id);
+  const bool others = named != named_;
+  if (!others && loop_.now() - named_at_ < kFiguresEvery) return false;
+  named_ = std::move(named);
+  named_at_ = loop_.now();
+  report_.strangers.clear();
+  report_.unattributed.clear();
+  for (const auto& device : devices_)
+    for (const auto& process : device.processes)
+      if (is_named(process)) name(device, process);
+  return others;
+}
+
+void Guarding::name(const guard::Device& device, const guard::Process& process) {
+  GuardedProcess shown;
+  shown.device = device.uuid;
+  shown.pid = process.id.pid;
+  shown.memory = process.memory;
+  shown.grant = process.grant;
+  if (const auto* known = processes_.find(process.id.pid)) {
+    shown.name = known->name;
+    if (known->container) {
+      shown.pod_uid = known->container->pod_uid;
+      shown.container_id = known->container->id;
+    }
+  }
+  (process.mps_client ? report_.unattributed : report_.strangers).push_back(std::move(shown));
+}
+
+void Guarding::say_what_is_not_in_force() {
+  auto& sentences = report_.not_in_force;
+  sentences.clear();
+  if (!report_.off.empty()) return;
+  if (silent_)
+    sentences.emplace_back(
+        "nothing is guarded: the driver does not tell who holds memory; see dmesg for Xid or GSP messages");
+  if (!connected_)
+    sentences.emplace_back("nobody is ended through MPS and no door is closed: tranche mps does not answer");
+  for (const auto& sample : samples_)
+    if (!sample.problem.empty())
+      sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));
+  const auto unseen = std::ranges::count_if(
+      processes_.all(), [](const auto& entry) { return !entry.second.in_sight && !entry.second.left; });
+  if (unseen > 0)
+    sentences.push_back(fmt::format(
+        "{} processes on shared GPUs are not to be seen in /proc and belong to nobody: the guard needs the host's "
+        "process ids (hostPID: true)",
+        unseen));
+  for (const auto& grant : without_limit_)
+    sentences.push_back(fmt::format("grant {} is not held to a limit: what it is worth is not known", grant));
+  for (const auto& [gpu, share] : planned_) {
+    if (!share.leave) continue;
+    const auto pool = pools_.find(share.pool);
+    const std::string state = pool == pools_.end() ? "absent" : pool->second.state;
+    if (state == "serving") {
+      sentences.push_back(fmt::format(
+          "programs that avoid MPS have no limit on {}: its compute mode is left alone (computeMode: leave)",
+          share.uuid));
+    } else {
+      sentences.push_back(
+          fmt::format("every new program on {} runs without limits: pool {} is {}, and its compute mode is left alone "
+                      "(computeMode: leave)",
+                      share.uuid, share.pool, state));
+    }
+  }
+}
+
+}  // namespace tranche::agent

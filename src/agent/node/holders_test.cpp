@@ -1,0 +1,59 @@
+#include <gmock/gmock.h>
+
+#include "agent/node/reports.h"
+
+namespace tranche::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
+
+// Two slots of ten, held by a pod.
+Snapshot held_by_a_pod() {
+  Snapshot snapshot;
+  plan::PlannedDevice device;
+  device.uuid = device.gpu_uuid = "GPU-0";
+  device.slots = 10;
+  device.memory = mib(100000);
+  device.sm_count = 132;
+  device.pool = "gpu-0";
+  plan::PlannedResource resource;
+  resource.name = "nvidia.com/gpu";
+  resource.sharing = config::SharingStrategy::kMps;
+  resource.devices = {device};
+  snapshot.plan.resources = {resource};
+  snapshot.holdings = {{"default", "a", "main", "nvidia.com/gpu", kSlots}};
+  return snapshot;
+}
+
+TEST(Holders, AreWorthWhatThePlanSaysWhileNothingElseIsKnown) {
+  const auto all = holders(held_by_a_pod());
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].grant, allocate::grant_id(kSlots));
+  EXPECT_EQ(all[0].devices[0].limits.memory, mib(20000));
+  EXPECT_EQ(all[0].devices[0].slots, 2u);
+}
+
+TEST(Holders, KeepTheirWorthUnderAnotherConfigurationAndAnotherName) {
+  auto snapshot = held_by_a_pod();
+  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.memory, mib(5000));
+  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.sms, 66u);
+  snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
+  const auto all = holders(snapshot);
+  ASSERT_THAT(all, SizeIs(1)) << "its pod runs on";
+  EXPECT_EQ(all[0].resource, "nvidia.com/gpu");
+  EXPECT_EQ(all[0].devices[0].limits.memory, mib(5000));
+}
+
+TEST(Holders, OfWhatIsNotOursAreLeftOut) {
+  auto snapshot = held_by_a_pod();
+  snapshot.holdings[0].resource = "example.com/fpga";
+  EXPECT_THAT(holders(snapshot), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tranche::agent

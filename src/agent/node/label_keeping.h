@@ -1,0 +1,88 @@
+#pragma once
+// Keeps the node's labels written (docs/labels.md): when configuration, inventory, plan or tier make them others, they
+// are written once the changes have settled; while nothing changes nobody is asked anything. While no driver has told
+// what GPUs there are, what is on the node stays: a restart takes no label away, and neither does the end of this
+// program. Loop thread only.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/labels/label_writer.h"
+#include "agent/node/label_report.h"
+#include "agent/pools/pools.h"
+#include "base/backoff.h"
+#include "config/model.h"
+#include "host/loop/loop.h"
+#include "host/worker/worker.h"
+#include "inventory/inventory.h"
+#include "label/label.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct LabelSettings {
+  LabelOutput output = LabelOutput::kNone;
+  std::string feature_namespace = "default";
+  std::string node_name;
+  std::string pod_name;
+  std::string system_root = "/";                     // what /sys is looked up under
+  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
+  Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
+};
+
+class LabelKeeping {
+ public:
+  // on_turn: labels() or report() may have changed; not called from within this constructor or follow().
+  LabelKeeping(host::Loop& loop, host::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
+  ~LabelKeeping();
+  LabelKeeping(const LabelKeeping&) = delete;
+  LabelKeeping& operator=(const LabelKeeping&) = delete;
+
+  // nullptr: not reachable (yet). It must stay until another is given or this object is gone.
+  void use(host::KubeClient* client);
+  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
+              const PoolReports& pools);
+
+  const label::Labels& labels() const { return labels_; }  // as they should be
+  LabelReport report() const;
+
+ private:
+  void keep_tiers(const plan::Plan& plan, const PoolReports& pools);
+  void read_facts(const std::string& machine_type_file);
+  void work_out();
+  void arm();
+  bool open_writer();
+  void write();
+  void on_written(const label::Labels& labels, Result<Written> written);
+
+  host::Loop& loop_;
+  host::Worker& worker_;
+  LabelSettings settings_;
+  std::function<void()> on_turn_;
+  host::KubeClient* client_ = nullptr;
+  std::unique_ptr<LabelWriter> writer_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may come back late
+
+  std::optional<config::Config> config_;
+  inventory::Inventory inventory_;
+  plan::Plan plan_;
+  label::Facts facts_;
+  bool facts_known_ = false;
+  std::string machine_type_file_;
+  std::string file_;
+
+  label::Labels labels_;
+  std::optional<label::Labels> written_;
+  bool writing_ = false;
+  std::optional<MonoTime> changed_first_;
+  host::Loop::Id timer_ = 0;
+  Backoff retry_;
+  std::string failing_;
+  std::uint64_t writes_ = 0;
+  std::vector<std::string> foreign_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,11 @@
+#pragma once
+// How this node is, as the condition TrancheReady of its Node says it (docs/kubernetes.md). Pure.
+#include "agent/node/snapshot.h"
+#include "kube/node_condition.h"
+
+namespace tranche::agent {
+
+// True while slots can be had, also with a reason other than "Serving" that somebody should look at.
+kube::NodeCondition node_condition(const Snapshot& snapshot);
+
+}  // namespace tranche::agent

@@ -1,0 +1,65 @@
+#include "agent/node/node_news.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tranche::agent {
+namespace {
+
+NodeNews news_of(const health::Change& change) {
+  const auto cause = health::to_string(change.condition.cause);
+  if (change.what != health::Change::What::kRecovered)
+    return {&kube::kGpuUnhealthy,
+            fmt::format("Slots of {} are withdrawn ({}): {}", change.device, cause, change.condition.why)};
+  return {&kube::kGpuHealthy, fmt::format("Slots of {} are offered again after {} s ({}: {})", change.device,
+                                          std::chrono::duration_cast<std::chrono::seconds>(change.lasted).count(),
+                                          cause, change.condition.why)};
+}
+
+std::string file_of(const ConfigView& view) {
+  return view.path.empty() ? std::string("The configuration without a file") : view.path;
+}
+
+}  // namespace
+
+std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes) {
+  std::vector<NodeNews> news;
+  for (const auto& change : changes)
+    if (change.condition.cause != health::Cause::kPool) news.push_back(news_of(change));
+  return news;
+}
+
+NodeNews news_of_config(const ConfigView& view) {
+  if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in force", file_of(view))};
+  const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
+  // Of several configurations the refused one may be another than that in force.
+  return {&kube::kConfigRefused,
+          fmt::format("{} cannot be used, the last good one stays in force: {}",
+                      view.name.empty() ? file_of(view) : std::string("What is chosen for this node"),
+                      at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
+}
+
+std::vector<NodeNews> PoolNews::update(const plan::Plan& plan, const PoolReports& reports) {
+  std::vector<NodeNews> news;
+  const auto faults = pool_faults(plan, reports);
+  const auto planned = [&](const std::string& id) {
+    return std::ranges::any_of(plan.pools, [&](const plan::PlannedPool& pool) { return pool.id == id; });
+  };
+  std::erase_if(served_, [&](const std::string& id) { return !planned(id); });
+  std::erase_if(down_, [&](const std::string& id) { return !planned(id); });
+  for (const auto& pool : plan.pools) {
+    const auto fault = faults.find(pool.id);
+    if (fault == faults.end()) {
+      if (down_.erase(pool.id) > 0)
+        news.push_back({&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)});
+      served_.insert(pool.id);
+    } else if (served_.erase(pool.id) > 0) {
+      down_.insert(pool.id);
+      news.push_back({&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
+    }
+  }
+  return news;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,38 @@
+#pragma once
+// What changed on this node, as events for people (docs/events.md): health of devices, pools, configuration. Pure.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/config/config_source.h"
+#include "agent/pools/pools.h"
+#include "health/journal.h"
+#include "kube/reasons.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct NodeNews {
+  const kube::Reason* reason = nullptr;
+  std::string message;
+  friend bool operator==(const NodeNews&, const NodeNews&) = default;
+};
+
+// A device whose pool is down is told as the pool's.
+std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes);
+NodeNews news_of_config(const ConfigView& view);
+
+class PoolNews {
+ public:
+  // A pool is told as down once it has served, and as serving again once it was told as down; one that is no longer
+  // planned is forgotten.
+  std::vector<NodeNews> update(const plan::Plan& plan, const PoolReports& reports);
+
+ private:
+  std::set<std::string> served_;
+  std::set<std::string> down_;
+};
+
+}  // namespace tranche::agent

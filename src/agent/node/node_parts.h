@@ -1,0 +1,100 @@
+#pragma once
+// Private to `tranche node`: the program as one class, whose parts are in files of their own. node_program.cpp opens
+// and closes them, node_turn.cpp goes from facts to what is advertised, node_facts.cpp takes in what happens around it.
+// Loop thread only, except what SnapshotBox hands out.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/config/config_source.h"
+#include "agent/node/answers.h"
+#include "agent/node/cdi_specs.h"
+#include "agent/node/cluster.h"
+#include "agent/node/device_nodes.h"
+#include "agent/node/gpu_health.h"
+#include "agent/node/holdings.h"
+#include "agent/node/label_keeping.h"
+#include "agent/node/node_news.h"
+#include "agent/node/node_program.h"
+#include "agent/node/plan_change.h"
+#include "agent/node/snapshot.h"
+#include "agent/node/tenants.h"
+#include "host/http/http.h"
+#include "host/kube/kube_link.h"
+#include "host/kubelet/loop_gate.h"
+#include "host/kubelet/plugin_host.h"
+#include "host/loop/loop.h"
+#include "host/nvml/nvml.h"
+#include "host/status/status_socket.h"
+#include "host/worker/worker.h"
+
+namespace tranche::agent {
+
+std::string host_mps_root(const config::Config& config);
+
+class NodeProgram {
+ public:
+  explicit NodeProgram(const NodeOptions& options);
+
+  int run();
+
+ private:
+  Status open();
+  void open_tenants(const std::string& mps_here, const std::string& host_root);
+  void open_driver();  // again when the configuration says to look for it elsewhere
+  void turn();         // facts → plan → advertised → everyone who shows or serves it
+  void plan_again();
+  void settle_change();
+  void take_in();
+  void publish();
+  void arm_health_timer();
+  const inventory::Inventory& known_inventory() const;  // an empty one while there is no driver
+
+  void on_config();
+  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_gpu_event(const host::GpuEvent& event);
+  void on_use(const Result<std::vector<host::GpuUse>>& use);
+  void on_pools(const std::string& line);
+  void on_answered();
+  void on_pods(const kube::PodChanges& changes);
+  void on_holdings(Result<std::vector<host::PodHolding>> listed);
+  void tell(const std::vector<NodeNews>& news);
+  Result<std::string> answer(const std::string& request);
+
+  NodeOptions options_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::KubeLink> link_;
+  ConfigSource config_;
+  GpuHealth health_;
+  host::Loop::Id health_timer_ = 0;
+  bool stopping_ = false;
+  bool waits_for_kubelet_ = false;               // with a change, or with doors that are to go
+  MonoTime use_wanted_{};                        // by somebody who looks at the status
+  Snapshot state_;                               // the loop's own copy; SnapshotBox holds what others read
+  std::optional<inventory::Inventory> scanned_;  // all GPUs, with those that went missing; state_ has those in use
+  std::vector<std::string> missing_;
+  config::DeviceFilter kept_by_;
+  SnapshotBox box_;
+
+  host::NvmlSettings driver_settings_;
+  std::unique_ptr<DeviceNodes> nodes_;
+  std::unique_ptr<host::LoopGate> answered_;
+  std::unique_ptr<NodeAnswers> answers_;
+  std::unique_ptr<host::Worker> worker_;
+  std::unique_ptr<Holdings> holdings_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<LabelKeeping> labels_;  // uses the link's client
+  PoolNews pool_news_;
+  std::unique_ptr<CdiSpecs> cdi_;
+  std::unique_ptr<Tenants> tenants_;
+  std::unique_ptr<PlanChange> change_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::PluginHost> plugins_;
+  std::unique_ptr<host::StatusServer> status_;
+  std::unique_ptr<host::StatusWatcher> pools_;
+  std::unique_ptr<host::HttpServer> http_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,115 @@
+// Facts → plan → advertised → everyone who shows or serves it.
+#include <algorithm>
+
+#include "agent/node/grant_owners.h"
+#include "agent/node/node_condition.h"
+#include "agent/node/node_faults.h"
+#include "agent/node/node_log.h"
+#include "agent/node/node_parts.h"
+#include "agent/node/reports.h"
+#include "plan/make_plan.h"
+#include "plan/select.h"
+
+namespace tranche::agent {
+
+using namespace std::chrono_literals;
+
+// From here on a GPU that the configuration keeps out is in nothing that we advertise, watch, label or measure.
+void NodeProgram::take_in() {
+  if (!scanned_) return;
+  kept_by_ = config_.view().config.devices;
+  auto kept = plan::keep_gpus(kept_by_, *scanned_);
+  auto missing = missing_;
+  std::erase_if(missing, [&](const std::string& uuid) { return inventory::find_gpu(kept, uuid) == nullptr; });
+  health_.on_inventory(kept, std::move(missing), loop_->now());
+  state_.inventory = std::move(kept);
+}
+
+const inventory::Inventory& NodeProgram::known_inventory() const {
+  static const inventory::Inventory kNone;
+  return state_.inventory ? *state_.inventory : kNone;
+}
+
+void NodeProgram::plan_again() {
+  state_.config = config_.view();
+  if (scanned_ && state_.config.config.devices != kept_by_) take_in();
+  cdi_->follow(state_.config, state_.inventory);
+  if (!state_.inventory) return;
+  nodes_->look(state_.config.config.imex, state_.inventory->platform, driver_settings_.driver_root);
+  auto plan = plan::make_plan(state_.config.config, *state_.inventory);
+  auto problems = plan ? std::vector<Problem>{} : plan.error();
+  problems.insert(problems.end(), nodes_->problems().begin(), nodes_->problems().end());
+  if (problems != state_.plan_problems) log_problems(problems);
+  state_.plan_problems = std::move(problems);
+  if (!plan) return;  // the last good plan stays
+  on_answered();      // what was given a moment ago is held
+  change_->aim(*std::move(plan));
+}
+
+// Reads what the driver, kubelet and `tranche mps` said last: nothing that is held is taken away.
+void NodeProgram::settle_change() {
+  if (!state_.inventory) return;
+  tenants_->report(state_);  // what grants are worth
+  const plan::Plan before = state_.plan;
+  change_->follow(state_, change::Policy::kWait);
+  if (state_.plan != before) log_plan(state_.plan);
+}
+
+void NodeProgram::turn() {
+  settle_change();
+  if (nvml_ && health_.wants_look(loop_->now())) nvml_->ask_use();
+  state_.faults =
+      health_.judge(state_.plan, known_inventory(), state_.driver_problem, node_faults(state_, nodes_->block()),
+                    pool_faults(state_.plan, state_.pools), loop_->now());
+  state_.advertised = advertise::advertise(state_.plan, state_.faults, state_.withheld);
+  tell(news_of_health(health_.take_changes()));
+  tell(pool_news_.update(state_.plan, state_.pools));
+  arm_health_timer();
+  tenants_->follow(state_);
+  publish();
+  plugins_->publish(state_.advertised);
+  // What waits for a slot or a door to be free need not wait for kubelet's next turn, which may be half a minute away.
+  const bool waits = change_ && (change_->awaits_kubelet() || tenants_->retires_doors());
+  if (waits && !waits_for_kubelet_) holdings_->ask();
+  waits_for_kubelet_ = waits;
+}
+
+void NodeProgram::publish() {
+  if (state_.config.path.empty() && state_.config.problems.empty()) state_.config = config_.view();
+  const auto& config = state_.config.config;
+  state_.taken = loop_->now();
+  state_.taken_wall = loop_->wall_now();
+  state_.allocation.flags = config.flags;
+  state_.allocation.imex = config.imex;
+  state_.allocation.control_nodes = nodes_->control();
+  state_.allocation.imex_channels = nodes_->imex_channels();
+  state_.allocation.paths = {host_mps_root(config)};
+  state_.allocation.cdi_classes = cdi_->classes();
+  state_.cdi_problem = cdi_->problem();
+  state_.health = health_.report();
+  if (tenants_) tenants_->report(state_);
+  state_.allocation.program_dir = state_.stopping.offer.dir;
+  if (plugins_) state_.plugins = plugins_->states();
+  if (cluster_) {
+    cluster_->condition(node_condition(state_));
+    state_.cluster = cluster_->report();
+    state_.owners = grant_owners(holders(state_), cluster_->pods());
+  }
+  if (labels_) {
+    labels_->use(link_->client());
+    if (state_.inventory) labels_->follow(config, *state_.inventory, state_.plan, state_.pools);
+    state_.labels = labels_->labels();
+    state_.label_report = labels_->report();
+  }
+  box_.put(std::make_shared<const Snapshot>(state_));
+  if (status_) status_->changed();
+}
+
+void NodeProgram::arm_health_timer() {
+  loop_->cancel(health_timer_);
+  health_timer_ = 0;
+  if (const auto next = health_.next_change())
+    health_timer_ = loop_->after(std::max<Duration>(*next - loop_->now(), 0s), [this] { turn(); });
+}
+
+}  // namespace tranche::agent

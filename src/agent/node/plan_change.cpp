@@ -1,0 +1,158 @@
+#include "agent/node/plan_change.h"
+
+#include <algorithm>
+#include <map>
+
+#include "host/files/files.h"
+#include "host/log/log.h"
+#include "mps/other_holders.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+// Where the grant's door stands, and what it is worth there; nothing when there is none.
+void ask_door(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
+  for (const auto& [id, pool] : reports.pools) {
+    const auto door = std::ranges::find(pool.doors, grant, &DoorReport::grant);
+    if (door == pool.doors.end()) continue;
+    share.pool = id;
+    const auto limits = door->limits.value_or(DoorLimits{});
+    const auto limit = std::ranges::find(limits, share.device, &DoorLimit::uuid);
+    if (limit != limits.end()) share.memory = mib(limit->memory_mib);
+    return;
+  }
+}
+
+void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
+  const auto* resource = plan::find_resource(plan, share.resource);
+  const auto* device = resource == nullptr ? nullptr : change::find_device(*resource, share.device);
+  if (device != nullptr && !share.slots.empty() && change::is_slot_of(*device, share.slots.front()))
+    share.pool = device->pool;
+}
+
+}  // namespace
+
+std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot) {
+  std::vector<change::HeldShare> shares;
+  for (const auto& one : held) {
+    const std::string grant = allocate::grant_id(one.slots);
+    std::map<std::string, change::HeldShare> by_device;
+    for (const auto& slot : one.slots) by_device[std::string(plan::device_of(slot))].slots.push_back(slot);
+    for (auto& [uuid, share] : by_device) {
+      share.resource = one.resource;
+      share.device = uuid;
+      if (const auto worth = snapshot.worths.find({grant, uuid}); worth != snapshot.worths.end()) {
+        share.pool = worth->second.pool;
+        share.memory = worth->second.memory;
+      } else if (snapshot.pools.connected) {
+        ask_door(share, grant, snapshot.pools);
+      } else {
+        ask_plan(share, snapshot.plan);
+      }
+      shares.push_back(std::move(share));
+    }
+  }
+  return shares;
+}
+
+advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+                                 const std::map<std::string, std::vector<std::string>>& pools) {
+  advertise::Withheld withheld;
+  for (const auto& [id, report] : reports.pools) {
+    if (plan::find_pool(plan, id) != nullptr) continue;
+    const auto known = pools.find(id);
+    const auto has = [&](const std::string& uuid) {
+      if (known != pools.end()) return std::ranges::find(known->second, uuid) != known->second.end();
+      return uuid.size() > 4 && id.size() > 4 && uuid.substr(4).starts_with(id.substr(4));
+    };
+    for (const auto& resource : plan.resources) {
+      for (const auto& device : resource.devices) {
+        if (!device.pool.empty() || !has(device.uuid)) continue;
+        for (std::uint32_t n = 0; n < device.slots; ++n)
+          withheld[resource.name].emplace(
+              plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}),
+              "MPS pool " + id + " still has its GPU, and ends");
+      }
+    }
+  }
+  return withheld;
+}
+
+std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares) {
+  std::set<std::string> devices;
+  for (const auto& share : shares)
+    if (share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
+      devices.insert(share.device);
+  return devices;
+}
+
+void PlanChange::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
+  for (const auto& grant : grants) slots_.given({grant.resource, grant.slots}, now);
+}
+
+void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell) {
+  ever_listed_ = ever_listed_ || answer.has_value();
+  const bool nobody_tells = !ever_listed_ && !can_tell;
+  if (nobody_tells && !nobody_tells_)
+    log::warning("change.unguarded", {{"why",
+                                       "kubelet's PodResources socket is not there, so nobody can tell what containers "
+                                       "hold: a changed configuration is applied at once"}});
+  nobody_tells_ = nobody_tells;
+  if (!answer) return slots_.not_answered(to_string(answer.error()));
+  std::vector<change::Held> all;
+  for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
+  slots_.listed(all, asked);
+}
+
+void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
+  const auto shares = held_shares(slots_.held(), snapshot);
+  tell_mps(shares);
+  snapshot.held_grants.reset();
+  if (slots_.unknown().empty()) {
+    snapshot.held_grants.emplace();
+    for (const auto& held : slots_.held()) snapshot.held_grants->insert(allocate::grant_id(held.slots));
+  }
+  const auto before = change_.steps();
+  const bool moved =
+      nobody_tells_ ? change_.follow({}, change::Policy::kForce) : change_.follow({slots_.unknown(), shares}, policy);
+  if (moved) {
+    snapshot.plan = change_.in_force();
+    snapshot.change = change_.steps();
+    for (const auto& pool : snapshot.plan.pools) pools_[pool.id] = pool.devices;
+    say_steps(before);
+  }
+  snapshot.withheld = change_.withheld();
+  for (auto& [resource, slots] : still_served(snapshot.plan, snapshot.pools, pools_))
+    snapshot.withheld[resource].merge(slots);
+}
+
+void PlanChange::say_steps(const std::vector<change::Step>& before) const {
+  for (const auto& step : change_.steps()) {
+    if (std::ranges::find(before, step) != before.end()) continue;
+    log::info(step.waits_for.empty() ? "change.step" : "change.waits", {{"what", change::to_string(step)}});
+  }
+  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
+  if (std::ranges::any_of(before, waits) && std::ranges::none_of(change_.steps(), waits)) log::info("change.done");
+}
+
+void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
+  auto devices = held_without_mps(shares);
+  if (devices == told_ && (ever_told_ || devices.empty())) return;
+  const auto dir = host::Dir::open(mps_root_);
+  const Status written = dir ? dir->write_atomically(mps::kOtherHoldersFile, mps::render_other_holders(devices))
+                             : std::unexpected(dir.error());
+  if (!written) {
+    const std::string why = to_string(written.error());
+    // Without an MPS directory there is no `tranche mps` here that could be told.
+    if (why != not_told_ && written.error().kind != Kind::kNotFound)
+      log::warning("other_holders.not_written", {{"why", why}});
+    not_told_ = why;
+    return;
+  }
+  not_told_.clear();
+  ever_told_ = true;
+  told_ = std::move(devices);
+}
+
+}  // namespace tranche::agent

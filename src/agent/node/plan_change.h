@@ -1,0 +1,58 @@
+#pragma once
+// The node's plan on its way from one configuration to the next (src/change): joins what kubelet says is held, what was
+// answered since, and what a grant is worth, and has it decide what is in force. Loop thread only.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/node/snapshot.h"
+#include "allocate/grant.h"
+#include "change/change.h"
+#include "change/held_slots.h"
+
+namespace tranche::agent {
+
+// What containers hold, by grant and device. Under MPS every grant has a door or a worth of its own; while nobody can
+// say so because `tranche mps` does not answer, the plan in force is believed. Pure.
+std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot);
+
+// Devices of which something is held without MPS. Pure.
+std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
+
+// Slots of devices that MPS is not to serve, and that a pool of `tranche mps` still has: with its compute mode nobody
+// else could start anything there. `pools`: the devices of pools that were planned; of others the id tells. Pure.
+advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+                                 const std::map<std::string, std::vector<std::string>>& pools);
+
+class PlanChange {
+ public:
+  // `mps_root` is where the MPS directory is for this process: `tranche mps` reads there who holds what without it.
+  explicit PlanChange(std::string mps_root) : mps_root_(std::move(mps_root)) {}
+
+  void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
+  void given(const std::vector<allocate::Grant>& grants, MonoTime now);
+  // `can_tell`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) nobody will ever say
+  // what is held, and a change is done at once, as by a restart of NVIDIA's plugin.
+  void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
+  // Enters into the snapshot what is in force now, and says in the log what changed.
+  void follow(Snapshot& snapshot, change::Policy policy);
+  // Another answer of kubelet's may end what is waited for.
+  bool awaits_kubelet() const { return change_.waits() && slots_.in_doubt(); }
+
+ private:
+  void tell_mps(const std::vector<change::HeldShare>& shares);
+  void say_steps(const std::vector<change::Step>& before) const;
+
+  std::string mps_root_;
+  change::Change change_;
+  change::HeldSlots slots_;
+  std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
+  std::set<std::string> told_;
+  bool ever_told_ = false;
+  bool ever_listed_ = false;
+  bool nobody_tells_ = false;
+  std::string not_told_;
+};
+
+}  // namespace tranche::agent

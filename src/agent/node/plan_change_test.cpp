@@ -1,0 +1,92 @@
+#include "agent/node/plan_change.h"
+
+#include <gmock/gmock.h>
+
+#include "host/files/files.h"
+#include "host/files/scratch.h"
+
+namespace tranche::agent {
+namespace {
+
+using testing::ElementsAre;
+
+Snapshot one_mps_gpu() {
+  plan::PlannedDevice device;
+  device.uuid = device.gpu_uuid = "GPU-a";
+  device.index = "0";
+  device.replicated = true;
+  device.slots = 4;
+  device.pool = "gpu-a";
+  plan::PlannedResource resource;
+  resource.name = "nvidia.com/gpu";
+  resource.sharing = config::SharingStrategy::kMps;
+  resource.devices.push_back(device);
+  Snapshot snapshot;
+  snapshot.plan.resources.push_back(resource);
+  return snapshot;
+}
+
+const std::vector<change::Held> kHeld{{"nvidia.com/gpu", {"GPU-a::1"}}};
+
+std::string pool_in(const Snapshot& snapshot) {
+  return held_shares(kHeld, snapshot).at(0).pool;
+}
+
+TEST(HeldShares, AreOfMpsByTheirWorthOrTheirDoor) {
+  auto snapshot = one_mps_gpu();
+  snapshot.pools.connected = true;
+  const std::string grant = allocate::grant_id(kHeld[0].slots);
+  EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has a door";
+  snapshot.pools.pools["set-1"].doors = {{grant, {}, true, "", DoorLimits{{"GPU-a", 700, 1000}}}};
+  EXPECT_EQ(pool_in(snapshot), "set-1");
+  EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
+  snapshot.worths[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
+  EXPECT_EQ(pool_in(snapshot), "gpu-b");
+}
+
+TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheDoors) {
+  EXPECT_EQ(pool_in(one_mps_gpu()), "gpu-a");
+  const std::vector<change::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
+  EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
+}
+
+TEST(StillServed, AreTheSlotsOfAGpuThatAPoolHasNotGivenBackYet) {
+  auto plan = one_mps_gpu().plan;
+  PoolReports reports;
+  reports.connected = true;
+  reports.pools["gpu-a"].id = "gpu-a";
+  const std::map<std::string, std::vector<std::string>> pools{{"gpu-a", {"GPU-a"}}};
+  EXPECT_TRUE(still_served(plan, reports, pools).empty()) << "a pool on its way to that GPU is a pool's matter";
+  plan.resources[0].devices[0].pool.clear();
+  EXPECT_EQ(still_served(plan, reports, pools).at("nvidia.com/gpu").size(), 4u);
+  reports.pools.clear();
+  EXPECT_TRUE(still_served(plan, reports, pools).empty());
+}
+
+TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {
+  EXPECT_THAT(held_without_mps({{"nvidia.com/gpu", "GPU-a", {"GPU-a::0"}, "", {}},
+                                {"nvidia.com/gpu", "GPU-b", {"GPU-b::0"}, "gpu-b", {}},
+                                {"vendor.com/nic", "nic0", {"nic0"}, "", {}}}),
+              ElementsAre("GPU-a"));
+}
+
+TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
+  const host::Scratch scratch;
+  PlanChange change(scratch.path());
+  Snapshot snapshot;
+  snapshot.pools.connected = true;
+  allocate::Grant grant;
+  grant.resource = "nvidia.com/gpu";
+  grant.slots = {"GPU-a::1"};
+  change.given({grant}, MonoTime{});
+  change.follow(snapshot, change::Policy::kWait);
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
+  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(1), true);
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(2), true);
+  change.follow(snapshot, change::Policy::kWait);
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
+}
+
+}  // namespace
+}  // namespace tranche::agent

@@ -1,0 +1,225 @@
+#include "agent/node/stopping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "host/log/log.h"
+#include "stopping/program_words.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::size_t kRecent = 16;
+
+bool holds(const HeldDoor& door, const WatchedPod& pod) {
+  return door.pod == pod.name && door.pod_namespace == pod.pod_namespace;
+}
+
+std::string full_name(const stopping::Drain& drain) {
+  return fmt::format("{}/{}/{}", drain.pod_namespace, drain.pod, drain.container);
+}
+
+bool being_deleted(const WatchedPod& pod) {
+  return !pod.mirror && (pod.gone || pod.grace.has_value());
+}
+
+}  // namespace
+
+bool is_drain_hook(std::span<const std::string> command) {
+  if (command.empty()) return false;
+  const std::string_view program = command[0];
+  return program.substr(program.rfind('/') + 1) == stopping::kDrainProgram;
+}
+
+Stopping::Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered)
+    : loop_(loop), hooks_(std::move(hooks)), records_(std::move(records)), hook_offered_(hook_offered) {}
+
+Stopping::~Stopping() {
+  *alive_ = false;
+  loop_.cancel(timer_);
+}
+
+void Stopping::pods(std::vector<WatchedPod> all) {
+  pods_known_ = true;
+  std::map<std::string, WatchedPod> next;
+  for (auto& each : all) next.insert_or_assign(each.uid, std::move(each));
+  for (auto& [uid, old] : pods_)  // one that was deleted by force is not in a list any more
+    if (old.gone) next.try_emplace(uid, std::move(old));
+  pods_ = std::move(next);
+  turn();
+}
+
+void Stopping::pod(WatchedPod changed) {
+  pods_known_ = true;
+  const auto uid = changed.uid;
+  if (changed.gone && !pods_.contains(uid)) return;
+  // The next of that name may hold the same slots: what the last one held is not to be touched any more.
+  std::erase_if(pods_, [&changed](const auto& each) {
+    const auto& [other, known] = each;
+    return other != changed.uid && known.gone && known.name == changed.name &&
+           known.pod_namespace == changed.pod_namespace;
+  });
+  if (changed.gone) {
+    auto& doors = gone_doors_[uid];
+    doors.clear();
+    for (const auto& door : holdings_)
+      if (holds(door, changed)) doors.push_back(door);
+  }
+  pods_.insert_or_assign(uid, std::move(changed));
+  turn();
+}
+
+void Stopping::holdings(std::vector<HeldDoor> all) {
+  holdings_ = std::move(all);
+  holdings_known_ = true;
+  turn();
+}
+
+void Stopping::clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant) {
+  clients_ = std::move(by_grant);
+  turn();
+}
+
+void Stopping::client_died(const std::string& pool, const std::string& grant, pid_t pid, const std::string& how) {
+  log::warning("client.died", {{"pool", pool}, {"grant", grant}, {"pid", pid}, {"how", how}});
+  StopEvent event{.what = StopEvent::What::kNeighbourAtRisk, .pool = pool, .grant = grant};
+  if (const auto door = std::ranges::find(holdings_, grant, &HeldDoor::grant); door != holdings_.end()) {
+    event.pod_namespace = door->pod_namespace;
+    event.pod = door->pod;
+    event.container = door->container;
+  }
+  event.message =
+      fmt::format("CUDA process {} died ({}) without leaving MPS; the pool {} is being tried", pid, how, pool);
+  if (hooks_.told) hooks_.told(event);
+  suspicions_.died(pool, loop_.now());
+  turn();
+}
+
+stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& door) const {
+  stopping::Holding holding{.container = door.container, .pool = door.pool, .grant = door.grant};
+  const auto container = std::ranges::find(pod.containers, door.container, &WatchedContainer::name);
+  const bool known = container != pod.containers.end();
+  holding.hooked = hook_offered_ && known && container->hooked;
+  if (!clients_) return holding;
+  const auto found = clients_->find(door.grant);
+  holding.clients = found == clients_->end() ? 0 : found->second.size();
+  const auto entry = state_.find({pod.uid, door.grant});
+  const bool open = entry == state_.end() || entry->second.phase == stopping::Phase::kWaiting;
+  if (*holding.clients > 0 && open && !holding.hooked && !pod.gone && hooks_.survival)
+    holding.survives = hooks_.survival(found->second, known ? container->stop_signal : 0).survives;
+  return holding;
+}
+
+std::vector<stopping::Holding> Stopping::holdings_of(const WatchedPod& pod) const {
+  const auto frozen = gone_doors_.find(pod.uid);
+  const auto& doors = pod.gone && frozen != gone_doors_.end() ? frozen->second : holdings_;
+  std::vector<stopping::Holding> held;
+  for (const auto& door : doors)
+    if (holds(door, pod)) held.push_back(holding_of(pod, door));
+  return held;
+}
+
+std::vector<stopping::StoppingPod> Stopping::stopping_pods() const {
+  std::vector<stopping::StoppingPod> stopping;
+  for (const auto& [uid, pod] : pods_) {
+    if (!being_deleted(pod)) continue;
+    stopping.push_back(
+        {uid, pod.pod_namespace, pod.name, pod.grace.value_or(Duration{}), pod.seen, pod.gone, holdings_of(pod)});
+  }
+  return stopping;
+}
+
+// A pod that was deleted by force is kept for as long as one of its drains runs or is to be tried again, no longer: its
+// slots go to the next.
+void Stopping::settle_gone() {
+  std::erase_if(pods_, [this](const auto& each) {
+    const auto& [uid, pod] = each;
+    if (!pod.gone) return false;
+    return std::ranges::none_of(state_, [&uid](const auto& entry) {
+      const bool its = entry.first.first == uid;
+      const auto phase = entry.second.phase;
+      return its &&
+             (phase == stopping::Phase::kDraining || (phase == stopping::Phase::kWaiting && entry.second.attempts > 0));
+    });
+  });
+  std::erase_if(gone_doors_, [this](const auto& each) { return !pods_.contains(each.first); });
+}
+
+void Stopping::turn() {
+  const auto step = stopping::step(state_, stopping_pods(), loop_.now());
+  settle_gone();
+  auto next = step.next;
+  for (const auto& pool : suspicions_.take_due(loop_.now()))
+    if (hooks_.prove) hooks_.prove(pool);
+  if (const auto due = suspicions_.next()) next = next ? std::min(*next, *due) : *due;
+  arm(next);
+  keep_records();
+  for (const auto& drain : step.now) start(drain);
+}
+
+void Stopping::start(const stopping::Drain& drain) {
+  log::info("drain.begin", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"because", drain.reason}});
+  hooks_.drain(drain, [this, alive = alive_, drain](const Result<std::string>& reply) {
+    if (*alive) drained(drain, reply);
+  });
+}
+
+void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& reply) {
+  const bool ok = reply && stopping::says_ok(*reply);
+  const std::string outcome = ok ? "drained" : reply ? *reply : to_string(reply.error());
+  if (ok) {
+    log::info("drain.done", {{"pod", full_name(drain)}, {"grant", drain.grant}});
+  } else {
+    log::warning("drain.failed", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"why", outcome}});
+  }
+  recent_.push_back({loop_.now(), full_name(drain), drain.grant, drain.reason, outcome});
+  if (recent_.size() > kRecent) recent_.pop_front();
+  stopping::ended(state_, {drain.uid, drain.grant}, ok);
+  if (hooks_.told) {
+    hooks_.told({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
+                 drain.uid, drain.container, drain.pool, drain.grant,
+                 ok ? "its CUDA processes were ended through MPS before the container is stopped: " + drain.reason
+                    : "its CUDA processes could not be ended through MPS before the container is stopped (" + outcome +
+                          "); neighbours on the GPU may be hurt"});
+  }
+  turn();
+}
+
+bool Stopping::has_clients(const std::string& grant) const {
+  const auto found = clients_ ? clients_->find(grant) : std::map<std::string, std::vector<pid_t>>::const_iterator{};
+  return clients_ && found != clients_->end() && !found->second.empty();
+}
+
+void Stopping::keep_records() {
+  if (!records_ || !pods_known_ || !holdings_known_) return;
+  std::map<std::string, ContainerGrant> by_id;
+  for (const auto& [uid, pod] : pods_) {
+    for (const auto& door : holdings_) {
+      if (!holds(door, pod)) continue;
+      for (const auto& container : pod.containers) {
+        if (container.name != door.container || container.id.empty()) continue;
+        // With several grants a container comes in by one of their doors: that by which its clients have come.
+        const auto [it, fresh] = by_id.try_emplace(container.id, container.id, door.pool, door.grant);
+        if (!fresh && has_clients(door.grant)) it->second = {container.id, door.pool, door.grant};
+      }
+    }
+  }
+  std::vector<ContainerGrant> containers;
+  for (auto& [id, container] : by_id) containers.push_back(std::move(container));
+  const auto kept = records_->follow(std::move(containers), loop_.now());
+  const std::string problem = kept ? "" : to_string(kept.error());
+  if (problem != records_problem_ && !problem.empty()) log::warning("records.failed", {{"why", problem}});
+  records_problem_ = problem;
+}
+
+void Stopping::arm(std::optional<MonoTime> next) {
+  loop_.cancel(timer_);
+  timer_ = next ? loop_.after(std::max<Duration>(*next - loop_.now(), Duration{}), [this] { turn(); }) : 0;
+}
+
+StoppingReport Stopping::report() const {
+  return {{}, records_ ? records_->count() : 0, records_problem_, {recent_.begin(), recent_.end()}};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,210 @@
+#include "agent/node/stopping.h"
+
+#include <gmock/gmock.h>
+
+#include "host/files/files.h"
+#include "host/files/scratch.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr const char* kGrant = "00ff11ee22dd33cc";
+constexpr const char* kOk = R"({"ok":true,"clients":[],"tookMs":3})";
+
+class StoppingPods : public ::testing::Test {
+ protected:
+  StoppingPods() { open(true); }
+  void open(bool hook_offered) {
+    StoppingHooks hooks;
+    hooks.drain = [this](const stopping::Drain& drain, StoppingHooks::Done done) {
+      asked_.push_back(drain);
+      done_.push_back(std::move(done));
+    };
+    hooks.prove = [this](const std::string& pool) { proved_.push_back(pool); };
+    hooks.told = [this](const StopEvent& event) { told_.push_back(event); };
+    hooks.survival = [this](std::span<const pid_t> pids, int signal) {
+      judged_.emplace_back(pids.begin(), pids.end());
+      signals_.push_back(signal);
+      return stopping::Survival{survives_, "as the test says"};
+    };
+    stopping_ = std::make_unique<Stopping>(
+        *loop_, std::move(hooks),
+        std::make_unique<ContainerRecords>(scratch_.path(), allocate::Paths{"/run/nvidia/mps"}), hook_offered);
+    stopping_->pods({pod()});
+    stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
+    stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {71, 72}}});
+  }
+  static WatchedPod pod(const std::string& uid = "u1") {
+    return {.uid = uid, .pod_namespace = "default", .name = "train", .containers = {{"main", "containerd://3f2a"}}};
+  }
+  WatchedPod deleted(Duration grace = 30s) const {
+    auto changed = pod();
+    changed.grace = grace;
+    changed.seen = loop_->now();
+    return changed;
+  }
+  WatchedPod gone() const {
+    auto changed = deleted(0s);
+    changed.gone = true;
+    return changed;
+  }
+  void run_for(Duration time) {
+    loop_->after(time, [this] { loop_->stop(); });
+    loop_->run();
+  }
+
+  host::Scratch scratch_;
+  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
+  std::vector<stopping::Drain> asked_;
+  std::vector<StoppingHooks::Done> done_;
+  std::vector<std::string> proved_;
+  std::vector<StopEvent> told_;
+  std::vector<std::vector<pid_t>> judged_;
+  std::vector<int> signals_;
+  bool survives_ = false;
+  std::unique_ptr<Stopping> stopping_;
+};
+
+TEST_F(StoppingPods, ARunningPodIsLeftAlone) {
+  EXPECT_THAT(asked_, IsEmpty());
+  EXPECT_THAT(judged_, IsEmpty());
+}
+
+TEST_F(StoppingPods, ADeletionIsDrainedAtOnceAndTold) {
+  stopping_->pod(deleted());
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].grant, kGrant);
+  EXPECT_EQ(asked_[0].container, "main");
+  EXPECT_THAT(judged_, ElementsAre(ElementsAre(71, 72)));
+  done_[0](std::string(kOk));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
+  EXPECT_EQ(told_[0].uid, "u1");
+  stopping_->pod(deleted());
+  EXPECT_THAT(asked_, SizeIs(1)) << "the same again asks nothing";
+  ASSERT_THAT(stopping_->report().recent, SizeIs(1));
+  EXPECT_EQ(stopping_->report().recent[0].outcome, "drained");
+}
+
+TEST_F(StoppingPods, ASurvivorIsDrainedByTheClockBeforeItsGraceEnds) {
+  survives_ = true;
+  stopping_->pod(deleted(700ms));
+  EXPECT_THAT(asked_, IsEmpty());
+  run_for(100ms);
+  EXPECT_THAT(asked_, IsEmpty());
+  run_for(200ms);
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, AContainerWithOurHookIsNotDrainedBeforeIt) {
+  auto changed = deleted();
+  changed.containers[0].hooked = true;
+  stopping_->pod(changed);
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(StoppingPods, AHookOfOursThatCannotStartCountsForNothing) {
+  open(false);
+  auto changed = deleted();
+  changed.containers[0].hooked = true;
+  stopping_->pod(changed);
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
+  stopping_->pod(deleted());
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  ASSERT_THAT(asked_, SizeIs(2));
+  done_[1](std::string(R"({"ok":false,"error":"no such pool"})"));
+  EXPECT_THAT(asked_, SizeIs(2));
+  ASSERT_THAT(told_, SizeIs(2));
+  EXPECT_EQ(told_[1].what, StopEvent::What::kDrainFailed);
+  EXPECT_THAT(told_[1].message, HasSubstr("no such pool"));
+}
+
+TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
+  survives_ = true;
+  stopping_->pod(gone());
+  ASSERT_THAT(asked_, SizeIs(1));
+  stopping_->holdings({});
+  stopping_->pods({});
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
+  done_[1](std::string(kOk));
+  stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
+  EXPECT_THAT(asked_, SizeIs(2));
+}
+
+TEST_F(StoppingPods, TheNextPodOfTheSameNameAndSlotsIsNotTouched) {
+  stopping_->pod(gone());
+  ASSERT_THAT(asked_, SizeIs(1));
+  stopping_->pod(pod("u2"));
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, AMirrorPodIsPassedOverSinceDeletingItStopsNothing) {
+  auto changed = deleted();
+  changed.mirror = true;
+  stopping_->pod(changed);
+  changed.gone = true;
+  stopping_->pod(changed);
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(StoppingPods, WithoutClientsNothingIsDrainedAndWithoutKnowledgeItIs) {
+  stopping_->clients(std::map<std::string, std::vector<pid_t>>{});
+  stopping_->pod(deleted());
+  EXPECT_THAT(asked_, IsEmpty());
+  stopping_->clients(std::nullopt);
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
+  auto changed = deleted();
+  changed.containers[0].stop_signal = 3;
+  stopping_->pod(changed);
+  EXPECT_THAT(signals_, ElementsAre(3));
+}
+
+TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
+  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a"));
+  EXPECT_EQ(stopping_->report().records, 1u);
+  stopping_->pod(gone());
+  done_[0](std::string(kOk));
+  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
+}
+
+TEST_F(StoppingPods, AnUncleanDeathIsToldAndThePoolProven) {
+  stopping_->client_died("gpu-1", kGrant, 71, "was killed by signal 9 (Killed)");
+  EXPECT_THAT(proved_, ElementsAre("gpu-1"));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].what, StopEvent::What::kNeighbourAtRisk);
+  EXPECT_EQ(told_[0].pod, "train");
+  stopping_->client_died("gpu-1", kGrant, 72, "was killed by signal 9 (Killed)");
+  EXPECT_THAT(proved_, SizeIs(1)) << "one proof for deaths that come together";
+}
+
+TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {
+  stopping_->pod(deleted());
+  stopping_.reset();
+  done_[0](std::string(kOk));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST(DrainHooks, AreKnownByTheirProgram) {
+  const std::vector<std::string> ours{"/run/tranche/bin/tranche-drain", "--", "/bin/sh"};
+  const std::vector<std::string> theirs{"/bin/sh", "-c", "tranche-drain"};
+  EXPECT_TRUE(is_drain_hook(ours));
+  EXPECT_FALSE(is_drain_hook(theirs));
+  EXPECT_FALSE(is_drain_hook({}));
+}
+
+}  // namespace
+}  // namespace tranche::agent

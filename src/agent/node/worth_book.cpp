@@ -1,0 +1,107 @@
+#include "agent/node/worth_book.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "guard/tenants.h"
+#include "host/files/files.h"
+#include "host/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kFile = "grants.txt";
+// kubelet names a grant a little after our answer, and may start its container much later.
+constexpr Duration kForgetAfter = std::chrono::minutes(10);
+constexpr Duration kListedWithin = std::chrono::seconds(10);
+
+const plan::PlannedDevice* find_device(const plan::Plan& plan, const std::string& resource, const std::string& uuid) {
+  const auto* found = plan::find_resource(plan, resource);
+  if (found == nullptr) return nullptr;
+  for (const auto& device : found->devices)
+    if (device.uuid == uuid) return &device;
+  return nullptr;
+}
+
+// What `tranche mps` keeps with the grant's door: what it was worth when it was given.
+std::optional<guard::Worth> told_of(const PoolReports& pools, const Holder& holder, const std::string& uuid) {
+  for (const auto& [id, pool] : pools.pools) {
+    const auto door = std::ranges::find(pool.doors, holder.grant, &DoorReport::grant);
+    if (door == pool.doors.end()) continue;
+    const auto limits = door->limits.value_or(std::vector<DoorLimit>{});
+    const auto limit = std::ranges::find(limits, uuid, &DoorLimit::uuid);
+    if (limit == limits.end()) continue;
+    return guard::Worth{id, holder.resource, mib(limit->memory_mib), Percent{limit->threads_hundredths}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+WorthBook::WorthBook(const std::string& run_dir) : run_dir_(run_dir) {
+  if (const auto text = host::read_file(run_dir + "/" + kFile)) worths_ = guard::parse_worths(*text);
+}
+
+void WorthBook::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
+  const guard::Worths before = worths_;
+  for (const auto& grant : grants) {
+    guard::part(worths_, grant.id);
+    std::erase_if(worths_, [&](const auto& entry) { return entry.first.first == grant.id; });
+    if (grant.pool.empty()) continue;
+    named_[grant.id] = now;
+    for (const auto& device : grant.devices)
+      worths_[{grant.id, device.uuid}] = {grant.pool, grant.resource, device.limits.memory, device.limits.threads};
+  }
+  if (worths_ != before) write();
+}
+
+void WorthBook::learn(const Holder& holder, const plan::Plan& plan, const PoolReports& pools) {
+  if (!pools.connected) return;  // `tranche mps` may know it, and is asked first
+  for (const auto& device : holder.devices) {
+    if (worths_.contains({holder.grant, device.uuid})) continue;
+    if (const auto told = told_of(pools, holder, device.uuid)) {
+      worths_[{holder.grant, device.uuid}] = *told;
+      continue;
+    }
+    const auto* planned = find_device(plan, holder.resource, device.uuid);
+    if (planned == nullptr || planned->pool.empty()) continue;
+    worths_[{holder.grant, device.uuid}] = {planned->pool, holder.resource, device.limits.memory,
+                                            device.limits.threads};
+  }
+}
+
+void WorthBook::held(const std::vector<Holder>& holders, const plan::Plan& plan, const PoolReports& pools,
+                     bool complete, MonoTime now) {
+  const guard::Worths before = worths_;
+  std::vector<guard::HeldGrant> held;
+  for (const auto& holder : holders) {
+    if (holder.grant.empty()) continue;
+    named_[holder.grant] = now;
+    learn(holder, plan, pools);
+    held.push_back({holder.pod_namespace + "/" + holder.pod + "/" + holder.container, holder.grant});
+  }
+  guard::join(worths_, held);
+  if (complete) {
+    for (const auto& [key, worth] : worths_) named_.try_emplace(key.first, now);  // read from the file
+    std::erase_if(named_, [&](const auto& entry) { return now - entry.second > kForgetAfter; });
+    std::erase_if(worths_, [&](const auto& entry) { return !named_.contains(entry.first.first); });
+  }
+  if (worths_ != before) write();
+}
+
+bool WorthBook::awaits_kubelet(MonoTime now) const {
+  return std::ranges::any_of(worths_, [&](const auto& entry) {
+    const auto named = named_.find(entry.first.first);
+    return entry.second.threads && entry.second.tenant.empty() && named != named_.end() &&
+           now - named->second < kListedWithin;
+  });
+}
+
+void WorthBook::write() {
+  const auto dir = host::Dir::open(run_dir_);
+  const Status written =
+      dir ? dir->write_atomically(kFile, guard::render_worths(worths_), 0600) : std::unexpected(dir.error());
+  if (!written) log::warning("guard.worth_not_written", {{"why", written.error()}});
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,112 @@
+#include "agent/node/worth_book.h"
+
+#include <gmock/gmock.h>
+
+#include "guard/tenants.h"
+#include "host/files/scratch.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const MonoTime kNow{1000s};
+
+allocate::Grant grant(const std::string& id, const std::string& device, std::uint64_t memory_mib) {
+  allocate::Grant made;
+  made.id = id;
+  made.resource = "nvidia.com/gpu";
+  made.pool = "set-1";
+  made.devices = {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}};
+  return made;
+}
+
+Holder holder(const std::string& pod, const std::string& grant, const std::string& device, std::uint64_t memory_mib) {
+  return {"default", pod, "main", "nvidia.com/gpu", {}, {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}},
+          grant};
+}
+
+plan::Plan plan_of(const std::string& device) {
+  plan::Plan plan;
+  plan.resources.resize(1);
+  plan.resources[0].name = "nvidia.com/gpu";
+  plan.resources[0].devices.resize(1);
+  plan.resources[0].devices[0].uuid = device;
+  plan.resources[0].devices[0].pool = "set-9";
+  return plan;
+}
+
+class WorthBooks : public ::testing::Test {
+ protected:
+  host::Scratch scratch_;
+};
+
+TEST_F(WorthBooks, KeepsWhatAGrantWasWorthOverRestartsAndOtherPlans) {
+  WorthBook book(scratch_.path());
+  book.given({grant("g0", "GPU-0", 5000)}, kNow);
+  WorthBook again(scratch_.path());
+  EXPECT_EQ(again.worths(), book.worths());
+  again.held({holder("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), {}, true, kNow);
+  const auto& worth = again.worths().at({"g0", "GPU-0"});
+  EXPECT_EQ(worth.memory, mib(5000));
+  EXPECT_EQ(worth.pool, "set-1") << "where its door stands";
+  EXPECT_EQ(worth.threads, Percent::whole(25));
+}
+
+TEST_F(WorthBooks, WhatIsLostIsTakenFromTheDoorAndElseFromThePlan) {
+  PoolReports pools;
+  pools.pools["set-1"].doors = {{"g0", {}, true, "", DoorLimits{{"GPU-0", 5000, 2500}}}};
+  WorthBook book(scratch_.path());
+  book.held({holder("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), {}, true, kNow);
+  EXPECT_THAT(book.worths(), IsEmpty()) << "while it is not there to be asked";
+  pools.connected = true;
+  book.held({holder("a", "g0", "GPU-0", 700), holder("b", "g1", "GPU-0", 700)}, plan_of("GPU-0"), pools, true, kNow);
+  EXPECT_EQ(book.worths().at({"g0", "GPU-0"}).memory, mib(5000)) << "as it was given";
+  EXPECT_EQ(book.worths().at({"g0", "GPU-0"}).pool, "set-1");
+  EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).memory, mib(700)) << "as it would be given now";
+}
+
+TEST_F(WorthBooks, GrantsOfOneContainerAreOneTenantAlsoAfterARestart) {
+  {
+    WorthBook book(scratch_.path());
+    book.given({grant("g0", "GPU-0", 5000), grant("g1", "GPU-1", 3000)}, kNow);
+    EXPECT_TRUE(book.awaits_kubelet(kNow + 1s));
+    EXPECT_FALSE(book.awaits_kubelet(kNow + 1min)) << "its pod has come to nothing";
+    book.held({holder("a", "g0", "GPU-0", 1), holder("a", "g1", "GPU-1", 1)}, {}, {}, true, kNow + 1s);
+    EXPECT_FALSE(book.awaits_kubelet(kNow + 1s));
+  }
+  const WorthBook again(scratch_.path());
+  const auto tenants = guard::tenants_of(again.worths());
+  ASSERT_THAT(tenants, SizeIs(1));
+  EXPECT_THAT(tenants.at("g0").grants, ElementsAre("g0", "g1"));
+}
+
+TEST_F(WorthBooks, GivenAnewAGrantIsWorthWhatItIsNowAndNobodys) {
+  WorthBook book(scratch_.path());
+  book.given({grant("g0", "GPU-0", 5000), grant("g1", "GPU-1", 3000)}, kNow);
+  book.held({holder("a", "g0", "GPU-0", 1), holder("a", "g1", "GPU-1", 1)}, {}, {}, true, kNow);
+  book.given({grant("g0", "GPU-0", 700)}, kNow + 1min);
+  const auto tenants = guard::tenants_of(book.worths());
+  ASSERT_THAT(tenants, SizeIs(2));
+  EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").memory, mib(700));
+  EXPECT_FALSE(tenants.at("g0").told);
+  auto without_door = grant("g0", "GPU-0", 1);
+  without_door.pool.clear();
+  book.given({without_door}, kNow + 2min);
+  EXPECT_FALSE(book.worths().contains({"g0", "GPU-0"})) << "the slots are no share of MPS any more";
+}
+
+TEST_F(WorthBooks, WhatKubeletNamesNoMoreIsForgottenAfterAWhile) {
+  WorthBook book(scratch_.path());
+  book.given({grant("g0", "GPU-0", 5000)}, kNow);
+  book.held({}, {}, {}, true, kNow + 9min);
+  EXPECT_THAT(book.worths(), SizeIs(1));
+  book.held({}, {}, {}, true, kNow + 11min);
+  EXPECT_THAT(book.worths(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tranche::agent

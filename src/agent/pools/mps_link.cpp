@@ -1,0 +1,54 @@
+#include "agent/pools/mps_link.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "mps/partitions.h"
+
+namespace tranche::agent {
+
+void MpsLink::request(std::string json, Done done, Duration deadline) {
+  client_->request(std::move(json), deadline, [done = std::move(done)](const Result<std::string>& line) {
+    done(line ? read_mps_reply(*line) : line);
+  });
+}
+
+Result<std::string> read_mps_reply(const std::string& line) {
+  const auto reply = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto ok = reply.is_object() ? reply.find("ok") : reply.end();
+  if (reply.is_object() && ok != reply.end() && ok->is_boolean() && ok->get<bool>()) return line;
+  if (reply.is_object()) {
+    const auto error = reply.find("error");
+    if (error != reply.end() && error->is_string())
+      return fail(Kind::kUnavailable, "tranche mps: " + error->get<std::string>());
+  }
+  return fail(Kind::kInvalid, "tranche mps answered with something that is not understood; do both run one release?");
+}
+
+std::string door_request(const std::string& what, const std::string& pool, const std::string& grant) {
+  return nlohmann::ordered_json{{"do", what}, {"pool", pool}, {"grant", grant}}.dump();
+}
+
+std::string open_door_request(const std::string& pool, const std::string& grant,
+                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits) {
+  nlohmann::ordered_json request{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}};
+  if (!slots.empty()) request["slots"] = slots;
+  for (const auto& limit : limits)
+    request["limits"].push_back(
+        {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
+  return request.dump();
+}
+
+Result<std::string> read_partition(const std::string& line, const std::string& uuid) {
+  const auto reply = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto found = reply.is_object() ? reply.find("partition") : reply.end();
+  if (!reply.is_object() || found == reply.end()) return std::string();
+  const auto text = found->is_string() ? found->get<std::string>() : found->dump();
+  const auto id = mps::parse_partition_id(text);
+  if (!id || id->uuid != uuid)
+    return fail(Kind::kInvalid,
+                "tranche mps gave the SM partition " + in_quotes(text) + ", which is none of GPU " + uuid);
+  return text;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,42 @@
+#pragma once
+// `tranche node`'s requests to `tranche mps` (docs/mps-contract.md, "Requests"): lines of JSON over mps.sock, asked one
+// after the other; the connection is made when it is needed and again when it was lost. Loop thread only; for gRPC's
+// threads there is agent/node/doors.h.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/pools/pools.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "host/loop/loop.h"
+#include "host/status/status_socket.h"
+
+namespace tranche::agent {
+
+class MpsLink {
+ public:
+  using Done = std::function<void(const Result<std::string>& reply)>;
+
+  MpsLink(host::Loop& loop, const std::string& mps_socket) : client_(host::StatusClient::open(loop, mps_socket)) {}
+
+  // The reply's line when it says {"ok":true,…}; its own words, or why none came, as an error. A turn of its own.
+  void request(std::string json, Done done, Duration deadline = std::chrono::seconds(5));
+
+ private:
+  std::unique_ptr<host::StatusClient> client_;
+};
+
+// The reply's line, or what it says against the request. Pure.
+Result<std::string> read_mps_reply(const std::string& line);
+std::string door_request(const std::string& what, const std::string& pool, const std::string& grant);
+// `slots` are the numbers in the ids of the grant's slots: in the static tier they have an SM partition. `limits` is
+// what clients that come by that door get; it replaces what was said before for clients to come.
+std::string open_door_request(const std::string& pool, const std::string& grant,
+                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits);
+// The partition in a reply to it, "" where the pool's tier has none. kInvalid: it is none of this device.
+Result<std::string> read_partition(const std::string& line, const std::string& uuid);
+
+}  // namespace tranche::agent

@@ -1,0 +1,32 @@
+#pragma once
+// Text for a terminal in one manner everywhere: headings, tables with aligned columns, sentences wrapped behind a mark.
+// Widths are counted in bytes. One thread.
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tranche {
+
+class TerminalText {
+ public:
+  using Row = std::vector<std::string>;
+
+  TerminalText(bool colour, int width) : colour_(colour), width_(width) {}
+
+  void heading(const std::string& text);  // an empty line before it, unless it is the first
+  void line(const std::string& text);     // indented by two
+  // The first row is the head, and no row is longer. Columns are as wide as their widest cell.
+  void table(const std::vector<Row>& rows);
+  void sentence(const std::string& mark, std::string_view text, const char* colour);
+
+  std::string paint(const std::string& text, const char* code) const;  // "1" bold, "2" dim, "31" red …
+  std::string take() { return std::move(out_); }
+
+ private:
+  bool colour_;
+  int width_;
+  std::string out_;
+};
+
+}  // namespace tranche

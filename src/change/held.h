@@ -1,0 +1,49 @@
+#pragma once
+// What containers hold, as far as a change of the plan has to do with it, and by which means a device is shared. Pure
+// values.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "config/model.h"
+#include "plan/plan.h"
+
+namespace tranche::change {
+
+// The slots that one container holds of one device.
+struct HeldShare {
+  std::string resource;  // the name under which they were given
+  std::string device;    // UUID
+  std::vector<std::string> slots;
+  std::string pool;  // the MPS pool that they were given in; "" = not by MPS
+  Bytes memory;      // what they are worth together; 0 = not limited, or not known
+  friend bool operator==(const HeldShare&, const HeldShare&) = default;
+};
+
+struct Holdings {
+  std::string unknown;  // why nobody knows who holds what; "" = it is known
+  std::vector<HeldShare> held;
+  friend bool operator==(const Holdings&, const Holdings&) = default;
+};
+
+// By which means a device is given out. A device changes from one to another when nobody holds anything of it: a
+// process that talks to MPS and one that does not can not share it, nor can clients of two daemons.
+struct Means {
+  config::SharingStrategy strategy = config::SharingStrategy::kNone;
+  std::string pool;  // of MPS
+  friend bool operator==(const Means&, const Means&) = default;
+};
+Means means_of(const plan::PlannedDevice& device);
+Means means_of(const HeldShare& share);
+
+// The device of a resource, or of any; nullptr = none.
+const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid);
+const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid);
+// Whether an id is one of the device's slots.
+bool is_slot_of(const plan::PlannedDevice& device, std::string_view id);
+// Every slot of a plan as held: what is assumed while nobody says who holds what.
+std::vector<HeldShare> all_of(const plan::Plan& plan);
+
+}  // namespace tranche::change

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "agent/config_manager/config_manager.h"
+#include "base/text.h"
+#include "cli/nvidia_words.h"
+#include "cli/stand_in.h"
+#include "config/words.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr std::int64_t kLastSignal = 64;
+
+// As they are given: what they mean is judged when all are there.
+struct Given {
+  agent::ConfigManagerOptions options;
+  std::string oneshot, send_signal;
+  std::string signal;
+  std::vector<std::string> fallbacks;
+  LogOptions log;
+};
+
+void add_options(CLI::App& app, Given& given) {
+  auto& o = given.options;
+  app.add_flag("--oneshot{true}", given.oneshot, "choose once and end [$ONESHOT]");
+  app.add_option("--kubeconfig", o.kubeconfig, "how to reach the API server; empty: as every pod is given it")
+      ->envname("KUBECONFIG");
+  app.add_option("--node-name", o.node_name, "what the cluster calls this node; required")->envname("NODE_NAME");
+  app.add_option("--node-label", o.node_label, "the label of the node that names its configuration")
+      ->envname("NODE_LABEL")
+      ->capture_default_str();
+  app.add_option("--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required")
+      ->envname("CONFIG_FILE_SRCDIR");
+  app.add_option("--config-file-dst", o.target, "the link to the one in force; required")->envname("CONFIG_FILE_DST");
+  app.add_option("--default-config", o.rules.default_name, "the one for nodes without the label")
+      ->envname("DEFAULT_CONFIG");
+  app.add_option("--fallback-strategies", given.fallbacks,
+                 "where there is neither label nor default: named, single, empty, in the order given")
+      ->envname("FALLBACK_STRATEGIES")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--send-signal{true}", given.send_signal,
+               "tell the reader of a change by a signal; true by default [$SEND_SIGNAL]");
+  app.add_option("--signal", given.signal, "the signal's number; 1 by default")->envname("SIGNAL");
+  app.add_option("--process-to-signal", o.process, "the reader's name or path")
+      ->envname("PROCESS_TO_SIGNAL")
+      ->capture_default_str();
+  add_log_options(app, given.log);
+}
+
+// A variable that is present and empty turns a switch off, as everywhere in NVIDIA's programs.
+std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
+  if (!flag.empty()) return config::parse_switch(flag);
+  const auto found = process.environment.find(variable);
+  if (found == process.environment.end()) return otherwise;
+  return found->second.empty() ? std::optional(false) : config::parse_switch(found->second);
+}
+
+// What is wrong; "" when nothing is.
+std::string judge(Given& given, const Process& process) {
+  auto& o = given.options;
+  const auto oneshot = switch_of(given.oneshot, "ONESHOT", false, process);
+  const auto send_signal = switch_of(given.send_signal, "SEND_SIGNAL", true, process);
+  if (!oneshot) return "--oneshot ($ONESHOT) is neither true nor false";
+  if (!send_signal) return "--send-signal ($SEND_SIGNAL) is neither true nor false";
+  o.oneshot = *oneshot;
+  o.send_signal = *send_signal;
+  if (o.node_name.empty()) return "the name of this node is not given: --node-name or $NODE_NAME";
+  if (o.source_dir.empty())
+    return "the folder of configurations is not given: --config-file-srcdir or $CONFIG_FILE_SRCDIR";
+  if (o.target.empty()) return "the link to write is not given: --config-file-dst or $CONFIG_FILE_DST";
+  if (o.node_label.empty()) return "--node-label is empty: write the key of a label, or leave it out";
+  while (o.source_dir.size() > 1 && o.source_dir.ends_with('/')) o.source_dir.pop_back();
+  for (const auto& word : given.fallbacks)
+    if (!trimmed(word).empty()) o.rules.fallbacks.emplace_back(trimmed(word));
+  if (!o.send_signal) return "";
+  if (!given.signal.empty()) {
+    const auto number = parse_signed(given.signal);
+    if (!number || *number < 1 || *number > kLastSignal)
+      return "--signal ($SIGNAL) is " + in_quotes(given.signal) + "; write a number from 1 to 64, such as 1";
+    o.signal = static_cast<int>(*number);
+  }
+  if (o.process.empty()) return "--process-to-signal is empty: name the reader, or write --send-signal=false";
+  return "";
+}
+
+}  // namespace
+
+int config_manager(const std::vector<std::string>& arguments, Process& process) {
+  CLI::App app("Tranche as NVIDIA's config manager: the same flags, variables and files", kConfigManager);
+  Given given;
+  add_options(app, given);
+  std::vector<std::string> rest;
+  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
+  warn_of_ignored(app, rest);
+  if (const auto wrong = judge(given, process); !wrong.empty()) {
+    fmt::print(stderr, "{}: {}\n", kConfigManager, wrong);
+    return 1;
+  }
+  apply(given.log);
+  given.options.environment = {process.environment.begin(), process.environment.end()};
+  return agent::run_config_manager(given.options);
+}
+
+void add_config_manager(CLI::App& app) {
+  app.add_subcommand(
+      kConfigManager,
+      "keeps a link to the node's configuration among several and signals its reader, as NVIDIA's config "
+      "manager does; the same as calling this program config-manager");
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,72 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/feature_command.h"
+#include "cli/label_output.h"
+#include "cli/setting_options.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "the labels that say what GPUs this node has: prints them, or keeps them written where the cluster looks";
+constexpr const char* kTeaching =
+    "Examples:\n"
+    "  tranche labels                            what this node's labels would be, with this configuration\n"
+    "  tranche labels --json                     the same, and which model speaks for a node of several\n"
+    "  tranche labels --label-output node        on the Node itself, until stopped; needs no other component\n"
+    "  tranche labels --label-output nodefeature for node feature discovery, as a NodeFeature object\n"
+    "  tranche labels --label-output file        for node feature discovery, as a file in its folder\n"
+    "  tranche labels --label-output node --remove   takes away exactly those that we set\n"
+    "Exit status: 0 printed, written or told to stop; 1 no driver, or the labels cannot be written; 2 a configuration\n"
+    "or command line that cannot be used. docs/labels.md lists every label.";
+
+}  // namespace
+
+void add_feature_options(CLI::App& command, FeatureCommand& held) {
+  auto& o = held.options;
+  add_settings(command, config::Program::kFeatureDiscovery, o.flags);
+  command
+      .add_option("--kubeconfig", o.kubeconfig,
+                  "how to reach the API server; by default the service account of this pod")
+      ->envname("KUBECONFIG");
+  command.add_option("--namespace", o.feature_namespace, "of the NodeFeature object")
+      ->envname("NAMESPACE")
+      ->capture_default_str();
+  command.add_option("--node-name", o.node_name, "what the cluster calls this node")->envname("NODE_NAME");
+  command.add_option("--pod-name", o.pod_name, "this pod, with whose DaemonSet the NodeFeature object goes")
+      ->envname("POD_NAME");
+  for (const auto& [flag, variable, value] : {std::tuple{"--kube-api-qps", "KUBE_API_QPS", &held.qps},
+                                              std::tuple{"--kube-api-burst", "KUBE_API_BURST", &held.burst}})
+    command.add_option(flag, *value, "taken and without effect: nothing is asked often enough to need it")
+        ->envname(variable)
+        ->check(CLI::Number);
+  add_own_option(command, "--system-root", o.system_root, "what /sys and /usr/share are looked up under");
+  add_strict(command, held.strict);
+  add_log_options(command, held.log);
+}
+
+int run(FeatureCommand& held, const Process& process) {
+  apply(held.log);
+  held.options.environment = {process.environment.begin(), process.environment.end()};
+  held.options.unknown_keys = unknown_keys(held.strict);
+  return agent::run_feature_discovery(held.options);
+}
+
+void add_labels(CLI::App& app, Process& process) {
+  auto held = std::make_shared<FeatureCommand>();
+  auto* command = app.add_subcommand("labels", kDescription);
+  add_feature_options(*command, *held);
+  add_config_alias(*command, held->options.flags);
+  add_label_output(*command, held->output, {"stdout", "file", "nodefeature", "node"});
+  command->add_flag("--json", held->options.json, "what is printed as JSON, with notes");
+  command->add_flag("--remove", held->options.remove, "take our labels away from --label-output, and end");
+  command->footer(kTeaching);
+  command->callback([held, &process] {
+    held->options.output = label_output_of(held->output);
+    held->options.once = held->options.output == agent::LabelOutput::kStdout;
+    process.exit_code = run(*held, process);
+  });
+}
+
+}  // namespace tranche::cli

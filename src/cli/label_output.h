@@ -1,0 +1,18 @@
+#pragma once
+// --label-output, which `tranche labels` and `tranche node` share.
+#include <string>
+#include <vector>
+
+#include "agent/labels/label_output.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tranche::cli {
+
+// `words`: those that this command takes; `value` holds its default.
+void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
+agent::LabelOutput label_output_of(const std::string& word);  // one of them
+
+}  // namespace tranche::cli

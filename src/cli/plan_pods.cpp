@@ -1,0 +1,49 @@
+#include "cli/plan_pods.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "host/files/files.h"
+#include "host/kube/find_access.h"
+#include "host/kube/list_pods.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kCluster = "cluster";
+constexpr const char* kStandardInput = "/dev/stdin";
+
+void sort_by_arrival(std::vector<landing::PodAsk>& pods) {
+  const auto rank = [](const landing::PodAsk& pod) {
+    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
+                      std::string_view(pod.name));
+  };
+  std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+Result<landing::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
+  landing::PodsRead all;
+  TRY(const auto access, host::find_access(from.kubeconfig, environment, all.problems));
+  std::vector<std::string> selectors{"spec.nodeName="};  // those that wait for a node
+  if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
+  TRY(const auto pages, host::list_pods(access, selectors));
+  for (const auto& page : pages) {
+    auto read = landing::read_pod_page(page, access.server.url());
+    std::ranges::move(read.pods, std::back_inserter(all.pods));
+    std::ranges::move(read.problems, std::back_inserter(all.problems));
+  }
+  sort_by_arrival(all.pods);
+  return all;
+}
+
+}  // namespace
+
+Result<landing::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
+  if (from.where == kCluster) return of_cluster(from, environment);
+  const bool piped = from.where == "-";
+  TRY(const auto text, host::read_file(piped ? kStandardInput : from.where, landing::kLargestPodsFile));
+  return landing::read_pods(text, piped ? "standard input" : from.where);
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,158 @@
+#include "config/choose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace tranche::config {
+namespace {
+
+constexpr const char* kDefaultName = "default";
+constexpr std::array kWays{ChosenBy::kLabel, ChosenBy::kDefault, ChosenBy::kNamed, ChosenBy::kSingle, ChosenBy::kEmpty};
+
+bool has(const NamedSet& set, std::string_view name) {
+  return std::ranges::find(set.names, name) != set.names.end();
+}
+
+std::string names_of(const NamedSet& set) {
+  return set.names.empty() ? "it has none" : "it has " + join(set.names, ", ");
+}
+
+std::string nearest(const NamedSet& set, const std::string& name) {
+  const auto meant = did_you_mean(name, {set.names.begin(), set.names.end()});
+  return meant.empty() ? (set.names.empty() ? std::string("a key of it") : set.names.front()) : meant;
+}
+
+Problem unknown_label(const NamedSet& set, const LabelSeen& label) {
+  return {Severity::kError,
+          {"label " + label.key + (label.node.empty() ? "" : " of node " + label.node)},
+          "",
+          fmt::format("names {}, which {} does not have: {}", in_quotes(label.value), set.where, names_of(set)),
+          fmt::format("write for example: kubectl label node {} {}={} --overwrite",
+                      label.node.empty() ? "NODE" : label.node, label.key, nearest(set, label.value))};
+}
+
+Problem unknown_default(const NamedSet& set, const std::string& name) {
+  return {Severity::kError,
+          {"--default-config"},
+          "",
+          fmt::format("names {}, which {} does not have: {}", in_quotes(name), set.where, names_of(set)),
+          "write for example: " + nearest(set, name)};
+}
+
+Problem unknown_strategy(const std::string& word) {
+  return {Severity::kError,
+          {"--fallback-strategies"},
+          "",
+          in_quotes(word) + " is no strategy",
+          "write some of: named, single, empty"};
+}
+
+Problem nothing_left(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules) {
+  const std::string tried = rules.fallbacks.empty() ? "there is no fallback strategy"
+                                                    : "the fallback " + join(rules.fallbacks, ", ") + " finds none";
+  return {Severity::kError,
+          {set.where},
+          "",
+          fmt::format("nothing says which configuration this node takes: no label {}, no default, and {}; {}",
+                      label.key, tried, names_of(set)),
+          "label the node, name one with --default-config, or call one \"default\""};
+}
+
+std::expected<std::optional<Choice>, Problem> fall_back(const NamedSet& set, const std::string& word) {
+  if (word == to_string(ChosenBy::kNamed)) {
+    if (has(set, kDefaultName)) return Choice{kDefaultName, ChosenBy::kNamed};
+    return std::nullopt;
+  }
+  if (word == to_string(ChosenBy::kSingle)) {
+    if (set.names.size() == 1) return Choice{set.names.front(), ChosenBy::kSingle};
+    return std::nullopt;
+  }
+  if (word == to_string(ChosenBy::kEmpty)) return Choice{"", ChosenBy::kEmpty};
+  return std::unexpected(unknown_strategy(word));
+}
+
+}  // namespace
+
+std::string_view to_string(ChosenBy by) {
+  switch (by) {
+    case ChosenBy::kLabel:
+      return "label";
+    case ChosenBy::kDefault:
+      return "default";
+    case ChosenBy::kNamed:
+      return "named";
+    case ChosenBy::kSingle:
+      return "single";
+    case ChosenBy::kEmpty:
+      return "empty";
+  }
+  return "unknown";
+}
+
+std::optional<ChosenBy> chosen_by(std::string_view word) {
+  for (const ChosenBy by : kWays)
+    if (to_string(by) == word) return by;
+  return std::nullopt;
+}
+
+std::expected<Choice, Problem> choose(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules) {
+  if (!label.value.empty()) {
+    if (has(set, label.value)) return Choice{label.value, ChosenBy::kLabel};
+    return std::unexpected(unknown_label(set, label));
+  }
+  if (!rules.default_name.empty()) {
+    if (has(set, rules.default_name)) return Choice{rules.default_name, ChosenBy::kDefault};
+    return std::unexpected(unknown_default(set, rules.default_name));
+  }
+  for (const auto& word : rules.fallbacks) {
+    auto found = fall_back(set, word);
+    if (!found) return std::unexpected(std::move(found).error());
+    const auto& choice = *found;
+    if (choice) return *choice;
+  }
+  return std::unexpected(nothing_left(set, label, rules));
+}
+
+Decision decide(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules,
+                const std::optional<std::string>& last_label, bool something_in_force) {
+  Decision decision;
+  if (set.why) {
+    decision.problems.push_back({Severity::kError,
+                                 {set.where},
+                                 "",
+                                 "cannot be used: " + *set.why,
+                                 "make it there and readable; it is taken up by itself"});
+    return decision;
+  }
+  LabelSeen seen = label;
+  if (label.why) {
+    seen.value = last_label.value_or("");
+    const std::string meanwhile = !last_label ? "as if there were none"
+                                  : last_label->empty()
+                                      ? "there was none when it was known last"
+                                      : "it was " + in_quotes(*last_label) + " when it was known last";
+    decision.problems.push_back({Severity::kWarning,
+                                 {"label " + label.key},
+                                 "",
+                                 fmt::format("is not known ({}); until it is: {}", *label.why, meanwhile),
+                                 "give this node's name and the right to read it (deploy/rbac/config.yaml)"});
+  }
+  auto chosen = choose(set, seen, rules);
+  if (!chosen && !seen.value.empty() && !something_in_force) {
+    decision.problems.push_back(std::move(chosen).error());
+    seen.value.clear();
+    chosen = choose(set, seen, rules);
+  }
+  if (chosen) {
+    decision.choice = *std::move(chosen);
+  } else {
+    decision.problems.push_back(std::move(chosen).error());
+  }
+  return decision;
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,54 @@
+#pragma once
+// How the shares of an MPS resource are cut, ours: below `sharing.mps` for all its resources, and per entry. What the
+// words are worth on a GPU is plan/shares.h. Plain values.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace tranche::config {
+
+// How much of a GPU's SMs the slots of a grant may use, of `slots` in all.
+struct ThreadsPolicy {
+  enum class Kind {
+    kEqual,   // held / slots, NVIDIA's
+    kFactor,  // that × factor: ceilings that add up to more than the GPU
+    kOpen,    // all of them
+    kTenant,  // as kEqual; the container's own variable counts below that, and is not written for it
+    kSms,     // an exact number a slot
+  };
+  Kind kind = Kind::kEqual;
+  std::uint32_t factor_hundredths = 100;  // kFactor: 200 = twice
+  std::uint32_t sms = 0;                  // kSms: of one slot
+  friend bool operator==(const ThreadsPolicy&, const ThreadsPolicy&) = default;
+};
+
+// The same for its memory.
+struct MemoryPolicy {
+  enum class Kind { kEqual, kFactor, kOpen, kTenant, kSize };
+  Kind kind = Kind::kEqual;
+  std::uint32_t factor_hundredths = 100;
+  Bytes size{};  // kSize: of one slot
+  friend bool operator==(const MemoryPolicy&, const MemoryPolicy&) = default;
+};
+
+// What is taken off a GPU's memory before it is divided, for the driver and the MPS server. NVIDIA takes off nothing.
+struct Reserve {
+  enum class Kind { kNone, kAuto, kSize };  // kAuto: what was measured, plan/shares.h
+  Kind kind = Kind::kNone;
+  Bytes size{};
+  friend bool operator==(const Reserve&, const Reserve&) = default;
+};
+
+// What happens when kubelet gives one container slots of several GPUs.
+enum class SplitPolicy {
+  kReject,  // Allocate refuses, with a sentence that names the GPUs
+  kSpan,    // the GPUs of the resource are one pool, and the grant has a limit on each
+};
+std::string_view to_string(SplitPolicy);      // "reject", "span"
+std::string to_string(const ThreadsPolicy&);  // "equal", "factor 2", "open", "tenant", "sms 16": for people
+std::string to_string(const MemoryPolicy&);   // "equal", "factor 1.5", "open", "tenant", "4Gi"
+std::string to_string(const Reserve&);        // "none", "auto", "600Mi"
+
+}  // namespace tranche::config

@@ -1,0 +1,130 @@
+#include "drain/call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace tranche::drain {
+namespace {
+
+constexpr std::string_view kRequest = "drain\n";
+
+// Readable when the time is over: the one clock of these programs.
+int deadline_in(int timeout_ms) {
+  const int fd = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  itimerspec when = {};
+  when.it_value.tv_sec = timeout_ms / 1000;
+  when.it_value.tv_nsec = (timeout_ms % 1000) * 1'000'000L;
+  if (fd >= 0) ::timerfd_settime(fd, 0, &when, nullptr);
+  return fd;
+}
+
+// A full backlog makes connect() wait; so it gets a limit of its own, and the deadline has run out by then.
+void limit_connect(int fd, int timeout_ms) {
+  const timeval limit{timeout_ms / 1000, (timeout_ms % 1000) * 1000L};
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+Called failed(const char* problem, int error) {
+  return {{}, problem, error};
+}
+
+Called read_line(int fd, int deadline, std::span<char> into) {
+  std::size_t size = 0;
+  while (size < into.size()) {
+    pollfd wait[2] = {{fd, POLLIN, 0}, {deadline, POLLIN, 0}};
+    if (::poll(wait, 2, -1) < 0) {
+      if (errno == EINTR) continue;
+      return failed("cannot wait for the answer", errno);
+    }
+    if (wait[0].revents == 0) return failed("no answer in time", ETIMEDOUT);
+    const auto got = ::recv(fd, into.data() + size, into.size() - size, MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return failed("cannot read the answer", errno);
+    if (got == 0) return failed("the connection was closed before an answer", ECONNRESET);
+    if (const void* end = ::memchr(into.data() + size, '\n', static_cast<std::size_t>(got)); end != nullptr)
+      return {{into.data(), static_cast<std::size_t>(static_cast<const char*>(end) - into.data())}, nullptr, 0};
+    size += static_cast<std::size_t>(got);
+  }
+  return failed("the answer is too long", EMSGSIZE);
+}
+
+}  // namespace
+
+Text& Text::operator<<(std::string_view piece) {
+  if (size_ + piece.size() >= sizeof bytes_) {
+    fits_ = false;
+    piece.remove_suffix(piece.size() - (sizeof bytes_ - 1 - size_));
+  }
+  if (!piece.empty()) ::memcpy(bytes_ + size_, piece.data(), piece.size());
+  size_ += piece.size();
+  bytes_[size_] = '\0';
+  return *this;
+}
+
+Text& Text::operator<<(int number) {
+  char digits[12];
+  int at = sizeof digits;
+  unsigned rest = number < 0 ? 0U - static_cast<unsigned>(number) : static_cast<unsigned>(number);
+  do digits[--at] = static_cast<char>('0' + rest % 10);
+  while ((rest /= 10) != 0);
+  if (number < 0) digits[--at] = '-';
+  return *this << std::string_view(digits + at, sizeof digits - static_cast<std::size_t>(at));
+}
+
+void say(int fd, const Text& line) {
+  Text whole = line;
+  whole << "\n";
+  std::string_view rest = whole.view();
+  while (!rest.empty()) {
+    const auto put = ::write(fd, rest.data(), rest.size());
+    if (put <= 0) return;
+    rest.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+std::string_view read_short(const char* path, std::span<char> into, bool owned) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (owned ? O_NOFOLLOW : 0));
+  if (fd < 0) return {};
+  struct stat info = {};
+  std::size_t size = 0;
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+      (!owned || (info.st_uid == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0))) {
+    ssize_t got = 0;
+    while (size < into.size() && (got = ::read(fd, into.data() + size, into.size() - size)) > 0)
+      size += static_cast<std::size_t>(got);
+  }
+  ::close(fd);
+  return {into.data(), size};
+}
+
+Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<char> into) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) return failed("the socket's path is too long", ENAMETOOLONG);
+  ::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  const int deadline = deadline_in(timeout_ms);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (deadline < 0 || fd < 0) return failed("cannot make a socket", errno);
+  limit_connect(fd, timeout_ms);
+  Called called;
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    called = failed("nobody drains here", errno);
+  } else if (::send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
+    called = failed("cannot ask", errno);
+  } else {
+    called = read_line(fd, deadline, into);
+  }
+  ::close(fd);
+  ::close(deadline);
+  return called;
+}
+
+}  // namespace tranche::drain

@@ -1,0 +1,38 @@
+#pragma once
+// What the two small programs do to the world, without the C++ library: reading a short file, asking a drain socket,
+// saying a line. Blocking, and never for longer than they are told. Single-threaded programs only.
+#include <span>
+#include <string_view>
+
+namespace tranche::drain {
+
+// A text that is put together on the stack; what does not fit makes it unusable.
+class Text {
+ public:
+  Text& operator<<(std::string_view piece);
+  Text& operator<<(int number);
+  bool fits() const { return fits_; }
+  const char* c_str() const { return bytes_; }
+  std::string_view view() const { return {bytes_, size_}; }
+
+ private:
+  char bytes_[4096] = {};
+  std::size_t size_ = 0;
+  bool fits_ = true;
+};
+
+void say(int fd, const Text& line);  // with the end of line; what cannot be written is lost
+
+// The beginning of a file, as much as fits; "" when it cannot be read. With `owned`, only a regular file of root's that
+// nobody else may write.
+std::string_view read_short(const char* path, std::span<char> into, bool owned);
+
+// Asks for a drain. Returns the line that came ("" when none did) and, then, why in `problem`.
+struct Called {
+  std::string_view line;
+  const char* problem = nullptr;
+  int error = 0;  // errno, with problem
+};
+Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<char> into);
+
+}  // namespace tranche::drain

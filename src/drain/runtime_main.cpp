@@ -1,0 +1,97 @@
+// tranche-runtime: stands before the OCI runtime. When a container that holds a grant is to be signalled, its CUDA
+// clients are ended through MPS first; everything else is handed on untouched. It never says a word, since the shim
+// reads the runtime's output, and never fails a call: whatever is in doubt, the runtime runs at once.
+//
+// Three ways lead to the runtime, in this order: `runtime` of /etc/tranche/runtime.conf, runc in PATH, runc where
+// distributions put it; never ourselves. A marker in the environment tells that a script led back to us: then the
+// configured way is left out, and after that it ends.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "drain/call.h"
+#include "stopping/program_words.h"
+
+namespace {
+
+using namespace tranche::drain;
+using namespace tranche::stopping;
+
+constexpr int kPatienceMs = 300;  // the shim holds the container's lock meanwhile
+constexpr const char* kConf = "/etc/tranche/runtime.conf";
+constexpr const char* kConfVariable = "TRANCHE_RUNTIME_CONF";
+constexpr const char* kMarker = "TRANCHE_RUNTIME_PASSED";
+constexpr std::string_view kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+struct Self {
+  struct stat info = {};
+  bool known = ::stat("/proc/self/exe", &info) == 0;
+};
+
+bool is_other(const char* path, const Self& self) {
+  struct stat info = {};
+  return ::stat(path, &info) == 0 && S_ISREG(info.st_mode) && self.known &&
+         (info.st_dev != self.info.st_dev || info.st_ino != self.info.st_ino);
+}
+
+void become(const char* path, const Self& self, char** argv) {
+  if (!is_other(path, self)) return;
+  char* const name = argv[0];
+  argv[0] = const_cast<char*>(path);
+  ::execv(path, argv);
+  argv[0] = name;
+}
+
+void become_runc_of(std::string_view folders, const Self& self, char** argv) {
+  while (!folders.empty()) {
+    const auto end = folders.find(':');
+    const std::string_view folder(folders.data(), end == std::string_view::npos ? folders.size() : end);
+    folders.remove_prefix(end == std::string_view::npos ? folders.size() : end + 1);
+    Text path;
+    path << folder << "/runc";
+    if (folder.starts_with('/') && path.fits()) become(path.c_str(), self, argv);
+  }
+}
+
+void drain_first(std::string_view run_dir, std::string_view container) {
+  Text path;
+  path << run_dir << "/containers/" << container;
+  char bytes[4096];
+  const auto record = read_container_record(path.fits() ? read_short(path.c_str(), bytes, true) : "");
+  char answer[16384];
+  if (!record.drain.empty()) (void)ask_for_drain(record.drain, kPatienceMs, answer);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* marker = ::getenv(kMarker);
+  const bool passed = marker != nullptr && *marker != '\0';
+  if (passed && ::strcmp(marker, "1") != 0) {
+    Text text;
+    text << "tranche-runtime: what is called as runtime leads back here; name the real one in " << kConf
+         << ": runtime=/usr/bin/runc";
+    say(STDERR_FILENO, text);
+    return 127;
+  }
+  const char* given = ::getenv(kConfVariable);
+  char bytes[4096];
+  const auto conf = read_runtime_conf(read_short(given != nullptr ? given : kConf, bytes, false));
+  const auto kill = read_kill_words({const_cast<const char* const*>(argv), static_cast<std::size_t>(argc)});
+  if (!passed && !kill.container.empty()) drain_first(conf.run_dir, kill.container);
+
+  ::setenv(kMarker, passed ? "2" : "1", 1);
+  const Self self;
+  Text runtime;
+  runtime << conf.runtime;
+  if (!passed && runtime.fits()) become(runtime.c_str(), self, argv);
+  const char* path = ::getenv("PATH");
+  become_runc_of(path != nullptr ? path : "", self, argv);
+  become_runc_of(kUsualPath, self, argv);
+  Text text;
+  text << "tranche-runtime: no OCI runtime to hand on to; name it in " << kConf << ": runtime=/usr/bin/runc";
+  say(STDERR_FILENO, text);
+  return 127;
+}

@@ -1,0 +1,304 @@
+#include "guard/judge.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::guard {
+namespace {
+
+using namespace std::chrono_literals;
+using config::GuardMemory;
+using config::GuardStrangers;
+using mps::TerminateOutcome;
+using What = Order::What;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr const char* kGpu = "GPU-1";
+constexpr const char* kGrant = "00ff11ee22dd33cc";
+constexpr const char* kOther = "1111111111111111";
+
+Process client(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+  return {.id = {pid, pid}, .memory = mib(memory_mib), .mps_client = true, .grant = grant, .in_container = true};
+}
+Process stranger(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+  Process process = client(pid, memory_mib, grant);
+  process.mps_client = false;
+  return process;
+}
+
+std::vector<std::uint32_t> pids(const Order& order) {
+  std::vector<std::uint32_t> all;
+  for (const Process& process : order.processes) all.push_back(process.id.pid);
+  return all;
+}
+
+// One GPU with two grants of 4096 MiB. Time goes on by one sample at each look.
+class Judging : public testing::Test {
+ protected:
+  Judging() {
+    set_policy(GuardMemory::kTerminateNewest);
+    devices_ = {{.uuid = kGpu, .pool = "gpu-1", .processes = {}}};
+  }
+  void set_policy(GuardMemory policy) {
+    for (const char* grant : {kGrant, kOther})
+      facts_.limits[{grant, kGpu}] = {"gpu-1", "nvidia.com/gpu", mib(4096), policy};
+  }
+  std::vector<Order> look(std::vector<Process> processes, Duration later = 100ms) {
+    now_ += later;
+    devices_[0].processes = std::move(processes);
+    devices_[0].clients_read = now_;
+    verdict_ = judge(devices_, facts_, memory_, now_, now_ + 1ms);
+    return verdict_.orders;
+  }
+  void answer(const Order& order, std::vector<mps::Terminated> clients) {
+    now_ += 12ms;
+    answered(memory_, order, clients, now_);
+  }
+
+  MonoTime now_{1000s};
+  Facts facts_;
+  Memory memory_;
+  std::vector<Device> devices_;
+  Verdict verdict_;
+};
+
+TEST_F(Judging, NobodyIsTouchedUpToTheLimitToTheByte) {
+  EXPECT_THAT(look({client(7, 4096), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
+  EXPECT_FALSE(verdict_.open) << "nothing to look at again";
+  Process over = client(7, 4096);
+  over.memory.value += 1;
+  EXPECT_THAT(look({over}), SizeIs(1));
+}
+
+TEST_F(Judging, TheNewestOfSeveralThatTogetherHoldTooMuchIsEnded) {
+  const auto orders = look({client(9, 3000), client(7, 3000), client(8, 3000, kOther)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kTerminate);
+  EXPECT_THAT(pids(orders[0]), ElementsAre(9));
+  EXPECT_EQ(orders[0].grant, kGrant);
+  EXPECT_EQ(orders[0].device, kGpu);
+  EXPECT_EQ(orders[0].pool, "gpu-1");
+  EXPECT_EQ(orders[0].resource, "nvidia.com/gpu");
+  EXPECT_EQ(orders[0].policy, "terminate-newest");
+  EXPECT_EQ(orders[0].sum, mib(6000));
+  EXPECT_EQ(orders[0].limit, mib(4096));
+  EXPECT_EQ(orders[0].since, now_);
+}
+
+TEST_F(Judging, TheStartTellsWhoIsNewestAndNotTheNumber) {
+  Process wrapped = client(3, 3000);  // pids have begun anew
+  wrapped.id.start_ticks = 99;
+  EXPECT_THAT(pids(look({wrapped, client(50, 3000)}).at(0)), ElementsAre(3));
+}
+
+TEST_F(Judging, AsManyOfTheNewestAsItTakesForTheOthersToFit) {
+  const auto first = look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)});
+  ASSERT_THAT(first, SizeIs(1));
+  EXPECT_THAT(pids(first[0]), ElementsAre(4, 3));
+  EXPECT_THAT(look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)}), IsEmpty())
+      << "while MPS is at it";
+  answer(first[0], {{4, TerminateOutcome::kTerminated, ""}, {3, TerminateOutcome::kTerminated, ""}});
+  EXPECT_THAT(look({client(1, 2000), client(2, 2000), client(3, 0), client(4, 0)}), IsEmpty())
+      << "they live on without";
+  EXPECT_FALSE(verdict_.open);
+}
+
+TEST_F(Judging, WhatComesInPlaceOfTheEndedIsEndedNext) {
+  const auto first = look({client(1, 3000), client(2, 3000)});
+  answer(first.at(0), {{2, TerminateOutcome::kTerminated, ""}});
+  const auto second = look({client(1, 3000), client(3, 2000)});
+  EXPECT_THAT(pids(second.at(0)), ElementsAre(3));
+}
+
+TEST_F(Judging, TimeIsCountedFromWhenTheOneThatIsEndedWasSeen) {
+  const auto first = look({client(1, 5000)});
+  answer(first.at(0), {{1, TerminateOutcome::kTerminated, ""}});
+  // Another takes its place before the sum was ever seen within the limit.
+  const auto second = look({client(2, 5000)});
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_EQ(second[0].since, now_);
+}
+
+TEST_F(Judging, FiguresFromBeforeTheAnswerDoNotCount) {
+  const auto orders = look({client(1, 3000), client(2, 3000)});
+  answer(orders.at(0), {{2, TerminateOutcome::kTerminated, ""}});
+  // A sample that was taken while MPS was at work arrives late.
+  EXPECT_THAT(judge(devices_, facts_, memory_, now_ - 5ms, now_ + 1ms).orders, IsEmpty());
+}
+
+TEST_F(Judging, AMemoryThatDoesNotComeBackIsTakenWithASignal) {
+  const auto orders = look({client(1, 3000), client(2, 3000)});
+  answer(orders.at(0), {{2, TerminateOutcome::kTerminated, ""}});
+  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}, 20ms), IsEmpty())
+      << "it gets a moment, and nobody is taken instead";
+  const auto later = look({client(1, 3000), client(2, 3000)});
+  ASSERT_THAT(later, SizeIs(1));
+  EXPECT_EQ(later[0].what, What::kKill) << "MPS has drained it";
+  EXPECT_THAT(pids(later[0]), ElementsAre(2));
+}
+
+TEST_F(Judging, TerminateAllEndsAllOfTheGrantAndNobodyElse) {
+  set_policy(GuardMemory::kTerminateAll);
+  const auto orders = look({client(1, 2100), client(2, 2100), client(3, 4000, kOther)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_THAT(pids(orders[0]), ElementsAre(2, 1));
+}
+
+TEST_F(Judging, ObserveTellsEachCrossingOnce) {
+  set_policy(GuardMemory::kObserve);
+  const auto orders = look({client(1, 3000), client(2, 3000)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kTell);
+  EXPECT_THAT(pids(orders[0]), ElementsAre(2, 1));
+  EXPECT_THAT(look({client(1, 3000), client(2, 3100)}), IsEmpty());
+  EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
+  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}), SizeIs(1)) << "another crossing";
+}
+
+TEST_F(Judging, RefuseNewClosesTheDoorOnceAndOpensItWhenTheSumHasFallen) {
+  set_policy(GuardMemory::kRefuseNew);
+  const auto orders = look({client(1, 3000), client(2, 3000)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kRefuse);
+  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}), IsEmpty());
+  const auto lifted = look({client(1, 3000), client(2, 1000)});
+  ASSERT_THAT(lifted, SizeIs(1));
+  EXPECT_EQ(lifted[0].what, What::kLetIn);
+  EXPECT_EQ(lifted[0].grant, kGrant);
+  EXPECT_EQ(lifted[0].pool, "gpu-1");
+  EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
+}
+
+TEST_F(Judging, ARefusedGrantWithoutProcessesIsLetInAgain) {
+  set_policy(GuardMemory::kRefuseNew);
+  look({client(1, 5000)});
+  EXPECT_EQ(look({}).at(0).what, What::kLetIn);
+}
+
+TEST_F(Judging, ADoorThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
+  set_policy(GuardMemory::kRefuseNew);
+  look({client(1, 5000)});
+  facts_.doors[kGrant] = true;  // `tranche mps` was started anew
+  EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
+  EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
+  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
+}
+
+TEST_F(Judging, ADoorThatWeClosedBeforeOurOwnRestartIsOpened) {
+  facts_.doors[kGrant] = false;
+  EXPECT_EQ(look({client(1, 100)}).at(0).what, What::kLetIn);
+  EXPECT_THAT(look({client(1, 100)}), IsEmpty()) << "the word may be from before";
+  facts_.doors[kGrant] = true;
+  EXPECT_THAT(look({client(1, 100)}, 2s), IsEmpty());
+}
+
+TEST_F(Judging, ADoorThatNobodyMovedIsOrderedAgainAfterAMoment) {
+  set_policy(GuardMemory::kRefuseNew);
+  not_admitted(memory_, look({client(1, 5000)}).at(0), now_);
+  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
+  EXPECT_EQ(look({client(1, 5000)}, 1s).at(0).what, What::kRefuse);
+  EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "this time somebody did";
+  not_admitted(memory_, look({}).at(0), now_);
+  EXPECT_THAT(look({}), IsEmpty());
+  EXPECT_EQ(look({}, 1s).at(0).what, What::kLetIn);
+  EXPECT_THAT(look({}, 5s), IsEmpty());
+}
+
+TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
+  const std::vector<Process> processes{client(1, 5000)};
+  int orders = 0;
+  for (int sample = 0; sample < 100; ++sample) {  // ten seconds
+    for (const Order& order : look(processes)) {
+      ++orders;
+      EXPECT_EQ(order.what, What::kTerminate);
+      answer(order, {});
+    }
+  }
+  EXPECT_THAT(orders, testing::AllOf(testing::Ge(4), testing::Le(9)));
+  EXPECT_TRUE(verdict_.open);
+}
+
+TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) {
+  const std::vector<Process> processes{client(1, 3000), client(2, 3000)};
+  answer(look(processes).at(0), {{2, TerminateOutcome::kRefused, "busy"}});
+  const auto again = look(processes);
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_THAT(pids(again[0]), ElementsAre(2)) << "nobody else is ended in its place yet";
+  answer(again[0], {{2, TerminateOutcome::kNotAClient, ""}});
+  bool next_was_ended = false;
+  for (int sample = 0; sample < 50; ++sample) {
+    for (const Order& order : look(processes)) {
+      EXPECT_EQ(order.what, What::kTerminate);
+      next_was_ended = next_was_ended || std::ranges::count(pids(order), 1u) > 0;
+      answer(order, {{2, TerminateOutcome::kNotAClient, ""}});
+    }
+  }
+  EXPECT_TRUE(next_was_ended);
+}
+
+TEST_F(Judging, AProcessBesideMpsThatHoldsTooMuchIsKilledOnceTheDriverWasAskedAgain) {
+  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty()) << "it may only not be listed yet";
+  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty());
+  const auto orders = look({stranger(1, 5000)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kKill);
+  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty()) << "it takes a moment to end";
+}
+
+TEST_F(Judging, WhatTurnsOutToBeAClientIsEndedThroughMps) {
+  look({stranger(1, 5000)});
+  EXPECT_EQ(look({client(1, 5000)}).at(0).what, What::kTerminate);
+}
+
+TEST_F(Judging, StrangersWithinTheirLimitAreLeftAloneUnlessThePolicySaysElse) {
+  for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({stranger(1, 100)}), IsEmpty());
+}
+
+TEST_F(Judging, StrangersAreAskedToEndAndThenEnded) {
+  facts_.strangers = GuardStrangers::kTerminate;
+  std::vector<What> said;
+  Duration first{}, last{};
+  for (Duration time = 0ms; time < 10s; time += 100ms) {
+    for (const Order& order : look({stranger(1, 100)})) {
+      (said.empty() ? first : last) = time;
+      said.push_back(order.what);
+      EXPECT_EQ(order.policy, "terminate");
+    }
+  }
+  EXPECT_THAT(said, ElementsAre(What::kAskToEnd, What::kEnd));
+  EXPECT_EQ(first, Duration(1s));
+  EXPECT_EQ(last - first, Duration(2s));
+}
+
+TEST_F(Judging, TheNodesOwnAndProcessesOutsideOfContainersAreNeverEnded) {
+  facts_.strangers = GuardStrangers::kTerminate;
+  Process server = stranger(1, 9000);
+  server.ours = true;
+  Process host = stranger(2, 9000, "");
+  host.in_container = false;
+  const Process nobodys = client(3, 9000, "");
+  for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({server, host, nobodys}), IsEmpty());
+}
+
+TEST_F(Judging, AReusedNumberIsAnotherProcess) {
+  facts_.strangers = GuardStrangers::kTerminate;
+  look({stranger(1, 100)});
+  Process reborn = stranger(1, 100);
+  reborn.id.start_ticks = 77;
+  EXPECT_THAT(look({reborn}, 5s), IsEmpty()) << "its own second begins now";
+}
+
+TEST_F(Judging, AGrantWithoutAKnownWorthIsNamed) {
+  EXPECT_THAT(look({client(1, 100000, "2222222222222222")}), IsEmpty());
+  EXPECT_THAT(verdict_.without_limit, ElementsAre("2222222222222222"));
+}
+
+TEST_F(Judging, EachDeviceIsJudgedByItself) {
+  devices_.push_back({.uuid = "GPU-2", .pool = "gpu-2", .processes = {client(1, 3000)}, .clients_read = {}});
+  facts_.limits[{kGrant, "GPU-2"}] = {"gpu-2", "nvidia.com/gpu", mib(4096), GuardMemory::kTerminateNewest};
+  EXPECT_THAT(look({client(1, 3000)}), IsEmpty()) << "3000 here and 3000 there";
+}
+
+}  // namespace
+}  // namespace tranche::guard

@@ -1,0 +1,119 @@
+#include "guard/tenants.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+namespace tranche::guard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Worth worth(const std::string& pool, std::uint64_t memory_mib, std::uint32_t threads) {
+  return {pool, "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
+}
+
+Worths two_grants() {
+  return {{{"g0", "GPU-0"}, worth("set-1", 5000, 2500)}, {{"g1", "GPU-1"}, worth("set-1", 3000, 1500)}};
+}
+
+TEST(Tenants, GrantsOfOneContainerAndPoolAreOneAndWorthThemTogether) {
+  Worths worths = two_grants();
+  join(worths, {{"default/a/main", "g1"}, {"default/a/main", "g0"}});
+  const auto tenants = tenants_of(worths);
+  ASSERT_THAT(tenants, SizeIs(1));
+  const Tenant& tenant = tenants.at("g0");
+  EXPECT_THAT(tenant.grants, ElementsAre("g0", "g1"));
+  EXPECT_TRUE(tenant.told);
+  EXPECT_EQ(tenant.devices.at("GPU-0").memory, mib(5000));
+  EXPECT_EQ(tenant.devices.at("GPU-1").memory, mib(3000));
+  EXPECT_EQ(tenant_of(tenants, "g1"), "g0");
+  EXPECT_EQ(tenant_of(tenants, "g0"), "g0");
+  EXPECT_EQ(tenant_of(tenants, "unknown"), "unknown");
+}
+
+TEST(Tenants, UntilKubeletTellsEachGrantStandsAlone) {
+  const auto tenants = tenants_of(two_grants());
+  EXPECT_THAT(tenants, SizeIs(2));
+  EXPECT_FALSE(tenants.at("g0").told);
+}
+
+TEST(Tenants, GrantsOfOtherContainersOrPoolsAreOthers) {
+  Worths worths = two_grants();
+  join(worths, {{"default/a/main", "g0"}, {"default/b/main", "g1"}});
+  EXPECT_THAT(tenants_of(worths), SizeIs(2));
+  EXPECT_TRUE(tenants_of(worths).at("g1").told);
+  worths[{"g1", "GPU-1"}].pool = "set-2";
+  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  EXPECT_THAT(tenants_of(worths), SizeIs(2));
+}
+
+TEST(Tenants, AGrantThatIsGivenAnewIsNobodysAndThoseItWasJoinedWithStandAlone) {
+  for (const std::string again : {"g0", "g1"}) {
+    Worths worths = two_grants();
+    join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+    part(worths, again);
+    const auto tenants = tenants_of(worths);
+    ASSERT_THAT(tenants, SizeIs(2)) << again;
+    EXPECT_FALSE(tenants.at(again).told);
+    EXPECT_THAT(tenants.at(again).devices, SizeIs(1)) << "not the former tenant's";
+    EXPECT_TRUE(tenants.at(again == "g0" ? "g1" : "g0").told);
+  }
+}
+
+TEST(Tenants, AGrantThatKubeletListsThereNoMoreIsParted) {
+  Worths worths = two_grants();
+  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  join(worths, {{"default/b/main", "g0"}});
+  EXPECT_THAT(tenants_of(worths), SizeIs(2));
+}
+
+TEST(Tenants, OneGrantOnSeveralDevicesIsOneTenant) {
+  const Worths worths{{{"g0", "GPU-0"}, worth("set-1", 5000, 2500)}, {{"g0", "GPU-1"}, worth("set-1", 3000, 2500)}};
+  const auto tenants = tenants_of(worths);
+  ASSERT_THAT(tenants, SizeIs(1));
+  EXPECT_THAT(tenants.at("g0").grants, ElementsAre("g0"));
+  EXPECT_THAT(tenants.at("g0").devices, SizeIs(2));
+}
+
+TEST(Tenants, TwoGrantsOnOneDeviceAddUp) {
+  Worths worths{{{"g0", "GPU-0"}, worth("set-1", 5000, 6000)}, {{"g1", "GPU-0"}, worth("set-1", 3000, 5000)}};
+  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").memory, mib(8000));
+  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").threads, Percent::whole(100));
+  worths[{"g1", "GPU-0"}].memory = {};
+  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").memory, Bytes{}) << "not limited";
+}
+
+TEST(Tenants, ADeviceThatIsNotTheirsIsHeldToNothingOnceKubeletHasSaidWhatIs) {
+  const std::map<std::string, std::vector<std::string>> devices{{"set-1", {"GPU-0", "GPU-1", "GPU-2"}}};
+  const std::map<std::string, config::GuardMemory> policies{{"nvidia.com/gpu", config::GuardMemory::kObserve}};
+  const auto limits = [&](const Worths& worths) {
+    return limits_of(tenants_of(worths), devices, policies, config::GuardMemory::kTerminateAll);
+  };
+  Worths worths = two_grants();
+  EXPECT_THAT(limits(worths), SizeIs(2)) << "the other may be theirs";
+  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  const auto told = limits(worths);
+  ASSERT_THAT(told, SizeIs(3));
+  EXPECT_EQ(told.at({"g0", "GPU-0"}).memory, mib(5000));
+  EXPECT_EQ(told.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever door";
+  EXPECT_EQ(told.at({"g0", "GPU-2"}).memory, kNotTheirs);
+  EXPECT_EQ(told.at({"g0", "GPU-2"}).policy, config::GuardMemory::kObserve);
+}
+
+TEST(Tenants, WhatIsNotLimitedIsNeverTooMuch) {
+  Worths worths{{{"g0", "GPU-0"}, {"set-1", "nvidia.com/other", {}, Percent{}}}};
+  const auto limits = limits_of(tenants_of(worths), {}, {}, config::GuardMemory::kTerminateAll);
+  EXPECT_EQ(limits.at({"g0", "GPU-0"}).memory.value, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(limits.at({"g0", "GPU-0"}).policy, config::GuardMemory::kTerminateAll);
+}
+
+TEST(Tenants, OfNothingThereAreNone) {
+  EXPECT_THAT(tenants_of({}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tranche::guard

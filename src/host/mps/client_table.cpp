@@ -1,0 +1,46 @@
+#include "host/mps/client_table.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace tranche::host {
+
+ClientTable::~ClientTable() {
+  for (const auto& [pid, client] : clients_) loop_.cancel(client.watch);
+}
+
+bool ClientTable::remember(const std::string& grant, int pid) {
+  if (pid <= 0 || clients_.contains(pid)) return false;
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return false;
+  const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { forget(pid); });
+  if (watch == 0) return false;
+  clients_.emplace(pid, Client{grant, std::move(pidfd), watch});
+  return true;
+}
+
+void ClientTable::forget(int pid) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  const Client client = std::move(found->second);
+  clients_.erase(found);
+  const auto on_gone = on_gone_;  // cancelling destroys the closure that runs, at its end
+  loop_.cancel(client.watch);
+  on_gone(client.grant, pid);
+}
+
+std::vector<int> ClientTable::of(const std::string& grant) const {
+  std::vector<int> pids;
+  for (const auto& [pid, client] : clients_) {
+    if (client.grant == grant) pids.push_back(pid);
+  }
+  return pids;
+}
+
+const std::string* ClientTable::grant_of(int pid) const {
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? nullptr : &found->second.grant;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,43 @@
+#pragma once
+// Private to host/mps: which grant each living client process belongs to, as the kernel told it when the client came
+// through the grant's door. A process is forgotten when it ends (pidfd), so its number cannot pass to a stranger.
+// Loop thread only.
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/loop/fd.h"
+#include "host/loop/loop.h"
+
+namespace tranche::host {
+
+class ClientTable {
+ public:
+  ClientTable(Loop& loop, std::function<void(const std::string& grant, int pid)> on_gone)
+      : loop_(loop), on_gone_(std::move(on_gone)) {}
+  ~ClientTable();
+  ClientTable(const ClientTable&) = delete;
+  ClientTable& operator=(const ClientTable&) = delete;
+
+  // true: it is new. false: known already, or it has ended, or cannot be seen (pid 0).
+  bool remember(const std::string& grant, int pid);
+  bool knows(int pid) const { return clients_.contains(pid); }
+  std::vector<int> of(const std::string& grant) const;  // sorted
+  std::size_t size() const { return clients_.size(); }
+  const std::string* grant_of(int pid) const;
+
+ private:
+  struct Client {
+    std::string grant;
+    Fd pidfd;
+    Loop::Id watch = 0;
+  };
+  void forget(int pid);
+
+  Loop& loop_;
+  std::function<void(const std::string&, int)> on_gone_;
+  std::map<int, Client> clients_;
+};
+
+}  // namespace tranche::host

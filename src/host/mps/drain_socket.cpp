@@ -1,0 +1,151 @@
+#include "host/mps/drain_socket.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "host/mps/gate_packet.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::string_view kRequest = "drain\n";
+constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+
+struct Caller {
+  Fd fd;
+  Loop::Id watch = 0;
+  Loop::Id timer = 0;
+  std::string words;
+  bool asked = false;
+};
+
+class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<DoorDrain> {
+ public:
+  DoorDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(int, Reply)> asked)
+      : loop_(loop), listening_(std::move(listening)), limits_(limits), asked_(std::move(asked)) {}
+  ~DoorDrain() override { close_all(); }
+  DoorDrain(const DoorDrain&) = delete;
+  DoorDrain& operator=(const DoorDrain&) = delete;
+
+  bool watch();
+  void close_all();
+
+ private:
+  void accept_some();
+  void hear(std::uint64_t id);
+  void answer(std::uint64_t id, const std::string& json);
+  void close(std::uint64_t id);
+
+  Loop& loop_;
+  Fd listening_;
+  DrainSocketLimits limits_;
+  std::function<void(int, Reply)> asked_;
+  Loop::Id watch_ = 0;
+  Loop::Id pause_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, Caller> callers_;
+};
+
+bool DoorDrain::watch() {
+  if (watch_ == 0) watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+  return watch_ != 0;
+}
+
+void DoorDrain::close_all() {
+  loop_.cancel(std::exchange(watch_, 0));
+  loop_.cancel(std::exchange(pause_, 0));
+  for (const auto& [id, caller] : callers_) {
+    loop_.cancel(caller.watch);
+    loop_.cancel(caller.timer);
+  }
+  callers_.clear();
+}
+
+void DoorDrain::accept_some() {
+  while (callers_.size() < limits_.connections) {
+    Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!fd && errno == EAGAIN) return;
+    if (!fd) {
+      loop_.cancel(std::exchange(watch_, 0));
+      pause_ = loop_.after(kPauseWhenFull, [this] {
+        pause_ = 0;
+        watch();
+      });
+      return;
+    }
+    const auto id = next_id_++;
+    Caller& caller = callers_[id];
+    caller.fd = std::move(fd);
+    caller.timer = loop_.after(limits_.words, [this, id] { close(id); });
+    caller.watch = loop_.watch(caller.fd.get(), EPOLLIN | EPOLLRDHUP, [this, id](std::uint32_t) { hear(id); });
+    if (caller.watch == 0) close(id);
+  }
+  loop_.cancel(std::exchange(watch_, 0));  // close() looks again
+}
+
+void DoorDrain::hear(std::uint64_t id) {
+  Caller& caller = callers_.at(id);
+  if (caller.asked) return close(id);  // it hung up; the drain goes on
+  char bytes[64];
+  const auto got = ::recv(caller.fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return close(id);
+  caller.words.append(bytes, static_cast<std::size_t>(got));
+  if (!kRequest.starts_with(caller.words)) return close(id);
+  if (caller.words != kRequest) return;
+  caller.asked = true;
+  loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
+  caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
+  loop_.cancel(caller.timer);
+  caller.timer = loop_.after(limits_.answer, [this, id] { close(id); });
+  asked_(peer_of(caller.fd.get()).pid, [weak = weak_from_this(), id](const std::string& json) {
+    if (const auto self = weak.lock()) self->answer(id, json);
+  });
+}
+
+void DoorDrain::answer(std::uint64_t id, const std::string& json) {
+  const auto found = callers_.find(id);
+  if (found == callers_.end()) return;
+  // A caller that does not read loses its answer, not our time.
+  const std::string line = json + "\n";
+  (void)::send(found->second.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(id);
+}
+
+void DoorDrain::close(std::uint64_t id) {
+  const auto found = callers_.find(id);
+  if (found == callers_.end()) return;
+  loop_.cancel(found->second.watch);
+  loop_.cancel(found->second.timer);
+  callers_.erase(found);
+  if (pause_ == 0) watch();
+}
+
+// Replies hold the one that does the work weakly; whoever drops this one ends it.
+class OwnedDrain final : public DrainSocket {
+ public:
+  explicit OwnedDrain(std::shared_ptr<DoorDrain> drain) : drain_(std::move(drain)) {}
+  ~OwnedDrain() override { drain_->close_all(); }
+  OwnedDrain(const OwnedDrain&) = delete;
+  OwnedDrain& operator=(const OwnedDrain&) = delete;
+
+ private:
+  std::shared_ptr<DoorDrain> drain_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& door, DrainSocketLimits limits,
+                                                       std::function<void(int pid, Reply reply)> asked) {
+  TRY(Fd listening, listen_in(door, "drain", Protocol::kStream));
+  auto drain = std::make_shared<DoorDrain>(loop, std::move(listening), limits, std::move(asked));
+  if (!drain->watch()) return fail(Kind::kUnavailable, "the event loop refuses to watch a drain socket", door.path());
+  return std::make_unique<OwnedDrain>(std::move(drain));
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,40 @@
+#pragma once
+// Private to host/mps: SOCK_SEQPACKET messages with what comes along (descriptors, credentials), and the sockets of
+// doors. Non-blocking; every descriptor close-on-exec. No threads.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "host/files/files.h"
+#include "host/loop/fd.h"
+#include "mps/gate.h"
+
+namespace tranche::host {
+
+struct GatePacket {
+  std::string bytes;
+  std::vector<Fd> descriptors;
+  std::optional<mps::GateSender> sender;
+  bool truncated = false;
+  mps::GateMessage message() const { return {bytes, descriptors.size(), truncated, sender}; }
+};
+
+enum class Arrival { kPacket, kNothing, kEnd };
+Arrival receive_packet(int fd, GatePacket& packet);
+
+// With `as`, in the name of that process: kDenied when the kernel does not let us (it takes CAP_SYS_ADMIN, and
+// CAP_SETUID for its user), kNotFound when it has ended. kUnavailable: the other side is gone, or does not read.
+Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors = {},
+                   const mps::GateSender* as = nullptr);
+
+// A listening socket `name` in a directory, in place of whatever was there, in one step; open to every user. Its path
+// may be longer than socket addresses are.
+enum class Protocol { kPackets, kStream };
+Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol protocol);
+Result<Fd> connect_to_daemon(const std::string& path);
+mps::GateSender peer_of(int fd);  // who connected; pid 0: not to be seen from here
+
+}  // namespace tranche::host

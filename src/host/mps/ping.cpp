@@ -1,0 +1,64 @@
+#include "host/mps/ping.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tranche::host {
+
+Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done)
+    : loop_(loop), socket_(socket), done_(std::move(done)) {
+  const auto connected = connect();
+  if (!connected) {
+    timer_ = loop_.after(Duration{}, [this, connected] { finish(connected); });
+    return;
+  }
+  watch_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { readable(); });
+  timer_ = loop_.after(deadline, [this, deadline] {
+    finish(fail(Kind::kTimeout,
+                fmt::format("no greeting within {} ms",
+                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count()),
+                socket_));
+  });
+}
+
+Ping::~Ping() {
+  loop_.cancel(watch_);
+  loop_.cancel(timer_);
+}
+
+Status Ping::connect() {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_.size() >= sizeof address.sun_path) return fail(Kind::kInvalid, "the socket's path is too long", socket_);
+  std::memcpy(address.sun_path, socket_.c_str(), socket_.size() + 1);
+  fd_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd_) return std::unexpected(error_from_errno(errno, "cannot make a socket", socket_));
+  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
+  // The daemon takes nobody in any more: its queue of connections is full.
+  if (errno == EAGAIN) return fail(Kind::kTimeout, "the daemon takes no more connections", socket_);
+  return std::unexpected(error_from_errno(errno, "cannot connect to the daemon", socket_));
+}
+
+void Ping::readable() {
+  char first[64];
+  const ssize_t got = ::recv(fd_.get(), first, sizeof first, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got > 0) return finish({});
+  finish(fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
+}
+
+void Ping::finish(Status status) {
+  loop_.cancel(std::exchange(watch_, 0));
+  loop_.cancel(std::exchange(timer_, 0));
+  fd_.reset();
+  const auto done = std::exchange(done_, {});
+  if (done) done(std::move(status));
+}
+
+}  // namespace tranche::host

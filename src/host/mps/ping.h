@@ -1,0 +1,36 @@
+#pragma once
+// Whether a control daemon lives, without a process: who connects to its socket is greeted at once (9 bytes, measured
+// 26 µs; nothing comes from one that hangs), says nothing and goes away, as every CUDA process does once at its start.
+// Loop thread.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "host/loop/fd.h"
+#include "host/loop/loop.h"
+
+namespace tranche::host {
+
+class Ping {
+ public:
+  // done comes once, as a turn of its own, and may drop this; never when this is dropped before.
+  Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done);
+  ~Ping();
+  Ping(const Ping&) = delete;
+  Ping& operator=(const Ping&) = delete;
+
+ private:
+  Status connect();
+  void readable();
+  void finish(Status status);
+
+  Loop& loop_;
+  std::string socket_;
+  std::function<void(Status)> done_;
+  Fd fd_;
+  Loop::Id watch_ = 0;
+  Loop::Id timer_ = 0;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,137 @@
+#include "host/mps/prover.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tranche::host {
+namespace {
+
+constexpr Duration kServerPatience = std::chrono::seconds(2);  // from SIGTERM to SIGKILL
+constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are coming in; then without a turn
+
+}  // namespace
+
+Prover::~Prover() {
+  for (const auto id : {timer_, soon_, kill_timer_, turn_timer_}) loop_.cancel(id);
+}
+
+void Prover::feed(mps::ProofEvent event) {
+  events_.push_back(std::move(event));
+  if (stepping_) return;
+  stepping_ = true;
+  const mps::Proof before = state_;
+  while (!events_.empty()) {
+    const mps::ProofEvent next = std::move(events_.front());
+    events_.pop_front();
+    auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_);
+    state_ = std::move(stepped.next);
+    for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
+  }
+  stepping_ = false;
+  arm_timer();
+  const bool same = before.state == state_.state && before.reason == state_.reason &&
+                    before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
+  if (!same) means_.on_change(before);
+}
+
+void Prover::set_every(Duration every) {
+  if (every == settings_.every) return;
+  settings_.every = every;
+  if (state_.serves) feed(mps::PoolServes{});
+}
+
+void Prover::arm_timer() {
+  loop_.cancel(std::exchange(timer_, 0));
+  const auto at = mps::wake_at(state_, settings_);
+  if (!at) return;
+  timer_ = loop_.after(std::max(Duration{}, *at - loop_.now()), [this] {
+    timer_ = 0;
+    feed(mps::ProofTick{});
+  });
+}
+
+void Prover::act(const mps::StartProof&) {
+  if (!means_.take_turn) return start();
+  loop_.cancel(turn_timer_);
+  turn_timer_ = loop_.after(kTurnPatience, [this] {
+    turn_timer_ = 0;
+    start();
+  });
+  turn_.reset();
+  turn_ = means_.take_turn([this] {
+    if (turn_timer_ == 0) return;  // it began without
+    loop_.cancel(std::exchange(turn_timer_, 0));
+    start();
+  });
+}
+
+void Prover::start() {
+  run_ = std::make_unique<ProofRun>(loop_, means_.plan(), [this](const mps::ProofReading& reading) {
+    const pid_t own = pid();
+    const auto ended = std::move(run_);
+    turn_.reset();
+    const auto clients = means_.clients();
+    const bool others = std::ranges::any_of(clients, [own](int client) { return client != own; });
+    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !means_.servers().empty()});
+  });
+}
+
+void Prover::act(const mps::CancelProof&) {
+  loop_.cancel(std::exchange(turn_timer_, 0));
+  run_.reset();
+  turn_.reset();
+}
+
+void Prover::act(const mps::EndStep& action) {
+  switch (action.step) {
+    case mps::Step::kClients:
+      return end_clients();
+    case mps::Step::kServers:
+      return end_servers();
+    case mps::Step::kDaemon:
+      loop_.cancel(soon_);
+      soon_ = loop_.after(Duration{}, [this, why = action.why] {
+        soon_ = 0;
+        means_.replace_daemon("new CUDA programs do not start, and ending its clients and servers did not help: " +
+                              why);
+      });
+      return;
+    case mps::Step::kNone:
+      return;
+  }
+}
+
+void Prover::end_clients() {
+  means_.terminate(means_.clients(), settings_.step_patience,
+                   [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
+}
+
+// Servers are children of the daemon, not ours; the next client makes it start another.
+void Prover::end_servers() {
+  ending_.clear();
+  for (const int pid : means_.servers()) {
+    const auto ref = process_ref(pid);
+    if (!ref) continue;
+    auto process = Process::adopt(loop_, *ref, [this, pid](ExitNote) { server_gone(pid); });
+    if (!process) continue;
+    (void)(*process)->signal(SIGTERM);
+    ending_.push_back(*std::move(process));
+  }
+  loop_.cancel(kill_timer_);
+  kill_timer_ = loop_.after(ending_.empty() ? Duration{} : kServerPatience, [this] {
+    kill_timer_ = 0;
+    if (ending_.empty()) return feed(mps::StepDone{});
+    for (const auto& process : ending_) (void)process->signal(SIGKILL);
+  });
+}
+
+void Prover::server_gone(pid_t pid) {
+  std::erase_if(ending_, [pid](const auto& process) { return process->ref().pid == pid; });
+  if (!ending_.empty()) return;
+  loop_.cancel(std::exchange(kill_timer_, 0));
+  feed(mps::StepDone{});
+}
+
+}  // namespace tranche::host

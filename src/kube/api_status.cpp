@@ -1,0 +1,36 @@
+#include "kube/api_status.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "kube/json_read.h"
+
+namespace tranche::kube {
+namespace {
+
+constexpr std::int64_t kLongestRetrySeconds = 300;
+constexpr std::size_t kLongestMessage = 400;
+
+}  // namespace
+
+ApiStatus read_status(const nlohmann::json& object) {
+  ApiStatus status;
+  status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
+  status.reason = text_at(object, "reason");
+  status.message = text_at(object, "message").substr(0, kLongestMessage);
+  const auto wait = number_at(at(object, "details"), "retryAfterSeconds").value_or(0);
+  status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));
+  return status;
+}
+
+ApiStatus status_of_body(int http_status, std::string_view body) {
+  const auto document = parsed_json(body);
+  ApiStatus status;
+  if (text_at(document, "kind") == "Status") status = read_status(document);
+  status.code = http_status;
+  if (status.message.empty() && !trimmed(body).empty()) status.message = in_quotes(trimmed(body));
+  return status;
+}
+
+}  // namespace tranche::kube

@@ -1,0 +1,79 @@
+#include "kube/event_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace tranche::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLongestName = 253;
+
+std::string dumped(const Json& json) {  // bytes that are no UTF-8 become U+FFFD
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+ObjectRef ObjectRef::node(const std::string& name) {
+  return {"Node", "", name, name};
+}
+
+std::string event_namespace(const ObjectRef& about) {
+  return about.object_namespace.empty() ? "default" : about.object_namespace;
+}
+
+std::string event_name(const EventRecord& event, std::uint64_t salt) {
+  const std::string seed = fmt::format("{}/{}/{}/{}/{}", event.about.uid, event.reason, event.message,
+                                       event.first.time_since_epoch().count(), salt);
+  return event.about.name.substr(0, kLongestName - 17) + "." + hex16(stable_hash(seed));
+}
+
+std::string event_body(const EventRecord& event, const std::string& name, const std::string& node) {
+  Json about{{"apiVersion", "v1"}, {"kind", event.about.kind}, {"name", event.about.name}, {"uid", event.about.uid}};
+  if (!event.about.object_namespace.empty()) about["namespace"] = event.about.object_namespace;
+  const Json body{{"apiVersion", "v1"},
+                  {"kind", "Event"},
+                  {"metadata", {{"name", name}, {"namespace", event_namespace(event.about)}}},
+                  {"involvedObject", std::move(about)},
+                  {"type", event.warning ? "Warning" : "Normal"},
+                  {"reason", event.reason},
+                  {"message", event.message},
+                  {"count", event.count},
+                  {"firstTimestamp", utc_seconds(event.first)},
+                  {"lastTimestamp", utc_seconds(event.last)},
+                  {"source", {{"component", kComponent}, {"host", node}}},
+                  {"reportingComponent", kComponent},
+                  {"reportingInstance", node}};
+  return dumped(body);
+}
+
+std::string event_patch(const EventRecord& event) {
+  return dumped(Json{{"count", event.count}, {"lastTimestamp", utc_seconds(event.last)}, {"message", event.message}});
+}
+
+std::string utc_seconds(WallTime time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const auto day = std::chrono::floor<std::chrono::days>(seconds);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(seconds - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count());
+}
+
+std::string cut_text(std::string_view text, std::size_t most_bytes) {
+  constexpr std::string_view kMore = "…";
+  if (text.size() <= most_bytes) return std::string(text);
+  if (most_bytes < kMore.size()) return {};
+  std::size_t end = most_bytes - kMore.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + std::string(kMore);
+}
+
+}  // namespace tranche::kube

@@ -1,0 +1,47 @@
+#pragma once
+// Events as the core/v1 API takes them. Pure.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace tranche::kube {
+
+// What an event is about.
+struct ObjectRef {
+  std::string kind;              // "Pod", "Node"
+  std::string object_namespace;  // "" for a node
+  std::string name;
+  std::string uid;
+  friend auto operator<=>(const ObjectRef&, const ObjectRef&) = default;
+
+  static ObjectRef node(const std::string& name);  // the uid is the name, where `kubectl describe node` looks
+  static ObjectRef pod(std::string pod_namespace, std::string name, std::string uid) {
+    return {"Pod", std::move(pod_namespace), std::move(name), std::move(uid)};
+  }
+};
+
+inline constexpr std::string_view kComponent = "tranche.io/node";
+inline constexpr std::size_t kLongestMessage = 1024;  // what the API server takes
+
+struct EventRecord {
+  ObjectRef about;
+  bool warning = false;
+  std::string reason;
+  std::string message;  // of the newest
+  std::uint64_t count = 1;
+  WallTime first{};
+  WallTime last{};
+};
+
+// Where events about it are kept: its namespace, "default" for a node (as kubelet does).
+std::string event_namespace(const ObjectRef& about);
+std::string event_name(const EventRecord& event, std::uint64_t salt);  // unique, at most 253 characters
+std::string event_body(const EventRecord& event, const std::string& name, const std::string& node);
+std::string event_patch(const EventRecord& event);  // a merge patch: count, lastTimestamp, message
+
+std::string utc_seconds(WallTime time);                               // "2025-03-04T12:01:02Z"
+std::string cut_text(std::string_view text, std::size_t most_bytes);  // between characters, "…" at the end when cut
+
+}  // namespace tranche::kube

@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+
+#include "base/text.h"
+#include "kube/access.h"
+#include "kube/base64.h"
+
+namespace tranche::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> texts(const std::vector<Problem>& problems) {
+  std::vector<std::string> list;
+  for (const auto& problem : problems) list.push_back(to_string(problem));
+  return list;
+}
+
+std::string file(const std::string& cluster, const std::string& user) {
+  return "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+         "contexts:\n- name: here\n  context: {cluster: c, user: u, namespace: n}\n"
+         "clusters:\n- name: other\n  cluster: {server: \"https://10.9.9.9\"}\n- name: c\n  cluster:\n" +
+         cluster + "users:\n- name: u\n  user:\n" + user;
+}
+
+const char* const kCluster = "    server: https://10.0.0.1:6443\n";
+
+TEST(Kubeconfig, TakesTheClusterAndUserOfTheCurrentContext) {
+  const auto parsed = parse_kubeconfig(
+      file("    server: https://10.0.0.1:6443/k/\n    certificate-authority: ca.crt\n    tls-server-name: kubernetes\n",
+           "    tokenFile: /var/token\n    client-certificate: own.crt\n    client-key: /keys/own.key\n"),
+      "conf", "/etc/k");
+  ASSERT_THAT(texts(parsed.problems), IsEmpty());
+  ASSERT_TRUE(parsed.access);
+  EXPECT_EQ(parsed.access->server.url(), "https://10.0.0.1:6443/k");
+  EXPECT_EQ(parsed.access->authorities, (Material{"", "/etc/k/ca.crt"}));
+  EXPECT_EQ(parsed.access->tls_server_name, "kubernetes");
+  EXPECT_EQ(parsed.access->token_file, "/var/token");
+  EXPECT_EQ(parsed.access->certificate.file, "/etc/k/own.crt");
+  EXPECT_EQ(parsed.access->key.file, "/keys/own.key");
+  EXPECT_EQ(parsed.access->source, "conf");
+  EXPECT_FALSE(parsed.access->insecure);
+}
+
+TEST(Kubeconfig, DataCountsBeforeAFile) {
+  // "-----BEGIN X" in base64
+  const auto parsed = parse_kubeconfig(
+      file(std::string(kCluster) + "    certificate-authority-data: LS0tLS1CRUdJTiBY\n    certificate-authority: x\n",
+           "    token: abc.def\n"),
+      "conf", "");
+  ASSERT_TRUE(parsed.access) << join(texts(parsed.problems), "\n");
+  EXPECT_EQ(parsed.access->authorities, (Material{"-----BEGIN X", ""}));
+  EXPECT_EQ(parsed.access->token, "abc.def");
+}
+
+TEST(Kubeconfig, JsonIsTakenTooAndInsecureIsToldAtItsPlace) {
+  const auto parsed = parse_kubeconfig(
+      R"({"kind": "Config", "current-context": "t", "clusters": [{"name": "t", "cluster": {"server": "https://127.0.0.1:6443",
+"insecure-skip-tls-verify": true}}], "users": [{"name": "a", "user": {"token": "x"}}],
+"contexts": [{"name": "t", "context": {"cluster": "t", "user": "a"}}]})",
+      "conf", "");
+  ASSERT_TRUE(parsed.access) << join(texts(parsed.problems), "\n");
+  EXPECT_TRUE(parsed.access->insecure);
+  ASSERT_EQ(parsed.problems.size(), 1u);
+  EXPECT_THAT(texts(parsed.problems)[0],
+              HasSubstr("conf:2:29: warning: clusters[0].cluster.insecure-skip-tls-verify: lets"));
+}
+
+TEST(Kubeconfig, EveryFaultIsToldWithLineColumnAndWhatToWrite) {
+  const auto parsed =
+      parse_kubeconfig(file("    server: http://10.0.0.1:6443\n    certificate-authority-data: \"%%\"\n",
+                            "    exec: {command: aws}\n    client-key: k\n"),
+                       "conf", "");
+  EXPECT_FALSE(parsed.access);
+  EXPECT_THAT(texts(parsed.problems),
+              ElementsAre(HasSubstr("conf:12:13: error: clusters[1].cluster.server: is not encrypted"),
+                          HasSubstr("conf:13:33: error: clusters[1].cluster.certificate-authority-data: is not a PEM"),
+                          HasSubstr("conf:17:11: error: users[0].user.exec: is not used here"),
+                          HasSubstr("users[0].user: has a client certificate without its key")));
+  for (const auto& problem : parsed.problems) EXPECT_NE(problem.remedy, "");
+}
+
+TEST(Kubeconfig, ANameThatLeadsNowhereIsToldWithTheOneThatIsMeant) {
+  auto text = file(kCluster, "    token: x\n");
+  text.replace(text.find("cluster: c,"), 11, "cluster: oter,");
+  const auto parsed = parse_kubeconfig(text, "conf", "");
+  EXPECT_FALSE(parsed.access);
+  ASSERT_EQ(parsed.problems.size(), 1u);
+  EXPECT_THAT(texts(parsed.problems)[0],
+              HasSubstr("conf:6:22: error: contexts[0].context.cluster: names the cluster \"oter\", which is not among "
+                        "clusters; did you mean other?"));
+}
+
+TEST(Kubeconfig, SomethingElseIsToldToBeNone) {
+  for (const char* text : {"", "[]", "a: b: c", "kind: Pod\ncurrent-context: x", "x: 1"}) {
+    const auto parsed = parse_kubeconfig(text, "conf", "");
+    EXPECT_FALSE(parsed.access) << text;
+    EXPECT_TRUE(has_error(parsed.problems)) << text;
+  }
+}
+
+TEST(Kubeconfig, ATokenInSeveralLinesIsRefusedSinceItWouldBecomeAHeaderOfItsOwn) {
+  const auto parsed = parse_kubeconfig(file(kCluster, "    token: \"a\\nX-Evil: 1\"\n"), "conf", "");
+  EXPECT_FALSE(parsed.access);
+}
+
+TEST(ServerAddress, HostsPortsAndPathsAreTaken) {
+  EXPECT_EQ(parse_server("https://k8s.example.org").value_or(Server{}).url(), "https://k8s.example.org:443");
+  EXPECT_EQ(parse_server("https://[fd00::1]:6443/a/b/").value_or(Server{}).url(), "https://[fd00::1]:6443/a/b");
+  EXPECT_EQ(parse_server("http://127.0.0.1:8001").value_or(Server{}).url(), "http://127.0.0.1:8001");
+  EXPECT_EQ(parse_server("http://[::1]").value_or(Server{}).url(), "http://[::1]:80");
+}
+
+TEST(ServerAddress, WhatCouldLeadElsewhereIsRefused) {
+  for (const char* text :
+       {"", "10.0.0.1", "ftp://x", "https://", "https://user@host", "https://a b", "https://a:0", "https://a:99999",
+        "https://a:6443x", "https://[::1", "http://10.0.0.1", "https://a/?x", "https://a\n"})
+    EXPECT_FALSE(parse_server(text)) << text;
+}
+
+TEST(Base64, ReadsWhatIsWellFormedAndNothingElse) {
+  EXPECT_EQ(base64_decoded("TQ=="), "M");
+  EXPECT_EQ(base64_decoded("TWE="), "Ma");
+  EXPECT_EQ(base64_decoded("TWFu\nTWFu"), "ManMan");
+  EXPECT_EQ(base64_decoded(""), "");
+  for (const char* text : {"T", "TQ", "TQ=", "TQ==TQ==", "=", "====", "T=Q=", "T*==", "TWFu="})
+    EXPECT_EQ(base64_decoded(text), std::nullopt) << text;
+}
+
+TEST(AccessInPod, IsTheServiceAccountsAndAnIpv6HostGetsItsBrackets) {
+  const auto all = [](const std::string&) { return true; };
+  const auto access =
+      access_in_pod({{"KUBERNETES_SERVICE_HOST", "fd00:10::1"}, {"KUBERNETES_SERVICE_PORT", "443"}}, all, "/sa");
+  ASSERT_TRUE(access) << to_string(access.error());
+  EXPECT_EQ(access->server.url(), "https://[fd00:10::1]:443");
+  EXPECT_EQ(access->token_file, "/sa/token");
+  EXPECT_EQ(access->authorities.file, "/sa/ca.crt");
+}
+
+TEST(AccessInPod, SaysWhatIsMissing) {
+  const auto none = [](const std::string&) { return false; };
+  const auto no_ca = [](const std::string& path) { return path.ends_with("token"); };
+  const config::Environment pod{{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  EXPECT_THAT(access_in_pod({}, none).error().what, HasSubstr("--kubeconfig"));
+  EXPECT_THAT(access_in_pod(pod, none).error().what, HasSubstr("automountServiceAccountToken"));
+  EXPECT_THAT(access_in_pod(pod, no_ca).error().what, HasSubstr("certificate authority"));
+  EXPECT_FALSE(access_in_pod({{"KUBERNETES_SERVICE_HOST", "evil/../x"}}, [](const std::string&) { return true; }));
+}
+
+}  // namespace
+}  // namespace tranche::kube

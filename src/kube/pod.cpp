@@ -1,0 +1,120 @@
+#include "kube/pod.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "kube/json_read.h"
+
+namespace tranche::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostMalformed = 8;  // of one page are named
+
+Result<std::string> needed(const Json& metadata, const char* key) {
+  const Json& value = at(metadata, key);
+  if (!value.is_string() || value.get_ref<const std::string&>().empty())
+    return fail(Kind::kInvalid, "a pod without metadata." + std::string(key));
+  return value.get<std::string>();
+}
+
+// The command of lifecycle.preStop.exec of the container of that name, in any of the pod's lists.
+std::vector<std::string> pre_stop_of(const Json& spec, const std::string& name) {
+  std::vector<std::string> command;
+  for (const char* list : {"containers", "initContainers"}) {
+    for (const Json& container : list_at(spec, list)) {
+      if (text_at(container, "name") != name) continue;
+      for (const Json& word : list_at(at(at(at(container, "lifecycle"), "preStop"), "exec"), "command"))
+        command.push_back(word.is_string() ? word.get<std::string>() : "");
+      return command;
+    }
+  }
+  return command;
+}
+
+// A value that comes from elsewhere, or that kubelet puts together, is not known here.
+std::optional<std::string> plain_value(const Json& container, std::string_view name) {
+  std::optional<std::string> value;
+  for (const Json& variable : list_at(container, "env")) {
+    if (text_at(variable, "name") != name) continue;
+    const std::string text = text_at(variable, "value");
+    const bool plain = !at(variable, "valueFrom").is_object() && text.find("$(") == std::string::npos;
+    value = plain ? std::optional(text) : std::nullopt;  // of several the last counts
+  }
+  return value;
+}
+
+std::vector<MpsWordsSeen> mps_words_of(const Json& spec) {
+  std::vector<MpsWordsSeen> all;
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Json& container : list_at(spec, list)) {
+      MpsWordsSeen words{text_at(container, "name"), plain_value(container, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+                         plain_value(container, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")};
+      if (words.threads || words.memory) all.push_back(std::move(words));
+    }
+  }
+  return all;
+}
+
+ContainerSeen read_container(const Json& spec, const Json& status) {
+  ContainerSeen seen;
+  seen.name = text_at(status, "name");
+  seen.container_id = text_at(status, "containerID");
+  seen.ready = truth_at(status, "ready");
+  seen.started = truth_at(status, "started");
+  seen.ended = at(at(status, "state"), "terminated").is_object();
+  seen.pre_stop = pre_stop_of(spec, seen.name);
+  seen.stop_signal = text_at(status, "stopSignal");
+  return seen;
+}
+
+}  // namespace
+
+Result<PodSeen> read_pod(const Json& object) {
+  if (!object.is_object()) return fail(Kind::kInvalid, "a pod that is no JSON object");
+  const Json& metadata = at(object, "metadata");
+  PodSeen pod;
+  TRY(pod.pod_namespace, needed(metadata, "namespace"));
+  TRY(pod.name, needed(metadata, "name"));
+  TRY(pod.uid, needed(metadata, "uid"));
+  pod.resource_version = text_at(metadata, "resourceVersion");
+  pod.deleting = at(metadata, "deletionTimestamp").is_string();
+  pod.deletion_grace_seconds = number_at(metadata, "deletionGracePeriodSeconds");
+  pod.mirror = !text_at(at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
+  const Json& spec = at(object, "spec");
+  pod.node_name = text_at(spec, "nodeName");
+  pod.mps_words = mps_words_of(spec);
+  const Json& status = at(object, "status");
+  pod.phase = text_at(status, "phase");
+  for (const char* list : {"initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"})
+    for (const Json& container : list_at(status, list))
+      if (!text_at(container, "name").empty()) pod.containers.push_back(read_container(spec, container));
+  return pod;
+}
+
+Result<PodPage> parse_pod_list(std::string_view body) {
+  const Json document = parsed_json(body);
+  if (!document.is_object() || !at(document, "items").is_array()) {
+    // "items": null is how an empty list may come.
+    if (!document.is_object() || !at(document, "items").is_null() || text_at(document, "kind") != "PodList")
+      return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
+  }
+  PodPage page;
+  const Json& metadata = at(document, "metadata");
+  page.resource_version = text_at(metadata, "resourceVersion");
+  page.next = text_at(metadata, "continue");
+  if (page.resource_version.empty())
+    return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
+  for (const Json& item : list_at(document, "items")) {
+    if (auto pod = read_pod(item)) {
+      page.pods.push_back(*std::move(pod));
+    } else if (page.malformed.size() < kMostMalformed) {
+      page.malformed.push_back(pod.error().what);
+    }
+  }
+  return page;
+}
+
+}  // namespace tranche::kube

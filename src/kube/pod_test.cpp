@@ -1,0 +1,176 @@
+#include "kube/pod.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kube/pod_table.h"
+
+namespace tranche::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+using What = PodChange::What;
+
+constexpr MonoTime kNow{100s};
+
+Json pod_json(const std::string& name, const std::string& uid) {
+  return {{"metadata", {{"namespace", "default"}, {"name", name}, {"uid", uid}, {"resourceVersion", "7"}}},
+          {"spec", {{"nodeName", "n1"}}},
+          {"status",
+           {{"phase", "Running"},
+            {"containerStatuses",
+             {{{"name", "main"},
+               {"containerID", "containerd://abc"},
+               {"ready", true},
+               {"started", true},
+               {"state", {{"running", Json::object()}}}}}}}}};
+}
+
+PodSeen pod(const std::string& name, const std::string& uid) {
+  return read_pod(pod_json(name, uid)).value_or(PodSeen{});
+}
+
+std::vector<std::pair<What, std::string>> short_of(const PodChanges& changes) {
+  std::vector<std::pair<What, std::string>> list;
+  for (const auto& change : changes) list.emplace_back(change.what, change.pod.uid);
+  return list;
+}
+
+TEST(Pod, IsReadByTheFieldsThatAreWanted) {
+  auto json = pod_json("a", "u1");
+  json["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  json["metadata"]["deletionGracePeriodSeconds"] = 30;
+  json["spec"]["whatever"] = {1, 2, 3};
+  json["status"]["initContainerStatuses"] = {
+      {{"name", "init"}, {"containerID", "containerd://i"}, {"state", {{"terminated", {{"exitCode", 0}}}}}}};
+  const auto seen = read_pod(json);
+  ASSERT_TRUE(seen) << to_string(seen.error());
+  EXPECT_EQ(seen->pod_namespace, "default");
+  EXPECT_EQ(seen->node_name, "n1");
+  EXPECT_TRUE(seen->deleting);
+  EXPECT_EQ(seen->deletion_grace_seconds, 30);
+  EXPECT_THAT(seen->containers, ElementsAre(ContainerSeen{"init", "containerd://i", false, false, true},
+                                            ContainerSeen{"main", "containerd://abc", true, true, false}));
+}
+
+TEST(Pod, TellsHowItsContainersAreStopped) {
+  auto json = pod_json("a", "u1");
+  EXPECT_FALSE(read_pod(json).value_or(PodSeen{}).mirror);
+  json["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0011";
+  json["spec"]["containers"] = {
+      {{"name", "other"}, {"lifecycle", {{"preStop", {{"exec", {{"command", {"x"}}}}}}}}},
+      {{"name", "main"},
+       {"lifecycle", {{"preStop", {{"exec", {{"command", {"/bin/tranche-drain", "--", "sync"}}}}}}}}}};
+  json["status"]["containerStatuses"][0]["stopSignal"] = "SIGQUIT";
+  const auto seen = read_pod(json);
+  ASSERT_TRUE(seen) << to_string(seen.error());
+  EXPECT_TRUE(seen->mirror);
+  ASSERT_EQ(seen->containers.size(), 1u);
+  EXPECT_THAT(seen->containers[0].pre_stop, ElementsAre("/bin/tranche-drain", "--", "sync"));
+  EXPECT_EQ(seen->containers[0].stop_signal, "SIGQUIT");
+  json["spec"]["containers"][1]["lifecycle"] = {{"preStop", {{"sleep", {{"seconds", 1}}}}}};
+  EXPECT_THAT(read_pod(json).value_or(*seen).containers[0].pre_stop, IsEmpty());
+}
+
+TEST(Pod, FieldsOfAnotherTypeAreAbsentAndOnesThatNameItAreNeeded) {
+  auto json = pod_json("a", "u1");
+  json["status"] = "gone";
+  json["spec"] = Json::array();
+  json["metadata"]["deletionGracePeriodSeconds"] = "30";
+  const auto seen = read_pod(json);
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->phase, "");
+  EXPECT_EQ(seen->deletion_grace_seconds, std::nullopt);
+  for (const char* key : {"namespace", "name", "uid"}) {
+    auto without = pod_json("a", "u1");
+    without["metadata"][key] = 5;
+    const auto refused = read_pod(without);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().what, HasSubstr(std::string("metadata.") + key));
+  }
+}
+
+TEST(PodList, GivesItsPodsItsVersionAndTheNextPageAndNamesWhatIsMalformed) {
+  const Json list{{"kind", "PodList"},
+                  {"metadata", {{"resourceVersion", "77"}, {"continue", "tok"}}},
+                  {"items", {pod_json("a", "u1"), {{"metadata", {{"namespace", "x"}}}}, 5}}};
+  const auto page = parse_pod_list(list.dump());
+  ASSERT_TRUE(page) << to_string(page.error());
+  EXPECT_EQ(page->resource_version, "77");
+  EXPECT_EQ(page->next, "tok");
+  EXPECT_EQ(page->pods.size(), 1u);
+  EXPECT_THAT(page->malformed, ElementsAre(HasSubstr("metadata.name"), HasSubstr("no JSON object")));
+}
+
+TEST(PodList, AnEmptyOneMayHaveNoItemsAndAnythingElseIsRefused) {
+  EXPECT_TRUE(parse_pod_list(R"({"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null})"));
+  for (const char* text : {"", "[]", "{", R"({"kind":"Status"})", R"({"items":[]})", R"({"items":{},"metadata":{}})"})
+    EXPECT_FALSE(parse_pod_list(text)) << text;
+}
+
+TEST(PodTable, TellsWhatEachListChanged) {
+  PodTable table;
+  EXPECT_THAT(short_of(table.replace({pod("a", "1"), pod("b", "2")}, kNow)),
+              ElementsAre(std::pair(What::kNew, "1"), std::pair(What::kNew, "2")));
+  EXPECT_THAT(table.replace({pod("b", "2"), pod("a", "1")}, kNow), IsEmpty());
+  EXPECT_THAT(short_of(table.replace({pod("b", "2"), pod("c", "3")}, kNow)),
+              ElementsAre(std::pair(What::kGone, "1"), std::pair(What::kNew, "3")));
+  EXPECT_EQ(table.size(), 2u);
+}
+
+TEST(PodTable, ADeletionIsToldOnceWithTheTimeAtWhichItWasSeenFirst) {
+  PodTable table;
+  table.apply(Change::kAdded, pod("a", "1"), kNow);
+  auto going = pod("a", "1");
+  going.deleting = true;
+  const auto changes = table.apply(Change::kModified, going, kNow + 1s);
+  ASSERT_THAT(short_of(changes), ElementsAre(std::pair(What::kDeleting, "1")));
+  EXPECT_EQ(changes[0].pod.deletion_seen, kNow + 1s);
+  going.containers.clear();
+  const auto later = table.apply(Change::kModified, going, kNow + 2s);
+  ASSERT_THAT(short_of(later), ElementsAre(std::pair(What::kChanged, "1")));
+  EXPECT_EQ(later[0].pod.deletion_seen, kNow + 1s);
+  const auto gone = table.apply(Change::kDeleted, going, kNow + 3s);
+  ASSERT_THAT(short_of(gone), ElementsAre(std::pair(What::kGone, "1")));
+  EXPECT_EQ(gone[0].pod.deletion_seen, kNow + 1s);
+  EXPECT_THAT(table.apply(Change::kDeleted, going, kNow + 4s), IsEmpty());
+}
+
+TEST(PodTable, APodOfTheSameNameWithAnotherUidIsAnotherPod) {
+  PodTable table;
+  table.apply(Change::kAdded, pod("a", "1"), kNow);
+  EXPECT_THAT(short_of(table.apply(Change::kAdded, pod("a", "2"), kNow)),
+              ElementsAre(std::pair(What::kGone, "1"), std::pair(What::kNew, "2")));
+  EXPECT_THAT(table.apply(Change::kDeleted, pod("a", "1"), kNow), IsEmpty()) << "news of the old one that comes late";
+  EXPECT_NE(table.find("default", "a"), nullptr);
+}
+
+TEST(PodTable, APodThatEndsByItselfIsToldAndAChangeOfItsVersionAloneIsNot) {
+  PodTable table;
+  table.apply(Change::kAdded, pod("a", "1"), kNow);
+  auto same = pod("a", "1");
+  same.resource_version = "8";
+  EXPECT_THAT(table.apply(Change::kModified, same, kNow), IsEmpty());
+  same.phase = "Succeeded";
+  EXPECT_THAT(short_of(table.apply(Change::kModified, same, kNow)), ElementsAre(std::pair(What::kEnded, "1")));
+}
+
+TEST(Pod, LimitsForMpsInItsManifestAreReadWhereTheyArePlain) {
+  const auto pod = read_pod(nlohmann::json::parse(R"j({"metadata":{"namespace":"n","name":"p","uid":"u"},"spec":{
+      "initContainers":[{"name":"init","env":[{"name":"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE","value":"5"}]}],
+      "containers":[{"name":"a","env":[{"name":"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE","value":"30"},
+                                       {"name":"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT","value":"0=2G"}]},
+                    {"name":"b","env":[{"name":"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE","valueFrom":{"fieldRef":{}}}]},
+                    {"name":"c","env":[{"name":"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT","value":"$(LIMIT)"}]},
+                    {"name":"d","env":[3,{"name":"PATH","value":"/bin"}]}]}})j"));
+  ASSERT_TRUE(pod) << to_string(pod.error());
+  EXPECT_THAT(pod->mps_words, ElementsAre(MpsWordsSeen{"init", "5", std::nullopt}, MpsWordsSeen{"a", "30", "0=2G"}));
+}
+
+}  // namespace
+}  // namespace tranche::kube

@@ -1,0 +1,131 @@
+#include "kube/reflector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kube/url.h"
+
+namespace tranche::kube {
+namespace {
+
+constexpr int kUnauthorized = 401;
+constexpr int kForbidden = 403;
+constexpr int kGone = 410;
+// A watch that ends sooner and brought nothing is no watch: something between us and the server cuts it.
+constexpr Duration kTooShort = std::chrono::seconds(1);
+
+std::string words_of(const ApiStatus& status) {
+  if (status.code == 0) return status.message;
+  return fmt::format("{}{}{}", status.code, status.message.empty() ? "" : ": ", status.message);
+}
+
+}  // namespace
+
+Reflector::Reflector(ReflectorSettings settings)
+    : settings_(std::move(settings)),
+      backoff_(settings_.first_wait, settings_.most_wait, settings_.seed),
+      spread_(settings_.shortest_watch * 2, settings_.shortest_watch * 2, settings_.seed + 1) {}
+
+Reflector::Step Reflector::next(MonoTime now) {
+  if (under_way_) return {};
+  if (wait_until_ && now < *wait_until_) return {};
+  wait_until_.reset();
+  under_way_ = true;
+  return watch_next_ ? watch_step(now) : list_step();
+}
+
+// The first list takes what the server has in memory: asking every server's etcd for the newest state is what brings a
+// cluster down when all its nodes start at once. Later lists are at least as new as what was known.
+Reflector::Step Reflector::list_step() {
+  state_ = State::kListing;
+  Step step{Do::kList, {}, {}, continue_.empty()};
+  step.query = fmt::format("limit={}", settings_.page);
+  if (!continue_.empty()) {
+    step.query += "&continue=" + percent_encoded(continue_);
+  } else if (!version_.empty()) {
+    step.query += "&resourceVersion=" + percent_encoded(version_);
+  }
+  if (!settings_.selector.empty()) step.query += "&" + settings_.selector;
+  return step;
+}
+
+Reflector::Step Reflector::watch_step(MonoTime now) {
+  state_ = State::kWatching;
+  watch_began_ = now;
+  seen_in_watch_ = false;
+  if (watches_++ > 0) ++watch_restarts_;
+  const auto seconds = std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(spread_.next()).count());
+  Step step{Do::kWatch, {}, std::chrono::seconds(seconds), false};
+  step.query = fmt::format("watch=1&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}", seconds,
+                           percent_encoded(version_));
+  if (!settings_.selector.empty()) step.query += "&" + settings_.selector;
+  return step;
+}
+
+void Reflector::on_page(const std::string& resource_version, const std::string& continue_token, MonoTime) {
+  under_way_ = false;
+  continue_ = continue_token;
+  if (!continue_.empty()) return;
+  version_ = resource_version;
+  watch_next_ = true;
+  known_ = true;
+  reason_.clear();
+}
+
+void Reflector::on_event(const std::string& resource_version, MonoTime) {
+  version_ = resource_version;
+  seen_in_watch_ = true;
+  reason_.clear();
+  backoff_.reset();
+}
+
+void Reflector::on_watch_end(MonoTime now) {
+  under_way_ = false;
+  if (seen_in_watch_ || now - watch_began_ >= kTooShort) {
+    backoff_.reset();
+    return;
+  }
+  wait(Duration::zero(), "the watch ended as soon as it began", now);
+}
+
+void Reflector::on_failed(const ApiStatus& status, MonoTime now) {
+  under_way_ = false;
+  if (status.code == kGone) {
+    // A version that a list began with and that is gone too leaves only the newest state.
+    if (!watch_next_) version_.clear();
+    watch_next_ = false;
+    continue_.clear();
+    wait(status.retry_after, "the API server no longer knows where we were: listing again", now);
+    return;
+  }
+  if (!watch_next_) continue_.clear();  // a list that broke off begins anew
+  Duration least = status.retry_after;
+  if (status.code == kForbidden) least = std::max(least, settings_.denied_wait);
+  std::string reason = words_of(status);
+  if (status.code == kForbidden) reason += "; give this service account the role in " + settings_.role;
+  if (status.code == kUnauthorized) reason += "; the token is refused";
+  wait(least, std::move(reason), now);
+}
+
+void Reflector::wait(Duration least, std::string reason, MonoTime now) {
+  state_ = State::kWaiting;
+  reason_ = std::move(reason);
+  wait_until_ = now + std::max(least, backoff_.next());
+}
+
+std::string_view to_string(Reflector::State state) {
+  switch (state) {
+    case Reflector::State::kStarting:
+      return "starting";
+    case Reflector::State::kListing:
+      return "listing";
+    case Reflector::State::kWatching:
+      return "watching";
+    case Reflector::State::kWaiting:
+      return "waiting";
+  }
+  return "unknown";
+}
+
+}  // namespace tranche::kube

@@ -1,0 +1,80 @@
+#pragma once
+// How to know a collection of the API server at every moment without asking twice: list it once, page by page, then
+// watch it from the list's version; when the server forgets that version (410 Gone, "Expired"), list again; when
+// anything else goes wrong, go on from the last version after a growing, jittered wait. It says what to do next and is
+// told what came of it: no connection, no clock, no objects. Kubernetes' API conventions, "Efficient detection of
+// changes" and "Retrieving large results sets in chunks". Pure. One thread.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/backoff.h"
+#include "base/time.h"
+#include "kube/api_status.h"
+
+namespace tranche::kube {
+
+struct ReflectorSettings {
+  std::string selector;  // "fieldSelector=spec.nodeName%3Dn1", encoded; "" = everything
+  std::uint32_t page = 500;
+  Duration first_wait = std::chrono::milliseconds(100);
+  Duration most_wait = std::chrono::seconds(30);
+  Duration denied_wait = std::chrono::minutes(5);     // what is forbidden stays so until somebody writes a role
+  Duration shortest_watch = std::chrono::minutes(5);  // the server ends a watch after this to twice this
+  std::uint64_t seed = 1;
+  std::string role = "deploy/rbac/node.yaml";  // what gives the right to ask this
+};
+
+class Reflector {
+ public:
+  enum class Do { kNothing, kList, kWatch };
+  struct Step {
+    Do what = Do::kNothing;
+    std::string query;        // "limit=500&resourceVersion=0"
+    Duration lasts{};         // kWatch: what the server was asked to end it after
+    bool first_page = false;  // kList: of a new list; earlier pages are void
+  };
+  enum class State { kStarting, kListing, kWatching, kWaiting };
+
+  explicit Reflector(ReflectorSettings settings);
+
+  // What to start now; kNothing while that is under way or waited for. Ask again after everything told and at wake().
+  Step next(MonoTime now);
+  std::optional<MonoTime> wake() const { return wait_until_; }
+
+  void on_page(const std::string& resource_version, const std::string& continue_token, MonoTime now);
+  void on_event(const std::string& resource_version, MonoTime now);  // an object's or a bookmark's
+  void on_watch_end(MonoTime now);                                   // the server ended it, as asked
+  // A list that was refused or broke off, a watch that was refused, broke off, or told an error.
+  void on_failed(const ApiStatus& status, MonoTime now);
+
+  State state() const { return state_; }
+  const std::string& reason() const { return reason_; }             // why it waits
+  bool known() const { return known_; }                             // a whole list has been read once
+  std::uint64_t watch_restarts() const { return watch_restarts_; }  // of watches, whatever ended them
+
+ private:
+  void wait(Duration least, std::string reason, MonoTime now);
+  Step list_step();
+  Step watch_step(MonoTime now);
+
+  ReflectorSettings settings_;
+  Backoff backoff_;
+  Backoff spread_;  // draws the lengths of watches
+  State state_ = State::kStarting;
+  bool under_way_ = false;
+  bool watch_next_ = false;     // there is a version to watch from
+  bool seen_in_watch_ = false;  // this watch brought something
+  bool known_ = false;
+  MonoTime watch_began_{};
+  std::string version_ = "0";  // of the newest thing known; "0" = any the server has at hand, "" = the very newest
+  std::string continue_;
+  std::optional<MonoTime> wait_until_;
+  std::string reason_;
+  std::uint64_t watches_ = 0;
+  std::uint64_t watch_restarts_ = 0;
+};
+
+std::string_view to_string(Reflector::State state);  // "starting", "listing", "watching", "waiting"
+
+}  // namespace tranche::kube

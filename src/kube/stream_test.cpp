@@ -1,0 +1,97 @@
+// Bytes of a watch → lines → events.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kube/lines.h"
+#include "kube/pod.h"
+#include "kube/watch_event.h"
+
+namespace tranche::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Status ignore(Change, const nlohmann::json&) {
+  return {};
+}
+
+TEST(WatchLines, ComeOutTheSameHoweverTheyAreCut) {
+  const std::string text = "{\"a\":1}\n\n{\"b\":2}\r\n{\"c\":3}";
+  for (std::size_t piece = 1; piece <= text.size(); ++piece) {
+    Lines lines;
+    std::vector<std::string> all;
+    for (std::size_t at = 0; at < text.size(); at += piece) {
+      const auto some = lines.take(std::string_view(text).substr(at, piece));
+      ASSERT_TRUE(some);
+      all.insert(all.end(), some->begin(), some->end());
+    }
+    EXPECT_THAT(all, ElementsAre("{\"a\":1}", "{\"b\":2}")) << piece;
+  }
+}
+
+TEST(WatchLines, OneThatIsTooLongEndsTheStreamForGood) {
+  Lines lines(8);
+  EXPECT_TRUE(lines.take("12345678\n"));
+  EXPECT_TRUE(lines.take("12345678"));
+  EXPECT_FALSE(lines.take("9"));
+  EXPECT_FALSE(lines.take("\nshort\n"));
+}
+
+TEST(WatchEvent, CarriesItsObjectItsVersionAndItsType) {
+  std::string name;
+  const auto event = parse_watch_line(
+      R"({"type":"MODIFIED","object":{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"12"}}})",
+      [&](Change, const nlohmann::json& object) -> Status {
+        TRY(const auto pod, read_pod(object));
+        name = pod.name;
+        return {};
+      });
+  ASSERT_TRUE(event) << to_string(event.error());
+  EXPECT_EQ(event->change, Change::kModified);
+  EXPECT_EQ(event->resource_version, "12");
+  EXPECT_EQ(name, "a");
+}
+
+TEST(WatchEvent, ABookmarkHasAVersionAndNoObjectForAnybody) {
+  const auto event =
+      parse_watch_line(R"({"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"99"}}})",
+                       [](Change, const nlohmann::json&) -> Status { return fail(Kind::kInvalid, "asked"); });
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->change, Change::kBookmark);
+  EXPECT_EQ(event->resource_version, "99");
+}
+
+TEST(WatchEvent, AnErrorIsAStatus) {
+  const auto event = parse_watch_line(
+      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version",
+"details":{"retryAfterSeconds":2}}})",
+      ignore);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->change, Change::kError);
+  EXPECT_EQ(event->error, (ApiStatus{410, "Expired", "too old resource version", std::chrono::seconds(2)}));
+}
+
+TEST(WatchEvent, WhatIsNotUnderstoodIsRefusedWithWhatItWas) {
+  const auto why = [](std::string_view line) {
+    const auto event = parse_watch_line(line, ignore);
+    return event ? "taken" : event.error().what;
+  };
+  EXPECT_THAT(why("garbage"), HasSubstr("garbage"));
+  EXPECT_THAT(why("[]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(why(R"({"type":"MOVED","object":{}})"), HasSubstr("MOVED"));
+  EXPECT_THAT(why(R"({"type":"ADDED"})"), HasSubstr("without an object"));
+  EXPECT_THAT(why(R"({"type":"ADDED","object":{"metadata":{}}})"), HasSubstr("resourceVersion"));
+}
+
+TEST(ApiStatus, OfABodyThatIsNoneIsTheBodysBeginning) {
+  EXPECT_EQ(status_of_body(502, "<html>bad gateway").message, "\"<html>bad gateway\"");
+  EXPECT_EQ(status_of_body(503, "").message, "");
+  const auto status = status_of_body(403, R"({"kind":"Status","code":7,"reason":"Forbidden","message":"no"})");
+  EXPECT_EQ(status.code, 403) << "the HTTP status counts";
+  EXPECT_EQ(status.message, "no");
+}
+
+}  // namespace
+}  // namespace tranche::kube

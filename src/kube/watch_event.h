@@ -1,0 +1,29 @@
+#pragma once
+// One line of a watch → what happened. Kubernetes' API conventions, "Efficient detection of changes": ADDED, MODIFIED,
+// DELETED carry an object, BOOKMARK only its resource version, ERROR a Status. Any kind of object: its reader is an
+// argument. Pure; fuzzed.
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "kube/api_status.h"
+
+namespace tranche::kube {
+
+enum class Change { kAdded, kModified, kDeleted, kBookmark, kError };
+
+struct WatchEvent {
+  Change change = Change::kBookmark;
+  std::string resource_version;  // of the object; "" for kError
+  ApiStatus error;               // for kError
+  friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
+};
+
+// `object` gets the object of kAdded, kModified and kDeleted; what it refuses is refused here too. kInvalid: no JSON,
+// an unknown type, no object, or an object without a version.
+Result<WatchEvent> parse_watch_line(std::string_view line,
+                                    const std::function<Status(Change change, const nlohmann::json& object)>& object);
+
+}  // namespace tranche::kube

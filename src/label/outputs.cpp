@@ -1,0 +1,108 @@
+#include "label/outputs.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tranche::label {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kApiVersion = "nfd.k8s-sigs.io/v1alpha1";
+constexpr const char* kNodeLabel = "nfd.node.kubernetes.io/node-name";
+
+std::string name_of(const FeaturePlace& place) {
+  return "nvidia-features-for-" + place.node;
+}
+
+const Json& member(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+Json owner_json(const FeatureOwner& owner) {
+  Json json{{"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}};
+  if (owner.controller) json["controller"] = true;
+  return json;
+}
+
+Json owners_json(const FeaturePlace& place) {
+  Json list = Json::array();
+  for (const auto& owner : place.owners) list.push_back(owner_json(owner));
+  return list;
+}
+
+Json node_label(const FeaturePlace& place) {
+  return {{kNodeLabel, place.node}};
+}
+
+}  // namespace
+
+std::string file_text(const Labels& labels) {
+  std::string text;
+  for (const auto& [key, value] : labels) text += key + "=" + value + "\n";
+  return text;
+}
+
+Result<std::vector<FeatureOwner>> owners_of_pod(std::string_view pod) {
+  const Json json = Json::parse(pod, nullptr, false);
+  const Json& metadata = member(json, "metadata");
+  const FeatureOwner self{"v1", "Pod", text(metadata, "name"), text(metadata, "uid")};
+  if (self.name.empty() || self.uid.empty()) return fail(Kind::kInvalid, "the API server's answer is no pod");
+  const Json& owners = member(metadata, "ownerReferences");
+  if (!owners.is_array()) return std::vector<FeatureOwner>{};
+  for (const Json& owner : owners) {
+    if (text(owner, "kind") != "DaemonSet") continue;
+    return std::vector<FeatureOwner>{
+        {text(owner, "apiVersion"), "DaemonSet", text(owner, "name"), text(owner, "uid"), true}, self};
+  }
+  return std::vector<FeatureOwner>{};
+}
+
+std::string features_path(const FeaturePlace& place) {
+  return std::string("/apis/") + kApiVersion + "/namespaces/" + place.feature_namespace + "/nodefeatures";
+}
+
+std::string feature_path(const FeaturePlace& place) {
+  return features_path(place) + "/" + name_of(place);
+}
+
+std::string new_feature(const FeaturePlace& place, const Labels& labels) {
+  Json metadata{{"name", name_of(place)}, {"namespace", place.feature_namespace}, {"labels", node_label(place)}};
+  if (!place.owners.empty()) metadata["ownerReferences"] = owners_json(place);
+  const Json nothing = Json::object();
+  return Json{
+      {"apiVersion", kApiVersion},
+      {"kind", "NodeFeature"},
+      {"metadata", std::move(metadata)},
+      {"spec",
+       {{"features", {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}}}, {"labels", labels}}}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
+                                                   const Labels& labels) {
+  Json json = Json::parse(there, nullptr, false);
+  const Json wanted = Json::parse(new_feature(place, labels), nullptr, false);
+  if (!member(json, "metadata").is_object() || text(json, "kind") != "NodeFeature")
+    return fail(Kind::kInvalid, "the API server's answer is no NodeFeature object");
+  const Json& metadata = member(json, "metadata");
+  const Json& owners = member(metadata, "ownerReferences");
+  const bool same_owners = owners == owners_json(place) || (owners.is_null() && place.owners.empty());
+  const Json& labels_there = member(member(json, "spec"), "labels");
+  const bool same_labels = labels_there == Json(labels) || (labels_there.is_null() && labels.empty());
+  if (same_owners && same_labels && member(metadata, "labels") == node_label(place)) return std::nullopt;
+  json["metadata"]["labels"] = node_label(place);
+  json["metadata"]["ownerReferences"] = owners_json(place);
+  if (!member(json, "spec").is_object()) json["spec"] = wanted["spec"];
+  json["spec"]["labels"] = labels;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tranche::label

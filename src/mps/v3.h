@@ -1,0 +1,72 @@
+#pragma once
+// Interface version 3 of nvidia-cuda-mps-control (release 615): one run of the program for each command, words in, a
+// table as CSV out. Written from NVIDIA's manual; not tried on hardware. Pure; fuzzed.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace tranche::mps::v3 {
+
+using Words = std::vector<std::string>;  // after the program's name
+
+// Names of servers and namespaces are [a-z0-9_], at most 64: grants and pools fit once "-" is "_". kInvalid for what
+// cannot be made to fit, so that two names never become one: "_" itself is refused.
+Result<std::string> encoded_name(std::string_view name);
+
+struct Limits {
+  std::optional<Bytes> memory;     // whole MiB
+  std::optional<Percent> threads;  // whole percent, rounded down, at least 1
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+struct WantedNamespace {
+  std::string name;  // a grant's
+  Limits limits;
+  friend bool operator==(const WantedNamespace&, const WantedNamespace&) = default;
+};
+inline constexpr const char* kServer = "pool";  // the one server of a pool's daemon
+inline constexpr const char* kDefaultNamespace = "default";
+Percent whole_percent(Percent threads);  // as a namespace takes it
+
+Words create_server(const std::string& name, const std::vector<std::string>& uuids);  // owned by root; none = all
+Words set_server(const std::string& name, const Limits& limits);                      // of its default namespace only
+Words list_servers();
+Words create_namespace(const std::string& server, const std::string& name);
+Words set_namespace(const std::string& server, const std::string& name, const Limits& limits);
+Words delete_namespace(const std::string& server, const std::string& name);
+Words list_namespaces(const std::string& server);
+Words list_clients();
+Words terminate_client(int pid);
+Words quit();
+
+struct Server {
+  std::string name;
+  int pid = 0;
+  std::string status;  // "Ready"
+  friend bool operator==(const Server&, const Server&) = default;
+};
+struct Namespace {
+  std::string name, server;
+  std::optional<Bytes> memory;
+  std::optional<Percent> threads;
+  std::string pipe;
+  friend bool operator==(const Namespace&, const Namespace&) = default;
+};
+struct Client {
+  int pid = 0;
+  std::string server, name_space;
+  friend bool operator==(const Client&, const Client&) = default;
+};
+// Columns are found by their names in the heading, in any order and among others; a row with another number of fields
+// than the heading is refused.
+Result<std::vector<Server>> parse_servers(std::string_view csv);
+Result<std::vector<Namespace>> parse_namespaces(std::string_view csv);
+Result<std::vector<Client>> parse_clients(std::string_view csv);
+
+// "" when the namespace holds what it was told.
+std::string disagreement(const Limits& told, const Namespace& read);
+
+}  // namespace tranche::mps::v3

@@ -1,0 +1,36 @@
+#pragma once
+// Inside plan/: how many clients (CUDA processes) one MPS server takes on a device, and the refusal of what cannot work
+// under that. Pure.
+//
+// 16 before Volta; 48 from compute capability 7.0 on (measured on an H200: of 64, 48 run); 60 from CUDA 13.1 on; a MIG
+// device takes the part of that which its compute instance is of the GPU (NVIDIA's MIG guide). All at the default of
+// two hardware queues a client: a tenant that raises CUDA_DEVICE_MAX_CONNECTIONS lowers the number for everybody.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/model.h"
+#include "inventory/inventory.h"
+#include "plan/devices.h"
+#include "plan/entries.h"
+
+namespace tranche::plan {
+
+std::uint32_t driver_ceiling(inventory::ComputeCapability capability, int cuda_driver_version);
+// `slices` of the GPU's `all_slices`; at least 1.
+std::uint32_t mig_ceiling(std::uint32_t whole, std::uint32_t slices, std::uint32_t all_slices);
+
+// What the driver is known to take on this device.
+std::uint32_t known_ceiling(const inventory::Inventory& inventory, const inventory::Gpu& gpu,
+                            const PlannedDevice& device);
+// The same, or what sharing.mps.maxClients says instead.
+std::uint32_t ceiling_of(const config::Config& config, const inventory::Inventory& inventory, const inventory::Gpu& gpu,
+                         const PlannedDevice& device);
+
+// A Problem for the first device on which the slots of an entry want more clients than the server takes. Where a
+// container may hold several slots they are units: up to kMostUnits a device, and living clients are counted instead.
+void check_ceiling(const config::Config& config, const inventory::Inventory& inventory, const Taken& taken,
+                   std::vector<Problem>& problems);
+
+}  // namespace tranche::plan

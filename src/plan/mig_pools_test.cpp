@@ -1,0 +1,162 @@
+// MPS on MIG devices (sharing.mps.migDevices): one pool a device, limits by its UUID, no compute mode.
+#include <gmock/gmock.h>
+
+#include "plan/make_plan.h"
+#include "plan/pools.h"
+#include "plan/shares.h"
+
+namespace tranche::plan {
+namespace {
+
+using config::Config;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// GPU 0 whole; GPU 1 cut into a 1g and a 3g device.
+inventory::Inventory two_gpus() {
+  inventory::Inventory inventory;
+  inventory.cuda_driver_version = 13000;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    inventory::Gpu gpu;
+    gpu.uuid = "GPU-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
+    gpu.index = gpu.minor = i;
+    gpu.name = "NVIDIA A100-SXM4-80GB";
+    gpu.memory = mib(81920);
+    gpu.compute_capability = {8, 0};
+    gpu.sm_count = 108;
+    gpu.mig_capable = true;
+    gpu.max_mig_devices = 7;
+    inventory.gpus.push_back(gpu);
+  }
+  inventory::Gpu& cut = inventory.gpus[1];
+  cut.mig_enabled = true;
+  const auto add = [&](const char* uuid, const char* profile, std::uint32_t slices, std::uint64_t memory) {
+    inventory::MigDevice mig;
+    mig.uuid = uuid;
+    mig.slot = static_cast<std::uint32_t>(cut.mig_devices.size());
+    mig.profile = profile;
+    mig.memory = mib(memory);
+    mig.sm_count = 14 * slices;
+    mig.gi_slices = mig.ci_slices = slices;
+    mig.gi_cap = 12 + mig.slot;
+    mig.ci_cap = 30 + mig.slot;
+    cut.mig_devices.push_back(mig);
+  };
+  add("MIG-11111111-2222-5333-8444-555555555555", "1g.10gb", 1, 9728);
+  add("MIG-99999999-2222-5333-8444-555555555555", "3g.40gb", 3, 40192);
+  return inventory;
+}
+
+Config on_mig(std::uint32_t replicas) {
+  Config config;
+  config.flags.mig_strategy = config::MigStrategy::kMixed;
+  config.sharing.strategy = config::SharingStrategy::kMps;
+  config.sharing.fail_requests_greater_than_one = true;
+  config.sharing.mig_devices = true;
+  int line = 5;
+  for (const char* name : {"nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb", "nvidia.com/gpu"}) {
+    config::SharedResource entry;
+    entry.name = name;
+    entry.replicas = replicas;
+    entry.place = {"c.yaml", ++line, 7};
+    config.sharing.resources.push_back(entry);
+  }
+  return config;
+}
+
+Plan plan_of(const Config& config, const inventory::Inventory& inventory) {
+  auto plan = make_plan(config, inventory);
+  if (!plan) {
+    ADD_FAILURE() << to_string(plan.error().front());
+    return {};
+  }
+  return *std::move(plan);
+}
+
+std::vector<std::string> problems_of(const Config& config) {
+  const auto plan = make_plan(config, two_gpus());
+  std::vector<std::string> out;
+  if (!plan)
+    for (const Problem& problem : plan.error()) out.push_back(to_string(problem));
+  return out;
+}
+
+TEST(PlanMigMps, GivesEveryMigDeviceAPoolOfItsOwn) {
+  const Plan plan = plan_of(on_mig(4), two_gpus());
+  ASSERT_THAT(plan.pools, SizeIs(3));
+  EXPECT_EQ(plan.pools[0].id, "gpu-00000000");
+  const PlannedPool& small = plan.pools[1];
+  EXPECT_EQ(small.id, "mig-11111111");
+  EXPECT_TRUE(small.is_mig);
+  EXPECT_THAT(small.devices, ElementsAre("MIG-11111111-2222-5333-8444-555555555555"));
+  ASSERT_THAT(small.limits, SizeIs(1));
+  EXPECT_EQ(small.limits[0].uuid, small.devices[0]);
+  EXPECT_EQ(small.limits[0].client.memory.in_mib(), 9728u / 4);
+  EXPECT_EQ(small.limits[0].client.sms, sms_at(Percent::whole(25), 14)) << "of the profile's SMs, not of the GPU's";
+  EXPECT_EQ(small.max_clients, 6u);
+  EXPECT_EQ(plan.pools[2].max_clients, 20u);
+}
+
+TEST(PlanMigMps, LeavesTheComputeModeOfMigDevicesAloneAndSaysSo) {
+  const Plan plan = plan_of(on_mig(4), two_gpus());
+  EXPECT_EQ(plan.pools[0].compute_mode, config::ComputeModePolicy::kExclusive);
+  EXPECT_EQ(plan.pools[1].compute_mode, config::ComputeModePolicy::kLeave);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("nvidia.com/mig-1g.10gb: a MIG device has no compute mode")));
+}
+
+TEST(PlanMigMps, KeepsTheDeviceNodesOfTheInstances) {
+  const Plan plan = plan_of(on_mig(4), two_gpus());
+  const auto* resource = find_resource(plan, "nvidia.com/mig-3g.40gb");
+  ASSERT_NE(resource, nullptr);
+  EXPECT_EQ(resource->devices[0].pool, "mig-99999999");
+  EXPECT_THAT(resource->devices[0].paths,
+              ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidia-caps/nvidia-cap31"));
+}
+
+TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {
+  EXPECT_THAT(
+      problems_of(on_mig(7)),
+      ElementsAre("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 7, but MPS serves at most 6 clients "
+                  "on MIG device 1:0 (MIG-11111111-2222-5333-8444-555555555555), a part of NVIDIA "
+                  "A100-SXM4-80GB of compute capability 8.0 with CUDA 13.0; write replicas: 6 or less"));
+}
+
+TEST(PlanMigMps, RefusesSeveralSlotsInOneContainer) {
+  Config config = on_mig(4);
+  config.sharing.fail_requests_greater_than_one = false;
+  EXPECT_THAT(problems_of(config), Contains(HasSubstr("sharing.mps.failRequestsGreaterThanOne: is false, but "
+                                                      "nvidia.com/mig-1g.10gb holds MIG devices")));
+}
+
+TEST(PlanMigMps, ServesWholeGpusBesideThem) {
+  const Plan plan = plan_of(on_mig(4), two_gpus());
+  const auto* whole = find_resource(plan, "nvidia.com/gpu");
+  ASSERT_NE(whole, nullptr);
+  EXPECT_THAT(whole->devices, SizeIs(1));
+  EXPECT_THAT(plan.left_out, IsEmpty());
+}
+
+TEST(PlanMigMps, LeavesAWholeGpuWithMigOutAndNamesTheStrategy) {
+  Config config = on_mig(4);
+  config.flags.mig_strategy = config::MigStrategy::kNone;
+  const Plan plan = plan_of(config, two_gpus());
+  ASSERT_THAT(plan.left_out, SizeIs(1));
+  EXPECT_THAT(plan.left_out[0].why, HasSubstr("write migStrategy: mixed or single"));
+}
+
+TEST(PlanMigMps, NamesPoolsOfOldMigNamesApart) {
+  EXPECT_THAT(
+      pool_ids({"MIG-GPU-11111111-2222-3333-4444-555555555555/1/0", "MIG-GPU-11111111-2222-3333-4444-555555555555/2/0",
+                "GPU-11111111-2222-3333-4444-555555555555"}),
+      SizeIs(3));
+  const auto ids = pool_ids(
+      {"MIG-GPU-11111111-2222-3333-4444-555555555555/1/0", "MIG-GPU-11111111-2222-3333-4444-555555555555/2/0"});
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_TRUE(ids[0].starts_with("mig-"));
+}
+
+}  // namespace
+}  // namespace tranche::plan

@@ -1,0 +1,327 @@
+// Entries that share the devices of a node among them (sharing.perDevice), names by pattern, units, pools of several
+// GPUs: from a configuration file to the plan.
+#include <gmock/gmock.h>
+
+#include "config/parse.h"
+#include "plan/make_plan.h"
+#include "plan/pools.h"
+
+namespace tranche::plan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+std::string uuid(std::uint32_t i) {
+  char text[64];
+  std::snprintf(text, sizeof text, "GPU-%08u-aaaa-bbbb-cccc-dddddddddddd", i);
+  return text;
+}
+
+inventory::Inventory gpus(std::uint32_t count, const char* model = "NVIDIA H200", std::uint64_t memory = 143771) {
+  inventory::Inventory inventory;
+  inventory.cuda_driver_version = 13000;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    inventory::Gpu gpu;
+    gpu.uuid = uuid(i);
+    gpu.index = gpu.minor = i;
+    gpu.name = model;
+    gpu.memory = mib(memory);
+    gpu.compute_capability = {9, 0};
+    gpu.sm_count = 132;
+    inventory.gpus.push_back(gpu);
+  }
+  return inventory;
+}
+
+config::Config config_of(const std::string& text) {
+  const auto parsed = config::parse(text, "c.yaml");
+  for (const auto& problem : parsed.problems) EXPECT_EQ(problem.severity, Severity::kWarning) << to_string(problem);
+  return parsed.config;
+}
+Plan plan_of(const std::string& text, const inventory::Inventory& inventory) {
+  const auto plan = make_plan(config_of(text), inventory);
+  if (!plan)
+    for (const auto& problem : plan.error()) ADD_FAILURE() << to_string(problem);
+  return plan.value_or(Plan{});
+}
+std::vector<std::string> problems_of(const std::string& text, const inventory::Inventory& inventory) {
+  std::vector<std::string> out;
+  if (const auto plan = make_plan(config_of(text), inventory); !plan)
+    for (const auto& problem : plan.error()) out.push_back(to_string(problem));
+  return out;
+}
+std::string mps(const std::string& entries, const std::string& section = "") {
+  return "sharing:\n  mps:\n    failRequestsGreaterThanOne: false\n" +
+         (section.empty() ? "" : "    " + section + "\n") + "    resources:\n" + entries;
+}
+std::string each(const std::string& entries) {
+  return "sharing:\n  perDevice: true\n  mps:\n    failRequestsGreaterThanOne: false\n    resources:\n" + entries;
+}
+
+// "nvidia.com/gpu0: 0x20" for each device, with its slots; an undivided one without.
+std::vector<std::string> told(const Plan& plan) {
+  std::vector<std::string> out;
+  for (const auto& resource : plan.resources) {
+    std::string text = resource.name + ":";
+    for (const auto& device : resource.devices)
+      text += " " + device.index + (device.replicated ? "x" + std::to_string(device.slots) : "");
+    out.push_back(text);
+  }
+  return out;
+}
+
+TEST(PerDevice, ListsComeFirstThenCountsThenTheRest) {
+  const Plan plan = plan_of(each("    - {name: gpu, replicas: 2, rename: rest}\n"
+                                 "    - {name: gpu, replicas: 3, devices: 2, rename: two}\n"
+                                 "    - {name: gpu, replicas: 4, devices: [0, " +
+                                 uuid(3) + "], rename: listed}\n"),
+                            gpus(6));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu:", "nvidia.com/listed: 0x4 3x4", "nvidia.com/rest: 4x2 5x2",
+                                      "nvidia.com/two: 1x3 2x3"));
+}
+
+TEST(PerDevice, WhatNoEntryTakesIsAdvertisedWhole) {
+  const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [1], rename: gpu.part}\n"), gpus(3));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0 2", "nvidia.com/gpu.part: 1x4"));
+  EXPECT_EQ(plan.resources[0].devices[0].pool, "");
+  EXPECT_THAT(plan.pools, SizeIs(1));
+}
+
+TEST(PerDevice, ExclusiveTimeSlicedMpsAndMigStandSideBySide) {
+  auto inventory = gpus(4);
+  auto& cut = inventory.gpus[3];
+  cut.mig_capable = cut.mig_enabled = true;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    inventory::MigDevice mig;
+    mig.uuid = "MIG-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
+    mig.slot = i;
+    mig.profile = "3g.71gb";
+    mig.memory = mib(70000);
+    mig.gi_slices = mig.ci_slices = 3;
+    cut.mig_devices.push_back(mig);
+  }
+  const std::string text =
+      "flags: {migStrategy: mixed}\nsharing:\n  perDevice: true\n"
+      "  mps: {resources: [{name: gpu, replicas: 10, devices: [0], rename: gpu.mps}]}\n"
+      "  timeSlicing: {resources: [{name: gpu, replicas: 3, devices: [1], rename: gpu.slow}, {name: mig-3g.71gb, "
+      "replicas: 2, devices: [\"3:1\"], rename: mig.slow}]}\n";
+  const Plan plan = plan_of(text, inventory);
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu.mps: 0x10", "nvidia.com/gpu.slow: 1x3",
+                                      "nvidia.com/mig-3g.71gb: 3:0", "nvidia.com/mig.slow: 3:1x2"));
+  EXPECT_EQ(find_resource(plan, "nvidia.com/gpu.mps")->sharing, config::SharingStrategy::kMps);
+  EXPECT_TRUE(find_resource(plan, "nvidia.com/gpu.mps")->one_slot_per_request);
+  EXPECT_EQ(find_resource(plan, "nvidia.com/gpu.slow")->sharing, config::SharingStrategy::kTimeSlicing);
+  EXPECT_FALSE(find_resource(plan, "nvidia.com/gpu.slow")->one_slot_per_request);
+  ASSERT_THAT(plan.pools, SizeIs(1));
+  EXPECT_THAT(plan.pools[0].devices, ElementsAre(uuid(0)));
+}
+
+TEST(PerDevice, TheSameGpuInTwoEntriesIsAProblemWithBothLines) {
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: a}\n"
+                               "    - {name: gpu, replicas: 2, devices: [" +
+                               uuid(1) + "], rename: b}\n"),
+                          gpus(2)),
+              ElementsAre(HasSubstr("c.yaml:7:7: error: sharing.mps.resources[1].devices: has GPU 1 (" + uuid(1) +
+                                    "), which the entry in line 6 has as well")));
+}
+
+TEST(PerDevice, NamesThatCollideAreAProblem) {
+  EXPECT_THAT(
+      problems_of(each("    - {name: gpu, replicas: 4, devices: [0]}\n"), gpus(2)),
+      ElementsAre(HasSubstr("sharing.mps.resources[0].rename: gives nvidia.com/gpu, which is the name of devices "
+                            "that are not shared as well")));
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0], rename: x}\n"
+                               "    - {name: gpu, replicas: 2, devices: [1], rename: x}\n"),
+                          gpus(2)),
+              ElementsAre(HasSubstr("c.yaml:7:7: error: sharing.mps.resources[1].rename: gives nvidia.com/x, which is "
+                                    "what the entry in line 6 gives as well")));
+}
+
+TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [7], rename: x}\n"), gpus(2)),
+              ElementsAre(HasSubstr("names no nvidia.com/gpu of this node, which has 0, 1")));
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: x}\n"
+                               "    - {name: gpu, replicas: 4, devices: 2, rename: other}\n"),
+                          gpus(2)),
+              ElementsAre(HasSubstr("is 2, but other entries have all 2 nvidia.com/gpu of this node")));
+  const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [" + uuid(9) + "], rename: x}\n"), gpus(2));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0 1"));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("c.yaml:6:7: devices has " + uuid(9))));
+}
+
+TEST(PerDevice, WithoutTheKeyEveryDeviceIsSharedAsToday) {
+  const auto parsed = config::parse(mps("    - {name: gpu, replicas: 4, devices: [0], rename: x}\n"), "c");
+  EXPECT_THAT(parsed.problems, SizeIs(2)) << "devices and rename are set aside";
+  const auto plan = make_plan(parsed.config, gpus(2));
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(told(*plan), ElementsAre("nvidia.com/gpu: 0x4 1x4"));
+}
+
+TEST(Individual, EachGpuIsAResourceAndAllAreOnePool) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 20, names: gpu%d}\n"), gpus(12));
+  EXPECT_THAT(plan.resources, SizeIs(13));
+  const auto* ten = find_resource(plan, "nvidia.com/gpu10");
+  ASSERT_NE(ten, nullptr);
+  ASSERT_THAT(ten->devices, SizeIs(1));
+  EXPECT_EQ(ten->devices[0].uuid, uuid(10));
+  EXPECT_EQ(ten->split, config::SplitPolicy::kSpan);
+  EXPECT_THAT(find_resource(plan, "nvidia.com/gpu")->devices, IsEmpty()) << "0 under the undivided name";
+  ASSERT_THAT(plan.pools, SizeIs(1));
+  const PlannedPool& pool = plan.pools[0];
+  EXPECT_TRUE(pool.id.starts_with("set-")) << pool.id;
+  EXPECT_EQ(pool.id.size(), 12u);
+  ASSERT_THAT(pool.devices, SizeIs(12));
+  for (std::uint32_t i = 0; i < 12; ++i) EXPECT_EQ(pool.devices[i], uuid(i)) << "10 comes after 9, not after 1";
+  ASSERT_THAT(pool.limits, SizeIs(12));
+  EXPECT_EQ(pool.limits[3].uuid, uuid(3));
+  EXPECT_EQ(pool.limits[3].client.memory, mib(143771)) << "a container may hold all slots of a GPU";
+  EXPECT_EQ(pool.max_clients, 48u);
+}
+
+TEST(Individual, AnIndexIsNoPartOfAModelsName) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 4, names: gpu-%d}\n"), gpus(8, "NVIDIA A100-SXM4-40GB"));
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    const auto* resource = find_resource(plan, "nvidia.com/gpu-" + std::to_string(i));
+    ASSERT_NE(resource, nullptr);
+    ASSERT_THAT(resource->devices, SizeIs(1)) << i;
+    EXPECT_EQ(resource->devices[0].uuid, uuid(i));
+  }
+}
+
+TEST(Individual, WithSplitRejectEachGpuIsAPoolOfItsOwn) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 20, names: gpu%d, split: reject}\n"), gpus(2));
+  EXPECT_THAT(plan.pools, SizeIs(2));
+  for (const auto& pool : plan.pools) EXPECT_TRUE(pool.id.starts_with("gpu-"));
+}
+
+TEST(Individual, AForksConfigurationGivesTheSame) {
+  const Plan plan = plan_of(
+      "sharing: {mps: {renameByDefault: true}}\n"
+      "individualGPU:\n  enabled: true\n  gpuConfigs:\n"
+      "  - {index: 0, name: gpu0, mps: {enabled: true, replicas: 20}}\n"
+      "  - {uuid: " +
+          uuid(1) + ", mps: {enabled: true, replicas: 10}}\n",
+      gpus(3));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu0: 0x20", "nvidia.com/gpu1: 1x10"));
+  ASSERT_THAT(plan.pools, SizeIs(1));
+  EXPECT_THAT(plan.pools[0].devices, ElementsAre(uuid(0), uuid(1)));
+}
+
+TEST(Names, SizesAndModelsMakeResourcesOfUnlikeGpus) {
+  auto inventory = gpus(2);
+  inventory.gpus[1].name = "NVIDIA L4";
+  inventory.gpus[1].memory = mib(23034);
+  EXPECT_THAT(told(plan_of(mps("    - {name: gpu, replicas: 10, names: gpu-%ggb}\n"), inventory)),
+              ElementsAre("nvidia.com/gpu:", "nvidia.com/gpu-14gb: 0x10", "nvidia.com/gpu-2gb: 1x10"));
+  EXPECT_THAT(told(plan_of(mps("    - {name: gpu, slotMemory: 10Gi, names: gpu-%m-%ggb}\n"), inventory)),
+              ElementsAre("nvidia.com/gpu:", "nvidia.com/gpu-h200-10gb: 0x14", "nvidia.com/gpu-l4-10gb: 1x2"));
+  EXPECT_THAT(problems_of(mps("    - {name: gpu, replicas: 40, names: gpu-%ggb}\n"), inventory),
+              ElementsAre(HasSubstr("has %g, but a slot of GPU 1 (" + uuid(1) + ") has 575 MiB, less than one GB")));
+}
+
+TEST(Units, SlotsOfAMemoryAreDerivedForEachGpu) {
+  auto inventory = gpus(2);
+  inventory.gpus[1].memory = mib(15360);
+  const Plan plan = plan_of(mps("    - {name: gpu, slotMemory: 4Gi}\n"), inventory);
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x35 1x3"));
+  EXPECT_EQ(plan.resources[0].replicas, 0u) << "not of all the same";
+  const Plan reserved = plan_of(mps("    - {name: gpu, slotMemory: 4Gi}\n", "reserve: auto"), inventory);
+  EXPECT_THAT(told(reserved), ElementsAre("nvidia.com/gpu: 0x34 1x3"));
+  EXPECT_EQ(reserved.resources[0].devices[0].share.memory, mib(4208)) << "(143771 - 681) / 34";
+}
+
+TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
+  auto inventory = gpus(2);
+  inventory.gpus[1].memory = mib(15360);
+  const Plan plan = plan_of(mps("    - {name: gpu, slotMemory: 40Gi}\n"), inventory);
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x3"));
+  ASSERT_THAT(plan.left_out, SizeIs(1));
+  EXPECT_EQ(plan.left_out[0].why, "its 15360 MiB hold no slot of 40Gi");
+}
+
+TEST(Units, AThousandSlotsAreUnitsAndClientsAreCountedInstead) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 1000}\n"), gpus(2));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x1000 1x1000"));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("1000 slots are units of which a container holds several: MPS serves at "
+                                             "most 48 clients")));
+  EXPECT_THAT(
+      problems_of(mps("    - {name: gpu, replicas: 1001}\n"), gpus(1)),
+      ElementsAre("c.yaml:5:7: error: sharing.mps.resources[0].replicas: is 1001, and 1000 units of a device are "
+                  "the most that can be counted; write replicas: 1000 or less"));
+  EXPECT_THAT(problems_of("sharing: {mps: {resources: [{name: gpu, replicas: 1000}]}}", gpus(1)),
+              ElementsAre(HasSubstr("is 1000, but MPS serves at most 48 clients on GPU 0")));
+}
+
+TEST(Units, SlotMemoryBeyondTheCeilingSaysWhatToWrite) {
+  EXPECT_THAT(
+      problems_of("sharing: {mps: {resources: [{name: gpu, slotMemory: 1Gi}]}}", gpus(1)),
+      ElementsAre(testing::AllOf(HasSubstr("slotMemory: gives 140 slots, but MPS serves at most 48 clients on GPU "
+                                           "0"),
+                                 HasSubstr("write slotMemory: 2996Mi or more"))));
+}
+
+TEST(Units, OneSlotIsMpsWithoutThrottling) {
+  const Plan plan = plan_of("sharing: {mps: {resources: [{name: gpu, replicas: 1}]}}", gpus(2));
+  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x1 1x1"));
+  EXPECT_THAT(plan.pools, SizeIs(2));
+  EXPECT_EQ(plan.pools[0].limits[0].client, (ShareLimits{mib(143771), Percent::whole(100), 132}));
+}
+
+TEST(Units, ASmallUnitSaysHowManyAContextTakes) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 1000}\n"), gpus(1, "Tesla T4", 15360));
+  EXPECT_THAT(plan.notes,
+              Contains(HasSubstr("a slot has 15 MiB, and a CUDA context alone takes 72 MiB: a container must "
+                                 "ask for at least 5 slots")));
+}
+
+TEST(Floors, SlotsBelowTheDriversAreAProblem) {
+  const auto one = [](const std::string& entry) { return "sharing: {mps: {resources: [{name: gpu, " + entry + "}]}}"; };
+  EXPECT_THAT(
+      problems_of(one("replicas: 4, threads: {sms: 6}"), gpus(1)),
+      ElementsAre(HasSubstr("threads: asks 6 SMs a slot, and the driver gives at least 8; write sms: 8 or more")));
+  EXPECT_THAT(
+      problems_of(one("replicas: 4, threads: {sms: 140}"), gpus(1)),
+      ElementsAre(HasSubstr("asks 140 SMs a slot, and GPU 0 (" + uuid(0) + ") has 132; write sms: 132 or less")));
+  EXPECT_THAT(problems_of(one("replicas: 4, memory: 64Mi"), gpus(1)),
+              ElementsAre(HasSubstr("memory: gives a slot of GPU 0 (" + uuid(0) +
+                                    ") 64 MiB, and a CUDA context alone "
+                                    "takes 72 MiB; write memory: 72Mi or more")));
+  EXPECT_THAT(problems_of(one("replicas: 40"), gpus(1, "small", 2048)),
+              ElementsAre(HasSubstr("replicas: gives a slot of GPU 0 (" + uuid(0) + ") 51 MiB")));
+  EXPECT_THAT(
+      problems_of(mps("    - {name: gpu, replicas: 4}\n", "reserve: 1Ti"), gpus(1)),
+      ElementsAre(HasSubstr("sharing.mps.reserve: is 1048576 MiB, and GPU 0 (" + uuid(0) + ") has 143771 MiB")));
+}
+
+TEST(Span, JoinsTheGpusOfTheEntryIntoOnePool) {
+  const Plan plan = plan_of(mps("    - {name: gpu, replicas: 20, split: span}\n"), gpus(4));
+  ASSERT_THAT(plan.pools, SizeIs(1));
+  EXPECT_THAT(plan.pools[0].devices, ElementsAre(uuid(0), uuid(1), uuid(2), uuid(3)));
+  for (const auto& device : plan.resources[0].devices) EXPECT_EQ(device.pool, plan.pools[0].id);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("GPUs 0-3 are one MPS pool (" + plan.pools[0].id + ")")));
+  const Plan alone = plan_of(mps("    - {name: gpu, replicas: 20, split: span}\n"), gpus(1));
+  EXPECT_TRUE(alone.pools[0].id.starts_with("gpu-")) << "one GPU is no set";
+}
+
+TEST(Span, ASetIsNamedByItsGpusInWhateverOrder) {
+  EXPECT_EQ(set_id({uuid(0), uuid(1)}), set_id({uuid(1), uuid(0)}));
+  EXPECT_NE(set_id({uuid(0), uuid(1)}), set_id({uuid(0), uuid(2)}));
+}
+
+TEST(Span, EntriesApartAreSetsApart) {
+  const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: a, split: span}\n"
+                                 "    - {name: gpu, replicas: 2, devices: [2, 3], rename: b, split: span}\n"
+                                 "    - {name: gpu, replicas: 2, devices: [4, 5], rename: c}\n"),
+                            gpus(6));
+  std::vector<std::size_t> sizes;
+  for (const auto& pool : plan.pools) sizes.push_back(pool.devices.size());
+  EXPECT_THAT(sizes, UnorderedElementsAre(2, 2, 1, 1));
+}
+
+}  // namespace
+}  // namespace tranche::plan

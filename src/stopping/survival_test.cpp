@@ -1,0 +1,101 @@
+#include "stopping/survival.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+namespace tranche::stopping {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kTerm = 15;
+constexpr const char* kAsleep = "61 0xffffffff 0x7ffd 0x0 0x0 0x0 0x0 0x7ffc 0x7f00\n";  // wait4 on x86-64
+
+struct Shape {
+  std::string nspid = "4711\t1";
+  std::string caught = "0000000000000000";
+  std::string ignored = "0000000000000000";
+  std::string blocked = "0000000000000000";
+  std::string tracer = "0";
+  std::string syscall = kAsleep;
+  int threads = 1;
+};
+
+InitTexts texts(const Shape& shape) {
+  const std::string status = fmt::format(
+      "Name:\tsh\nState:\tS "
+      "(sleeping)\nPPid:\t4000\nTracerPid:\t{}\nNSpid:\t{}\nThreads:\t{}\nSigBlk:\t{}\nSigIgn:\t{}\n"
+      "SigCgt:\t{}\n",
+      shape.tracer, shape.nspid, shape.threads, shape.blocked, shape.ignored, shape.caught);
+  InitTexts init{status, {}};
+  for (int n = 0; n < shape.threads; ++n) init.threads.push_back({status, shape.syscall});
+  return init;
+}
+
+Survival judge(const Shape& shape, Machine machine = Machine::kX86_64, int signal = kTerm) {
+  return survives(texts(shape), signal, machine);
+}
+
+TEST(Surviving, PidOneWithoutAHandlerDoes) {
+  EXPECT_TRUE(judge({}).survives);
+  EXPECT_TRUE(judge({.caught = "0000000000010002"}).survives) << "a shell: SIGINT and SIGCHLD";
+  EXPECT_TRUE(judge({.ignored = "0000000000004000"}).survives);
+  EXPECT_TRUE(judge({.threads = 3}).survives);
+}
+
+TEST(Surviving, AHandlerAMaskOrATracerDoesNot) {
+  EXPECT_FALSE(judge({.caught = "0000000000004000"}).survives);
+  EXPECT_FALSE(judge({.blocked = "0000000000004000"}).survives);
+  EXPECT_FALSE(judge({.tracer = "17"}).survives);
+}
+
+TEST(Surviving, OtherThanPidOneOfItsOwnNamespaceDoesNot) {
+  for (const char* nspid : {"4711", "4711\t7", "4711\t50\t1", "", "x\t1", "4711\t1\tx"})
+    EXPECT_FALSE(judge({.nspid = nspid}).survives) << nspid;
+}
+
+TEST(Surviving, OneThreadIsEnoughToTakeTheSignal) {
+  auto init = texts({.threads = 2});
+  init.threads[1].status = texts({.blocked = "0000000000004000", .threads = 2}).status;
+  EXPECT_FALSE(survives(init, kTerm, Machine::kX86_64).survives);
+}
+
+TEST(Surviving, SigwaitShowsInTheCallOnly) {
+  const std::string wait = "128 0x7ffd 0x0 0x0 0x8 0x0 0x0 0x7ffc 0x7f00\n";
+  EXPECT_THAT(judge({.syscall = wait}).why, HasSubstr("rt_sigtimedwait"));
+  EXPECT_FALSE(judge({.syscall = wait}).survives);
+  EXPECT_FALSE(judge({.syscall = "137 0x7ffd 0x0 0x0 0x8 0x0 0x0 0x7ffc 0x7f00"}, Machine::kArm64).survives);
+  EXPECT_FALSE(judge({.syscall = "177 0x7ffd 0x0 0x0 0x8 0x0 0x0 0x7ffc 0x7f00"}).survives) << "a 32-bit program";
+}
+
+TEST(Surviving, ACallThatSwapsTheMaskIsDoubtAndWithoutAMaskItIsNot) {
+  EXPECT_FALSE(judge({.syscall = "271 0x7ffd 0x1 0x0 0x7ffe 0x8 0x0 0x7ffc 0x7f00"}).survives);
+  EXPECT_TRUE(judge({.syscall = "271 0x7ffd 0x1 0x0 0x0 0x8 0x0 0x7ffc 0x7f00"}).survives);
+  EXPECT_TRUE(judge({.syscall = "22 0x5 0x1 0x0 0x0 0x0 0x8 0x7ffc 0x7f00"}, Machine::kArm64).survives);
+  EXPECT_FALSE(judge({.syscall = "22 0x5 0x1 0x0 0x0 0x7 0x8 0x7ffc 0x7f00"}, Machine::kArm64).survives);
+}
+
+TEST(Surviving, WhateverIsMissingIsDoubt) {
+  EXPECT_FALSE(judge({.syscall = "running\n"}).survives);
+  EXPECT_FALSE(judge({.syscall = ""}).survives);
+  EXPECT_FALSE(judge({.syscall = "61\n"}).survives);
+  EXPECT_FALSE(judge({.caught = ""}).survives);
+  EXPECT_FALSE(judge({.blocked = "zz"}).survives);
+  EXPECT_FALSE(judge({.threads = 0}).survives);
+  EXPECT_FALSE(survives({}, kTerm, Machine::kX86_64).survives);
+  EXPECT_FALSE(judge({}, Machine::kOther).survives);
+  auto fewer = texts({.threads = 2});
+  fewer.threads.pop_back();
+  EXPECT_FALSE(survives(fewer, kTerm, Machine::kX86_64).survives);
+}
+
+TEST(Surviving, IsAboutTheContainersOwnStopSignal) {
+  EXPECT_FALSE(judge({.caught = "0000000000000004"}, Machine::kX86_64, 3).survives);
+  EXPECT_TRUE(judge({.caught = "0000000000000004"}).survives);
+  EXPECT_FALSE(judge({}, Machine::kX86_64, 9).survives);
+  EXPECT_FALSE(judge({}, Machine::kX86_64, 0).survives);
+  EXPECT_TRUE(judge({}, Machine::kX86_64, 64).survives);
+}
+
+}  // namespace
+}  // namespace tranche::stopping

@@ -1,0 +1,70 @@
+"""What asks a grant's drain socket, and when. Where the door has a real socket, questions are handed on to it and its
+answer is given back; where it has none, they are answered as done."""
+
+import glob
+import os
+import socket
+import threading
+import time
+
+DOORS = "/run/nvidia/mps/pools/*/doors"
+DONE = b'{"ok":true,"clients":[],"tookMs":0}\n'
+
+
+def door_of(tranche, pod):
+    """The door's folder on the node, by the agent's word who holds it."""
+    for grant in tranche.status().get("grants", []):
+        if grant["pod"] == pod and grant["grant"]:
+            return next(iter(glob.glob(f"{DOORS}/{grant['grant']}")), None)
+    return None
+
+
+class Recorder:
+    """Stands at one door's drain socket; `mute` takes questions and never answers."""
+
+    def __init__(self, door, mute=False):
+        self.path, self.mute = f"{door}/drain", mute
+        self.behind = f"{self.path}.real"
+        self.asked, self.ended = [], []  # when a question came, when its answer left
+        self.real = os.path.exists(self.path)
+        if self.real:
+            os.rename(self.path, self.behind)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        os.chmod(self.path, 0o666)
+        self.listener.listen(16)
+        self.kept = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(client,), daemon=True).start()
+
+    def _answer(self, client):
+        question = client.makefile("rb").readline()
+        self.asked.append(time.time())
+        if self.mute:
+            self.kept.append(client)
+            return
+        answer = self._hand_on(question) if self.real else DONE
+        self.ended.append(time.time())
+        client.sendall(answer)
+        client.close()
+
+    def _hand_on(self, question):
+        with socket.socket(socket.AF_UNIX) as behind:
+            behind.connect(self.behind)
+            behind.sendall(question)
+            return behind.makefile("rb").readline()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        if self.real:
+            os.rename(self.behind, self.path)
+        elif os.path.exists(self.path):
+            os.unlink(self.path)

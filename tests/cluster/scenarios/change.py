@@ -1,0 +1,80 @@
+"""The configuration file is edited under running pods: allocatable follows at once, and nobody who holds something notices."""
+
+import time
+
+from lib.pods import cuda, events, pod
+from lib.report import until
+from lib.tranche import sharing
+
+GPU = "nvidia.com/gpu"
+SECONDS = 2.0  # from the edit until the API server shows it; kubelet writes its node's status once a second here
+
+
+def run(world):
+    report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
+    report.start("a configuration that changes")
+    api.start()
+    tranche.make_gpus(2)
+    tranche.configure(sharing("mps", 10))
+    kubelet.start(api.kubeconfig)
+    tranche.start_mps()
+    tranche.start_node()
+
+    def ready():
+        conditions = api.node().get("status", {}).get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    until("the node to be ready", ready, 90)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {}).get("taints"), 60)
+    until("20 slots", lambda: api.amounts() == (20, 20), 30)
+
+    def start(name, slots):
+        api.add(pod(name, {GPU: slots}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")))
+        api.until_phase(name, "Running")
+        until("its client to attach", lambda: any(e.get("event") == "attached" for e in events(kubelet.log(api.pod(name)))), 30)
+
+    def undisturbed(what, names):
+        before = {name: (len(events(kubelet.log(api.pod(name)))), api.pod(name)["status"]["containerStatuses"][0]["restartCount"]) for name in names}
+        grows = until("every client to go on", lambda: all(len(events(kubelet.log(api.pod(n)))) > before[n][0] for n in names), 30)
+        errors = [e for name in names for e in events(kubelet.log(api.pod(name))) if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+        same = all(api.pod(n)["status"]["containerStatuses"][0]["restartCount"] == before[n][1] for n in names)
+        report.check(f"{what}: clients go on without an error or a restart", grows and same and not errors, errors[:1])
+
+    def edited(what, text, allocatable, seconds=SECONDS):
+        tranche.configure(text)
+        began = time.monotonic()
+        until(f"allocatable {allocatable}", lambda: api.amounts()[1] == allocatable, 30)
+        took = time.monotonic() - began
+        report.check(f"{what}: allocatable {allocatable} within {seconds:.0f} s", took < seconds, f"{took:.1f} s, {api.amounts()}")
+
+    def waiting():
+        return tranche.status().get("change", {}).get("waitingFor", [])
+
+    start("one", 8)
+    start("two", 3)
+    edited("fewer slots", sharing("mps", 5), 10)
+    report.check("held slots are still counted", api.amounts()[0] >= 11, api.amounts())
+    report.check("status says what waits", waiting(), waiting()[:1])
+    undisturbed("fewer slots", ["one", "two"])
+
+    api.remove("one")
+    until("its slots to go", lambda: not waiting(), 60)
+    report.check("its pod is gone: capacity is what is configured", until("capacity 10", lambda: api.amounts() == (10, 10), 30), api.amounts())
+    undisturbed("its neighbour", ["two"])
+
+    # The GPU of "two" waits. The other's pod has just gone: kubelet has to say so twice before its door and its pool end.
+    edited("from MPS to time-slicing", sharing("timeSlicing", 4), 4, 15)
+    report.check("the GPU that is held waits", any("MPS" in line and "time-slicing" in line for line in waiting()), waiting()[:1])
+    undisturbed("from MPS to time-slicing", ["two"])
+    api.remove("two")
+    report.check("it is free, and changes", until("8 slots", lambda: api.amounts() == (8, 8), 60), api.amounts())
+
+    start("three", 1)
+    tranche.configure("version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}\n")
+    until("the problem to be told", lambda: tranche.status().get("config", {}).get("problems"), 30)
+    report.check("a configuration that cannot be used changes nothing", api.amounts() == (8, 8), api.amounts())
+    undisturbed("a configuration that cannot be used", ["three"])
+    api.remove("three")
+    tranche.stop()
+    kubelet.stop()
+    api.stop()

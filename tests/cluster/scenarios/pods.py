@@ -1,0 +1,180 @@
+"""The node agent and a real API server: a deletion is seen before kubelet's first signal, events appear, and the role in
+deploy/rbac/node.yaml is all it needs, over TLS with the cluster's own authority and a service account's token."""
+
+import datetime
+import json
+import os
+import re
+import time
+
+from lib import programs
+from lib.machine import NODE
+from lib.pods import cuda, pod
+from lib.report import until
+from lib.tranche import sharing
+
+GPU = "nvidia.com/gpu"
+RBAC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy/rbac/node.yaml")
+
+
+def documents(path):
+    """The YAML of the role, in the few forms that it is written in: this machine has no YAML library for Python."""
+    text = re.sub(r"^#.*\n", "", open(path).read(), flags=re.MULTILINE)
+    return [parsed(block.splitlines(), 0)[0] for block in text.split("---\n") if block.strip()]
+
+
+def scalar(text):
+    if text.startswith("["):
+        return [scalar(word.strip()) for word in text[1:-1].split(",") if word.strip()]
+    return text.strip('"')
+
+
+def parsed(lines, at, indent=0):
+    value = [] if lines[at].lstrip().startswith("- ") else {}
+    while at < len(lines):
+        line = lines[at]
+        own = len(line) - len(line.lstrip())
+        if own < indent:
+            break
+        if isinstance(value, list):
+            if not line.lstrip().startswith("- "):
+                break
+            lines[at] = " " * (own + 2) + line.lstrip()[2:]
+            item, at = parsed(lines, at, own + 2)
+            value.append(item)
+            continue
+        if line.lstrip().startswith("- "):
+            break
+        key, _, rest = line.strip().partition(":")
+        at += 1
+        if rest.strip():
+            value[key] = scalar(rest.strip())
+        else:
+            value[key], at = parsed(lines, at, len(lines[at]) - len(lines[at].lstrip()))
+    return value, at
+
+
+PLACES = {"ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
+          "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+          "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"}
+
+
+def log_times(path, event):
+    """When the agent's log says the event, and the line's fields."""
+    found = []
+    with open(path, errors="replace") as log:
+        for line in log:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if entry.get("event") == event:
+                stamp = datetime.datetime.fromisoformat(entry["time"].replace("Z", "+00:00"))
+                found.append((stamp.timestamp(), entry))
+    return found
+
+
+def run(world):
+    report, kubelet, tranche, api, machine = world.report, world.kubelet, world.tranche, world.control_plane, world.machine
+    report.start("the node agent and the API server")
+    api.start()
+    gpus = tranche.make_gpus(2)
+    tranche.configure(sharing("mps", 10))
+    kubelet.start(api.kubeconfig)
+
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
+    for document in documents(RBAC):
+        api.create(PLACES[document["kind"]], document)
+    token = api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
+                       {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+    programs.write(machine.path("token"), token, 0o600)
+    authority = machine.path("pki/apiserver.crt")  # the API server signs for itself here
+
+    def kubeconfig(name, ca):
+        path = machine.path(name)
+        programs.write(path, json.dumps({"kind": "Config", "current-context": "c",
+                                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": ca}}],
+                                "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}],
+                                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+        return path
+
+    tranche.start_mps()
+    here = [f"{tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json"]
+
+    programs.run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=somebody-else", "-days", "2",
+        "-keyout", machine.path("other.key"), "-out", machine.path("other.crt"))
+    tranche.start_node([*here, "--kubeconfig", kubeconfig("wrong.json", machine.path("other.crt"))], env={"NODE_NAME": NODE})
+    refused = until("the agent to refuse the server", lambda: (s := tranche.status().get("kubernetes", {})).get("state") == "waiting" and s, 30)
+    seen = api.call("GET", "/api/v1/namespaces/default")[0]
+    report.check("a server whose certificate another authority signed gets no token: waiting, with the reason", seen == 200 and "certificate" in refused["reason"].lower(), refused["reason"][:90])
+    tranche.node.stop()
+
+    tranche.start_node([*here, "--kubeconfig", kubeconfig("kube.json", authority)], env={"NODE_NAME": NODE})
+    tranche.until_serves(20)
+    watching = until("the agent to watch", lambda: (s := tranche.status().get("kubernetes", {})).get("state") == "watching" and s, 30)
+    report.check("with the role, a service account's token and the cluster's authority: watching over TLS", watching["server"] == "https://127.0.0.1:6443", watching["state"])
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+
+    may = {f"{verb} {what}": api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {
+        "user": "system:serviceaccount:tranche:tranche-node", "groups": ["system:serviceaccounts", "system:authenticated"],
+        "resourceAttributes": {"verb": verb, "resource": what}}})["status"]["allowed"]
+        for verb in ("get", "list", "watch", "create", "patch", "update", "delete") for what in ("pods", "events", "secrets", "nodes")}
+    allowed = sorted(key for key, yes in may.items() if yes)
+    report.check("the role allows that and nothing else", allowed == ["create events", "get pods", "list pods", "patch events", "watch pods"], allowed)
+
+    def grants():
+        return {g["pod"]: g for g in tranche.status().get("grants", [])}
+
+    times = []
+    for number in range(5):
+        name = f"tenant-{number}"
+        api.add(pod(name, {GPU: 2}, cuda("--allocate", "1G", "--hold", "--report-every", "1")))
+        found = api.until_phase(name, "Running")
+        grant = until("the grant to have its pod's uid", lambda n=name: (g := grants().get(n)) and g.get("containerId") and g, 30)
+        if number == 0:
+            report.check("a grant has the uid and container id that the cluster knows",
+                         grant["podUid"] == found["metadata"]["uid"]
+                         and grant["containerId"] == api.pod(name)["status"]["containerStatuses"][0]["containerID"], grant["containerId"][:30])
+        asked = time.time()
+        api.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 2})
+        line = until("the agent to say that the pod is deleted",
+                     lambda n=name: [t for t, e in log_times(tranche.node.log, "pod.deleting") if e["pod"] == f"default/{n}"], 10)
+        times.append((line[0] - asked) * 1000)
+        until(f"pod {name} to be gone", lambda n=name: api.pod(n) is None, 60)
+        gone = time.monotonic()
+        until("its grant to be gone from the status of the agent", lambda n=name: n not in grants(), 30)
+        if number == 0:
+            report.check("its slots are free in status within 2 s of its end", time.monotonic() - gone < 2, f"{time.monotonic() - gone:.2f} s")
+    report.check("a deletion is seen at once: from DELETE being sent to on_pods", max(times) < 1000, ", ".join(f"{t:.0f} ms" for t in times))
+
+    def event(reason, kind, name):
+        status, listed = api.call("GET", "/api/v1/events")
+        return next((e for e in (listed["items"] if status == 200 else []) if e["reason"] == reason and e["involvedObject"]["kind"] == kind
+                     and e["involvedObject"]["name"] == name), None)
+
+    tranche.sim_node("gpu", "1", "lost")
+    told = until("the event on the node", lambda: event("GpuUnhealthy", "Node", NODE), 30)
+    report.check("an event on the node says which GPU and why", gpus[1] in told["message"] and told["reportingComponent"] == "tranche.io/node", told["message"][:80])
+    tranche.sim_node("gpu", "1", "back")
+    report.check("and that it is back", until("the event", lambda: event("GpuHealthy", "Node", NODE), 90)["type"] == "Normal")
+
+    tranche.configure("version: v1\nsharing: [\n")
+    refused = until("the event", lambda: event("ConfigRefused", "Node", NODE), 30)
+    report.check("a configuration that cannot be used is an event with its line", "tranche.yaml:" in refused["message"], refused["message"][-80:])
+
+    before = tranche.status()["kubernetes"]
+    time.sleep(20)
+    after = tranche.status()["kubernetes"]
+    report.check("20 quiet seconds: no watch is opened again", before["watchRestarts"] == after["watchRestarts"], after["watchRestarts"])
+
+    began = time.monotonic()
+    tranche.node.stop()
+    report.check("the agent stops at once with its watch open", time.monotonic() - began < 1, f"{(time.monotonic() - began) * 1000:.0f} ms")
+    secrets = [line for line in open(tranche.node.log, errors="replace") if token[:40] in line]
+    report.check("the token is in no line of its log", not secrets)
+
+    tranche.stop()
+    kubelet.stop()
+    api.stop()
+

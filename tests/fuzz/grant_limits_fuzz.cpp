@@ -1,0 +1,25 @@
+// Any text as the limits that are kept beside a door: read whole, or refused; what is read is written the same, can be
+// told to a daemon, and no word of it is more than one word of a command.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "mps/control_text.h"
+#include "mps/grant_limits.h"
+
+using namespace tranche;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto limits = mps::parse_limits(text);
+  if (!limits) return 0;
+  if (!mps::check_limits(*limits)) std::abort();
+  if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
+  const auto told = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
+  if (!told || told->memory.size() != 1) std::abort();
+  for (const auto& [uuid, memory] : told->memory) {
+    const auto command = mps::command::set_default_memory(uuid, memory);
+    if (command.find_first_of("\n;") != std::string::npos) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+// Any line as a request on mps.sock: a request or an Error; no name that is accepted can leave its directory.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "agent/mps/requests.h"
+
+using namespace tranche;
+
+namespace {
+
+void check(const agent::DoorName& door) {
+  if (!agent::is_pool_name(door.pool) || !agent::is_grant_name(door.grant)) std::abort();
+  if (door.pool.find('/') != std::string::npos || door.pool.find('.') != std::string::npos) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto request = agent::parse_mps_request({reinterpret_cast<const char*>(data), size});
+  if (!request) {
+    if (agent::error_reply(request.error()).find('\n') != std::string::npos) std::abort();
+    return 0;
+  }
+  std::visit(
+      [](const auto& r) {
+        if constexpr (requires { r.door; }) check(r.door);
+        if constexpr (requires { r.limits; }) {
+          if (r.limits && !mps::check_limits(*r.limits)) std::abort();
+        }
+        if constexpr (requires { r.pids; }) {
+          if (!agent::is_pool_name(r.pool) || r.pids.size() > agent::kMostPids) std::abort();
+          for (const int pid : r.pids) {
+            if (pid < 1) std::abort();
+          }
+        }
+      },
+      *request);
+  return 0;
+}

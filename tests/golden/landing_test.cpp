@@ -1,0 +1,106 @@
+// Configuration × recorded node × pods → landings, as a table and as JSON; and two configurations compared.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/resolve.h"
+#include "golden/golden.h"
+#include "inventory/json.h"
+#include "label/label.h"
+#include "landing/json.h"
+#include "landing/table.h"
+#include "plan/make_plan.h"
+
+namespace tranche {
+namespace {
+
+struct Case {
+  std::string config;
+  std::string inventory;
+  std::string pods;
+};
+const std::vector<Case> kCases{
+    {"aggregate", "4xH200", "tens"}, {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
+    {"slices", "2xT4", "workloads"}, {"mig", "8xA100-mixed-mig", "workloads"},
+};
+
+void PrintTo(const Case& row, std::ostream* out) {
+  *out << row.pods << " on " << row.inventory << " with " << row.config;
+}
+
+std::filesystem::path file(const std::string& path) {
+  return golden::source("tests/golden/landing/" + path);
+}
+
+struct Side {
+  config::Config config;
+  plan::Plan plan;
+  label::Labels labels;
+};
+
+Side side_of(const std::string& name, const inventory::Inventory& inventory) {
+  const auto parsed = config::parse(golden::read(file("configs/" + name + ".yaml")), name);
+  auto resolved = config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
+  for (const auto& problem : resolved.problems) ADD_FAILURE() << to_string(problem);
+  auto plan = plan::make_plan(resolved.config, inventory);
+  EXPECT_TRUE(plan);
+  Side side{resolved.config, plan.value_or(plan::Plan{}), {}};
+  side.labels = label::labels_for(side.config, inventory, side.plan, {});
+  return side;
+}
+
+inventory::Inventory inventory_of(const std::string& name) {
+  const auto text = golden::read(golden::source("tests/golden/plan/inventories/" + name + ".json"));
+  return inventory::parse_inventory(text, name).value_or(inventory::Inventory{});
+}
+
+std::vector<landing::PodAsk> pods_of(const std::string& name) {
+  auto read = landing::read_pods(golden::read(file("pods/" + name + ".yaml")), name);
+  for (const auto& problem : read.problems) ADD_FAILURE() << to_string(problem);
+  return std::move(read.pods);
+}
+
+class GoldenLanding : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenLanding, IsAsExpected) {
+  const Case& row = GetParam();
+  const auto inventory = inventory_of(row.inventory);
+  const Side side = side_of(row.config, inventory);
+  const auto landings = landing::land(side.plan, inventory, side.config, pods_of(row.pods));
+  const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
+  golden::compare(file(name + ".txt"), landing::render_table(landings, {}));
+  golden::compare(file(name + ".json"), landing::to_json(landings).dump(1) + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Landings, GoldenLanding, testing::ValuesIn(kCases), [](const auto& row) {
+  std::string name = row.param.pods + "_on_" + row.param.inventory + "_with_" + row.param.config;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+TEST(GoldenComparison, OfTwoConfigurationsWithPodsIsAsExpected) {
+  const auto inventory = inventory_of("4xH200");
+  const Side before = side_of("slices", inventory);
+  const Side after = side_of("aggregate", inventory);
+  const auto pods = pods_of("workloads");
+  auto differences = landing::compare({before.plan, before.labels}, {after.plan, after.labels});
+  for (auto& each : landing::compare(landing::land(before.plan, inventory, before.config, pods),
+                                     landing::land(after.plan, inventory, after.config, pods)))
+    differences.push_back(std::move(each));
+  golden::compare(file("expected/slices-to-aggregate.4xH200.txt"),
+                  landing::render_table(differences, "slices.yaml", "aggregate.yaml", {}));
+  golden::compare(file("expected/slices-to-aggregate.4xH200.json"), landing::to_json(differences).dump(1) + "\n");
+}
+
+TEST(GoldenLandingInputs, AreAllUsed) {
+  std::set<std::string> used;
+  for (const Case& row : kCases) used.insert({"configs/" + row.config + ".yaml", "pods/" + row.pods + ".yaml"});
+  for (const std::string folder : {"configs", "pods"})
+    for (const auto& entry : std::filesystem::directory_iterator(file(folder)))
+      EXPECT_TRUE(used.contains(folder + "/" + entry.path().filename().string())) << entry.path();
+}
+
+}  // namespace
+}  // namespace tranche

@@ -1,0 +1,372 @@
+"""What the hardware scripts stand on: the machine (a GPU, or the stand-ins of a build), a plain MPS control daemon as NVIDIA's
+container runs it, the real programs as a node with kubelet's double, and CUDA clients inside the pods of either."""
+
+import json, os, queue, re, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = os.path.join(HERE, "cuda_client.py")
+RESOURCE = "nvidia.com/gpu"
+CONTROL = "nvidia-cuda-mps-control"
+
+
+def last_json(text):
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            try:
+                return json.loads(line)
+            except ValueError:
+                pass
+    return {}
+
+
+def wait_for(probe, seconds, every=0.02):
+    """The first true answer of `probe`, or None when there is none in time."""
+    end = time.monotonic() + seconds
+    while True:
+        value = probe()
+        if value:
+            return value
+        if time.monotonic() >= end:
+            return None
+        time.sleep(every)
+
+
+def find(tree, wanted):
+    """Every mapping in a document for which wanted(mapping) holds."""
+    if isinstance(tree, dict):
+        if wanted(tree):
+            yield tree
+        for value in tree.values():
+            yield from find(value, wanted)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from find(value, wanted)
+
+
+class Machine:
+    """Where programs are found, and the environment they run in."""
+
+    def __init__(self, args):
+        self.bin, self.standins = os.path.abspath(args.bin), os.path.abspath(args.standins)
+        self.simulated, self.cublas = bool(args.simulated), args.cublas
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CUDA_MPS_")}
+        self.containers = "namespaces" if os.geteuid() == 0 else "process"
+        self.scratch = tempfile.mkdtemp(prefix="hold.", dir="/tmp")
+        os.chmod(self.scratch, 0o755)
+        if self.simulated:
+            os.mkdir(f"{self.scratch}/sim")
+            os.chmod(f"{self.scratch}/sim", 0o777)
+            with open(f"{self.scratch}/sim/node.yaml", "w") as file:
+                file.write(f"gpus: {{profile: H200, count: {getattr(args, 'gpus', 1)}}}\n")
+            self.env.update(TRANCHE_SIM_NODE=f"{self.scratch}/sim", LD_LIBRARY_PATH=self.standins,
+                            PATH=f"{self.standins}:/usr/sbin:/usr/bin:/sbin:/bin")
+            self.cublas = self.cublas or f"{self.standins}/cublas"
+        report = last_json(self.run(f"{self.bin}/tranche", "probe", "--json", "--seconds", "0").stdout)
+        if not report:
+            sys.exit("no GPU program runs here: `tranche probe` says nothing")
+        self.gpu, self.total_mib = report["device"], report["memory"]["total"] >> 20
+        self.sms = report["sms"]["attribute"]
+
+    def run(self, *argv, env=None, **more):
+        more.setdefault("timeout", 60)
+        try:
+            return subprocess.run(argv, capture_output=True, text=True, env={**self.env, **(env or {})}, **more)
+        except subprocess.TimeoutExpired as late:
+            return subprocess.CompletedProcess(argv, 124, (late.stdout or b"").decode() if late.stdout else "", "timed out")
+
+    def start(self, log, *argv, env=None, stdin=subprocess.DEVNULL):
+        return subprocess.Popen(argv, stdin=stdin, stdout=open(log, "a"), stderr=subprocess.STDOUT, env={**self.env, **(env or {})})
+
+    def clean(self):
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class Client:
+    """One cuda_client.py. Answers are taken in order; what it says unasked (errors) is kept apart."""
+
+    def __init__(self, machine, env, prefix=(), uid=None):
+        words = [*prefix, sys.executable, CLIENT] + (["--uid", str(uid)] if uid is not None else [])
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, env={**machine.env, **env})
+        self.pid, self.answers, self.errors = self.process.pid, queue.Queue(), queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            answer = last_json(line)
+            (self.errors if answer.get("event") in ("error", "wrong") else self.answers).put(answer)
+        self.answers.put({})
+
+    def take(self, seconds=30):
+        """Its next answer; {} when it has ended or says nothing in time."""
+        try:
+            return self.answers.get(timeout=seconds)
+        except queue.Empty:
+            return {}
+
+    def ready(self, seconds=30):
+        self.first = self.take(seconds)
+        return self.first.get("event") == "ready"
+
+    def ask(self, line, seconds=30):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except (OSError, ValueError):
+            return {}
+        return self.take(seconds)
+
+    def error(self, seconds=0.0):
+        """What went wrong without being asked, as soon as it is told."""
+        try:
+            return self.errors.get(timeout=seconds) if seconds > 0 else self.errors.get_nowait()
+        except queue.Empty:
+            return None
+
+    def well(self):
+        return self.process.poll() is None and self.errors.empty() and self.ask("info", 10).get("code") == 0
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def leave(self):
+        try:
+            self.process.stdin.write("exit\n")
+            self.process.stdin.flush()
+            self.process.wait(5)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            self.kill()
+
+
+def running_client(start, tries=8):
+    """A client that came to run checked kernels, or None. A server that is just recovering is asked again."""
+    for _ in range(tries):
+        client = start()
+        if client.ready(20) and client.ask("run").get("code") == 0:
+            return client
+        client.kill()
+        time.sleep(0.4)
+    return None
+
+
+class PlainDaemon:
+    """A control daemon as NVIDIA's container runs it for ten replicas: one directory for all, limits by ordinal."""
+
+    def __init__(self, machine, limited=True):
+        self.machine, self.dir = machine, tempfile.mkdtemp(prefix="plain.", dir=machine.scratch)
+        os.chmod(self.dir, 0o755)
+        for name in ("pipe", "log"):
+            os.mkdir(f"{self.dir}/{name}")
+            os.chmod(f"{self.dir}/{name}", 0o755)
+        self.pipe, self.limit_mib = f"{self.dir}/pipe", machine.total_mib // 10
+        self.env = {"CUDA_MPS_PIPE_DIRECTORY": self.pipe, "CUDA_MPS_LOG_DIRECTORY": f"{self.dir}/log"}
+        self.process = machine.start(f"{self.dir}/log/control.log", CONTROL, "-f", env=self.env, stdin=subprocess.PIPE)
+        wait_for(lambda: os.path.exists(f"{self.pipe}/control"), 10)
+        if limited:
+            self.command("set_default_active_thread_percentage 10")
+            self.command(f"set_default_device_pinned_mem_limit 0 {self.limit_mib}M")
+
+    def command(self, line, seconds=10):
+        return self.machine.run(CONTROL, env=self.env, input=line + "\n", timeout=seconds).stdout.strip()
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def client(self, env=None, **more):
+        return Client(self.machine, {"CUDA_MPS_PIPE_DIRECTORY": self.pipe, **(env or {})}, **more)
+
+    def log(self):
+        with open(f"{self.dir}/log/control.log", errors="replace") as file:
+            return file.read()
+
+    def stop(self):
+        self.command("quit -t 1", 5)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def line_of(path, request, seconds=10, kind=socket.SOCK_STREAM):
+    """One line asked of a local socket, one line answered; "" when nobody answers in time."""
+    with socket.socket(socket.AF_UNIX, kind) as connection:
+        connection.settimeout(seconds)
+        try:
+            connection.connect(path)
+            connection.sendall(request.encode() + b"\n")
+            answer = b""
+            while not answer.endswith(b"\n"):
+                piece = connection.recv(65536)
+                if not piece:
+                    break
+                answer += piece
+            return answer.decode(errors="replace").strip()
+        except OSError:
+            return ""
+
+
+class Tenant:
+    """A pod of the node with one container that only waits; clients are started inside it, as `kubectl exec` would."""
+
+    def __init__(self, node, name, container):
+        self.node, self.name, self.container, self.envs = node, name, container, dict(container["envs"])
+        inside = self.envs.get("CUDA_MPS_PIPE_DIRECTORY", "")
+        self.door = next((m["host_path"] for m in container["mounts"] if m["container_path"] == inside), inside)
+        self.inside = inside if node.machine.containers == "namespaces" else self.door
+        self.envs["CUDA_MPS_PIPE_DIRECTORY"] = self.inside
+        self.enter = ("nsenter", "-t", str(container["pid"]), "-m", "--") if node.machine.containers == "namespaces" else ()
+
+    def client(self, env=None, **more):
+        return Client(self.node.machine, {**self.envs, **(env or {})}, prefix=self.enter, **more)
+
+    def drain(self):
+        """What a preStop hook does: one line to the door's drain socket, from inside. None: there is no such socket."""
+        if not os.path.exists(f"{self.door}/drain"):
+            return None
+        code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(sys.argv[1]); "
+                "s.sendall(b'drain\\n'); print(s.makefile().readline(), end='')")
+        begin = time.monotonic()
+        done = self.node.machine.run(*self.enter, sys.executable, "-c", code, f"{self.inside}/drain")
+        return {**last_json(done.stdout), "error": done.stderr[-200:], "clockMs": round((time.monotonic() - begin) * 1000, 1)}
+
+    def delete(self):
+        self.node.kubelet_command("delete", self.name)
+
+
+def mounts_of(pid, place):
+    """Whether the process has something mounted there."""
+    try:
+        with open(f"/proc/{pid}/mountinfo") as file:
+            return any(line.split()[4] == place for line in file)
+    except OSError:
+        return False
+
+
+class Node:
+    """`tranche mps`, `tranche node` and kubelet's double in a scratch directory; ten slots a GPU, compute mode left alone."""
+
+    SLOTS = 10
+    CONFIG = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    resources:\n    - {name: nvidia.com/gpu, replicas: 10}\n"
+
+    def __init__(self, machine):
+        self.machine, self.dir = machine, tempfile.mkdtemp(prefix="t.", dir="/tmp")
+        os.chmod(self.dir, 0o755)
+        for name in ("plugins", "run", "mps", "logs", "pods"):
+            os.mkdir(self.path(name))
+        with open(self.path("config.yaml"), "w") as file:
+            file.write(self.CONFIG)
+        common = ["--config-file", self.path("config.yaml"), "--mps-root", self.path("mps"), "--log-format", "text"]
+        if machine.simulated:
+            os.mkdir(self.path("driver"))
+            common += ["--driver-root-ctr-path", self.path("driver")]
+        self.parts = {}
+        self.start("kubelet", f"{machine.standins}/sim-kubelet", "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
+                   self.path("run/pr.sock"), "--state-file", self.path("run/kubelet.json"), "--control", self.path("run/ctl"),
+                   "--containers", machine.containers, "--grace", "1")
+        self.start("mps", f"{machine.bin}/tranche", "mps", *common)
+        self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
+                   self.path("run/pr.sock"), "--run-dir", self.path("run"))
+        if not wait_for(lambda: self.healthy() == self.SLOTS, 60):
+            self.show_logs()
+            sys.exit("the node's slots did not become healthy within 60 s")
+
+    def path(self, name):
+        return f"{self.dir}/{name}"
+
+    def start(self, name, *argv):
+        self.parts[name] = self.machine.start(self.path(f"logs/{name}"), *argv)
+
+    def status(self):
+        return last_json(line_of(self.path("run/node.sock"), "status"))
+
+    def mps(self):
+        return last_json(line_of(self.path("mps/mps.sock"), "status"))
+
+    def pool(self):
+        return (self.mps().get("pools") or [{}])[0]
+
+    def healthy(self):
+        return sum(r.get("healthy", 0) for r in self.status().get("resources", []))
+
+    def kubelet_command(self, *words):
+        return self.machine.run(f"{self.machine.standins}/sim-kubelet", "send", self.path("run/ctl"), *words)
+
+    def kubelet_pods(self):
+        try:
+            with open(self.path("run/kubelet.json")) as file:
+                return {p["name"]: p for p in json.load(file)["pods"]}
+        except (OSError, ValueError):
+            return {}
+
+    def tenant(self, name, slots=1, limits=None):
+        """A running pod that holds `slots` of the node's resource, or what `limits` says by resource."""
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [
+            {"name": "main", "command": ["sleep", "86400"], "resources": {"limits": limits or {RESOURCE: slots}}}]}}
+        with open(self.path(f"pods/{name}.yaml"), "w") as file:
+            file.write(json.dumps(pod))
+        self.kubelet_command("apply", self.path(f"pods/{name}.yaml"))
+
+        def container():
+            state = self.kubelet_pods().get(name, {"containers": []})
+            return next((c for c in state["containers"] if c["state"] == "Running" and c["pid"]), None)
+
+        running = wait_for(container, 20)
+        if running is None:
+            raise RuntimeError(f"pod {name} does not run: {self.kubelet_pods().get(name)}")
+        tenant = Tenant(self, name, running)
+        # Its process is there before its mounts are; who enters too early is outside of the container, and beside MPS.
+        if tenant.enter and not wait_for(lambda: mounts_of(running["pid"], tenant.inside), 20):
+            raise RuntimeError(f"pod {name} does not get its door")
+        return tenant
+
+    def privileged(self, line, seconds=10):
+        """A command to the daemon from the host; it serves one session at a time, so it is asked again."""
+        pipe = self.pool().get("pipe", "")
+        for _ in range(5):
+            answer = self.machine.run(CONTROL, env={"CUDA_MPS_PIPE_DIRECTORY": pipe}, input=line + "\n", timeout=seconds)
+            if "Cannot" not in answer.stdout + answer.stderr:
+                return answer.stdout.strip()
+            time.sleep(0.05)
+        return "(no answer)"
+
+    def log(self, name):
+        with open(self.path(f"logs/{name}"), errors="replace") as file:
+            return file.read()
+
+    def show_logs(self):
+        for name in self.parts:
+            print(f"---- {name}\n{self.log(name)[-3000:]}", file=sys.stderr)
+
+    def stop(self):
+        """Which programs had to be killed."""
+        killed = []
+        for name in ("kubelet", "node", "mps"):
+            self.parts[name].send_signal(signal.SIGTERM)
+            try:
+                self.parts[name].wait(20)
+            except subprocess.TimeoutExpired:
+                self.parts[name].kill()
+                killed.append(name)
+        shutil.rmtree(self.dir, ignore_errors=True)
+        return killed
+
+
+OURS = re.compile(r"(^|/)nvidia-cuda-mps-(control|server)( |$)|(^|/)sim-kubelet( |$)|(^|/)tranche (mps|node|probe)( |$)|cuda_client\.py")
+
+
+def leftovers(machine):
+    """Processes of ours that are still there: {pid: command}. On a simulated node only those that live on it."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environ = file.read().decode(errors="replace")
+        except OSError:
+            continue
+        if OURS.search(command) and (not machine.simulated or f"TRANCHE_SIM_NODE={machine.scratch}/" in environ):
+            found[int(pid)] = command
+    return found

@@ -1,0 +1,286 @@
+"""Rows of mps_that_holds.py about the way to the daemon: what a tenant may say to it, who can hold it up, what is known of a fault, and
+what happens when it goes away. Same shape as hold_rows.py."""
+
+import json, os, re, signal, socket, subprocess, sys, threading, time
+
+from gpu_bed import CONTROL, PlainDaemon, find, last_json, running_client, wait_for
+
+# Connects to $1/control and stops at a point of the handshake (docs/evidence/mps-handshake.md): 0 says nothing at all, 1 reads the
+# daemon's greeting, 2 sends its credentials, 3 asks to become a client, 4 takes what it gets and goes on saying nothing.
+MUTE = """
+import array, os, socket, struct, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+s.settimeout(2)
+s.connect(sys.argv[1] + "/control")
+step = int(sys.argv[2])
+try:
+    if step >= 1: s.recvmsg(64, 256)
+    if step >= 2: s.sendmsg([b"OUTBCRED\\0"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("iII", os.getpid(), os.getuid(), os.getgid()))])
+    if step >= 3: s.send(struct.pack("<I", 2))
+    if step >= 4: s.recvmsg(64, 256)
+except OSError:
+    pass
+print("mute", flush=True)
+time.sleep(60)
+"""
+
+
+class World:
+    """What a tenant must not be able to change, as the host sees it."""
+
+    def __init__(self, command, daemon_alive, neighbour):
+        self.command, self.daemon_alive, self.neighbour = command, daemon_alive, neighbour
+
+    def look(self):
+        servers = self.command("get_server_list").split()
+        server = servers[0] if servers else "0"
+        return {"daemon": self.daemon_alive(), "neighbour": self.neighbour.well(), "servers": servers,
+                "threads": self.command("get_default_active_thread_percentage"), "memory": self.command("get_default_device_pinned_mem_limit 0"),
+                "serverThreads": self.command(f"get_active_thread_percentage {server}")}
+
+
+def commands_for(server, neighbour):
+    """From the harmless to the deadly; each must leave the world as it was."""
+    return ["get_server_list", f"get_client_list {server}", "ps", "get_default_active_thread_percentage",
+            "set_default_active_thread_percentage 100", "set_default_device_pinned_mem_limit 0 100G", f"set_active_thread_percentage {server} 100",
+            f"set_device_pinned_mem_limit {server} 0 100G", "start_server -uid 0", f"terminate_client {server} {neighbour}",
+            f"shutdown_server {server} -f", "quit -t 1", "quit"]
+
+
+def ways_in(enter, root):
+    """How a container's root may stand before the door: as it is given, mounted read-write again, as root of a user namespace."""
+    ways = {"as given": tuple(enter)}
+    if root:
+        ways["read-only"] = (*enter, "unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro "$CUDA_MPS_PIPE_DIRECTORY" 2>/dev/null; exec "$@"', "-")
+        ways["read-write"] = (*enter, "unshare", "-m", "sh", "-c", 'mount -o remount,bind,rw "$CUDA_MPS_PIPE_DIRECTORY" 2>/dev/null; exec "$@"', "-")
+        ways["user namespace"] = (*enter, "unshare", "-U", "-r")
+        ways["uid 1001"] = (*enter, "setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups")
+    return ways
+
+
+def command_results(machine, env, enter, world_of, restore):
+    """Every command by every way in: which changed the world, and how."""
+    succeeded, tried = {}, 0
+    for way, prefix in ways_in(enter, os.geteuid() == 0).items():
+        world = world_of()
+        for index in range(13):
+            was = world.look()
+            if not was["daemon"] or not was["neighbour"]:
+                world = restore()
+                was = world.look()
+            command = commands_for(was["servers"][0] if was["servers"] else "0", world.neighbour.pid)[index]
+            done = machine.run(*prefix, CONTROL, env=env(), input=command + "\n", timeout=3)
+            tried += 1
+            world.neighbour.error(0.25 if index >= 8 else 0)  # the deadly ones take a moment to be felt
+            now = world.look()
+            changed = {k: [was[k], now[k]] for k in was if was[k] != now[k]}
+            if changed:
+                succeeded[f"{way}: {command}"] = {"changed": changed, "reply": (done.stdout + done.stderr)[-200:]}
+                world = restore()
+    return succeeded, tried
+
+
+def commands_before(machine, daemon, args):
+    held = {"daemon": daemon, "neighbour": running_client(daemon.client)}
+
+    def world_of():
+        return World(held["daemon"].command, held["daemon"].alive, held["neighbour"])
+
+    def restore():
+        held["neighbour"].kill()
+        if held["daemon"] is not daemon:
+            held["daemon"].stop()
+        elif daemon.alive():
+            daemon.stop()
+        held["daemon"] = PlainDaemon(machine)
+        held["neighbour"] = running_client(held["daemon"].client)
+        return world_of()
+
+    succeeded, tried = command_results(machine, lambda: held["daemon"].env, (), world_of, restore)
+    held["neighbour"].kill()
+    if held["daemon"] is not daemon:
+        held["daemon"].stop()
+    kinds = sorted({c.split(": ")[1].split()[0] for c in succeeded})
+    return {"measured": f"{len(succeeded)} of {tried} change something ({', '.join(kinds) or 'none'})", "succeeded": succeeded}
+
+
+def commands_after(machine, node, args):
+    neighbour, attacker = node.tenant("commands-neighbour"), node.tenant("commands-attacker")
+    held = {"client": running_client(neighbour.client)}
+    daemon_pid = lambda: node.pool().get("daemonPid") if node.pool().get("state") == "serving" else None
+    first = daemon_pid()
+
+    def world_of():
+        return World(node.privileged, lambda: daemon_pid() == first, held["client"])
+
+    def restore():
+        nonlocal first
+        held["client"].kill()
+        wait_for(daemon_pid, 20)
+        first = daemon_pid()
+        held["client"] = running_client(neighbour.client)
+        return world_of()
+
+    names = sorted(os.listdir(attacker.door))
+    succeeded, tried = command_results(machine, lambda: {"CUDA_MPS_PIPE_DIRECTORY": attacker.inside}, attacker.enter, world_of, restore)
+    held["client"].leave()
+    for tenant in (neighbour, attacker):
+        tenant.delete()
+    kinds = sorted({c.split(": ")[1].split()[0] for c in succeeded})
+    return {"measured": f"{len(succeeded)} of {tried} change something" + (f" ({', '.join(kinds)})" if kinds else "") + f"; the door holds {', '.join(names)}",
+            "holds": not succeeded, "succeeded": succeeded}
+
+
+def served_beside_mute(machine, pipe, enter, env, start, steps):
+    """For each point of the handshake: how long a new client of somebody else takes beside one that stops there; None = not in 6 s."""
+    times = {}
+    for step in steps:
+        mute = subprocess.Popen([*enter, sys.executable, "-c", MUTE, pipe, str(step)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                env={**machine.env, **env})
+        mute.stdout.readline()
+        begin = time.monotonic()
+        client = start()
+        times[step] = round((time.monotonic() - begin) * 1000) if client.ready(6) else None
+        mute.kill()
+        mute.wait()
+        if times[step] is None:
+            client.kill()
+        else:
+            client.leave()
+    return times
+
+
+def mute_words(times):
+    stuck = [step for step, ms in times.items() if ms is None]
+    slowest = max((ms for ms in times.values() if ms is not None), default=0)
+    if stuck:
+        return f"nobody is served beside one that stops at step {', '.join(map(str, stuck))} of the handshake"
+    return f"a new client takes {slowest} ms at most"
+
+
+def mute_before(machine, daemon, args):
+    times = served_beside_mute(machine, daemon.pipe, (), {}, daemon.client, (0, 3))
+    return {"measured": mute_words(times), "times": times}
+
+
+def mute_after(machine, node, args):
+    """Who says nothing holds nobody up. Who breaks off after the daemon has handed it to the server leaves the driver's server stuck for new
+    clients, whatever we do (measured): then it has to be noticed by a real CUDA start, and the server replaced."""
+    attacker, other = node.tenant("mute"), node.tenant("mute-other")
+    times = served_beside_mute(machine, attacker.inside, attacker.enter, {}, other.client, (0, 1, 2, 3, 4))
+    quick = all(times[step] is not None and times[step] < 3000 for step in times if int(step) < 3)
+    stuck = [str(step) for step in times if int(step) >= 3 and (times[step] is None or times[step] >= 3000)]
+    begin, mended = time.monotonic(), True
+    if stuck:
+        def runs():
+            client = running_client(other.client) if node.pool().get("state") == "serving" else None
+            if client:
+                client.leave()
+            return client is not None
+        mended = wait_for(runs, 90)
+    for tenant in (attacker, other):
+        tenant.delete()
+    slowest = max((times[s] for s in times if int(s) < 3 and times[s] is not None), default=0)
+    words = f"others start in {slowest:.0f} ms at most beside one that says nothing" if quick else mute_words(times)
+    if stuck:
+        words += f"; broken off at step {', '.join(stuck)} the server is stuck: " + \
+            (f"replaced, serving after {time.monotonic() - begin:.0f} s" if mended else "not mended")
+    return {"measured": words, "holds": quick and bool(mended), "times": times}
+
+
+def culprit_before(machine, daemon, args):
+    victim, culprit = running_client(daemon.client), daemon.client()
+    culprit.ready()
+    culprit.ask("fault", 10)
+    died = victim.error(3)
+    known = [l for l in daemon.log().splitlines() if str(culprit.pid) in l and "fatal" in l.lower()]
+    for client in (victim, culprit):
+        client.kill()
+    return {"measured": f"the neighbour {'dies' if died else 'lives'}; the log has {'the culprit as a process id' if known else 'nothing of it'}",
+            "log": daemon.log()[-2000:]}
+
+
+def culprit_after(machine, node, args):
+    tenants = [node.tenant("culprit"), node.tenant("culprit-neighbour")]
+    victim, culprit = running_client(tenants[1].client), tenants[0].client()
+    culprit.ready()
+    culprit.ask("fault", 10)
+    died = victim.error(3)
+    for client in (victim, culprit):
+        client.kill()
+    faults = wait_for(lambda: [m for m in find(node.mps(), lambda m: m.get("culprit") == culprit.pid)], 5)
+    # Whose it was is told once kubelet has named the holders of grants this young.
+    parties = wait_for(lambda: [m for m in find(node.status(), lambda m: "culprit" in m) if isinstance(m["culprit"], dict)
+                                and culprit.pid in (m["culprit"].get("pid"), *(v.get("pid") for v in m.get("victims", [])))], 5) or []
+    log = node.log("node") + node.log("mps")
+    named = [str(m["culprit"].get("holder", "")) for m in parties if isinstance(m["culprit"], dict) and m.get("kind") == "fatal"]
+    told = json.dumps(parties)
+    lines = "\n".join(l for l in log.splitlines() if str(culprit.pid) in l)
+    pod = "status" if re.search(r'"(default/)?culprit(/main)?"(?!\s*:)', told) else \
+        "log" if re.search(r"\bdefault/culprit(/main)?(?![-\w])", lines) else ""
+    status = json.dumps(node.status())
+    for tenant in tenants:
+        tenant.delete()
+    late = node.tenant("culprit-later")
+    newcomer = running_client(late.client)
+    recovered = newcomer is not None
+    if newcomer:
+        newcomer.leave()
+    late.delete()
+    words = f"the neighbour {'dies' if died else 'lives'}; "
+    if not faults and "faults" not in status + json.dumps(node.mps()):
+        return {"measured": words + "faults are not told here", "holds": None}
+    # MPS may name a neighbour that computes at the same moment (measured), and then nothing says who it was.
+    who = "its pod" if "default/culprit/main" in named else "its neighbour's pod, as MPS does," if any(named) else ""
+    named = f"{who} is named as the cause, both pods are told" if who and pod else f"process {culprit.pid} in mps.sock" if faults else "nobody named"
+    return {"measured": words + named + ("" if recovered else "; no new client afterwards"), "holds": bool(who and pod) and recovered, "faults": faults}
+
+
+class Watch:
+    """What node.sock says, with the moment of each change in the number of healthy slots."""
+
+    def __init__(self, node):
+        self.changes, self.socket = [], socket.socket(socket.AF_UNIX)
+        self.socket.connect(node.path("run/node.sock"))
+        self.socket.sendall(b"watch\n")
+        threading.Thread(target=self._read, daemon=True).start()
+        wait_for(lambda: self.changes, 5)
+
+    def _read(self):
+        try:
+            for line in self.socket.makefile():
+                healthy = sum(r.get("healthy", 0) for r in last_json(line).get("resources", []))
+                if not self.changes or self.changes[-1][1] != healthy:
+                    self.changes.append((time.monotonic(), healthy))
+        except OSError:
+            pass
+
+    def first_after(self, begin, healthy, seconds):
+        """Milliseconds until that many were healthy; None when not in time."""
+        hit = wait_for(lambda: [at for at, count in self.changes if at >= begin and count == healthy], seconds)
+        return round((hit[0] - begin) * 1000) if hit else None
+
+    def close(self):
+        self.socket.close()
+
+
+def daemon_before(machine, daemon, args):
+    return {"measured": "the plugin does not look: slots stay healthy (documented, not measured here)"}
+
+
+def daemon_after(machine, node, args):
+    watch, times = Watch(node), {}
+    for name, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
+        wait_for(lambda: node.pool().get("state") == "serving" and node.healthy() == node.SLOTS, 30)
+        pid, begin = node.pool()["daemonPid"], time.monotonic()
+        os.kill(pid, number)
+        times[name] = watch.first_after(begin, 0, 10)
+        if number == signal.SIGSTOP:
+            begin = time.monotonic()
+            os.kill(pid, signal.SIGCONT)
+        times[f"{name}, back"] = watch.first_after(begin, node.SLOTS, 60)
+    watch.close()
+    words = "; ".join(f"{name} {'never' if ms is None else f'{ms} ms'}" for name, ms in times.items())
+    holds = all(ms is not None for ms in times.values()) and times["killed"] <= 1000 and times["stopped"] <= 1000
+    return {"measured": f"unhealthy, healthy again: {words}", "holds": holds, "times": times}

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""MPS that holds, before and after, on one GPU: each row shows a failure of a plain MPS daemon (limits as NVIDIA's device plugin sets
+them for ten replicas) and what becomes of it under `tranche mps` and `tranche node`. Prints a table last and exits 1 when an `after`
+does not hold. Needs root, an idle GPU with MPS, and a build; --simulated runs the same rows on the stand-ins.
+
+It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or --out)."""
+
+import argparse, json, os, sys, time
+
+import hold_rows, hold_rows_door
+from gpu_bed import Machine, Node, PlainDaemon, leftovers
+
+ROWS = {  # in this order; what each promises
+    "busy": ("a busy client is deleted", "no peer dies"),
+    "variables": ("malformed CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "bounded, or ended within 250 ms"),
+    "container": ("four processes in one container", "together within one share"),
+    "commands": ("commands from a tenant's container", "none changes anything"),
+    "users": ("two user ids at once", "both run"),
+    "mute": ("somebody connects and says nothing, or breaks off", "others are served; a stuck server is replaced"),
+    "culprit": ("a client uses an illegal address, a neighbour computes", "whom MPS names, and who was hit, by pod"),
+    "daemon": ("the daemon is killed, or stopped", "unhealthy within 1 s, and healthy again"),
+    "outside": ("a client keeps out of MPS (compute mode left alone)", "it is named"),
+    "products": ("half-precision products, 2 to 48 slots", "none wrong"),
+}
+NOT_AVAILABLE = "not available"
+
+
+def guarded(function, *args):
+    """A row's answer (measured, holds); what goes wrong in it is its answer too."""
+    begin = time.monotonic()
+    try:
+        result = function(*args)
+    except Exception as error:  # a row must not take the others along
+        result = {"measured": f"{type(error).__name__}: {error}"[:200], "holds": False}
+    result["seconds"] = round(time.monotonic() - begin, 1)
+    return result
+
+
+def before(machine, args, name):
+    daemon = PlainDaemon(machine)
+    try:
+        return guarded(getattr(hold_rows, f"{name}_before", None) or getattr(hold_rows_door, f"{name}_before"), machine, daemon, args)
+    finally:
+        daemon.stop()
+
+
+def after(machine, args, name, node):
+    return guarded(getattr(hold_rows, f"{name}_after", None) or getattr(hold_rows_door, f"{name}_after"), machine, node, args)
+
+
+def wait_for_none(look, seconds=3):
+    """What is still there after a while."""
+    end = time.monotonic() + seconds
+    while look() and time.monotonic() < end:
+        time.sleep(0.1)
+    return look()
+
+
+def verdict(result):
+    if result.get("holds") is None:
+        return NOT_AVAILABLE
+    return "holds" if result["holds"] else "DOES NOT HOLD"
+
+
+def table(machine, results):
+    lines = [f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""),
+             "| what | promised | before | after | |", "| --- | --- | --- | --- | --- |"]
+    for name, result in results.items():
+        what, promised = ROWS[name]
+        lines.append("| " + " | ".join([what, promised, result.get("before", {}).get("measured", "-"), result["after"]["measured"],
+                                        verdict(result["after"])]) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    parser.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
+    parser.add_argument("--skip-before", action="store_true")
+    parser.add_argument("--strict", action="store_true", help="what is not available does not hold")
+    parser.add_argument("--repeats", type=int, default=25, help="busy clients that are deleted")
+    parser.add_argument("--values", type=int, default=20, help="malformed values that are tried")
+    parser.add_argument("--cublas", default="", help="for tranche probe --cublas")
+    parser.add_argument("--gemm-shapes", default="", help="for tranche probe --gemm-shapes")
+    parser.add_argument("--out", default=os.environ.get("OUT", ""))
+    args = parser.parse_args()
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+
+    machine = Machine(args)
+    already, results, began = leftovers(machine), {}, time.monotonic()
+    names = [n for n in ROWS if not args.only or n in args.only]
+    if not args.skip_before:
+        for name in names:
+            results.setdefault(name, {})["before"] = before(machine, args, name)
+            print(f"before {name}: {results[name]['before']['measured']}", file=sys.stderr, flush=True)
+    node = Node(machine)
+    for name in names:
+        results.setdefault(name, {})["after"] = after(machine, args, name, node)
+        print(f"after {name}: {results[name]['after']['measured']}", file=sys.stderr, flush=True)
+    failed = [n for n in names if results[n]["after"].get("holds") is False or (args.strict and results[n]["after"].get("holds") is None)]
+    if failed:
+        node.show_logs()
+    killed = node.stop()
+    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    if args.out:
+        with open(f"{args.out}/mps_that_holds.json", "w") as file:
+            json.dump({"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left}, file, indent=1)
+    machine.clean()
+    print(table(machine, results))
+    print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}; {time.monotonic() - began:.0f} s")
+    for process in left:
+        print(f"  {process}")
+    return 1 if failed or left or killed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

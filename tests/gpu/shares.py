@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What shares of several sizes are worth, on one GPU: pods of 1, 2, 5 and 10 of 20 slots at once, a tenant's own percentages, and
+what a tenant gets who asks in its environment for more than its slots. Prints a table last and exits 1 when a row does not hold.
+Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins (whose speed is made up: the rows about speed are
+then left out). It changes no setting of the GPU."""
+
+import argparse, json, os, sys, threading, time
+
+from gpu_bed import Machine, Node, last_json, leftovers
+
+SLOTS = 20
+SIZES = (1, 2, 5, 10)
+
+
+class Shares(Node):
+    SLOTS = SLOTS
+    CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
+              f"    - {{name: nvidia.com/gpu, replicas: {SLOTS}}}\n")
+
+
+def probe(tenant, *words, env=None, seconds=1.0):
+    """`tranche probe` inside the pod."""
+    machine = tenant.node.machine
+    done = machine.run(*tenant.enter, f"{machine.bin}/tranche", "probe", "--json", "--seconds", str(seconds), *words, env={**tenant.envs, **(env or {})})
+    return last_json(done.stdout) or {"failed": (done.stderr or done.stdout)[-300:]}
+
+
+def at_once(tenants, seconds, envs=None):
+    reports = [None] * len(tenants)
+
+    def one(i):
+        reports[i] = probe(tenants[i], env=(envs or {}).get(i), seconds=seconds)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(tenants))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return reports
+
+
+def speed_of(report):
+    return (report.get("throughput") or {}).get("blocksPerSecond", 0)
+
+
+def sms_of(report):
+    sms = report.get("sms") or {}
+    return sms.get("attribute"), sms.get("seen")
+
+
+def memory_of(report):
+    return ((report.get("memory") or {}).get("largestAllocation") or 0) >> 20
+
+
+def sizes(node, args, rows):
+    """1, 2, 5 and 10 of 20 slots: alone one after the other, then all at once."""
+    machine = node.machine
+    tenants = [node.tenant(f"size-{n}", slots=n) for n in SIZES]
+    alone = [probe(t, "--find-limit", seconds=args.seconds) for t in tenants]
+    together = at_once(tenants, 2 * args.seconds)
+    for n, tenant, first, busy in zip(SIZES, tenants, alone, together):
+        promised = machine.total_mib * n // SLOTS
+        got = memory_of(first)
+        attribute, seen = sms_of(first)
+        env = tenant.envs.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "")
+        words = f"{got} MiB ({100 * got / promised:.1f} %), {attribute} SMs by attribute, {seen} seen"
+        for which, report in (("alone", first), ("with the others", busy)):
+            if "failed" in report:
+                words += f"; the probe {which} failed: {report['failed'].strip()}"
+        holds = abs(got / promised - 1) <= 0.02 and attribute == seen
+        if not machine.simulated:
+            ratio = speed_of(busy) / max(1, speed_of(first))
+            words += f", {speed_of(first):,.0f} blocks/s alone, {100 * ratio:.0f} % of that with the others"
+            holds = holds and ratio > 0.9
+        rows.append((f"{n} of {SLOTS} slots", f"{promised} MiB within 2 %, SMs as told ({env} %)", words, holds, speed_of(first), attribute))
+    for tenant in tenants:
+        tenant.delete()
+
+
+def proportional(rows):
+    """Speed by SM, relative to that of the largest grant."""
+    measured = [(row[4], row[5]) for row in rows if row[0].endswith("slots") and row[4] and row[5]]
+    if not measured:
+        return None
+    base = measured[-1][0] / measured[-1][1]
+    each = [speed / sms / base for speed, sms in measured]
+    return ", ".join(f"{100 * e:.0f} %" for e in each), all(0.9 <= e <= 1.1 for e in each)
+
+
+def own_percentages(node, args, rows):
+    """Two pods of 6 and 14 slots that say 30 % and 70 % of the GPU themselves, and one of 10 that lowers itself to 30 %."""
+    machine, total = node.machine, node.machine.total_mib
+    tenants = [node.tenant("thirty", slots=6), node.tenant("seventy", slots=14)]
+    envs = {i: {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(p), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{machine.gpu['uuid']}={total * p // 100}M"}
+            for i, p in enumerate((30, 70))}
+    limits = [probe(t, "--find-limit", env=envs[i], seconds=args.seconds) for i, t in enumerate(tenants)]
+    busy = at_once(tenants, 2 * args.seconds, envs)
+    words = []
+    holds = True
+    for p, limit, report in zip((30, 70), limits, busy):
+        got, promised = memory_of(limit), total * p // 100
+        words.append(f"{p} %: {got} MiB ({100 * got / promised:.1f} %), {sms_of(limit)[0]} SMs" +
+                     ("" if machine.simulated else f", {100 * speed_of(report) / max(1, speed_of(limit)):.0f} % of its speed alone"))
+        holds = holds and abs(got / promised - 1) <= 0.02
+    rows.append(("30 % and 70 % by the tenants' own values", "each its own", "; ".join(words), holds, 0, 0))
+    more = probe(tenants[0], "--find-limit", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":
+                                                  f"{machine.gpu['uuid']}={total}M"}, seconds=0)
+    promised = total * 6 // SLOTS
+    rows.append((f"6 of {SLOTS} slots, the tenant asks for all", f"no more than {promised} MiB",
+                 more.get("failed") or f"{memory_of(more)} MiB, {sms_of(more)[0]} SMs", 0 < memory_of(more) <= promised * 1.01, 0, 0))
+    for tenant in tenants:
+        tenant.delete()
+    lower = node.tenant("lower", slots=10)
+    less = probe(lower, "--find-limit", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":
+                                             f"{machine.gpu['uuid']}={total // 4}M"}, seconds=0)
+    rows.append((f"10 of {SLOTS} slots, the tenant lowers itself to a quarter", f"{total // 4} MiB", f"{memory_of(less)} MiB, {sms_of(less)[0]} SMs",
+                 0 < memory_of(less) <= total // 4, 0, 0))
+    lower.delete()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long speed is measured")
+    args = parser.parse_args()
+    args.cublas = ""
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    machine = Machine(args)
+    node, rows = Shares(machine), []
+    for part in (sizes, own_percentages):
+        try:
+            part(node, args, rows)
+        except Exception as error:  # the rows that are there are worth having
+            rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False, 0, 0))
+    in_step = None if machine.simulated else proportional(rows)
+    killed = node.stop()
+    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print("| what | promised | measured | |\n| --- | --- | --- | --- |")
+    for what, promised, measured, holds, *_ in rows:
+        print(f"| {what} | {promised} | {measured} | {'holds' if holds else 'DOES NOT HOLD'} |")
+    if in_step:
+        print(f"| speed by SM, against the largest grant | within 10 % | {in_step[0]} | {'holds' if in_step[1] else 'DOES NOT HOLD'} |")
+    left = leftovers(machine)
+    print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}")
+    machine.clean()
+    return 0 if all(row[3] for row in rows) and (in_step is None or in_step[1]) and not left else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Which SM counts of this GPU compute right: `tranche probe --gemm` as a client of a plain MPS daemon at every percentage from 1 to 100
+that gives another SM count, and an `evidence` entry for data/sm-counts.yaml. Needs root, an idle GPU with MPS, cuBLAS and a build;
+--simulated BUILD runs on the stand-ins. Raw results go to $OUT/sm_counts.json (or --out)."""
+
+import argparse, json, os, sys, time
+
+from gpu_bed import Machine, PlainDaemon, last_json
+
+
+def spans(counts):
+    """[[from, to], …] of runs of counts that follow each other in steps of two."""
+    found = []
+    for count in sorted(counts):
+        if found and count == found[-1][1] + 2:
+            found[-1][1] = count
+        else:
+            found.append([count, count])
+    return found
+
+
+def check(machine, daemon, percentage, args):
+    words = [f"{machine.bin}/tranche", "probe", "--json", "--seconds", "0", "--gemm"]
+    for option, value in (("--gemm-types", args.types), ("--gemm-shapes", args.shapes), ("--cublas", machine.cublas)):
+        words += [option, value] if value else []
+    done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}, timeout=args.deadline)
+    report = last_json(done.stdout)
+    return {"percentage": percentage, "status": done.returncode, "sms": report.get("sms", {}).get("attribute"), "gemm": report.get("gemm", {}),
+            "error": done.stderr[-300:]}
+
+
+def kind(runs):
+    """What is known of a count from all its runs: `mixed` where some runs, or some products of a half-precision type, differ."""
+    half = [c for r in runs for c in r["gemm"].get("cases", []) if c["type"] in ("bf16", "fp16", "fp8") and c["outcome"] != "not checked"]
+    if not half or any(not r["gemm"].get("checked") for r in runs):
+        return "unknown"
+    wrong = sum(c["outcome"] == "WRONG" for c in half)
+    always = {(c["shape"], c["type"], c["layout"]) for c in half if c["outcome"] == "WRONG"} - \
+             {(c["shape"], c["type"], c["layout"]) for c in half if c["outcome"] == "right"}
+    return "right" if wrong == 0 else "wrong" if always else "mixed"
+
+
+def row_of(machine, runs_by_sms, driver, cublas, args):
+    lines = [f"  - gpu: {machine.gpu['name']}", f"    driver: {driver}", f'    cublas: "{cublas}"', f"    date: {time.strftime('%Y-%m-%d', time.gmtime())}",
+             "    how: >", f"      tests/gpu/sm_counts.py: {args.types} of {args.shapes or 'twelve shapes'}, NN and TN, two draws of inputs, {args.runs} run(s) a count."]
+    for name in ("right", "wrong", "mixed"):
+        counts = [sms for sms, runs in runs_by_sms.items() if kind(runs) == name]
+        if counts:
+            lines.append(f"    {name}: {spans(counts)}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD")
+    parser.add_argument("--cublas", default="")
+    parser.add_argument("--types", default="bf16,fp16,fp8")
+    parser.add_argument("--shapes", default="", help="instead of the probe's twelve")
+    parser.add_argument("--runs", type=int, default=1, help="how often each count is tried")
+    parser.add_argument("--from", dest="first", type=int, default=1)
+    parser.add_argument("--to", dest="last", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=540, help="stop asking after this long; what was measured is printed")
+    parser.add_argument("--deadline", type=float, default=120, help="seconds for one probe")
+    parser.add_argument("--out", default=os.environ.get("OUT", ""))
+    args = parser.parse_args()
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+        args.shapes = args.shapes or "64,48x80x33"
+
+    machine, began, runs_by_sms, all_runs = Machine(args), time.monotonic(), {}, []
+    driver = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.split("\n")[0] if not machine.simulated else "simulated"
+    daemon = PlainDaemon(machine, limited=False)
+    complete = True
+    try:
+        seen = set()
+        for percentage in range(args.first, args.last + 1):
+            expected = max(8, 2 * (percentage * machine.sms // 200))  # docs/shares.md; what the client really gets is what counts
+            if expected in seen:
+                continue
+            seen.add(expected)
+            for _ in range(args.runs):
+                if time.monotonic() - began > args.seconds:
+                    complete = False
+                    break
+                run = check(machine, daemon, percentage, args)
+                all_runs.append(run)
+                if run["sms"]:
+                    runs_by_sms.setdefault(run["sms"], []).append(run)
+                gemm = run["gemm"]
+                print(f"{percentage:3} %  {run['sms']} SMs  right {gemm.get('right', '-')}  wrong {gemm.get('wrong', '-')}  not checked "
+                      f"{gemm.get('notChecked', '-')}  {gemm.get('seconds', 0):.1f} s  {gemm.get('reason', run['error'] if run['status'] > 1 else '')}",
+                      file=sys.stderr, flush=True)
+    finally:
+        daemon.stop()
+    if args.out:
+        with open(f"{args.out}/sm_counts.json", "w") as file:
+            json.dump({"gpu": machine.gpu, "sms": machine.sms, "driver": driver, "complete": complete, "runs": all_runs}, file)
+    machine.clean()
+    cublas = next((r["gemm"]["cublas"] for r in all_runs if r["gemm"].get("cublas")), "unknown")
+    print(row_of(machine, runs_by_sms, driver, cublas, args))
+    unknown = [sms for sms, runs in runs_by_sms.items() if kind(runs) == "unknown"]
+    if unknown or not complete:
+        print(f"# not measured: {spans(unknown)}" + ("" if complete else "; out of time before the end"))
+    return 1 if unknown or not runs_by_sms else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

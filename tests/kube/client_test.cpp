@@ -1,0 +1,134 @@
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/version.h"
+#include "kube/kube_bed.h"
+
+namespace tranche::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using KubeClientContract = KubeBed;
+
+constexpr const char* kEvents = "/api/v1/namespaces/default/events";
+
+TEST_F(KubeClientContract, AsksWithItsTokenAndItsNameAndCountsTheAnswer) {
+  open();
+  server_->take_token("first");
+  host::KubeAnswer got;
+  client_->list("/api/v1/pods?limit=5", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  ASSERT_TRUE(until([&] { return got.status != 0; }));
+  EXPECT_EQ(got.status, 200);
+  EXPECT_THAT(got.body, HasSubstr("PodList"));
+  EXPECT_EQ(got.why, "");
+  const auto request = server_->requests().at(0);
+  EXPECT_EQ(request.token, "first");
+  EXPECT_EQ(request.agent, std::string("tranche/") + kVersion);
+  EXPECT_EQ(client_->counts(), (host::KubeCounts{{{"list", "200"}, 1}}));
+}
+
+TEST_F(KubeClientContract, WritesEventsAndPatchesThem) {
+  open();
+  std::vector<int> statuses;
+  const auto note = [&](const host::KubeAnswer& answer) { statuses.push_back(answer.status); };
+  client_->create(kEvents, R"({"metadata":{"name":"e"},"count":1})", note);
+  ASSERT_TRUE(until([&] { return statuses.size() == 1; }));
+  client_->patch(std::string(kEvents) + "/e", R"({"count":2})", note);
+  client_->patch(std::string(kEvents) + "/none", R"({"count":2})", note);
+  ASSERT_TRUE(until([&] { return statuses.size() == 3; }));
+  EXPECT_EQ(statuses[0], 201);
+  EXPECT_EQ(statuses[1] + statuses[2], 200 + 404);
+  EXPECT_EQ(nlohmann::json::parse(server_->events().at(0))["count"], 2);
+}
+
+TEST_F(KubeClientContract, ATokenThatIsReplacedIsUsedForTheNextRequestOnTheSameConnection) {
+  open();
+  int status = 0;
+  const auto ask = [&] {
+    status = 0;
+    client_->get("/api/v1/pods", [&](const host::KubeAnswer& answer) { status = answer.status; });
+    ASSERT_TRUE(until([&] { return status != 0; }));
+  };
+  ask();
+  server_->take_token("second");
+  ask();
+  EXPECT_EQ(status, 401);
+  write("token", "second");
+  ask();
+  EXPECT_EQ(status, 200);
+  EXPECT_EQ(server_->requests().back().token, "second");
+}
+
+TEST_F(KubeClientContract, AMissingTokenIsToldWithItsFileAndNothingIsAsked) {
+  open();
+  std::remove((scratch_ / "token").c_str());
+  host::KubeAnswer got{1, {}, {}};
+  client_->get("/api/v1/pods", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  ASSERT_TRUE(until([&] { return got.status == 0; }));
+  EXPECT_THAT(got.why, HasSubstr(scratch_ / "token"));
+  EXPECT_THAT(server_->requests(), IsEmpty());
+}
+
+TEST_F(KubeClientContract, NobodyThereIsToldAndNoSecretIsInTheWords) {
+  open();
+  server_.reset();
+  host::KubeAnswer got{1, {}, {}};
+  client_->get("/api/v1/pods", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  ASSERT_TRUE(until([&] { return got.status == 0; }));
+  EXPECT_NE(got.why, "");
+  EXPECT_THAT(got.why, Not(HasSubstr("first")));
+  EXPECT_EQ(client_->counts(), (host::KubeCounts{{{"get", "error"}, 1}}));
+}
+
+TEST_F(KubeClientContract, ARequestThatIsCancelledIsNeverAnsweredAlsoFromWithinAnotherAnswer) {
+  open();
+  server_->slow(20ms);
+  int answers = 0;
+  host::KubeClient::Id second = 0;
+  client_->get("/a", [&](const host::KubeAnswer&) {
+    ++answers;
+    client_->cancel(second);
+  });
+  second = client_->get("/b", [&](const host::KubeAnswer&) {
+    ++answers;
+    client_->cancel(second);
+  });
+  const auto third = client_->get("/c", [&](const host::KubeAnswer&) { answers += 100; });
+  client_->cancel(third);
+  ASSERT_TRUE(until([&] { return answers > 0; }));
+  pass(100ms);
+  EXPECT_LE(answers, 2);
+}
+
+TEST_F(KubeClientContract, ManyRequestsAtOnceAreAllAnswered) {
+  open();
+  int answers = 0;
+  for (int i = 0; i < 200; ++i) {
+    client_->get("/api/v1/pods?i=" + std::to_string(i), [&](const host::KubeAnswer& answer) {
+      EXPECT_EQ(answer.status, 200) << answer.why;
+      ++answers;
+    });
+  }
+  ASSERT_TRUE(until([&] { return answers == 200; }));
+}
+
+TEST_F(KubeClientContract, IsGoneAtOnceWhileRequestsAndWatchesAreOpen) {
+  open();
+  client_->watch(
+      "/api/v1/pods?watch=1&resourceVersion=100&timeoutSeconds=300", 300s, [](std::string_view) {},
+      [](const host::KubeAnswer&) { FAIL() << "nobody is called any more"; });
+  ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
+  server_->mute(true);
+  client_->get("/x", [](const host::KubeAnswer&) { FAIL() << "nobody is called any more"; });
+  ASSERT_TRUE(until([&] { return server_->requests().size() == 2; }));
+  const auto before = std::chrono::steady_clock::now();
+  client_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+  pass(20ms);
+}
+
+}  // namespace
+}  // namespace tranche::kube

@@ -1,0 +1,221 @@
+// The pods of a node as they change, through everything that an API server does to a watch.
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "host/kube/list_watch.h"
+#include "kube/kube_bed.h"
+#include "kube/pod_table.h"
+
+namespace tranche::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using State = Reflector::State;
+
+constexpr const char* kHere = R"({"spec":{"nodeName":"n1"},"status":{"phase":"Running"}})";
+constexpr const char* kGoing = R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}})";
+
+class PodsOfANode : public KubeBed {
+ protected:
+  void follow(std::uint32_t page = 500) {
+    if (!client_) open();
+    ReflectorSettings settings{.selector = "fieldSelector=spec.nodeName%3Dn1", .page = page};
+    settings.first_wait = 10ms;
+    watch_ = std::make_unique<host::ListWatch>(
+        *loop_, *client_, "/api/v1/pods", settings,
+        host::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return page_of(body, first); },
+                               .on_line = [this](std::string_view line) { return event_of(line); },
+                               .on_turn = [] {}});
+  }
+  bool is_watching(std::size_t pods) {
+    return until([&] {
+      return watch_->reflector().state() == State::kWatching && server_->watches() == 1 && table_.size() == pods;
+    });
+  }
+  std::size_t told(PodChange::What what) const {
+    return static_cast<std::size_t>(std::ranges::count(changes_, what, &PodChange::what));
+  }
+  const Reflector& reflector() const { return watch_->reflector(); }
+
+  std::unique_ptr<host::ListWatch> watch_;
+  PodTable table_;
+  PodChanges changes_;
+
+ private:
+  void note(PodChanges changes) { changes_.insert(changes_.end(), changes.begin(), changes.end()); }
+  Result<host::ListPage> page_of(std::string_view body, bool first) {
+    if (first) listed_.clear();
+    TRY(auto page, parse_pod_list(body));
+    listed_.insert(listed_.end(), page.pods.begin(), page.pods.end());
+    if (page.next.empty()) note(table_.replace(std::exchange(listed_, {}), loop_->now()));
+    return host::ListPage{page.resource_version, page.next};
+  }
+  Result<WatchEvent> event_of(std::string_view line) {
+    return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {
+      TRY(auto pod, read_pod(object));
+      note(table_.apply(change, std::move(pod), loop_->now()));
+      return {};
+    });
+  }
+  std::vector<PodSeen> listed_;
+};
+
+TEST_F(PodsOfANode, AreListedOnceAndThenTheirChangesComeByThemselves) {
+  server_->put_pod("default", "a", kHere);
+  server_->put_pod("default", "elsewhere", R"({"spec":{"nodeName":"n2"}})");
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  server_->put_pod("team", "b", kHere);
+  ASSERT_TRUE(until([&] { return table_.size() == 2; }));
+  server_->put_pod("default", "a", kGoing);
+  ASSERT_TRUE(until([&] { return told(PodChange::What::kDeleting) == 1; }));
+  server_->delete_pod("default", "a");
+  ASSERT_TRUE(until([&] { return told(PodChange::What::kGone) == 1; }));
+  EXPECT_EQ(list_requests(), 1u);
+  EXPECT_EQ(watch_requests(), 1u);
+}
+
+TEST_F(PodsOfANode, NobodyIsAskedAnythingWhileNothingChanges) {
+  server_->put_pod("default", "a", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  pass(1500ms);
+  EXPECT_EQ(server_->requests().size(), 2u) << "one list, one watch";
+}
+
+TEST_F(PodsOfANode, TenThousandComeInPages) {
+  for (int i = 0; i < 10000; ++i) server_->put_pod("default", "p" + std::to_string(i), kHere);
+  follow();
+  ASSERT_TRUE(is_watching(10000));
+  EXPECT_EQ(list_requests(), 20u);
+  EXPECT_EQ(told(PodChange::What::kNew), 10000u);
+}
+
+TEST_F(PodsOfANode, APageThatExpiresBeginsTheListAnewAndNoPodIsLostOrDoubled) {
+  for (int i = 0; i < 30; ++i) server_->put_pod("default", "p" + std::to_string(i), kHere);
+  bool once = false;
+  server_->refuse(
+      1, 410, R"({"kind":"Status","code":410,"reason":"Expired","message":"continue token"})",
+      [&once](const sim::ApiRequest& r) { return !once && (once = r.query.find("continue=") != std::string::npos); });
+  follow(10);
+  ASSERT_TRUE(is_watching(30));
+  EXPECT_EQ(list_requests(), 5u);
+  EXPECT_EQ(told(PodChange::What::kNew), 30u);
+}
+
+TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissedIsTold) {
+  server_->put_pod("default", "a", kHere);
+  server_->put_pod("default", "b", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(2));
+  server_->mute(true);  // so that the new watch waits while things happen
+  server_->cut_watches();
+  ASSERT_TRUE(until([&] { return watch_requests() == 2; }));
+  server_->delete_pod("default", "a");
+  server_->put_pod("default", "b", kGoing);
+  server_->put_pod("default", "c", kHere);
+  server_->forget_versions();
+  server_->mute(false);
+  ASSERT_TRUE(until([&] { return list_requests() == 2; }));
+  ASSERT_TRUE(is_watching(2));
+  EXPECT_EQ(told(PodChange::What::kGone), 1u);
+  EXPECT_EQ(told(PodChange::What::kDeleting), 1u);
+  EXPECT_NE(table_.find("default", "c"), nullptr);
+}
+
+TEST_F(PodsOfANode, AnAnswerOf410InsteadOfAWatchIsTheSame) {
+  server_->refuse(1, 410, R"({"kind":"Status","code":410,"reason":"Gone","message":"too old"})",
+                  [](const sim::ApiRequest& r) { return r.is_watch(); });
+  server_->put_pod("default", "a", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  EXPECT_EQ(list_requests(), 2u);
+}
+
+TEST_F(PodsOfANode, ACutStreamIsTakenUpWhereItWasWithoutANewList) {
+  server_->put_pod("default", "a", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  for (int i = 0; i < 5; ++i) {
+    server_->cut_watches();
+    server_->put_pod("default", "n" + std::to_string(i), kHere);
+    ASSERT_TRUE(until([&] { return table_.size() == static_cast<std::size_t>(i) + 2; })) << i;
+  }
+  EXPECT_EQ(list_requests(), 1u);
+  EXPECT_GE(reflector().watch_restarts(), 4u);
+}
+
+TEST_F(PodsOfANode, AWatchThatTheServerEndsIsOpenedAgainFromTheBookmark) {
+  follow();
+  ASSERT_TRUE(is_watching(0));
+  server_->bookmark();
+  server_->bookmark();
+  pass(50ms);
+  server_->end_watches();
+  ASSERT_TRUE(until([&] { return watch_requests() == 2; }));
+  EXPECT_THAT(server_->requests().back().query, HasSubstr("resourceVersion=102"));
+  EXPECT_EQ(list_requests(), 1u);
+}
+
+TEST_F(PodsOfANode, EventsInPiecesOfOneByteAreTheSameEvents) {
+  server_->piece(1);
+  follow();
+  ASSERT_TRUE(is_watching(0));
+  for (int i = 0; i < 20; ++i) server_->put_pod("default", "p" + std::to_string(i), kHere);
+  ASSERT_TRUE(until([&] { return table_.size() == 20; }));
+  EXPECT_EQ(list_requests(), 1u);
+}
+
+TEST_F(PodsOfANode, ALineThatIsNotUnderstoodLeadsToANewList) {
+  server_->put_pod("default", "a", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  server_->send_raw("{\"type\":\"ADDED\",\"object\":\n");
+  ASSERT_TRUE(until([&] { return list_requests() == 2; }));
+  ASSERT_TRUE(is_watching(1));
+  EXPECT_THAT(changes_, ::testing::SizeIs(1)) << "nothing has changed";
+}
+
+TEST_F(PodsOfANode, ARefusedTokenIsReadAgainAndTheWatchGoesOn) {
+  server_->take_token("second");
+  follow();
+  ASSERT_TRUE(until([&] { return reflector().state() == State::kWaiting; }));
+  EXPECT_THAT(reflector().reason(), HasSubstr("401"));
+  write("token", "second");
+  ASSERT_TRUE(is_watching(0));
+}
+
+TEST_F(PodsOfANode, WhileTheServerIsDownItIsAskedSeldomerAndSeldomerAndThenFoundAgain) {
+  follow();
+  ASSERT_TRUE(is_watching(0));
+  server_->refuse(6, 503, "upstream is away", nullptr);
+  server_->cut_watches();
+  ASSERT_TRUE(until([&] { return watch_requests() == 4; }));
+  EXPECT_THAT(reflector().reason(), HasSubstr("503"));
+  ASSERT_TRUE(is_watching(0));
+  EXPECT_EQ(watch_requests(), 8u);
+  EXPECT_EQ(list_requests(), 1u);
+}
+
+TEST_F(PodsOfANode, SlowAnswersChangeNothing) {
+  server_->slow(150ms);
+  server_->put_pod("default", "a", kHere);
+  follow();
+  ASSERT_TRUE(is_watching(1));
+  EXPECT_EQ(list_requests(), 1u);
+}
+
+TEST_F(PodsOfANode, EndAtOnceWithAnOpenWatch) {
+  follow();
+  ASSERT_TRUE(is_watching(0));
+  const auto before = std::chrono::steady_clock::now();
+  watch_.reset();
+  client_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+  server_->bookmark();
+  EXPECT_TRUE(until([&] { return server_->watches() == 0; }));
+}
+
+}  // namespace
+}  // namespace tranche::kube

@@ -1,0 +1,128 @@
+// One object of the API server, through everything that the server does to a watch.
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "host/kube/kube_link.h"
+#include "host/kube/watch_object.h"
+#include "host/worker/worker.h"
+#include "kube/kube_bed.h"
+#include "kube/object.h"
+
+namespace tranche::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr const char* kNodes = "/api/v1/nodes";
+
+class OneObject : public KubeBed {
+ protected:
+  void follow(const std::string& name = "n1") {
+    if (!client_) open();
+    watch_ = std::make_unique<host::WatchObject>(
+        *loop_, *client_, host::WatchedObject{kNodes, name, "deploy/rbac/config.yaml", 1},
+        [this](const nlohmann::json* object) {
+          ++told_;
+          value_ = object == nullptr ? "not there" : labels_of(*object)["x"];
+        },
+        [] {});
+  }
+  void label(const std::string& name, const std::string& value) {
+    server_->put(kNodes, name, R"({"metadata":{"labels":{"x":")" + value + R"("}}})");
+  }
+  bool becomes(const std::string& value) {
+    return until([&] { return value_ == value && server_->watches() == 1; });
+  }
+
+  std::unique_ptr<host::WatchObject> watch_;
+  std::string value_ = "not told";
+  std::size_t told_ = 0;
+};
+
+TEST_F(OneObject, IsAskedForByItsNameOnceAndItsChangesComeByThemselves) {
+  label("n1", "a");
+  label("n2", "other");
+  follow();
+  EXPECT_TRUE(watch_->unknown_because());
+  ASSERT_TRUE(becomes("a"));
+  EXPECT_FALSE(watch_->unknown_because());
+  label("n2", "b");
+  label("n1", "c");
+  ASSERT_TRUE(becomes("c"));
+  EXPECT_EQ(told_, 2u) << "nothing of the other node";
+  pass(500ms);
+  EXPECT_EQ(server_->requests().size(), 2u) << "one list, one watch";
+  for (const auto& request : server_->requests())
+    EXPECT_THAT(request.query, HasSubstr("fieldSelector=metadata.name%3Dn1"));
+}
+
+TEST_F(OneObject, ThatIsNotThereIsToldAndAlsoWhenItComesAndGoes) {
+  follow();
+  ASSERT_TRUE(becomes("not there"));
+  label("n1", "a");
+  ASSERT_TRUE(becomes("a"));
+  server_->remove(kNodes, "n1");
+  ASSERT_TRUE(becomes("not there"));
+}
+
+TEST_F(OneObject, WhatWasMissedIsToldAfterAForgottenVersionAndACut) {
+  label("n1", "a");
+  follow();
+  ASSERT_TRUE(becomes("a"));
+  server_->mute(true);
+  server_->cut_watches();
+  ASSERT_TRUE(until([&] { return watch_requests() == 2; }));
+  server_->remove(kNodes, "n1");
+  server_->forget_versions();
+  server_->mute(false);
+  ASSERT_TRUE(becomes("not there"));
+  EXPECT_FALSE(watch_->unknown_because());
+}
+
+TEST_F(OneObject, ARefusalNamesTheRoleThatIsMissing) {
+  server_->refuse(1, 403, R"({"kind":"Status","code":403,"reason":"Forbidden","message":"no"})", {});
+  follow();
+  ASSERT_TRUE(until([&] { return watch_->unknown_because().value_or("").find("config.yaml") != std::string::npos; }));
+  EXPECT_EQ(told_, 0u);
+}
+
+class LinkToTheCluster : public KubeBed {
+ protected:
+  std::unique_ptr<host::Worker> worker_ = host::Worker::start();
+};
+
+TEST_F(LinkToTheCluster, IsOpenedOnceForAllWhoWaitForIt) {
+  write("kubeconfig", server_->kubeconfig(""));
+  host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
+  int told = 0;
+  link.when_settled([&] { ++told; });
+  EXPECT_FALSE(link.settled());
+  ASSERT_TRUE(until([&] { return told == 1; }));
+  ASSERT_NE(link.client(), nullptr);
+  EXPECT_EQ(link.server(), "http://127.0.0.1:" + std::to_string(server_->port()));
+  link.when_settled([&] { ++told; });
+  EXPECT_EQ(told, 1) << "a turn of its own";
+  ASSERT_TRUE(until([&] { return told == 2; }));
+}
+
+TEST_F(LinkToTheCluster, OutsideOfPodsIsClosedWithTheReason) {
+  host::KubeLink link(*loop_, *worker_, "", {});
+  ASSERT_TRUE(until([&] { return link.settled(); }));
+  EXPECT_EQ(link.client(), nullptr);
+  EXPECT_THAT(link.closed_because(), HasSubstr("--kubeconfig"));
+}
+
+TEST_F(LinkToTheCluster, MayGoBeforeItIsSettled) {
+  write("kubeconfig", server_->kubeconfig(""));
+  bool told = false;
+  {
+    host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
+    link.when_settled([&] { told = true; });
+  }
+  pass(50ms);
+  EXPECT_FALSE(told);
+}
+
+}  // namespace
+}  // namespace tranche::kube

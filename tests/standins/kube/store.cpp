@@ -1,0 +1,128 @@
+#include "standins/kube/store.h"
+
+namespace tranche::sim {
+namespace {
+
+std::string last_part(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string namespace_of(const std::string& collection) {
+  constexpr std::string_view kWord = "/namespaces/";
+  const auto at = collection.find(kWord);
+  if (at == std::string::npos) return {};
+  const auto begin = at + kWord.size();
+  return collection.substr(begin, collection.find('/', begin) - begin);
+}
+
+}  // namespace
+
+Json status_json(int code, const std::string& reason, const std::string& message) {
+  return {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Failure"},
+          {"code", code},     {"reason", reason},   {"message", message}};
+}
+
+std::string kind_of(const std::string& collection) {
+  const std::string plural = last_part(collection);
+  if (plural == "pods") return "Pod";
+  if (plural == "nodes") return "Node";
+  if (plural == "configmaps") return "ConfigMap";
+  if (plural == "nodefeatures") return "NodeFeature";
+  return "Object";
+}
+
+bool selected(const std::string& field_selector, const Json& object) {
+  if (field_selector.empty()) return true;
+  const auto equals = field_selector.find('=');
+  std::string pointer = "/" + field_selector.substr(0, equals);
+  for (char& c : pointer) c = c == '.' ? '/' : c;
+  return object.value(Json::json_pointer(pointer), std::string()) == field_selector.substr(equals + 1);
+}
+
+bool Store::serves(const std::string& collection) const {
+  return collection == "/api/v1/pods" || collection == "/api/v1/nodes" ||
+         (collection.starts_with("/api/v1/namespaces/") && last_part(collection) == "configmaps") ||
+         objects_.contains(collection);
+}
+
+const std::map<Key, Json>& Store::all(const std::string& collection) const {
+  static const std::map<Key, Json> kNone;
+  const auto found = objects_.find(collection);
+  return found == objects_.end() ? kNone : found->second;
+}
+
+const Json* Store::find(const std::string& collection, const Key& key) const {
+  const auto& objects = all(collection);
+  const auto found = objects.find(key);
+  return found == objects.end() ? nullptr : &found->second;
+}
+
+void Store::happen(const std::string& type, const std::string& collection, Json object) {
+  ++version_;
+  object["metadata"]["resourceVersion"] = std::to_string(version_);
+  happened_.push_back({version_, type, collection, std::move(object)});
+}
+
+void Store::put(const std::string& collection, const Key& key, const Json& more) {
+  const Json* known = find(collection, key);
+  Json object =
+      known != nullptr
+          ? *known
+          : Json{{"kind", kind_of(collection)},
+                 {"apiVersion", "v1"},
+                 {"metadata", {{"name", key.second}, {"uid", "uid-" + key.second + "-" + std::to_string(version_)}}}};
+  const std::string in = key.first.empty() ? namespace_of(collection) : key.first;
+  if (!in.empty()) object["metadata"]["namespace"] = in;
+  object.merge_patch(more);
+  happen(known != nullptr ? "MODIFIED" : "ADDED", collection, std::move(object));
+  objects_[collection][key] = happened_.back().object;
+}
+
+bool Store::remove(const std::string& collection, const Key& key) {
+  const Json* known = find(collection, key);
+  if (known == nullptr) return false;
+  happen("DELETED", collection, *known);
+  objects_[collection].erase(key);
+  return true;
+}
+
+std::pair<int, Json> Store::act(const ApiRequest& request) {
+  const std::pair<int, Json> none(404,
+                                  status_json(404, "NotFound", "the server could not find the requested resource"));
+  const Json body = Json::parse(request.body, nullptr, false);
+  if (request.method == "POST" && serves(request.path) && body.is_object()) {
+    const Key key("", body.value(Json::json_pointer("/metadata/name"), std::string()));
+    if (find(request.path, key) != nullptr)
+      return {409, status_json(409, "AlreadyExists", key.second + " already exists")};
+    put(request.path, key, body);
+    return {201, *find(request.path, key)};
+  }
+  std::string path = request.path;
+  if (path.ends_with("/status")) path.resize(path.rfind('/'));  // of a node: a part of it
+  const std::string collection = path.substr(0, path.rfind('/'));
+  const Key key("", last_part(path));
+  if (!serves(collection) || find(collection, key) == nullptr) return none;
+  if (request.method != "GET") return change(request, collection, key, body);
+  return {200, *find(collection, key)};
+}
+
+std::pair<int, Json> Store::change(const ApiRequest& request, const std::string& collection, const Key& key,
+                                   const Json& body) {
+  const bool whole = request.method == "PUT";
+  if (!whole && request.method != "PATCH") return {405, status_json(405, "MethodNotAllowed", "not understood here")};
+  if (!body.is_object() || (!whole && request.content_type != "application/merge-patch+json"))
+    return {415, status_json(415, "UnsupportedMediaType", "an object or a merge patch is understood here")};
+  const Json::json_pointer version("/metadata/resourceVersion");
+  const std::string made_for = body.value(version, std::string());
+  if (!made_for.empty() && made_for != find(collection, key)->value(version, std::string()))
+    return {409, status_json(409, "Conflict", "another version is the newest")};
+  if (whole) objects_[collection][key] = Json::object();  // what is not in the new one goes
+  put(collection, key, body);
+  return {200, *find(collection, key)};
+}
+
+void Store::bookmark() {
+  happen("BOOKMARK", "", {{"kind", "Bookmark"}, {"metadata", Json::object()}});
+}
+
+}  // namespace tranche::sim

@@ -1,0 +1,62 @@
+#pragma once
+// Private to this stand-in: the objects that it keeps, by collection ("/api/v1/pods"), and everything that happened to
+// them, by version. No threads of its own: whoever holds it locks.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "standins/kube/api_server.h"
+
+namespace tranche::sim {
+
+using Json = nlohmann::json;
+using Key = std::pair<std::string, std::string>;  // namespace, name
+
+struct Happened {
+  std::uint64_t version = 0;
+  std::string type;        // "ADDED", …
+  std::string collection;  // "" = all of them (a bookmark)
+  Json object;
+};
+
+class Store {
+ public:
+  void serve(const std::string& collection) { objects_[collection]; }
+  bool serves(const std::string& collection) const;
+
+  // `more` is merged into what is there.
+  void put(const std::string& collection, const Key& key, const Json& more);
+  bool remove(const std::string& collection, const Key& key);
+  const Json* find(const std::string& collection, const Key& key) const;
+  const std::map<Key, Json>& all(const std::string& collection) const;
+
+  // GET, PUT and PATCH (merge) of one object, POST to its collection: the HTTP status and the body. A change for
+  // another version than the newest is refused.
+  std::pair<int, Json> act(const ApiRequest& request);
+
+  void bookmark();
+  void forget() { oldest_ = ++version_; }
+  std::uint64_t version() const { return version_; }
+  std::uint64_t oldest() const { return oldest_; }
+  const std::deque<Happened>& happened() const { return happened_; }
+
+ private:
+  std::pair<int, Json> change(const ApiRequest& request, const std::string& collection, const Key& key,
+                              const Json& body);
+  void happen(const std::string& type, const std::string& collection, Json object);
+
+  std::uint64_t version_ = 100;
+  std::uint64_t oldest_ = 1;
+  std::map<std::string, std::map<Key, Json>> objects_;
+  std::deque<Happened> happened_;
+};
+
+// "spec.nodeName=n1", "metadata.name=n1"; "" selects everything.
+bool selected(const std::string& field_selector, const Json& object);
+Json status_json(int code, const std::string& reason, const std::string& message);
+std::string kind_of(const std::string& collection);  // "Pod"
+
+}  // namespace tranche::sim

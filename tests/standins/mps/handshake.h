@@ -1,0 +1,46 @@
+#pragma once
+// The real daemon's own messages on `control` and `control_privileged`, as seen on driver 580.159.04
+// (docs/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What follows type 4,
+// and what runs over the descriptor of message 4, is ours (wire.h). Blocking unless a deadline is given. One thread per
+// descriptor.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "standins/mps/wire.h"
+
+namespace tranche::sim {
+
+inline constexpr std::string_view kHello{"OUTBHELL\0", 9};        // 1: daemon, at once
+inline constexpr std::string_view kCredentials{"OUTBCRED\0", 9};  // 2: who connected, with SCM_CREDENTIALS
+inline constexpr std::string_view kDescriptor{"OUTBCUFD\0", 9};   // 4: daemon, with the socket to the server
+inline constexpr std::string_view kAcknowledged{"\0\0\0\0", 4};   // 5: client, when the server has taken it
+enum class ConnectionType : std::uint32_t { kServer = 1, kClient = 2, kCommands = 4 };  // 3: 4 bytes, little-endian
+
+struct Identity {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+Identity own_identity();
+
+// One packet with what came along. A descriptor that nobody takes is closed.
+struct Packet {
+  std::string bytes;
+  Fd descriptor;
+  std::optional<Identity> sender;  // what the kernel says of it; only with accept_identities()
+};
+enum class Arrived { kPacket, kEnd, kNothing };
+Arrived receive_packet(int fd, Packet* packet);
+bool send_packet(int fd, std::string_view bytes, int descriptor = -1, const Identity* as = nullptr);
+
+bool accept_identities(int fd);  // SO_PASSCRED
+bool send_type(int fd, ConnectionType type);
+std::optional<std::uint32_t> type_of(std::string_view bytes);
+
+// The connecting side. false: no greeting came in time, or the other end is gone.
+bool await_hello(int fd, int timeout_ms);  // -1 = for ever
+bool introduce(int fd, ConnectionType type, const Identity& as = own_identity());
+
+}  // namespace tranche::sim
