@@ -169,7 +169,8 @@ void EpollLoop::stop() {
 }
 
 void EpollLoop::dispatch(const epoll_event& event) {
-  switch (event.data.u64) {
+  const auto tag = event.data.u64;  // by value: the struct is packed
+  switch (tag) {
     case kMailTag:
       return read_mail();
     case kTimerTag:
@@ -180,7 +181,7 @@ void EpollLoop::dispatch(const epoll_event& event) {
       break;
   }
   // Not there when an earlier turn of this round cancelled it.
-  const auto found = watches_.find(event.data.u64);
+  const auto found = watches_.find(tag);
   if (found == watches_.end()) return;
   const auto watch = found->second;  // kept while it runs: it may cancel itself
   begin_turn();
