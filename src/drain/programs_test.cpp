@@ -17,6 +17,7 @@
 #include "host/files/scratch.h"
 #include "host/process/process.h"
 #include "host/status/unix_socket.h"
+#include "sanitized.h"
 
 namespace tranche {
 namespace {
@@ -159,7 +160,7 @@ TEST_F(DrainProgram, RefusesWordsThatItDoesNotKnow) {
   EXPECT_THAT(ran.lines[0], HasSubstr("cannot use --timeout"));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !TRANCHE_SANITIZED
 TEST_F(DrainProgram, NeedsNoLoaderNoLibraryAndLessThanOneMegabyte) {
   for (const char* name : {"tranche-drain", "tranche-runtime"}) {
     const auto file = host::read_file(std::string(std::getenv("TRANCHE_BUILD")) + "/bin/" + name, 1 << 20);

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "host/mps/pool_fixture.h"
+#include "sanitized.h"
 
 namespace tranche::host {
 namespace {
@@ -45,7 +46,7 @@ TEST_F(PoolKills, FiftyOfTheDaemonLeaveNoProcessNoDescriptorNoFileAndNoMemory) {
   // A question or a ping may be open at this moment; it is not a leak, and it goes.
   EXPECT_TRUE(until([&] { return open_descriptors() <= descriptors; })) << open_descriptors() << " of " << descriptors;
   EXPECT_EQ(files_under(scratch_.path()), files);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what was freed
+#if !TRANCHE_SANITIZED  // they keep what was freed
   EXPECT_LT(resident_kib() - warm, 1024) << "KiB more than after " << kKills / 5 << " kills";
 #endif
 }

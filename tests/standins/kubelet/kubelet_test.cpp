@@ -513,11 +513,11 @@ TEST_F(KubeletDouble, AdmitsAPodThatAsksForAnUnknownResourceWithoutDevices) {
 
 TEST_F(KubeletDouble, EndsAnAllocationThatHangsWhenItStops) {
   start();
-  auto tiny = registered("tiny.sock", {{"a"}});
   std::mutex mutex;
   std::condition_variable changed;
   bool entered = false;
   bool leave = false;
+  auto tiny = registered("tiny.sock", {{"a"}});  // ends first: its call still waits on what stands above
   tiny->allocation = [&](const auto&, auto*) {
     std::unique_lock lock(mutex);
     entered = true;
