@@ -65,6 +65,8 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(command, "--cdi-root", o.cdi_root,
                  "where CDI specs are written while --device-list-strategy has a cdi- word");
+  add_own_option(command, "--system-root", o.system_root,
+                 "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
   add_own_option(command, "--program-dir", o.program_dir,
                  "folder of the node that tranche-drain is put into for preStop hooks of containers; empty: none");
   add_own_option(command, "--health-quiet-period", held.quiet_period,

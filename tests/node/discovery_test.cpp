@@ -105,6 +105,59 @@ TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) 
   EXPECT_TRUE(node.running());
 }
 
+TEST_F(NodeDiscovery, AGpuThatIsPluggedInOrPulledIsNoticedByItselfByBothPrograms) {
+  make_node(2);
+  sim_node({"gpu", "1", "unplug"});
+  put("root/dev/nvidia0");
+  put("config.yaml", sharing("mps", 4));
+  start_kubelet();
+  Program& mps = start_mps({"--system-root", in("root")});
+  Program& node = start_node({"--system-root", in("root")});
+  ASSERT_TRUE(until_healthy(4));
+  until_serving(1);
+  sim_node({"gpu", "1", "plug"});
+  put("root/dev/nvidia1");
+  until_serving(2);
+  ASSERT_TRUE(until_healthy(8));
+  EXPECT_TRUE(until_says(node, "inventory.changed"));
+  EXPECT_EQ(until_node([](const Json& s) { return s["devices"].size() == 2; })["labels"]["nvidia.com/gpu.count"], "2");
+
+  sim_node({"gpu", "1", "unplug"});
+  fs::remove(in("root/dev/nvidia1"));
+  ASSERT_TRUE(until_healthy_of(8, 4)) << "its ids stay, for a container may hold them; nothing new lands";
+  const auto without = until_node([](const Json& s) { return s["devices"][1]["healthy"] == false; });
+  EXPECT_EQ(device_of(without, 1)["uuid"], uuid(1));
+  sim_node({"gpu", "1", "plug"});
+  put("root/dev/nvidia1");
+  ASSERT_TRUE(until_healthy(8));
+  EXPECT_TRUE(node.running() && mps.running()) << "the same processes all the time";
+}
+
+TEST_F(NodeDiscovery, AnotherDriverIsOpenedAndToldOfWithoutARestart) {
+  make_node(1);
+  const std::string library = in("driver/usr/lib64/libnvidia-ml.so.1");
+  fs::create_directories(in("driver/usr/lib64"));
+  fs::copy_file(build() + "/standins/libnvidia-ml.so.1", library);
+  Program& node = start_listening("version: v1\n");
+  ASSERT_TRUE(until_healthy(1));
+  const auto version = [](const Json& s) { return s["labels"].value("nvidia.com/cuda.driver-version.full", ""); };
+  until_node([&](const Json& s) { return version(s) == "580.159.04"; });
+  sim_node({"driver", "absent"});
+  sim_node({"fail", "*", "15"});  // whoever still asks the old library
+  ASSERT_TRUE(until_healthy_of(1, 0));
+  sim_node({"driver", "version", "590.44.01", "--cuda", "13010"});
+  fs::copy_file(library, library + ".new");
+  fs::rename(library + ".new", library);
+  sim_node({"clear"});
+  sim_node({"driver", "present"});
+  ASSERT_TRUE(until_healthy(1));
+  const auto status = until_node([&](const Json& s) { return version(s) == "590.44.01"; });
+  EXPECT_EQ(status["driver"]["version"], "590.44.01");
+  EXPECT_EQ(status["labels"]["nvidia.com/cuda.runtime-version.full"], "13.1");
+  EXPECT_TRUE(until_says(node, "the driver is 590.44.01 now, and was 580.159.04"));
+  EXPECT_TRUE(node.running());
+}
+
 TEST_F(NodeDiscovery, WithoutKubeletItIsNotReadyUnlessItIsToldNotToRegister) {
   make_node(1);
   put("config.yaml", "version: v1\n");

@@ -8,8 +8,11 @@
 namespace tranche::agent {
 
 // `driver_root_here`: where the driver's files are for this process; "" = flags.plugin.containerDriverRoot.
-inline host::NvmlSettings driver_settings(const config::Flags& flags, const std::string& driver_root_here) {
+// `system_root`: where the node's /dev and /sys are.
+inline host::NvmlSettings driver_settings(const config::Flags& flags, const std::string& driver_root_here,
+                                          const std::string& system_root = "/") {
   host::NvmlSettings settings;
+  settings.system_root = system_root;
   settings.driver_root = driver_root_here.empty() ? flags.plugin.container_driver_root : driver_root_here;
   switch (flags.device_discovery_strategy) {
     case config::DiscoveryStrategy::kNvml:

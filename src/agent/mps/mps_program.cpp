@@ -242,14 +242,15 @@ Status MpsProgram::open_modes() {
 }
 
 void MpsProgram::open_nvml() {
-  nvml_ = host::NvmlThread::start(*loop_, driver_settings(config_.view().config.flags, options_.driver_root_here),
-                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                   .on_event =
-                                       [this](const host::GpuEvent& event) {
-                                         if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
-                                       },
-                                   .on_use = {},
-                                   .on_sample = {}});
+  nvml_ = host::NvmlThread::start(
+      *loop_, driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root),
+      {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+       .on_event =
+           [this](const host::GpuEvent& event) {
+             if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+           },
+       .on_use = {},
+       .on_sample = {}});
 }
 
 void MpsProgram::look_for_binary() {

@@ -23,11 +23,12 @@ struct MpsOptions {
   std::string config_of_node;    // what the node agent writes down as in force, in place of a file; "" = not followed
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
-  std::string mps_control;       // nvidia-cuda-mps-control; "" = look for it
-  std::string listen;            // /metrics and /healthz, "addr:port"; "" = none
-  bool daemons_on_host = false;  // --daemon-home host: they run on when this program ends (docs/daemon-home.md)
-  std::string daemon_cgroup;     // DaemonHome::cgroup
-  int host_pid = 1;              // DaemonHome::host_pid
+  std::string system_root = "/";  // where the node's /dev and /sys are for this process
+  std::string mps_control;        // nvidia-cuda-mps-control; "" = look for it
+  std::string listen;             // /metrics and /healthz, "addr:port"; "" = none
+  bool daemons_on_host = false;   // --daemon-home host: they run on when this program ends (docs/daemon-home.md)
+  std::string daemon_cgroup;      // DaemonHome::cgroup
+  int host_pid = 1;               // DaemonHome::host_pid
   mps::SupervisorSettings supervisor;
   mps::ProofSettings proof;
   // What starts CUDA through a daemon to prove that it serves: this program's own `probe`. Empty = no proofs.

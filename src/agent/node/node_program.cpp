@@ -113,7 +113,7 @@ void NodeProgram::open_tenants(const std::string& mps_here, const std::string& h
 }
 
 void NodeProgram::open_driver() {
-  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here);
+  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   settings.fault_events = !health_.off();
   if (nvml_ && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);

@@ -21,6 +21,7 @@ struct NodeOptions {
   std::string run_dir = "/run/tranche";
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
+  std::string system_root = "/";                           // where the node's /dev and /sys are for this process
   std::string cdi_root = "/var/run/cdi";                   // where CDI specs go while a list strategy uses CDI
   Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU takes pods again
   std::string program_dir = "/var/lib/tranche/bin";  // tranche-drain for containers, here and on the node; "" = none

@@ -1,9 +1,14 @@
 #include "host/nvml/library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
 
+#include <cstdint>
 #include <initializer_list>
+
+#include "host/loop/fd.h"
 
 #include "host/platform/signs.h"
 
@@ -99,6 +104,29 @@ std::string path_of(void* handle, const std::string& asked) {
   return asked;
 }
 
+// A number as path components that change nothing: "/." for a 1, "/" for a 0.
+void append_bits(std::string& path, std::uint64_t number) {
+  for (; number != 0; number >>= 1) path += (number & 1) != 0 ? "/." : "/";
+  path += "/./";  // where it ends
+}
+
+// The loader knows a library by every name that it was asked for, and hands out the mapped one again even where another
+// driver's file lies under that name by now. By a name that it has not seen it compares the files themselves (device
+// and inode), and maps a file that is another. So the name says which file it is; a mapped file's inode is not given to
+// another. `handle`: what the loader gave for `path`; the answer takes its place.
+void* newest_of(void* handle, const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat facts{};
+  if (!file || ::fstat(file.get(), &facts) != 0) return handle;  // a bare name, or gone
+  std::string name = "/proc/self/fd/";
+  append_bits(name, facts.st_dev);
+  append_bits(name, facts.st_ino);
+  void* newest = ::dlopen((name + std::to_string(file.get())).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (newest == nullptr) return handle;
+  ::dlclose(handle);
+  return newest;
+}
+
 Kind kind_of(Return code) {
   switch (code) {
     case Return::kInvalidArgument:
@@ -143,6 +171,11 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
                 name);
   }
   library->path_ = path_of(library->handle_, name);
+  const std::string& file = found.empty() ? library->path_ : found;
+  if (void* newest = newest_of(library->handle_, file); newest != library->handle_) {
+    library->handle_ = newest;
+    library->path_ = file;
+  }
   look_up_all(library->handle_, library->functions_);
   const Functions& f = library->functions_;
   if (f.init == nullptr || f.shutdown == nullptr || f.device_count == nullptr || f.device_by_index == nullptr) {
@@ -153,8 +186,8 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
   const Return code = f.init();
   if (code == Return::kVersionMismatch) {
     return fail(Kind::kConflict,
-                "the driver was upgraded under us: library and kernel module have different versions; restart this "
-                "program, or reboot the node if the old module is still loaded",
+                "the driver was upgraded under us: library and kernel module have different versions; it is opened as "
+                "soon as they are alike again: load the new module, or reboot the node if the old one is still in use",
                 library->path_, static_cast<int>(code));
   }
   if (code == Return::kDriverNotLoaded) {

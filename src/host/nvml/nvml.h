@@ -34,6 +34,8 @@ struct NvmlSettings {
   Duration probe_most = std::chrono::minutes(1);         // … up to this
   Duration event_retry_first = std::chrono::seconds(1);  // after a failed wait for events, doubling up to probe_most
   Duration silence = std::chrono::seconds(30);           // a call that takes longer hangs
+  Duration signs_every = std::chrono::minutes(1);        // between looks at the kernel's list of GPUs, without a hint
+  Duration signs_settle = std::chrono::seconds(1);       // after a change of it, before the library is started afresh
   bool fault_events = true;  // false: no events of faults are asked for; lost GPUs are noticed all the same
 
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
@@ -107,7 +109,9 @@ class Nvml {
 };
 
 // The same behind a thread, for the agents. Opens the library as soon as it can be opened (retrying with back-off),
-// says so through on_inventory, and reports events from then on. Destroying it joins the thread; a hung driver call
+// says so through on_inventory, and reports events from then on. A GPU that comes or goes, and another driver, are
+// noticed by what the kernel shows (host/nvml/kernel_signs.h), and the library is started afresh: it counts GPUs only
+// then. Destroying it joins the thread; a hung driver call
 // delays that by at most `patience`, after which the thread is left to the process's exit and a warning is logged.
 class NvmlThread {
  public:

@@ -14,6 +14,9 @@ namespace tranche::host::nvml {
 namespace {
 
 constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need the library started afresh
+// A device node is there before its GPU answers, and one that goes is the last to do so.
+constexpr int kFreshStarts = 4;      // for one change of the kernel's signs, while the inventory stays as it was …
+constexpr int kFreshStartPause = 3;  // … each after a pause so many times as long
 
 int to_poll_ms(Duration duration) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
@@ -79,6 +82,10 @@ void Session::refuse(Requests requests) {
 }
 
 void Session::serve() {
+  hints_.emplace(settings_.system_root);  // before the signs are read: nothing falls between
+  signs_ = look_at_kernel(settings_.system_root);
+  signs_at_ = mono_now() + settings_.signs_every;
+  afresh_at_ = MonoTime::max();
   probe_every_ = watch_every_ = settings_.probe_first;
   probe_at_ = watch_at_ = look_at_ = mono_now() + settings_.probe_first;
   events_again_at_ = events_at_ = MonoTime{};
@@ -116,6 +123,8 @@ void Session::sample() {
 
 void Session::look_after() {
   const MonoTime now = mono_now();
+  look_at_signs(now);
+  if (now >= afresh_at_) return start_afresh();
   if (now >= watch_at_) watch_again();
   if (now >= look_at_) {
     look_at_ = now + settings_.probe_first;
@@ -124,6 +133,28 @@ void Session::look_after() {
   }
   const bool incomplete = unplaced_ || !driver_->missing().empty() || driver_->held().empty();
   if (usable_ && incomplete && now >= probe_at_) probe_missing();
+}
+
+void Session::look_at_signs(MonoTime now) {
+  if (!hints_->seen() && now < signs_at_) return;
+  signs_at_ = now + settings_.signs_every;
+  auto signs = look_at_kernel(settings_.system_root);
+  if (signs == signs_) return;
+  signs_ = std::move(signs);
+  afresh_at_ = now + settings_.signs_settle;
+  afresh_ = 0;
+}
+
+void Session::start_afresh() {
+  const auto before = told_;
+  close_driver();
+  usable_ = open_driver() && scan_and_register(false);
+  if (!usable_) return;
+  const bool again = told_ == before && ++afresh_ < kFreshStarts;
+  afresh_at_ = MonoTime::max();
+  Duration pause = settings_.signs_settle;
+  for (int i = 0; again && i < afresh_; ++i) pause *= kFreshStartPause;
+  if (again) afresh_at_ = mono_now() + pause;
 }
 
 bool Session::wait(MonoTime until) {
@@ -135,7 +166,15 @@ bool Session::wait(MonoTime until) {
 }
 
 void Session::answer(Requests requests) {
-  if (requests.rescan) usable_ = scan_and_register(true);
+  if (requests.rescan) {
+    // Whoever asks may know of a GPU that came: one that the library, as it runs, would not count.
+    if (auto signs = look_at_kernel(settings_.system_root); signs != signs_) {
+      signs_ = std::move(signs);
+      start_afresh();
+    }
+    if (!driver_) return refuse(std::move(requests));
+    if (usable_) usable_ = scan_and_register(true);
+  }
   if (requests.use) {
     Result<std::vector<GpuUse>> use = driver_->use();
     const bool someone_silent = !use || use->size() < driver_->held().size();

@@ -3,6 +3,7 @@
 //
 //   waiting ──open──► serving ──library fails──► waiting
 //                       │  GPU lost: told, left out of the event set, probed with back-off until it is back
+//                       │  GPU came or went, or another driver: the library is started afresh
 //                       │  GPU cannot be registered, or waiting for events fails: told, tried again with back-off
 //
 // Runs on its own thread; talks through the Channel only. session.cpp has its life, session_events.cpp what it hears.
@@ -16,6 +17,7 @@
 #include "host/nvml/channel.h"
 #include "host/nvml/driver.h"
 #include "host/nvml/events.h"
+#include "host/nvml/kernel_signs.h"
 #include "host/nvml/sampler.h"
 
 namespace tranche::host::nvml {
@@ -46,6 +48,8 @@ class Session {
   void all_lost(const Error& why);       // the driver itself is gone, and with it what it knew of the GPUs
   void look_after();                     // what is missing or not watched, each in its own time
   void probe_missing();
+  void look_at_signs(MonoTime now);  // that a GPU came or went
+  void start_afresh();               // the library, for it counts GPUs only then
   std::string uuid_of(Device device) const;
   bool wait(MonoTime until);  // for a request: whether there is one
   void sample();
@@ -76,6 +80,11 @@ class Session {
   MonoTime look_at_;       // at GPUs whose loss no event would tell
   bool unplaced_ = false;  // a MIG device's instances are not known
   int probes_ = 0;         // since something went missing
+  std::optional<DeviceHints> hints_;
+  KernelSigns signs_;  // when the library was started, or started afresh for them
+  MonoTime signs_at_;  // the next look at them without a hint
+  MonoTime afresh_at_ = MonoTime::max();
+  int afresh_ = 0;  // since they changed
   bool usable_ = false;
 };
 

@@ -47,6 +47,7 @@ struct GpuState {
   std::int32_t compute_mode;
   std::uint32_t persistence;
   std::uint32_t lost;         // every call on it answers GPU_IS_LOST
+  std::uint32_t unplugged;    // the driver library counts it no more when it is started next, and calls on it fail
   std::uint64_t extra_bytes;  // memory in use that belongs to no process row
   std::uint32_t utilization, memory_utilization;
   std::uint32_t temperature_c, power_mw;

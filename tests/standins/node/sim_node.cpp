@@ -36,8 +36,19 @@ class MappedNode final : public Node {
  public:
   explicit MappedNode(std::unique_ptr<StateFile> file) : file_(std::move(file)), state_(file_->state()) {}
 
-  std::string driver_version() const override { return state_.driver.str(); }
-  int cuda_version() const override { return state_.cuda; }
+  std::string driver_version() const override {
+    const Locked lock(state_);
+    return state_.driver.str();
+  }
+  int cuda_version() const override {
+    const Locked lock(state_);
+    return state_.cuda;
+  }
+  void set_driver_version(const std::string& version, int cuda) override {
+    const Locked lock(state_);
+    state_.driver = version;
+    if (cuda != 0) state_.cuda = cuda;
+  }
   std::string topology() const override { return state_.topology.str(); }
   bool require_root() const override { return state_.require_root != 0; }
 

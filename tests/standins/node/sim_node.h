@@ -102,6 +102,8 @@ class Node {
   // Changes a GPU under the lock; `change` must be short and must not call Node. Wakes waiters. false = no such GPU.
   virtual bool update_gpu(int gpu, const std::function<void(GpuState&)>& change) = 0;
   virtual void set_driver_present(bool present) = 0;
+  // Another driver: the library tells of it when it is started next. 0 = CUDA as it was.
+  virtual void set_driver_version(const std::string& version, int cuda) = 0;
 
   // A row that stands for a process that need not exist: never pruned. Replaces the row of the same pid and GPU.
   virtual bool add_made_up_process(const ProcessRow& row) = 0;

@@ -15,6 +15,8 @@
 namespace tranche::sim {
 namespace {
 
+constexpr std::size_t kLongestVersion = 31;
+
 constexpr const char* kUsage =
     R"(usage: sim-node [--node DIR] COMMAND …        DIR: the simulated node, otherwise $TRANCHE_SIM_NODE
 
@@ -31,7 +33,9 @@ constexpr const char* kUsage =
   gpu N mig on | off | PROFILE…          cuts the GPU anew, for example: mig 3g.71gb 2g.35gb 1g.18gb
   process add N PID AMOUNT [--kind compute|mps-server|mps-client|graphics] [--sms S] [--utilization P] [--gi G] [--ci C]
   process remove N PID
+  gpu N unplug | plug                    gone from the node, or there (again), for whoever starts the library next
   driver absent | present
+  driver version VERSION [--cuda 13000]  another driver, for whoever starts the library next
   fail CALL CODE [--gpu N]               a call of the driver library answers CODE; CALL may be *
   hang CALL MILLISECONDS [--gpu N]       … answers late; 0: not before `clear`
   clear                                  no more failing and hanging
@@ -96,7 +100,8 @@ void show_gpu(const Node& node, int index, std::ostream& out) {
   const GpuState gpu = node.gpu_state(index);
   constexpr const char* kModes[] = {"default", "exclusive-thread", "prohibited", "exclusive-process"};
   out << "GPU " << index << "  " << gpu.profile.name.view() << "  " << gpu.uuid.view() << "  " << gpu.bus_id.view()
-      << "  numa " << gpu.slot.numa << (gpu.lost != 0 ? "  LOST" : "") << "\n"
+      << "  numa " << gpu.slot.numa << (gpu.lost != 0 ? "  LOST" : "") << (gpu.unplugged != 0 ? "  UNPLUGGED" : "")
+      << "\n"
       << "  memory " << memory_text(node.memory_used(index)) << " of " << memory_text(gpu.profile.memory_total)
       << "  utilization " << gpu.utilization << " %  mode " << kModes[gpu.compute_mode & 3] << "\n";
   for (const MigDevice& device : mig_devices(gpu)) {
@@ -149,8 +154,16 @@ void process_command(Words& words, Node& node) {
 }
 
 void driver_command(Words& words, Node& node) {
-  const std::string state = words.need("absent or present");
-  if (state != "absent" && state != "present") return words.fail(in_quotes(state) + " is not absent or present");
+  const std::string state = words.need("absent, present or version");
+  if (state == "version") {
+    const std::string version = words.need("the version");
+    const auto cuda = static_cast<int>(words.option_number("cuda", 99999, 0));
+    if (version.size() > kLongestVersion) return words.fail(in_quotes(version) + " is too long for a version");
+    if (words.done()) node.set_driver_version(version, cuda);
+    return;
+  }
+  if (state != "absent" && state != "present")
+    return words.fail(in_quotes(state) + " is not absent, present or version");
   if (words.done()) node.set_driver_present(state == "present");
 }
 

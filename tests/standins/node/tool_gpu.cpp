@@ -135,6 +135,8 @@ void gpu_command(Words& words, Node& node) {
   if (what == "utilization") return utilization(words, node, gpu);
   if (what == "lost" || what == "back") {
     if (words.done()) node.update_gpu(gpu, [&](GpuState& state) { state.lost = what == "lost" ? 1 : 0; });
+  } else if (what == "plug" || what == "unplug") {
+    if (words.done()) node.update_gpu(gpu, [&](GpuState& state) { state.unplugged = what == "unplug" ? 1 : 0; });
   } else if (what == "memory") {
     const std::uint64_t bytes = words.need_bytes("the memory");
     if (words.done()) node.update_gpu(gpu, [bytes](GpuState& state) { state.extra_bytes = bytes; });

@@ -81,7 +81,9 @@ u64 mask_of(EventKind kind) {
 bool any_lost(const Node& node, EventSetBody& set) {
   const std::scoped_lock lock(set.mutex);
   for (int gpu = 0; gpu < kMaxGpus; ++gpu) {
-    if (set.gpus[static_cast<std::size_t>(gpu)].mask != 0 && node.gpu_state(gpu).lost != 0) return true;
+    if (set.gpus[static_cast<std::size_t>(gpu)].mask == 0) continue;
+    const GpuState state = node.gpu_state(gpu);
+    if (state.lost != 0 || state.unplugged != 0) return true;
   }
   return false;
 }

@@ -11,22 +11,27 @@
 namespace tranche::sim::nvml {
 namespace {
 
-Return by_index(std::string_view name, u32 index, Device* device) {
-  const Call any(name);
-  if (any.refusal() != kSuccess) return any.refusal();
-  if (device == nullptr || index >= any.node().gpus().size()) return kInvalidArgument;
-  const Handle* handle = gpu_handle(static_cast<int>(index));
+Return of_gpu(std::string_view name, int gpu, Device* device) {
+  const Handle* handle = gpu_handle(gpu);
   const Call call(name, handle, Accept::kGpu);
   if (call.refusal() != kSuccess) return call.refusal();
   *device = handle;
   return kSuccess;
 }
 
+Return by_index(std::string_view name, u32 index, Device* device) {
+  const Call any(name);
+  if (any.refusal() != kSuccess) return any.refusal();
+  const auto gpus = session_gpus();
+  if (device == nullptr || index >= gpus.size()) return kInvalidArgument;
+  return of_gpu(name, gpus[index], device);
+}
+
 Return count_gpus(std::string_view name, u32* count) {
   const Call call(name);
   if (call.refusal() != kSuccess) return call.refusal();
   if (count == nullptr) return kInvalidArgument;
-  *count = static_cast<u32>(call.node().gpus().size());  // a lost GPU still counts
+  *count = static_cast<u32>(session_gpus().size());  // a lost GPU still counts
   return kSuccess;
 }
 
@@ -56,10 +61,9 @@ Return by_uuid(std::string_view name, std::string_view uuid, Device* device) {
   const Call call(name);
   if (call.refusal() != kSuccess) return call.refusal();
   const Handle* found = nullptr;
-  const int count = static_cast<int>(call.node().gpus().size());
-  for (int i = 0; i < count; ++i) {
+  for (const int i : session_gpus()) {
     const GpuState state = call.node().gpu_state(i);
-    if (state.lost != 0) return kGpuIsLost;  // any lost GPU spoils the search for all
+    if (state.lost != 0 || state.unplugged != 0) return kGpuIsLost;  // any lost GPU spoils the search for all
     if (found == nullptr) found = by_name(uuid, i, state);
   }
   if (found == nullptr) return kNotFound;
@@ -102,11 +106,10 @@ Return by_bus(std::string_view name, const char* text, Device* device) {
   if (text == nullptr || device == nullptr) return kInvalidArgument;
   const auto address = parse_bus_address(text);
   if (!address) return kInvalidArgument;
-  const int count = static_cast<int>(any.node().gpus().size());
-  for (int i = 0; i < count; ++i) {
+  for (const int i : session_gpus()) {
     const TopologySlot slot = any.node().gpu_state(i).slot;
     if (slot.domain != address->domain || slot.bus != address->bus || slot.device != address->device) continue;
-    if (address->function == 0) return by_index(name, static_cast<u32>(i), device);
+    if (address->function == 0) return of_gpu(name, i, device);
   }
   return kNotFound;
 }
@@ -161,9 +164,8 @@ NVML Return nvmlDeviceGetHandleBySerial(const char* serial, Device* device) {
   const Call call(__func__);
   if (call.refusal() != kSuccess) return call.refusal();
   if (serial == nullptr || device == nullptr) return kInvalidArgument;
-  const int count = static_cast<int>(call.node().gpus().size());
-  for (int i = 0; i < count; ++i) {
-    if (call.node().gpu_state(i).serial.view() == serial) return by_index(__func__, static_cast<u32>(i), device);
+  for (const int i : session_gpus()) {
+    if (call.node().gpu_state(i).serial.view() == serial) return of_gpu(__func__, i, device);
   }
   return kNotFound;
 }

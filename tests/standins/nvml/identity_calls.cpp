@@ -1,4 +1,5 @@
 // Who and what a GPU is.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -81,7 +82,9 @@ NVML Return nvmlDeviceGetVbiosVersion(Device device, char* text, u32 length) {
 
 NVML Return nvmlDeviceGetIndex(Device device, u32* index) {
   return answer(__func__, device, Accept::kGpuOrMig, index, [](const Call& call, u32& out) {
-    out = call.is_mig() ? call.ci().index : static_cast<u32>(call.index());
+    const auto gpus = session_gpus();
+    const auto place = std::ranges::find(gpus, call.index()) - gpus.begin();
+    out = call.is_mig() ? call.ci().index : static_cast<u32>(place);
   });
 }
 
@@ -173,7 +176,7 @@ NVML Return nvmlDeviceGetGspFirmwareVersion(Device device, char* text) {
   const Call call(__func__, device, Accept::kGpu);
   if (call.refusal() != kSuccess) return call.refusal();
   if (call.profile().architecture < kTuring) return kNotSupported;
-  return copy_text(call.node().driver_version(), text, kLength);
+  return copy_text(session_driver(), text, kLength);
 }
 
 NVML Return nvmlDeviceGetGspFirmwareMode(Device device, u32* enabled, u32* by_default) {

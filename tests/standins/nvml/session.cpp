@@ -48,6 +48,9 @@ struct Session {
   int references = 0;
   bool ever = false;
   std::shared_ptr<Node> node;
+  std::vector<int> gpus;
+  std::string driver;
+  int cuda = 0;
 };
 Session& session() {
   static Session* const the_session = new Session;  // lives as long as the process: calls may come from exit handlers
@@ -102,6 +105,14 @@ Return begin_session(bool every_gpu_must_answer) {
   for (std::size_t i = 0; i < gpus; ++i) {
     if (node->gpu_state(static_cast<int>(i)).lost != 0) return kGpuIsLost;
   }
+  if (shared.node == nullptr) {
+    shared.gpus.clear();
+    const int all = static_cast<int>(node->gpus().size());
+    for (int i = 0; i < all; ++i)
+      if (node->gpu_state(i).unplugged == 0) shared.gpus.push_back(i);
+    shared.driver = node->driver_version();
+    shared.cuda = node->cuda_version();
+  }
   shared.node = std::move(node);
   shared.ever = true;
   ++shared.references;
@@ -125,6 +136,24 @@ std::shared_ptr<Node> session_node() {
   Session& shared = session();
   const std::scoped_lock lock(shared.mutex);
   return shared.node;
+}
+
+std::vector<int> session_gpus() {
+  Session& shared = session();
+  const std::scoped_lock lock(shared.mutex);
+  return shared.gpus;
+}
+
+std::string session_driver() {
+  Session& shared = session();
+  const std::scoped_lock lock(shared.mutex);
+  return shared.driver;
+}
+
+int session_cuda() {
+  Session& shared = session();
+  const std::scoped_lock lock(shared.mutex);
+  return shared.cuda;
 }
 
 Call::Call(std::string_view name) : node_(session_node()) {
@@ -152,7 +181,7 @@ Return Call::check_handle(const void* handle, Accept accept) {
   if (handle_ == nullptr || !accepts(accept, handle_->kind)) return kInvalidArgument;
   gpu_ = node_->gpu_state(handle_->gpu);
   if (gpu_.uuid.empty()) return kInvalidArgument;  // this node has fewer GPUs
-  if (gpu_.lost != 0) return kGpuIsLost;
+  if (gpu_.lost != 0 || gpu_.unplugged != 0) return kGpuIsLost;
   if (handle_->kind == HandleKind::kGpu) return kSuccess;
   // Instances die, and their handles with them.
   gi_ = find_gi(gpu_, handle_->gpu_instance);
@@ -167,7 +196,7 @@ bool Call::may_change() const {
 }
 
 u32 Call::driver_major() const {
-  const std::string version = node_->driver_version();
+  const std::string version = session_driver();
   return static_cast<u32>(parse_unsigned(split(version, '.').front()).value_or(0));
 }
 

@@ -3,6 +3,7 @@
 // faults on request, lost GPUs. The library is global by nature (its interface has no context argument): its few
 // globals are all in session.cpp. Thread-safe; a call in flight keeps the node mapped while another thread shuts down.
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,9 @@ Return begin_session(bool every_gpu_must_answer);
 Return end_session();
 void forget_event_sets();              // they die with the last shutdown
 std::shared_ptr<Node> session_node();  // null before init and after the last shutdown
+std::vector<int> session_gpus();       // that were plugged in when the first init found them, in the driver's order
+std::string session_driver();          // its version then
+int session_cuda();
 
 enum class Accept { kGpu, kMig, kGpuOrMig, kGpuInstance, kComputeInstance };
 

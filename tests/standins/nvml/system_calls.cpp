@@ -91,7 +91,7 @@ Return cuda_version(std::string_view name, i32* version) {
   const Call call(name);
   if (call.refusal() != kSuccess) return call.refusal();
   if (version == nullptr) return kInvalidArgument;
-  *version = call.node().cuda_version();
+  *version = session_cuda();
   return kSuccess;
 }
 
@@ -125,13 +125,13 @@ NVML const char* nvmlErrorString(Return code) {
 
 NVML Return nvmlSystemGetDriverVersion(char* text, u32 length) {
   const Call call(__func__);
-  return call.refusal() != kSuccess ? call.refusal() : copy_text(call.node().driver_version(), text, length);
+  return call.refusal() != kSuccess ? call.refusal() : copy_text(session_driver(), text, length);
 }
 
 NVML Return nvmlSystemGetNVMLVersion(char* text, u32 length) {
   const Call call(__func__);
   if (call.refusal() != kSuccess) return call.refusal();
-  const std::string version = std::to_string(call.node().cuda_version() / 1000) + "." + call.node().driver_version();
+  const std::string version = std::to_string(session_cuda() / 1000) + "." + session_driver();
   return copy_text(version, text, length);
 }
 

@@ -59,8 +59,7 @@ NVML Return nvmlDeviceGetTopologyNearestGpus(Device device, u32 level, u32* coun
   return answer(__func__, device, Accept::kGpu, count, [=](const Call& call, u32& out) -> Return {
     if (level > 50 || level % 10 != 0) return kInvalidArgument;
     std::vector<Device> near;
-    const int gpus = static_cast<int>(call.node().gpus().size());
-    for (int i = 0; i < gpus; ++i) {
+    for (const int i : session_gpus()) {
       if (i != call.index() && ancestor(call, i) == level) near.push_back(gpu_handle(i));
     }
     if (out == 0) {  // the first of two calls asks for the number
