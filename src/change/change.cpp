@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "change/words.h"
+
 namespace tranche::change {
 namespace {
 
@@ -67,8 +69,17 @@ Holdings Change::with_assumed(const Holdings& holdings) {
   return all;
 }
 
+std::string Change::taken_for(const HeldShare& share) const {
+  if (!newest_ || has_its_means(now_.plan, share)) return {};
+  const auto* device = find_device(now_.plan, share.device);
+  if (device != nullptr) return change_text(means_of(share), means_of(*device));
+  return text_of(means_of(share)) + " → " + (share.pool.empty() ? "MIG devices" : "nothing");
+}
+
 bool Change::follow(const Holdings& holdings, Policy policy) {
   if (!newest_) return false;
+  for (auto& step : planned_)
+    if (step.what == What::kMeans) step.means = means_words(policy);
   auto next = settle(now_, *newest_, with_assumed(holdings), policy);
   auto steps = merge(planned_, next.waiting);
   const bool changed = next != now_ || steps != steps_;

@@ -1,6 +1,7 @@
 #pragma once
 // A change of the plan on its way: what is in force now, what it is to become, and the steps between. Pure; one thread.
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "advertise/withheld.h"
@@ -21,6 +22,8 @@ class Change {
 
   const plan::Plan& in_force() const { return now_.plan; }
   const advertise::Withheld& withheld() const { return now_.withheld; }
+  // What became of the device of a share that is by other means now: "time-slicing → MPS"; "" = it is as it was given.
+  std::string taken_for(const HeldShare& share) const;
   // Of the last change, and what waits of earlier ones; in order. Those that wait say for what.
   const std::vector<Step>& steps() const { return steps_; }
   bool waits() const { return !now_.waiting.empty(); }

@@ -54,6 +54,28 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
   EXPECT_FALSE(change.waits());
 }
 
+TEST(Change, WhatWasTakenIsItsContainersAgainWhenTheGpuIsSharedAsItWas) {
+  const auto before = all_mps(1, 4);
+  HeldShare share = held(before, kGpu, 0, {1});
+  Change change;
+  change.aim(before);
+  change.follow({"", {share}}, Policy::kForce);
+  EXPECT_EQ(change.taken_for(share), "");
+  change.aim(all_sliced(1, 2));
+  EXPECT_TRUE(change.follow({"", {share}}, Policy::kForce));
+  EXPECT_EQ(change.taken_for(share), "MPS → time-slicing");
+  EXPECT_FALSE(change.waits());
+  EXPECT_THAT(told(change),
+              testing::Contains("GPU 0: MPS → time-slicing (at once, by force: what containers hold of it is taken)"));
+  share.taken = true;
+  EXPECT_TRUE(change.follow({"", {share}}, Policy::kWait)) << "the words are others";
+  EXPECT_EQ(change.in_force(), all_sliced(1, 2)) << "what was taken is in nobody's way";
+  change.aim(before);
+  change.follow({"", {share}}, Policy::kWait);
+  EXPECT_EQ(change.in_force(), before);
+  EXPECT_EQ(change.taken_for(share), "");
+}
+
 std::size_t healthy_in(const Change& change) {
   std::size_t healthy = 0;
   for (const auto& list : advertise::advertise(change.in_force(), {}, change.withheld()))

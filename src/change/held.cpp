@@ -20,6 +20,16 @@ Means means_of(const HeldShare& share) {
   return {divided ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
+bool has_its_means(const plan::Plan& plan, const HeldShare& share) {
+  const Means means = means_of(share);
+  if (!means.pool.empty() && plan::find_pool(plan, means.pool) == nullptr) return false;
+  if (const auto* device = find_device(plan, share.device)) return means_of(*device) == means;
+  for (const auto& resource : plan.resources)  // the GPU of before is cut into MIG devices now
+    for (const auto& device : resource.devices)
+      if (device.gpu_uuid == share.device) return false;
+  return true;
+}
+
 const PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid) {
   const auto found = std::ranges::find(resource.devices, uuid, &PlannedDevice::uuid);
   return found == resource.devices.end() ? nullptr : &*found;

@@ -1,12 +1,12 @@
 #pragma once
-// What happens to a GPU whose means of sharing change while containers hold slots of it.
-#include <cstdint>
+// What happens to a GPU whose means of sharing change while containers hold slots of it: the configuration's
+// `sharing.change`.
+#include "config/model.h"
 
 namespace tranche::change {
 
-enum class Policy : std::uint8_t {
-  kWait,   // it gives out nothing new and changes when it is free
-  kForce,  // it changes at once; what runs there is the operator's loss
-};
+// kWait: it gives out nothing new and changes when it is free. kForce: it changes at once, and what containers hold of
+// it is taken from them (docs/change.md, "By force").
+using Policy = config::ChangePolicy;
 
 }  // namespace tranche::change

@@ -72,6 +72,7 @@ class Settling {
   // --- means -------------------------------------------------------------------------------------------------------
 
   bool in_the_way(const HeldShare& share, const PlannedDevice& device) const {
+    if (share.taken) return false;
     if (share.device == device.uuid) return means_of(share) != means_of(device);
     return device.gpu_uuid == share.device || gpu_of(share.device, before_, newest_) == device.uuid;  // whole, or MIG
   }
@@ -83,7 +84,7 @@ class Settling {
           if (in_the_way(share, device)) waiting_.insert(device.uuid);
     for (const auto& share : held_) {
       // Its daemon serves all devices of its pool as long as one of its clients lives.
-      const auto means = means_of(share);
+      const auto means = share.taken ? Means{} : means_of(share);
       const auto* pool = means.pool.empty() ? nullptr : plan::find_pool(before_, means.pool);
       if (pool == nullptr) continue;
       for (const auto& uuid : pool->devices) {
@@ -247,7 +248,7 @@ class Settling {
         std::uint64_t cost = 0;
         std::set<std::string> taken;
         for (const auto& share : held_) {
-          if (share.device != device.uuid) continue;
+          if (share.device != device.uuid || share.taken) continue;
           cost += cost_of(share, device);
           taken.insert(share.slots.begin(), share.slots.end());
         }

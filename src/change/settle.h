@@ -7,6 +7,8 @@
 //   * a device that changes its means (exclusive, time-slicing, an MPS pool) stays as it is, and gives out nothing,
 //   while
 //     anything of it is held; the devices of a joined pool change together; all others change at once;
+//   * by force it changes at once all the same; what was taken so from a container (HeldShare::taken) is in nobody's
+//     way from then on;
 //   * where slots come to be worth more together than what is free of a device, as many wait.
 //
 // Level-triggered: the same question is asked again whenever the plan or the holdings are new, also after a restart,

@@ -124,6 +124,16 @@ TEST(Settle, ForceChangesTheMeansAtOnce) {
   EXPECT_THAT(now.waiting, IsEmpty());
 }
 
+TEST(Settle, WhatForceHasTakenIsInNobodysWayAndItsSlotsStayUntilTheyAreFree) {
+  const auto before = all_mps(1, 4), newest = all_sliced(1, 2);
+  auto share = held(before, kGpu, 0, {3});
+  share.taken = true;
+  const auto now = settled(before, newest, {share});
+  EXPECT_EQ(now.plan, newest);
+  EXPECT_THAT(offered(now, kGpu).unhealthy, ElementsAre("GPU-0::3"));
+  EXPECT_THAT(offered(now, kGpu).healthy, testing::SizeIs(2));
+}
+
 TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
   const auto before = all_mps(1, 5), newest = all_mps(1, 10);
   const auto now = settled(before, newest, {held(before, kGpu, 0, {0}), held(before, kGpu, 0, {1, 2})});

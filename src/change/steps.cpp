@@ -31,7 +31,7 @@ std::vector<std::string> uuids_of(const Devices& devices) {
 
 class Steps {
  public:
-  Steps(const Plan& before, const Plan& after) : before_(before), after_(after) {}
+  Steps(const Plan& before, const Plan& after, Policy policy) : before_(before), after_(after), policy_(policy) {}
 
   std::vector<Step> all() {
     std::set<std::string> names;
@@ -123,7 +123,12 @@ class Steps {
       }
     }
     for (const auto& [text, devices] : by_text)
-      add({What::kMeans, {}, uuids_of(devices), fmt::format("{}: {}", name_of(devices), text), kWaitsForFree, {}});
+      add({What::kMeans,
+           {},
+           uuids_of(devices),
+           fmt::format("{}: {}", name_of(devices), text),
+           std::string(means_words(policy_)),
+           {}});
   }
 
   void limits() {
@@ -148,6 +153,7 @@ class Steps {
 
   const Plan& before_;
   const Plan& after_;
+  Policy policy_;
   std::vector<Step> found_;
 };
 
@@ -173,9 +179,13 @@ std::string_view to_string(What what) {
   return "appears";
 }
 
-std::vector<Step> steps(const Plan& before, const Plan& after) {
+std::string_view means_words(Policy policy) {
+  return policy == Policy::kWait ? kWaitsForFree : kTakenAtOnce;
+}
+
+std::vector<Step> steps(const Plan& before, const Plan& after, Policy policy) {
   if (before == after) return {};
-  return Steps(before, after).all();
+  return Steps(before, after, policy).all();
 }
 
 std::string to_string(const Step& step) {

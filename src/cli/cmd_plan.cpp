@@ -201,7 +201,7 @@ int plan(const Options& options, const Process& process) {
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
-    answer.steps = change::steps(answer.against->plan, answer.side.plan);
+    answer.steps = change::steps(answer.against->plan, answer.side.plan, answer.side.config.config.sharing.change);
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process.terminal);
   const bool all_land = !answer.side.landings || answer.side.landings->all_land();

@@ -107,6 +107,10 @@ enum class SmRounding { kUp, kDown, kOff };
 // sharing.mps.tier.
 enum class TierPolicy { kAuto, kV2, kStatic, kV3 };
 std::string_view to_string(TierPolicy);  // "auto", "v2", "static", "v3"
+// What happens to a GPU whose means of sharing change while containers hold slots of it: it gives out nothing new and
+// changes when it is free, or it changes at once and what they hold of it is lost. Extension: sharing.change.
+enum class ChangePolicy { kWait, kForce };
+std::string_view to_string(ChangePolicy);  // "wait", "force"
 // What stands in a grant's door: our gate, or a hard link to the daemon's own socket. Extension: sharing.mps.door.
 enum class DoorPolicy { kGate, kLink };
 std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
@@ -130,6 +134,7 @@ struct Sharing {
   MemoryPolicy memory;
   Reserve reserve;
   TierPolicy tier = TierPolicy::kAuto;
+  ChangePolicy change = ChangePolicy::kWait;  // of the node, whatever the section in force
   std::uint32_t max_clients = 0;         // of one MPS server; 0 = what the driver is known to take (plan/ceiling.h)
   std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must have room for
   Duration proof_every = std::chrono::minutes(10);  // a CUDA start through each pool's daemon; 0 = none

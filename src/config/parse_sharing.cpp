@@ -179,8 +179,10 @@ Sharing side_by_side(Sharing mps, Sharing time_slicing) {
 }  // namespace
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
-  const Fields f(section, KeyCase::kAny, {"timeSlicing", "mps", "perDevice"});
+  const Fields f(section, KeyCase::kAny, {"timeSlicing", "mps", "perDevice", "change"});
   bool per_device = false;
+  ChangePolicy change = ChangePolicy::kWait;
+  f["change"].read_word(change, kChangePolicies);
   f["perDevice"].read(per_device);
   per_device = per_device || individual.enabled;
   auto time_slicing = parse_time_slicing(f["timeSlicing"], per_device);
@@ -194,6 +196,7 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
   else if (time_slicing)
     sharing = *std::move(time_slicing);
   sharing.per_device = per_device;
+  sharing.change = change;
   if (per_device) refuse_two_rests(sharing.resources, section);
 }
 

@@ -53,6 +53,17 @@ TEST(SharingTest, ResourcesMustBeThere) {
   EXPECT_TRUE(refused(mps("resources: [null]")));
 }
 
+TEST(SharingTest, AChangeWaitsUnlessItIsToBeForced) {
+  EXPECT_EQ(sharing_in(mps(kResources)).change, ChangePolicy::kWait);
+  const std::string in_mps = ", mps: {" + kResources + "}", in_slicing = ", timeSlicing: {" + kResources + "}";
+  for (const std::string& section : {std::string(), in_mps, in_slicing}) {
+    EXPECT_EQ(sharing_in("sharing: {change: force" + section + "}").change, ChangePolicy::kForce) << section;
+    EXPECT_EQ(sharing_in("sharing: {change: wait" + section + "}").change, ChangePolicy::kWait) << section;
+  }
+  EXPECT_THAT(said("sharing: {change: now}"),
+              ElementsAre(HasSubstr("c:1:19: error: sharing.change: must be wait or force, but is \"now\"")));
+}
+
 TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
   EXPECT_THAT(said("sharing: {mps: null}"), IsEmpty());
   EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),

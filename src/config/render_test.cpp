@@ -22,7 +22,8 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
         "sharing: {mps: {guard: {interval: 1.5s, memory: observe, strangers: terminate}, resources: [{name: gpu, "
         "replicas: 4, guard: {memory: refuse-new}}]}}",
-        "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
+        "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}", "sharing: {change: force}",
+        "sharing: {change: force, mps: {resources: [{name: gpu, replicas: 4}]}}",
         "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
     const Config config = without_places(parse(text, "a").config);
     const Parsed again = parse(render_json(config), "b");

@@ -231,6 +231,7 @@ class Resolution {
     for (const auto& [path, refs] :
          {std::pair{"devices.include", &config.devices.include}, std::pair{"devices.exclude", &config.devices.exclude}})
       if (!refs->empty()) add_row(path, words_of(*refs));
+    add_row("sharing.change", std::string(to_string(sharing.change)));
     if (sharing.strategy == SharingStrategy::kNone) return;
     const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
     add_row("sharing.perDevice", sharing.per_device ? "true" : "false");

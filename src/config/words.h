@@ -18,6 +18,7 @@ inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, Disco
                                                  DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
 inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
 inline constexpr std::array kTierPolicies{TierPolicy::kAuto, TierPolicy::kV2, TierPolicy::kStatic, TierPolicy::kV3};
+inline constexpr std::array kChangePolicies{ChangePolicy::kWait, ChangePolicy::kForce};
 inline constexpr std::array kDoorPolicies{DoorPolicy::kGate, DoorPolicy::kLink};
 inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};
 inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};

@@ -20,6 +20,7 @@ constexpr Duration kMemoryIsBack = 1s;           // of a process that was killed
 constexpr Duration kEndsByItself = 50ms;
 constexpr Duration kAskDoorAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
+constexpr std::string_view kForcedChange = "force";  // the word of sharing.change
 
 Duration pause_after(int failures) {
   Duration pause = kFirstPause;
@@ -183,7 +184,9 @@ class Judge {
     auto [it, fresh] = memory_.strangers.try_emplace(process.id);
     Memory::Stranger& stranger = it->second;
     if (fresh) stranger.since = sampled_;
-    if (facts_.strangers != config::GuardStrangers::kTerminate || !process.in_container || stranger.ended) return;
+    const bool taken = facts_.taken.contains(device.uuid);
+    if ((facts_.strangers != config::GuardStrangers::kTerminate && !taken) || !process.in_container || stranger.ended)
+      return;
     verdict_.open = true;
     const bool asked = stranger.asked_to_end != MonoTime{};
     if (!asked && device.clients_read < stranger.since + kPatienceWithStrangers) return;
@@ -193,7 +196,7 @@ class Judge {
     order.grant = process.grant;
     order.device = device.uuid;
     order.pool = device.pool;
-    order.policy = to_string(facts_.strangers);
+    order.policy = taken ? kForcedChange : to_string(facts_.strangers);
     order.processes = {process};
     order.sum = process.memory;
     order.since = stranger.since;

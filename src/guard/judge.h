@@ -59,6 +59,9 @@ struct Limit {
 struct Facts {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardStrangers strangers = config::GuardStrangers::kObserve;
+  // Devices that a forced change has taken from containers: what these run there beside MPS is ended, whatever the
+  // policy for strangers.
+  std::set<std::string> taken;
   // grant → whether its door lets clients in, where that is known. Doors that others closed (a drain) are left out.
   std::map<std::string, bool> doors;
 };

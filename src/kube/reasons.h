@@ -34,6 +34,9 @@ inline constexpr Reason kMpsFault{
 inline constexpr Reason kMpsTwoPools{
     "MpsTwoPools", true, "pod",
     "A container holds slots of two MPS pools, and a CUDA process can use one of them only; says what to ask for."};
+inline constexpr Reason kShareTaken{
+    "ShareTaken", true, "pod",
+    "A forced change of the configuration took what the container holds of a GPU; says from what to what."};
 inline constexpr Reason kNeighbourAtRisk{"NeighbourAtRisk", true, "node",
                                          "Clients of a pool may have been harmed by the unclean end of another."};
 inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
@@ -41,8 +44,8 @@ inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
 inline constexpr Reason kConfigApplied{"ConfigApplied", false, "node", "A changed configuration is in force."};
 
 inline constexpr std::array kAllReasons{
-    &kGpuUnhealthy, &kGpuHealthy,      &kMpsPoolDown,           &kMpsPoolServing,        &kGuardActed,
-    &kDrained,      &kDrainFailed,     &kMpsLimitNotUnderstood, &kMpsLimitWithoutEffect, &kMpsFault,
-    &kMpsTwoPools,  &kNeighbourAtRisk, &kConfigRefused,         &kConfigApplied};
+    &kGpuUnhealthy, &kGpuHealthy,  &kMpsPoolDown,           &kMpsPoolServing,        &kGuardActed,
+    &kDrained,      &kDrainFailed, &kMpsLimitNotUnderstood, &kMpsLimitWithoutEffect, &kMpsFault,
+    &kMpsTwoPools,  &kShareTaken,  &kNeighbourAtRisk,       &kConfigRefused,         &kConfigApplied};
 
 }  // namespace tranche::kube

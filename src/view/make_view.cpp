@@ -176,6 +176,10 @@ void put_head(View& view, const Json& status) {
     view.problems.push_back(text(entry, "what") + ": " + text(entry, "why"));
   for (const Json& entry : list(at(status, "change"), "waitingFor"))
     if (entry.is_string()) view.problems.push_back("change: " + entry.get<std::string>());
+  for (const Json& entry : list(at(status, "change"), "taken"))
+    view.problems.push_back("change: " + text(entry, "namespace") + "/" + text(entry, "pod") + "/" +
+                            text(entry, "container") + " lost its share of " + text(entry, "device") + " by force (" +
+                            text(entry, "text") + "): delete the pod");
   const Json& mps = at(status, "mps");
   if (truth(mps, "needed") && !truth(mps, "connected")) view.problems.push_back(text(mps, "problem"));
   const Json& kubernetes = at(status, "kubernetes");

@@ -186,6 +186,22 @@ TEST_F(NodeKubernetes, TheConditionOfTheNodeIsWrittenAsAPatchOfItsOwnEntry) {
   EXPECT_NE(conditions[0]["reason"], "");
 }
 
+TEST_F(NodeKubernetes, AShareThatAForcedChangeTookIsToldOnItsPod) {
+  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
+  api_->put_pod("default", "a", kHere);
+  admitted(kubelet(), "a", 1);
+  until_node([](const Json& s) { return s["grants"].size() == 1 && s["grants"][0].contains("podUid"); });
+  write("config.yaml",
+        "version: v1\nsharing: {change: force, timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n");
+  const auto told = event("ShareTaken");
+  EXPECT_EQ(told["type"], "Warning");
+  EXPECT_EQ(told["involvedObject"]["name"], "a");
+  EXPECT_THAT(told["involvedObject"]["uid"].get<std::string>(), HasSubstr("uid-a"));
+  EXPECT_THAT(told["message"].get<std::string>(), HasSubstr(uuid(0)));
+  EXPECT_THAT(told["message"].get<std::string>(), HasSubstr("MPS → time-slicing"));
+  ASSERT_TRUE(until_healthy(2));
+}
+
 TEST_F(NodeKubernetes, EndsPromptlyWithAnOpenWatch) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   const auto before = std::chrono::steady_clock::now();

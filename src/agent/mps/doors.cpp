@@ -244,6 +244,17 @@ bool Doors::has_doors(const std::string& id) const {
   return found != pools_.end() && !found->second.doors.empty();
 }
 
+std::vector<int> Doors::clients(const std::string& id) const {
+  std::vector<int> pids;
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return pids;
+  for (const auto& [grant, door] : found->second.doors) {
+    const auto some = clients_of({id, grant});
+    pids.insert(pids.end(), some.begin(), some.end());
+  }
+  return pids;
+}
+
 const std::string* Doors::grant_of(const std::string& id, int pid) const {
   const auto found = pools_.find(id);
   return found == pools_.end() || !found->second.gate ? nullptr : found->second.gate->grant_of(pid);

@@ -90,6 +90,8 @@ class Doors {
   Status admit(const DoorName& door, bool open, const std::string& reason);
 
   bool has_doors(const std::string& pool) const;
+  std::vector<int> clients(
+      const std::string& pool) const;  // that are in by its doors, known before any look at servers
   // What the grants of a pool with namespaces are worth. Those of which nothing was said are worth `own` from here on,
   // for a namespace that has clients cannot be told otherwise. Without grants whose limits cannot be read.
   std::map<std::string, mps::GrantLimits> worth(const std::string& pool, const mps::GrantLimits& own);

@@ -325,7 +325,8 @@ void MpsProgram::plan_again() {
       plan_ = *std::move(plan);
       doors_->set_policy(config_.view().config.sharing.door);
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
-      pools_->want(plan_, kept, config_.view().config.sharing.proof_every);
+      const auto& sharing = config_.view().config.sharing;
+      pools_->want(plan_, kept, sharing.proof_every, sharing.change);
     } else if (plan.error() != plan_problems_) {
       plan_problems_ = plan.error();  // the last good plan stays
       log_problems(plan_problems_);

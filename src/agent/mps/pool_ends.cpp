@@ -4,8 +4,14 @@
 #include <algorithm>
 
 #include "agent/mps/pool_set.h"
+#include "host/log/log.h"
 
 namespace tranche::agent {
+namespace {
+
+constexpr Duration kForcedDrain = std::chrono::seconds(5);  // for clients to be ended through MPS
+
+}  // namespace
 
 void PoolSet::set_other_holders(std::set<std::string> devices) {
   other_holders_ = std::move(devices);
@@ -28,6 +34,8 @@ void PoolSet::retire_if_idle(Member& member) {
   if (!member.pool) return;
   const auto& s = member.pool->supervisor();
   if (s.state == mps::State::kAbsent || s.state == mps::State::kStopping) return;
+  if (member.forced) return;
+  if (change_ == config::ChangePolicy::kForce && !stopped_) return retire_by_force(member);
   const bool has_clients =
       std::ranges::any_of(s.servers, [](const mps::ServerSeen& server) { return !server.clients.empty(); });
   if (has_clients && !stopped_) {
@@ -39,6 +47,34 @@ void PoolSet::retire_if_idle(Member& member) {
     return;
   }
   member.pool->stop();
+}
+
+// Doors stay where they are: they lead nowhere once the pool is gone, and to the same grants should it come back.
+void PoolSet::retire_by_force(Member& member) {
+  const std::string id = member.planned.id;
+  std::set<int> pids;
+  for (const auto& server : member.pool->supervisor().servers)
+    pids.insert(server.clients.begin(), server.clients.end());
+  if (settings_.doors != nullptr)
+    for (const int pid : settings_.doors->clients(id)) pids.insert(pid);
+  member.problem = "not configured any more: it is ended by force (sharing.change: force)";
+  member.forced = true;
+  log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", "sharing.change: force"}});
+  if (settings_.doors != nullptr) settings_.doors->hold_pool(id);  // nobody comes in any more
+  if (pids.empty()) return member.pool->stop();
+  member.pool->terminate({pids.begin(), pids.end()}, kForcedDrain, [this, id](const auto& outcomes) {
+    const auto found = members_.find(id);
+    if (found == members_.end() || !found->second.pool) return;
+    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    log::info("pool.drained", {{"pool", id}, {"terminated", ended}, {"of", outcomes.size()}});
+    if (!found->second.wanted || stopped_) return found->second.pool->stop();
+    // It is configured again by now: who is left, and whoever comes, is served on.
+    found->second.forced = false;
+    found->second.problem.clear();
+    if (settings_.doors == nullptr) return;
+    if (const auto opened = settings_.doors->open_pool(id); !opened)
+      log::warning("pool.doors_closed", {{"pool", id}, {"why", opened.error()}});
+  });
 }
 
 std::string PoolSet::waits_for(const std::string& id, const Member& member) const {

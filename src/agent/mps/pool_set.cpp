@@ -35,8 +35,10 @@ void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
   on_change_();
 }
 
-void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every) {
+void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every,
+                   config::ChangePolicy change) {
   settings_.proof.every = proof_every;
+  change_ = change;
   for (auto& [id, member] : members_) {
     if (member.pool) member.pool->prove_every(proof_every);
   }
@@ -159,6 +161,7 @@ void PoolSet::run(Member& member) {
     }
   }
   member.problem.clear();
+  member.forced = false;
   if (const auto tier = tier_of(member); !tier.reason.empty()) {
     log::warning("pool.tier", {{"pool", member.planned.id}, {"why", tier.reason}});
   }

@@ -47,6 +47,7 @@ struct Member {
   std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; goes before its pool
   std::optional<host::ServerMemory> memory;     // of its servers; since it was opened
   bool switching = false;                       // its daemon ends, for one of another tier
+  bool forced = false;                          // its clients are being ended, by a forced change
   host::Loop::Id retry = 0;
 };
 
@@ -59,7 +60,10 @@ class PoolSet {
 
   // nullopt: it is not there yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  void want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every);
+  // kForce: a pool that is no longer planned ends at once; its clients are ended through MPS first, so that what they
+  // have in flight harms nobody.
+  void want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every,
+            config::ChangePolicy change = config::ChangePolicy::kWait);
   // Devices that containers hold without MPS: no daemon is started on them.
   void set_other_holders(std::set<std::string> devices);
   // Something that may have kept a pool from ending, or from beginning, may be gone.
@@ -108,6 +112,7 @@ class PoolSet {
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
   void retire_if_idle(Member& member);
+  void retire_by_force(Member& member);
   std::string waits_for(const std::string& id, const Member& member) const;  // why it can not begin yet; "" = it can
   void sweep();  // members that are gone; compute modes that nobody needs any more
   void give_back_unneeded();
@@ -119,6 +124,7 @@ class PoolSet {
   host::ComputeModes& modes_;
   std::function<void()> on_change_;
   Result<host::ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
+  config::ChangePolicy change_ = config::ChangePolicy::kWait;
   plan::Plan plan_;
   inventory::Inventory inventory_;
   std::map<std::string, Member> members_;

@@ -70,6 +70,8 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
       report_.policies[resource.name] = resource.guard_memory;
     }
   }
+  facts_.taken.clear();
+  for (const auto& [key, taken] : snapshot.taken_shares) facts_.taken.insert(key.second);
   facts_.strangers = report_.strangers_policy = config.sharing.guard.strangers;
   report_.interval = config.sharing.guard.interval;
   report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";

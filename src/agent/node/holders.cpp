@@ -36,6 +36,10 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
     for (const auto& [uuid, slots] : held) {
       allocate::GrantLimit limit{std::string(uuid), slots, {}};
       const auto* device = find_device(snapshot.plan, uuid);
+      if (snapshot.taken_shares.contains({grant, limit.uuid})) {
+        holder.taken = true;  // it holds nothing of it any more, and no limit of it is in force
+        continue;
+      }
       if (const auto worth = snapshot.worths.find({grant, limit.uuid}); worth != snapshot.worths.end()) {
         mps = true;
         limit.limits.memory = worth->second.memory;
@@ -47,7 +51,8 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
       }
       holder.devices.push_back(std::move(limit));
     }
-    if (resource == nullptr && !mps) continue;  // another vendor's, or one that is no longer advertised
+    if (resource == nullptr && !mps && !holder.taken)
+      continue;  // another vendor's, or one that is no longer advertised
     if (mps) holder.grant = grant;
     found.push_back(std::move(holder));
   }

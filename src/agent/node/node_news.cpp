@@ -40,6 +40,15 @@ NodeNews news_of_config(const ConfigView& view) {
                       at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
 }
 
+std::string loss_words(const std::string& container, const std::string& device, const std::string& what) {
+  return fmt::format(
+      "container {}: its share of {} was taken by a forced change of the configuration (sharing.change: force): {}. "
+      "What it had running there through MPS was ended, and under MPS what runs there without it is; delete the pod, "
+      "so "
+      "that another one gets a share as it is now",
+      container, device, what);
+}
+
 std::vector<NodeNews> PoolNews::update(const plan::Plan& plan, const PoolReports& reports) {
   std::vector<NodeNews> news;
   const auto faults = pool_faults(plan, reports);

@@ -24,6 +24,9 @@ struct NodeNews {
 std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes);
 NodeNews news_of_config(const ConfigView& view);
 
+// What a pod is told whose container's share was taken by force. `what`: "time-slicing → MPS".
+std::string loss_words(const std::string& container, const std::string& device, const std::string& what);
+
 class PoolNews {
  public:
   // A pool is told as down once it has served, and as serving again once it was told as down; one that is no longer

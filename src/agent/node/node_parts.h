@@ -47,6 +47,7 @@ class NodeProgram {
   void turn();         // facts → plan → advertised → everyone who shows or serves it
   void plan_again();
   void settle_change();
+  void tell_losses();
   void take_in();
   void publish();
   void arm_health_timer();

@@ -87,7 +87,7 @@ Status NodeProgram::open() {
     turn();
   });
   open_tenants(mps_here, host_root);
-  change_ = std::make_unique<PlanChange>(mps_here);
+  change_ = std::make_unique<PlanChange>(mps_here, options_.run_dir);
   holdings_->ask();  // before the driver: what is held decides what may be in force
   open_driver();
   return {};

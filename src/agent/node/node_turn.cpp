@@ -5,8 +5,10 @@
 #include "agent/node/node_condition.h"
 #include "agent/node/node_faults.h"
 #include "agent/node/node_log.h"
+#include "agent/node/node_news.h"
 #include "agent/node/node_parts.h"
 #include "agent/node/reports.h"
+#include "host/log/log.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
 
@@ -51,8 +53,22 @@ void NodeProgram::settle_change() {
   if (!state_.inventory) return;
   tenants_->report(state_);  // what grants are worth
   const plan::Plan before = state_.plan;
-  change_->follow(state_, change::Policy::kWait);
+  change_->follow(state_, state_.config.config.sharing.change);
   if (state_.plan != before) log_plan(state_.plan);
+  tell_losses();
+}
+
+void NodeProgram::tell_losses() {
+  for (const auto& [holder, device, text] : change_->losses_to_tell(state_.holdings)) {
+    log::warning("change.share_taken", {{"pod", holder.pod_namespace + "/" + holder.pod},
+                                        {"container", holder.container},
+                                        {"device", device},
+                                        {"what", text},
+                                        {"why", "sharing.change: force"}});
+    const auto* pod = cluster_->pods().find(holder.pod_namespace, holder.pod);
+    cluster_->tell(kube::ObjectRef::pod(holder.pod_namespace, holder.pod, pod == nullptr ? "" : pod->uid),
+                   kube::kShareTaken, loss_words(holder.container, device, text));
+  }
 }
 
 void NodeProgram::turn() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "host/files/files.h"
 #include "host/log/log.h"
@@ -10,6 +11,8 @@
 
 namespace tranche::agent {
 namespace {
+
+constexpr const char* kTakenFile = "taken-shares.txt";
 
 // Where the grant's door stands, and what it is worth there; nothing when there is none.
 void ask_door(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
@@ -42,6 +45,7 @@ std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held
     for (auto& [uuid, share] : by_device) {
       share.resource = one.resource;
       share.device = uuid;
+      share.grant = grant;
       if (const auto worth = snapshot.worths.find({grant, uuid}); worth != snapshot.worths.end()) {
         share.pool = worth->second.pool;
         share.memory = worth->second.memory;
@@ -50,6 +54,7 @@ std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held
       } else {
         ask_plan(share, snapshot.plan);
       }
+      share.taken = snapshot.taken_shares.contains({grant, uuid});
       shares.push_back(std::move(share));
     }
   }
@@ -82,13 +87,24 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares) {
   std::set<std::string> devices;
   for (const auto& share : shares)
-    if (share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
+    if (!share.taken && share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
       devices.insert(share.device);
   return devices;
 }
 
+PlanChange::PlanChange(std::string mps_root, std::string run_dir)
+    : mps_root_(std::move(mps_root)), run_dir_(std::move(run_dir)) {
+  if (run_dir_.empty()) return;
+  if (const auto text = host::read_file(run_dir_ + "/" + kTakenFile)) taken_ = change::parse_taken(*text);
+}
+
 void PlanChange::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
-  for (const auto& grant : grants) slots_.given({grant.resource, grant.slots}, now);
+  const auto before = taken_;
+  for (const auto& grant : grants) {
+    slots_.given({grant.resource, grant.slots}, now);
+    std::erase_if(taken_, [&](const auto& entry) { return entry.first.first == grant.id; });  // by the plan of now
+  }
+  if (taken_ != before) write_taken();
 }
 
 void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell) {
@@ -106,16 +122,23 @@ void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, Mon
 }
 
 void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
-  const auto shares = held_shares(slots_.held(), snapshot);
-  tell_mps(shares);
+  snapshot.taken_shares = taken_;
+  auto shares = held_shares(slots_.held(), snapshot);
   snapshot.held_grants.reset();
   if (slots_.unknown().empty()) {
     snapshot.held_grants.emplace();
     for (const auto& held : slots_.held()) snapshot.held_grants->insert(allocate::grant_id(held.slots));
   }
   const auto before = change_.steps();
-  const bool moved =
-      nobody_tells_ ? change_.follow({}, change::Policy::kForce) : change_.follow({slots_.unknown(), shares}, policy);
+  const auto ask = [&] {
+    if (nobody_tells_) return change_.follow({}, change::Policy::kForce);
+    return change_.follow({slots_.unknown(), shares}, policy);
+  };
+  bool moved = ask();
+  if (take(shares, policy, snapshot.pools.connected))
+    moved = ask() || moved;  // what is taken is in nobody's way any more
+  tell_mps(shares);
+  snapshot.taken_shares = taken_;
   if (moved) {
     snapshot.plan = change_.in_force();
     snapshot.change = change_.steps();
@@ -125,6 +148,51 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
   snapshot.withheld = change_.withheld();
   for (auto& [resource, slots] : still_served(snapshot.plan, snapshot.pools, pools_))
     snapshot.withheld[resource].merge(slots);
+}
+
+// By the plan that is in force now. What was taken is its container's again when the GPU is shared as it was.
+bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known) {
+  const auto before = taken_;
+  std::set<std::pair<std::string, std::string>> held;
+  bool other = false;
+  for (auto& share : shares) {
+    const std::pair key{share.grant, share.device};
+    held.insert(key);
+    const std::string text = change_.taken_for(share);
+    if (text.empty()) {
+      if (doors_known) taken_.erase(key);  // else the plan is believed, which says nothing of before
+    } else if (policy == change::Policy::kForce) {
+      taken_.try_emplace(key, change::Taken{text, false});
+    }
+    other = other || share.taken != taken_.contains(key);
+    share.taken = taken_.contains(key);
+  }
+  if (slots_.unknown().empty()) std::erase_if(taken_, [&](const auto& entry) { return !held.contains(entry.first); });
+  if (taken_ != before) write_taken();
+  return other;
+}
+
+std::vector<PlanChange::Loss> PlanChange::losses_to_tell(const std::vector<host::PodHolding>& holdings) {
+  std::vector<Loss> losses;
+  if (std::ranges::all_of(taken_, [](const auto& entry) { return entry.second.told; })) return losses;
+  for (const auto& holding : holdings) {
+    const std::string grant = allocate::grant_id(holding.slots);
+    for (auto& [key, taken] : taken_) {
+      if (key.first != grant || taken.told) continue;
+      taken.told = true;
+      losses.push_back({holding, key.second, taken.text});
+    }
+  }
+  if (!losses.empty()) write_taken();
+  return losses;
+}
+
+void PlanChange::write_taken() {
+  if (run_dir_.empty()) return;
+  const auto dir = host::Dir::open(run_dir_);
+  const Status written =
+      dir ? dir->write_atomically(kTakenFile, change::render_taken(taken_), 0600) : std::unexpected(dir.error());
+  if (!written) log::warning("change.taken_not_written", {{"why", written.error()}});
 }
 
 void PlanChange::say_steps(const std::vector<change::Step>& before) const {

@@ -10,14 +10,16 @@
 #include "allocate/grant.h"
 #include "change/change.h"
 #include "change/held_slots.h"
+#include "change/taken.h"
 
 namespace tranche::agent {
 
 // What containers hold, by grant and device. Under MPS every grant has a door or a worth of its own; while nobody can
 // say so because `tranche mps` does not answer, the plan in force is believed. Pure.
+// What was taken from a container by force is marked.
 std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot);
 
-// Devices of which something is held without MPS. Pure.
+// Devices of which something is held without MPS, and not taken. Pure.
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
 
 // Slots of devices that MPS is not to serve, and that a pool of `tranche mps` still has: with its compute mode nobody
@@ -28,7 +30,8 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
 class PlanChange {
  public:
   // `mps_root` is where the MPS directory is for this process: `tranche mps` reads there who holds what without it.
-  explicit PlanChange(std::string mps_root) : mps_root_(std::move(mps_root)) {}
+  // `run_dir` has the file of what was taken by force; "" = it is not written down.
+  explicit PlanChange(std::string mps_root, std::string run_dir = {});
 
   void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
   void given(const std::vector<allocate::Grant>& grants, MonoTime now);
@@ -37,14 +40,26 @@ class PlanChange {
   void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
   // Enters into the snapshot what is in force now, and says in the log what changed.
   void follow(Snapshot& snapshot, change::Policy policy);
+  // Of what was taken from containers, what their pods have not been told: once each, as soon as kubelet says whose it
+  // is.
+  struct Loss {
+    host::PodHolding holder;
+    std::string device;
+    std::string text;  // "time-slicing → MPS"
+  };
+  std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
   // Another answer of kubelet's may end what is waited for.
   bool awaits_kubelet() const { return change_.waits() && slots_.in_doubt(); }
 
  private:
+  bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known);
+  void write_taken();
   void tell_mps(const std::vector<change::HeldShare>& shares);
   void say_steps(const std::vector<change::Step>& before) const;
 
   std::string mps_root_;
+  std::string run_dir_;
+  change::TakenShares taken_;
   change::Change change_;
   change::HeldSlots slots_;
   std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices

@@ -70,6 +70,50 @@ TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {
               ElementsAre("GPU-a"));
 }
 
+std::vector<PlanChange::Loss> after_force(PlanChange& change, Snapshot& snapshot) {
+  auto newest = one_mps_gpu().plan;
+  newest.pools.push_back({});
+  newest.pools[0].id = "gpu-a";
+  newest.pools[0].devices = {"GPU-a"};
+  change.aim(newest);
+  change.follow(snapshot, change::Policy::kForce);
+  return change.losses_to_tell({{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}});
+}
+
+TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
+  const host::Scratch scratch;
+  const Result<std::vector<host::PodHolding>> held =
+      std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
+  Snapshot snapshot;
+  snapshot.pools.connected = true;
+  {
+    PlanChange change(scratch.path(), scratch.path());
+    change.listed(held, MonoTime{} + std::chrono::minutes(1), true);
+    const auto losses = after_force(change, snapshot);
+    ASSERT_EQ(losses.size(), 1u);
+    EXPECT_EQ(losses[0].holder.pod, "p");
+    EXPECT_EQ(losses[0].text, "time-slicing → MPS");
+    EXPECT_EQ(snapshot.taken_shares.size(), 1u);
+    EXPECT_TRUE(change.losses_to_tell(*held).empty());
+    EXPECT_EQ(host::read_file(scratch / "other-holders").value_or(""), "") << "tranche mps need not wait for it";
+  }
+  PlanChange change(scratch.path(), scratch.path());
+  Snapshot later;
+  change.listed(held, MonoTime{} + std::chrono::minutes(2), true);
+  EXPECT_TRUE(after_force(change, later).empty()) << "it was told";
+  EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose doors there are";
+  later.pools.connected = true;
+  change.follow(later, change::Policy::kWait);
+  EXPECT_EQ(later.taken_shares.size(), 1u);
+  EXPECT_TRUE(later.change.empty() || later.change[0].waits_for.empty());
+  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(3), true);
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(4), true);
+  change.follow(later, change::Policy::kWait);
+  EXPECT_TRUE(later.taken_shares.empty());
+  EXPECT_EQ(host::read_file(scratch / "taken-shares.txt").value_or("none"), "");
+}
+
 TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
   const host::Scratch scratch;
   PlanChange change(scratch.path());

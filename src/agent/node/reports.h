@@ -16,7 +16,8 @@ struct Holder {
   std::string resource;
   std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
-  std::string grant;  // its door's name, "" without MPS
+  std::string grant;   // its door's name, "" without MPS
+  bool taken = false;  // what it held of a device, or of several, by a forced change
 };
 std::vector<Holder> holders(const Snapshot& snapshot);
 // Slots that were handed out again are no longer whose kubelet said before; it names the new holder a little later.

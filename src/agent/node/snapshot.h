@@ -23,6 +23,7 @@
 #include "allocate/grant.h"
 #include "base/problem.h"
 #include "change/steps.h"
+#include "change/taken.h"
 #include "guard/worth_journal.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/pod_resources.h"
@@ -42,6 +43,7 @@ struct Snapshot {
   advertise::Withheld withheld;                   // slots that are shown meanwhile and not handed out
   std::optional<std::set<std::string>> held_grants;  // also those in doubt; absent: nobody knows
   std::vector<change::Step> change;                  // of the last change, and what waits
+  change::TakenShares taken_shares;                  // from containers by a forced change, as long as these hold slots
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
   advertise::Faults faults;
   std::vector<advertise::Advertised> advertised;

@@ -143,6 +143,21 @@ Json kubernetes_json(const Snapshot& s) {
 }
 
 // docs/change.md.
+Json taken_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& holding : s.holdings) {
+    const std::string grant = allocate::grant_id(holding.slots);
+    for (const auto& [key, taken] : s.taken_shares)
+      if (key.first == grant)
+        list.push_back({{"namespace", holding.pod_namespace},
+                        {"pod", holding.pod},
+                        {"container", holding.container},
+                        {"device", key.second},
+                        {"text", taken.text}});
+  }
+  return list;
+}
+
 Json change_json(const Snapshot& s) {
   Json steps = Json::array(), waiting = Json::array();
   for (const auto& step : s.change) {
@@ -155,7 +170,10 @@ Json change_json(const Snapshot& s) {
                      {"waitsFor", step.waits_for}});
     if (waits) waiting.push_back(change::to_string(step));
   }
-  return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
+  return {{"policy", std::string(config::to_string(s.config.config.sharing.change))},
+          {"steps", std::move(steps)},
+          {"waitingFor", std::move(waiting)},
+          {"taken", taken_json(s)}};
 }
 
 Json in_force_json(const Snapshot& s) {
@@ -201,6 +219,7 @@ Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
                     {"slots", holder.slots},
                     {"grant", holder.grant},
                     {"devices", std::move(devices)}});
+    if (holder.taken) list.back()["taken"] = true;
     const auto owner = std::ranges::find(s.owners, holder.grant, &GrantOwner::grant);
     if (owner == s.owners.end() || owner->uid.empty()) continue;
     list.back()["podUid"] = owner->uid;
