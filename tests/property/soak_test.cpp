@@ -1,7 +1,8 @@
 // A node's life in virtual time: configurations come and go, pods land and end, kubelet and the agent restart, pools
-// and devices fall ill and recover, in any order. Only what decides is under test (plan, change, advertise, allocate);
-// the world around it is a model. Whatever happens, nobody loses what he holds, no slot is given twice, and what is
-// held of a device never adds up to more than the device.
+// and devices fall ill and recover, MPS daemons die and come back, the API server goes away with whatever is edited
+// meanwhile, and some changes are forced, in any order. Only what decides is under test (plan, change, advertise,
+// allocate); the world around it is a model. Whatever happens, nobody loses what he holds, no slot is given twice, and
+// what is held of a device never adds up to more than the device.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ class Life {
 
   void event() {
     now_ += std::chrono::milliseconds(random_.number(0, 3000));
-    switch (random_.number(0, 11)) {
+    switch (random_.number(0, 14)) {
       case 0:
         edit();
         break;
@@ -68,6 +69,13 @@ class Life {
       case 10:
         agent_restarts();
         break;
+      case 11:
+        api_comes_and_goes();
+        break;
+      case 12:
+      case 13:
+        daemon_dies_or_comes_back();
+        break;
       default:
         health_changes();
     }
@@ -77,7 +85,9 @@ class Life {
 
   void comes_to_rest() {
     living_.clear();
-    faults_ = {};
+    ill_ = {};
+    dead_.clear();
+    if (!api_is_there_) api_comes_and_goes();
     slots_.listed({}, now_ += 1s);
     slots_.listed({}, now_ += 30s);
     slots_.listed({}, now_ += 30s);
@@ -90,25 +100,84 @@ class Life {
 
   int landed = 0;
   int waited = 0;
+  int lost = 0;
+  int died = 0;
+  int away = 0;
 
  private:
   void edit() {
     auto plan = plan::make_plan(any_config(random_), inventory_);
     if (!plan) return;  // the last good one stays
-    newest_ = *plan;
-    change_.aim(*std::move(plan));
+    const auto policy = random_.chance(15) ? change::Policy::kForce : change::Policy::kWait;
+    if (!api_is_there_) {
+      edited_ = {*std::move(plan), policy};
+      return;
+    }
+    aim(*std::move(plan), policy);
+  }
+
+  void aim(plan::Plan plan, change::Policy policy) {
+    newest_ = std::move(plan);
+    policy_ = policy;
+    forced_ = forced_ || policy == change::Policy::kForce;
+    change_.aim(*newest_);
+  }
+
+  // What is edited while it is away comes with its return: of several edits the newest.
+  void api_comes_and_goes() {
+    api_is_there_ = !api_is_there_;
+    away += api_is_there_ ? 0 : 1;
+    if (api_is_there_ && edited_) aim(std::move(edited_->first), edited_->second);
+    edited_.reset();
+  }
+
+  void daemon_dies_or_comes_back() {
+    const auto& pools = change_.in_force().pools;
+    if (!dead_.empty() && random_.chance(50)) {
+      dead_.erase(random_.one_of(std::vector<std::string>(dead_.begin(), dead_.end())));
+    } else if (!pools.empty()) {
+      dead_.insert(random_.one_of(pools).id);
+      ++died;
+    }
   }
 
   void follow() {
-    change::Holdings holdings{slots_.unknown(), {}};
-    for (const auto& held : slots_.held()) {
-      const auto& shares = shares_of_.at({held.resource, held.slots});
-      holdings.held.insert(holdings.held.end(), shares.begin(), shares.end());
-    }
-    change_.follow(holdings, change::Policy::kWait);
-    EXPECT_FALSE(change_.follow(holdings, change::Policy::kWait)) << "the same question has the same answer";
+    change_.follow(holdings(), policy_);
+    take();
+    change_.follow(holdings(), policy_);
+    EXPECT_FALSE(change_.follow(holdings(), policy_)) << "the same question has the same answer";
+    EXPECT_FALSE(take()) << "what is taken is taken at once";
+    faults_ = ill_;
+    for (const auto& id : dead_)
+      if (plan::find_pool(change_.in_force(), id) != nullptr) faults_.pools[id] = "its daemon died";
     lists_ = advertise::advertise(change_.in_force(), faults_, change_.withheld());
     waited += change_.waits() ? 1 : 0;
+  }
+
+  change::Holdings holdings() const {
+    change::Holdings all{slots_.unknown(), {}};
+    for (const auto& held : slots_.held()) {
+      const auto& shares = shares_of_.at({held.resource, held.slots});
+      all.held.insert(all.held.end(), shares.begin(), shares.end());
+    }
+    return all;
+  }
+
+  // As the agent does: what a forced change has given to others is its container's no more, until the GPU is shared as
+  // it was. true: something is other than before.
+  bool take() {
+    bool other = false;
+    for (const auto& held : slots_.held()) {
+      for (auto& share : shares_of_.at({held.resource, held.slots})) {
+        const bool by_other_means = !change_.taken_for(share).empty();
+        const bool now = by_other_means && (share.taken || policy_ == change::Policy::kForce);
+        other = other || now != share.taken;
+        lost += now && !share.taken ? 1 : 0;
+        share.taken = now;
+      }
+    }
+    for (auto& container : living_) container.shares = shares_of_.at({container.held.resource, container.held.slots});
+    return other;
   }
 
   void pod_lands() {
@@ -184,13 +253,13 @@ class Life {
 
   void health_changes() {
     if (!random_.chance(60)) {
-      faults_ = {};
+      ill_ = {};
       return;
     }
     for (const auto& gpu : inventory_.gpus)
-      if (random_.chance(30)) faults_.devices[gpu.uuid] = "ill";
+      if (random_.chance(30)) ill_.devices[gpu.uuid] = "ill";
     for (const auto& pool : change_.in_force().pools)
-      if (random_.chance(30)) faults_.pools[pool.id] = "down";
+      if (random_.chance(30)) ill_.pools[pool.id] = "down";
   }
 
   void check() const {
@@ -223,9 +292,12 @@ class Life {
         const auto* device = change::find_device(*resource, uuid);
         ASSERT_NE(device, nullptr);
         EXPECT_FALSE(advertise::reason_unhealthy(*device, faults_)) << "a fault is open";
+        EXPECT_FALSE(dead_.contains(device->pool)) << "nobody serves it";
         for (const auto& container : living_) {
           for (const auto& share : container.shares) {
             if (share.device != uuid && share.device != device->gpu_uuid) continue;
+            EXPECT_TRUE(!share.taken || forced_) << "without force nothing is taken";
+            if (share.taken) continue;
             EXPECT_EQ(change::means_of(share), change::means_of(*device)) << uuid;
             if (share.resource == list.resource) continue;
             for (const auto& slot : share.slots) EXPECT_THAT(ids, testing::Not(testing::Contains(slot)));
@@ -241,6 +313,7 @@ class Life {
     std::set<std::string> unbounded;
     for (const auto& container : living_) {
       for (const auto& share : container.shares) {
+        if (share.taken) continue;
         sums[share.device] += share.memory.in_mib();
         slots[share.device] += share.slots.size();
         if (!container.bounded) unbounded.insert(share.device);
@@ -257,6 +330,12 @@ class Life {
   inventory::Inventory inventory_;
   MonoTime now_ = MonoTime{} + 1h;
   std::optional<plan::Plan> newest_;
+  change::Policy policy_ = change::Policy::kWait;
+  bool forced_ = false;  // at some time
+  bool api_is_there_ = true;
+  std::optional<std::pair<plan::Plan, change::Policy>> edited_;  // while it is away
+  std::set<std::string> dead_;                                   // pools whose daemon is
+  advertise::Faults ill_;                                        // without those
   change::Change change_;
   change::HeldSlots slots_;
   bool kubelet_is_there_ = false;
@@ -269,7 +348,7 @@ class Life {
 TEST(Soak, WhateverHappensNobodyLosesWhatHeHoldsAndNothingIsGivenTwice) {
   const char* given = std::getenv("TRANCHE_SEED");
   const std::uint32_t first = given == nullptr ? 1 : static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
-  int landed = 0, waited = 0;
+  int landed = 0, waited = 0, taken = 0, died = 0, away = 0;
   for (std::uint32_t seed = first; seed < first + (given == nullptr ? kSeeds : 1); ++seed) {
     SCOPED_TRACE("TRANCHE_SEED=" + std::to_string(seed));
     Life life(seed);
@@ -280,11 +359,17 @@ TEST(Soak, WhateverHappensNobodyLosesWhatHeHoldsAndNothingIsGivenTwice) {
     life.comes_to_rest();
     landed += life.landed;
     waited += life.waited;
+    taken += life.lost;
+    died += life.died;
+    away += life.away;
     if (testing::Test::HasFailure()) return;
   }
   if (given != nullptr) return;
   EXPECT_GT(landed, 25 * static_cast<int>(kSeeds)) << "too little happened to have tested anything";
   EXPECT_GT(waited, 25 * static_cast<int>(kSeeds));
+  EXPECT_GT(taken, static_cast<int>(kSeeds));
+  EXPECT_GT(died, 10 * static_cast<int>(kSeeds));
+  EXPECT_GT(away, 5 * static_cast<int>(kSeeds));
 }
 
 }  // namespace
