@@ -9,6 +9,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr const char* kNode = "/api/v1/nodes/n1";
+
 using TrancheLabels = LabelBed;
 
 TEST_F(TrancheLabels, ArePrintedOnceAndTheHelpTeaches) {
@@ -60,6 +62,12 @@ class NodeLabelOutput : public LabelBed {
   void start_agent() {
     start_tranche("node", {"--kubeconfig", in("kubeconfig"), "--label-output", "node"}, {{"NODE_NAME", "n1"}});
   }
+  // Labels and the annotation that says which are ours; the condition has a time in it.
+  Json written() const {
+    Json metadata = object(kNodes, "n1")["metadata"];
+    metadata.erase("resourceVersion");
+    return metadata;
+  }
   Json until_state(const std::string& state) {
     return until_node([&](const Json& status) { return status["labelOutput"]["state"] == state; });
   }
@@ -79,12 +87,28 @@ TEST_F(NodeLabelOutput, AreWrittenWhenTheConfigurationChangesAndNobodyIsAskedAtR
     shown["kubernetes.io/os"] = "linux";
     return shown;
   }());
-  EXPECT_EQ(requests("GET", kNodes) + requests("PATCH", kNodes), 2u);
+  EXPECT_EQ(requests("GET", kNode) + requests("PATCH", kNode), 2u);
   write("config.yaml", sharing("timeSlicing", 2) + "# a comment is no change\n");
   write("config.yaml", sharing("timeSlicing", 6));
   until_node([](const Json& s) { return s["labelOutput"]["writes"] == 2; });
   EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"]["nvidia.com/gpu.replicas"], "6");
-  EXPECT_EQ(requests("GET", kNodes) + requests("PATCH", kNodes), 4u);
+  EXPECT_EQ(requests("GET", kNode) + requests("PATCH", kNode), 4u);
+}
+
+TEST_F(NodeLabelOutput, ThatSomebodyTakesOffTheNodeOrWritesOverComeBackByThemselves) {
+  make_node(1);
+  write("config.yaml", sharing("timeSlicing", 2));
+  start_kubelet();
+  start_agent();
+  until_state("written");
+  const Json before = object(kNodes, "n1")["metadata"]["labels"];
+  api_->put(kNodes, "n1", R"({"metadata":{"labels":{"nvidia.com/gpu.count":null}}})");
+  until_node([](const Json& s) { return s["labelOutput"]["writes"] == 2; });
+  EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"], before);
+  api_->put(kNodes, "n1", R"({"metadata":{"labels":{"nvidia.com/gpu.replicas":"7","somebody.else/label":"x"}}})");
+  until_node([](const Json& s) { return s["labelOutput"]["writes"] == 3; });
+  EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"]["nvidia.com/gpu.replicas"], "2");
+  EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"]["somebody.else/label"], "x") << "nobody else's is touched";
 }
 
 TEST_F(NodeLabelOutput, StayWhileTheAgentIsAway) {
@@ -93,15 +117,15 @@ TEST_F(NodeLabelOutput, StayWhileTheAgentIsAway) {
   start_kubelet();
   start_agent();
   until_state("written");
-  const Json before = object(kNodes, "n1");
+  const Json before = written();
   for (int i = 0; i < 2; ++i) {
     stop(*program("node"), SIGTERM, 0);
-    EXPECT_EQ(object(kNodes, "n1"), before);
+    EXPECT_EQ(written(), before);
     start_agent();
     EXPECT_EQ(until_state("written")["labelOutput"]["writes"], 0);
   }
   sim_node({"driver", "absent"});
-  EXPECT_EQ(object(kNodes, "n1"), before);
+  EXPECT_EQ(written(), before);
 }
 
 TEST_F(NodeLabelOutput, ByDefaultThereIsNone) {

@@ -41,6 +41,7 @@ void ClusterConfigs::watch_node(host::KubeClient& client) {
       [this](const nlohmann::json* node) {
         // Without its object a node has no say: what it was last stays.
         node_is_there_ = node != nullptr;
+        if (on_node_) on_node_(node);
         if (node == nullptr) return;
         const auto labels = kube::labels_of(*node);
         const auto found = labels.find(asked_.label_key);

@@ -4,6 +4,7 @@
 // known once stays known while the server is away. Loop thread only.
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,9 @@ class ClusterConfigs {
   ClusterConfigs(const ClusterConfigs&) = delete;
   ClusterConfigs& operator=(const ClusterConfigs&) = delete;
 
+  // Also hands on what the Node object is, whenever it is another; nullptr = there is none.
+  void hand_on_node(std::function<void(const nlohmann::json* node)> on_node) { on_node_ = std::move(on_node); }
+
   config::LabelSeen label() const;
   bool label_pending() const;  // not known, and it may be in a moment
   NamedConfigs configs() const;
@@ -40,6 +44,7 @@ class ClusterConfigs {
   host::KubeLink& link_;
   ClusterConfigsAsked asked_;
   std::function<void()> on_change_;
+  std::function<void(const nlohmann::json*)> on_node_;
   std::optional<std::string> off_;  // why nothing can be asked
   std::optional<std::string> label_;
   bool node_is_there_ = true;

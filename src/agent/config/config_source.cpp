@@ -173,6 +173,12 @@ void ConfigSource::reload() {
   read_written();
 }
 
+bool ConfigSource::hand_on_node(OnNode on_node) {
+  if (!cluster_ || places_.node_name.empty()) return false;
+  cluster_->hand_on_node(std::move(on_node));
+  return true;
+}
+
 Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
   on_change_ = std::move(on_change);

@@ -8,6 +8,7 @@
 // is written down. Both programs plan from the same settings, the device plugin's. Loop thread only.
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -82,6 +83,11 @@ class ConfigSource {
   // reload() still works then.
   Status follow(host::Loop& loop, std::function<void()> on_change);
   void reload();
+
+  // Where the Node object is watched for its label: hands on what it is, whenever it is another, nullptr = there is
+  // none. false: nobody watches it here.
+  using OnNode = std::function<void(const nlohmann::json* node)>;
+  bool hand_on_node(OnNode on_node);
 
  private:
   bool waits() const { return places_.named() || !places_.written.empty(); }

@@ -1,10 +1,12 @@
 #include "agent/node/label_keeping.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "host/features/features.h"
 #include "host/log/log.h"
+#include "label/node_labels.h"
 
 namespace tranche::agent {
 namespace {
@@ -13,6 +15,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 5min;
+constexpr Duration kFirstRestoring = 2s;  // between two, of what somebody takes away again and again
+constexpr Duration kQuietAfter = 10min;   // without one, and the next is prompt
 
 bool of_cluster(LabelOutput output) {
   return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
@@ -26,7 +30,8 @@ LabelKeeping::LabelKeeping(host::Loop& loop, host::Worker& worker, LabelSettings
       worker_(worker),
       settings_(std::move(settings)),
       on_turn_(std::move(on_turn)),
-      retry_(kFirstRetry, kMostRetry, stable_hash(settings_.node_name)) {}
+      retry_(kFirstRetry, kMostRetry, stable_hash(settings_.node_name)),
+      restoring_(kFirstRestoring, kMostRetry, stable_hash(settings_.node_name)) {}
 
 LabelKeeping::~LabelKeeping() {
   *alive_ = false;
@@ -37,8 +42,44 @@ void LabelKeeping::use(host::KubeClient* client) {
   if (client == client_) return;
   client_ = client;
   writer_.reset();
+  watch_.reset();
   writing_ = false;
+  watch_node();
   arm();
+}
+
+void LabelKeeping::watch_node() {
+  if (settings_.output != LabelOutput::kNode || settings_.node_is_told || client_ == nullptr) return;
+  watch_ = std::make_unique<host::WatchObject>(
+      loop_, *client_,
+      host::WatchedObject{"/api/v1/nodes", settings_.node_name, "deploy/rbac/labels.yaml",
+                          stable_hash(settings_.node_name + " labels")},
+      [this](const nlohmann::json* node) { node_is(node); },
+      [this] {
+        const std::string why = watch_->unknown_because().value_or("");
+        if (why != unwatched_ && watch_->reflector().state() == kube::Reflector::State::kWaiting)
+          log::warning(
+              "labels.unwatched",
+              {{"why", why}, {"effect", "labels that somebody takes off the node come back with the next change"}});
+        unwatched_ = why;
+      });
+}
+
+// Also for an object of before our own write: then the writer finds everything as it should be.
+void LabelKeeping::node_is(const nlohmann::json* node) {
+  if (settings_.output != LabelOutput::kNode || node == nullptr || writing_ || written_ != labels_) return;
+  const auto change = label::change_node(node->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), labels_);
+  if (!change || !change->patch) return;
+  const MonoTime now = loop_.now();
+  if (restored_ && now - *restored_ > kQuietAfter) {
+    restoring_.reset();
+    not_before_ = {};
+  }
+  log::info("labels.restored", {{"why", "somebody else has changed or removed labels of ours on the node"}});
+  written_.reset();
+  arm();
+  restored_ = now;
+  not_before_ = now + restoring_.next();
 }
 
 void LabelKeeping::follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
@@ -97,7 +138,8 @@ void LabelKeeping::arm() {
   if (written_ == labels_ && failing_.empty()) return;
   if (!open_writer()) return;
   if (!changed_first_) changed_first_ = loop_.now();
-  const MonoTime due = std::min(loop_.now() + settings_.settle, *changed_first_ + settings_.settle_most);
+  MonoTime due = std::min(loop_.now() + settings_.settle, *changed_first_ + settings_.settle_most);
+  due = std::max(due, not_before_);
   loop_.cancel(timer_);
   timer_ = loop_.after(std::max(due - loop_.now(), Duration::zero()), [this] { write(); });
 }

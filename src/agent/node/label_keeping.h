@@ -1,11 +1,13 @@
 #pragma once
 // Keeps the node's labels written (docs/labels.md): when configuration, inventory, plan or tier make them others, they
-// are written once the changes have settled; while nothing changes nobody is asked anything. While no driver has told
-// what GPUs there are, what is on the node stays: a restart takes no label away, and neither does the end of this
-// program. Loop thread only.
+// are written once the changes have settled; while nothing changes nobody is asked anything. On the Node itself they
+// are watched: what somebody takes away or writes over there comes back, ever more slowly while somebody insists. While
+// no driver has told what GPUs there are, what is on the node stays: a restart takes no label away, and neither does
+// the end of this program. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "agent/pools/pools.h"
 #include "base/backoff.h"
 #include "config/model.h"
+#include "host/kube/watch_object.h"
 #include "host/loop/loop.h"
 #include "host/worker/worker.h"
 #include "inventory/inventory.h"
@@ -29,6 +32,7 @@ struct LabelSettings {
   std::string node_name;
   std::string pod_name;
   std::string system_root = "/";                     // what /sys is looked up under
+  bool node_is_told = false;                         // somebody else watches the Node, and tells it to node_is()
   Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
   Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
 };
@@ -46,6 +50,9 @@ class LabelKeeping {
   void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
               const PoolReports& pools);
 
+  // The Node object as it is now, for labels that are written on it; nullptr = there is none.
+  void node_is(const nlohmann::json* node);
+
   const label::Labels& labels() const { return labels_; }  // as they should be
   LabelReport report() const;
 
@@ -54,6 +61,7 @@ class LabelKeeping {
   void read_facts(const std::string& machine_type_file);
   void work_out();
   void arm();
+  void watch_node();
   bool open_writer();
   void write();
   void on_written(const label::Labels& labels, Result<Written> written);
@@ -80,6 +88,11 @@ class LabelKeeping {
   std::optional<MonoTime> changed_first_;
   host::Loop::Id timer_ = 0;
   Backoff retry_;
+  std::unique_ptr<host::WatchObject> watch_;  // uses client_
+  std::string unwatched_;                     // why, as it was logged
+  Backoff restoring_;
+  std::optional<MonoTime> restored_;
+  MonoTime not_before_{};
   std::string failing_;
   std::uint64_t writes_ = 0;
   std::vector<std::string> foreign_;

@@ -53,7 +53,10 @@ Status NodeProgram::open() {
                                            LabelSettings{.output = options_.label_output,
                                                          .feature_namespace = options_.feature_namespace,
                                                          .node_name = options_.node_name,
-                                                         .pod_name = options_.pod_name},
+                                                         .pod_name = options_.pod_name,
+                                                         .node_is_told = config_.hand_on_node([this](const auto* node) {
+                                                           if (labels_) labels_->node_is(node);
+                                                         })},
                                            [this] {
                                              if (!stopping_) publish();
                                            });
