@@ -15,6 +15,36 @@ std::string namespace_of(const std::string& collection) {
   return collection.substr(begin, collection.find('/', begin) - begin);
 }
 
+constexpr const char* kStrategic = "application/strategic-merge-patch+json";
+
+// By which field the entries of a list are told apart; "" = the list is one value.
+std::string merge_key_of(const std::string& list) {
+  return list == "conditions" ? "type" : list == "taints" ? "key" : list == "containers" ? "name" : "";
+}
+
+void merge_entries(Json& list, const Json& patch, const std::string& key) {
+  if (!list.is_array()) list = Json::array();
+  for (const Json& entry : patch) {
+    auto at = list.begin();
+    while (at != list.end() && at->value(key, Json()) != entry.value(key, Json())) ++at;
+    if (at == list.end())
+      list.push_back(entry);
+    else
+      at->merge_patch(entry);
+  }
+}
+
+void strategic_merge(Json& object, const Json& patch) {
+  for (const auto& [name, value] : patch.items()) {
+    if (value.is_object() && object.contains(name) && object[name].is_object())
+      strategic_merge(object[name], value);
+    else if (const std::string key = merge_key_of(name); value.is_array() && !key.empty())
+      merge_entries(object[name], value, key);
+    else
+      object.merge_patch({{name, value}});
+  }
+}
+
 }  // namespace
 
 Json status_json(int code, const std::string& reason, const std::string& message) {
@@ -110,14 +140,27 @@ std::pair<int, Json> Store::change(const ApiRequest& request, const std::string&
                                    const Json& body) {
   const bool whole = request.method == "PUT";
   if (!whole && request.method != "PATCH") return {405, status_json(405, "MethodNotAllowed", "not understood here")};
-  if (!body.is_object() || (!whole && request.content_type != "application/merge-patch+json"))
+  const bool strategic = !whole && request.content_type == kStrategic;
+  if (!body.is_object() || (!whole && !strategic && request.content_type != "application/merge-patch+json"))
     return {415, status_json(415, "UnsupportedMediaType", "an object or a merge patch is understood here")};
   const Json::json_pointer version("/metadata/resourceVersion");
   const std::string made_for = body.value(version, std::string());
   if (!made_for.empty() && made_for != find(collection, key)->value(version, std::string()))
     return {409, status_json(409, "Conflict", "another version is the newest")};
   if (whole) objects_[collection][key] = Json::object();  // what is not in the new one goes
-  put(collection, key, body);
+  Json change = body;
+  if (kind_of(collection) == "Node") {
+    if (request.path.ends_with("/status"))
+      change = {{"status", body.value("status", Json::object())}};
+    else
+      change.erase("status");
+  }
+  if (strategic) {
+    Json merged = *find(collection, key);
+    strategic_merge(merged, change);
+    change = std::move(merged);
+  }
+  put(collection, key, change);
   return {200, *find(collection, key)};
 }
 

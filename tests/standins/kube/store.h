@@ -33,8 +33,9 @@ class Store {
   const Json* find(const std::string& collection, const Key& key) const;
   const std::map<Key, Json>& all(const std::string& collection) const;
 
-  // GET, PUT and PATCH (merge) of one object, POST to its collection: the HTTP status and the body. A change for
-  // another version than the newest is refused.
+  // GET, PUT and PATCH (merge, and strategic merge of the lists that we know) of one object, POST to its collection:
+  // the HTTP status and the body. A change for another version than the newest is refused. Of a node, /status changes
+  // the status only, and the object all else.
   std::pair<int, Json> act(const ApiRequest& request);
 
   void bookmark();
