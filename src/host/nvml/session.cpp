@@ -82,7 +82,7 @@ void Session::refuse(Requests requests) {
 }
 
 void Session::serve() {
-  hints_.emplace(settings_.system_root);  // before the signs are read: nothing falls between
+  (void)hints_.seen();  // of before; what comes from here on is in the signs, or hinted at
   signs_ = look_at_kernel(settings_.system_root);
   signs_at_ = mono_now() + settings_.signs_every;
   afresh_at_ = MonoTime::max();
@@ -136,7 +136,7 @@ void Session::look_after() {
 }
 
 void Session::look_at_signs(MonoTime now) {
-  if (!hints_->seen() && now < signs_at_) return;
+  if (!hints_.seen() && now < signs_at_) return;
   signs_at_ = now + settings_.signs_every;
   auto signs = look_at_kernel(settings_.system_root);
   if (signs == signs_) return;

@@ -25,7 +25,7 @@ namespace tranche::host::nvml {
 class Session {
  public:
   Session(std::shared_ptr<Channel> channel, NvmlSettings settings)
-      : channel_(std::move(channel)), settings_(std::move(settings)) {}
+      : channel_(std::move(channel)), settings_(std::move(settings)), hints_(settings_.system_root) {}
   void run();  // until the channel stops
 
  private:
@@ -80,7 +80,7 @@ class Session {
   MonoTime look_at_;       // at GPUs whose loss no event would tell
   bool unplaced_ = false;  // a MIG device's instances are not known
   int probes_ = 0;         // since something went missing
-  std::optional<DeviceHints> hints_;
+  DeviceHints hints_;
   KernelSigns signs_;  // when the library was started, or started afresh for them
   MonoTime signs_at_;  // the next look at them without a hint
   MonoTime afresh_at_ = MonoTime::max();
