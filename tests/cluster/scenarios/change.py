@@ -74,7 +74,22 @@ def run(world):
     until("the problem to be told", lambda: tranche.status().get("config", {}).get("problems"), 30)
     report.check("a configuration that cannot be used changes nothing", api.amounts() == (8, 8), api.amounts())
     undisturbed("a configuration that cannot be used", ["three"])
-    api.remove("three")
+
+    # By force nobody is waited for: what "three" runs beside MPS on its GPU is ended, and both GPUs serve MPS.
+    tranche.configure(sharing("mps", 10).replace("sharing:\n", "sharing:\n  change: force\n"))
+    report.check("by force: what runs without MPS is ended", until("three to end", lambda: api.pod("three")["status"].get("phase") == "Failed", 30),
+                 api.pod("three")["status"].get("phase"))
+    acts = tranche.status().get("guard", {}).get("acts", [])
+    report.check("it was asked to, by the guard", any(act.get("policy") == "force" and act.get("what") == "ask-to-end" for act in acts), acts[-1:])
+    report.check("by force: both GPUs serve MPS", until("20 slots", lambda: api.amounts() == (20, 20), 60), api.amounts())
+    start("four", 2)
+    tranche.configure(sharing("timeSlicing", 4).replace("sharing:\n", "sharing:\n  change: force\n"))
+    report.check("by force: a client of MPS is ended through MPS", until("four to end", lambda: api.pod("four")["status"].get("phase") == "Failed", 30)
+                 and any(e.get("error") == "CUDA_ERROR_MPS_CLIENT_TERMINATED" for e in events(kubelet.log(api.pod("four")))),
+                 events(kubelet.log(api.pod("four")))[-1:])
+    report.check("by force: both GPUs are time-sliced", until("8 slots", lambda: api.amounts() == (8, 8), 60), api.amounts())
+    for name in ("three", "four"):
+        api.remove(name)
     tranche.stop()
     kubelet.stop()
     api.stop()
