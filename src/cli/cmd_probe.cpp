@@ -81,6 +81,10 @@ void add_probe(CLI::App& app, Process& process) {
   command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  command->add_option("--door", o.container.door,
+                      "be to the node what the container of a grant is: this grant's directory at /run/tranche/mps");
+  command->add_option("--as-user", o.container.user, "run as this user and group id")
+      ->check(CLI::Range(1U, 4294967294U));
   command->add_flag("--gemm", held->gemm, "check matrix products of cuBLAS (half precision first) against our own");
   command->add_option("--gemm-shapes", held->gemm_shapes, "512,16x4096x4096 instead of twelve usual ones (m x n x k)");
   command->add_option("--gemm-types", held->gemm_types, "of bf16,fp16,fp8,tf32,fp32; all by default");

@@ -14,6 +14,8 @@
 namespace tranche::probe {
 namespace {
 
+constexpr int kNoContainer = 4;
+
 // A CUDA call that hangs cannot be called off: all that is left is to say where and to end the process.
 class Watchdog {
  public:
@@ -121,6 +123,10 @@ int verdict(const ProbeReport& report, std::FILE* err) {
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
   const sigset_t set = ending_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (const Status status = become_container(options.container); !status) {
+    std::fprintf(err, "tranche probe: %s\n", to_string(status.error()).c_str());
+    return kNoContainer;
+  }
 
   Watchdog watchdog(options.deadline, err);
   ProbeOptions probe = options.probe;

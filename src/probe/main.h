@@ -4,12 +4,14 @@
 #include <cstdio>
 #include <optional>
 
+#include "probe/container.h"
 #include "probe/probe.h"
 
 namespace tranche::probe {
 
 struct ProbeCliOptions {
   ProbeOptions probe;
+  Container container;  // what the process becomes first
   bool json = false;
   bool hold = false;                             // after the report, keep context and allocations …
   std::optional<Duration> hold_for;              // … this long; absent = until a signal
@@ -17,8 +19,8 @@ struct ProbeCliOptions {
 };
 
 // 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there, 3 = products were to be
-// checked (--gemm) and could not be. Blocks SIGTERM and SIGINT
-// in the calling thread; call it from the process's only thread.
+// checked (--gemm) and could not be, 4 = the process could not become what --door and --as-user say. Blocks SIGTERM and
+// SIGINT in the calling thread; call it from the process's only thread.
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err);
 
 }  // namespace tranche::probe
