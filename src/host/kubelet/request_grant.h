@@ -1,0 +1,21 @@
+#pragma once
+// Asks a device plugin's socket for slots as kubelet would: the same call, the same answer. For proving what a grant is
+// worth on a node that runs (`tranche verify --deep`). Whoever asks must know that no pod holds the slots, since
+// kubelet is not told. Blocks up to a deadline; not for the loop.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace tranche::host {
+
+struct AskedGrant {
+  std::map<std::string, std::string> envs;
+  std::map<std::string, std::string> mounts;  // path in the container → path on the node
+};
+Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
+                                 Duration deadline);
+
+}  // namespace tranche::host
