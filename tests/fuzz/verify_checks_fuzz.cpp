@@ -1,0 +1,33 @@
+// Any text as each of the documents that `tranche verify` judges: checks that can be rendered, and nothing passes for
+// a document that is no object.
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "verify/checks.h"
+#include "verify/deep.h"
+#include "verify/render.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace verify = tranche::verify;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  verify::Report report{"this node", {}};
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_discarded()) {
+    verify::check_agent(json, json, report.checks);
+    const std::vector<nlohmann::json> pods{json};
+    verify::check_node({json, pods, "app.kubernetes.io/name=tranche"}, report.checks);
+    verify::check_node_against_agent(json, json, report.checks);
+    if (!json.is_object() && verify::exit_status(report.checks) == 0) std::abort();
+  }
+  const verify::DeepGrant grant{"GPU-1", 1000, 12};
+  const verify::ProbeRun run{.output = text};
+  verify::judge_grant(grant, run, report.checks);
+  verify::judge_beyond("deep.memory.beyond", grant, "", run, report.checks);
+  verify::judge_second(grant, run, run, false, report.checks);
+  verify::judge_neighbour(grant, run, report.checks);
+  for (const auto& check : report.checks) (void)verify::line_of(check, true);
+  (void)verify::to_json(report);
+  (void)verify::to_junit(report);
+  return 0;
+}
