@@ -30,9 +30,11 @@ void add_mps(CLI::App& app, Process& process);
 void add_plan(CLI::App& app, Process& process);
 void add_labels(CLI::App& app, Process& process);
 void add_probe(CLI::App& app, Process& process);
+void add_reset(CLI::App& app, Process& process);
 void add_status(CLI::App& app, Process& process);
 void add_check(CLI::App& app, Process& process);
 void add_demo(CLI::App& app, Process& process);
+void add_verify(CLI::App& app, Process& process);
 void add_version(CLI::App& app, Process& process);
 
 }  // namespace tranche::cli

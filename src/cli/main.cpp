@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
   tranche::cli::add_probe(app, process);
   tranche::cli::add_status(app, process);
   tranche::cli::add_check(app, process);
+  tranche::cli::add_verify(app, process);
+  tranche::cli::add_reset(app, process);
   tranche::cli::add_demo(app, process);
   tranche::cli::add_version(app, process);
   try {

@@ -1,0 +1,100 @@
+// What the node agent wrote into its Node: labels, the annotation that lists them, the condition.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/reset/traces.h"
+#include "host/kube/ask_once.h"
+#include "host/kube/find_access.h"
+#include "kube/api_status.h"
+#include "kube/node_condition.h"
+#include "kube/url.h"
+#include "label/node_labels.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kOk = 200;
+constexpr int kConflict = 409;
+constexpr int kMostRounds = 5;
+
+Result<std::string> node_object(const kube::Access& access, const std::string& path) {
+  TRY(const auto answer, host::get_once(access, path));
+  if (answer.status == kOk) return answer.body;
+  return fail(Kind::kDenied,
+              fmt::format("the API server does not show it: {} ({})",
+                          kube::status_of_body(answer.status, answer.body).message, answer.status),
+              path);
+}
+
+Status refused(const host::KubeAnswer& answer, const std::string& what) {
+  return fail(Kind::kDenied, fmt::format("the API server refuses to {}: {} ({})", what,
+                                         kube::status_of_body(answer.status, answer.body).message, answer.status));
+}
+
+// Whoever writes in between makes us look again.
+Status remove_labels(const kube::Access& access, const std::string& path) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    TRY(const auto node, node_object(access, path));
+    TRY(const auto change, label::change_node(node, {}));
+    if (!change.patch) return {};
+    TRY(const auto answer, host::patch_once(access, path, *change.patch));
+    if (answer.status == kOk) return {};
+    if (answer.status != kConflict) return refused(answer, "take labels off the node");
+  }
+  return fail(Kind::kConflict, "the node is changed all the time by somebody else", path);
+}
+
+bool has_condition(const std::string& node) {
+  const Json json = Json::parse(node, nullptr, false);
+  if (!json.is_object() || !json.contains("status") || !json["status"].is_object()) return false;
+  const Json& status = json["status"];
+  if (!status.contains("conditions") || !status["conditions"].is_array()) return false;
+  for (const Json& each : status["conditions"])
+    if (each.is_object() && each.contains("type") && each["type"] == kube::kReadyCondition) return true;
+  return false;
+}
+
+// A strategic merge patch that deletes one entry of the list by its type.
+Status remove_condition(const kube::Access& access, const std::string& path) {
+  const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
+  const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
+  TRY(const auto answer, host::strategic_patch_once(access, path, patch.dump()));
+  return answer.status == kOk ? Status{} : refused(answer, "take the condition off the node");
+}
+
+}  // namespace
+
+void find_on_node_object(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
+  if (options.node_name.empty()) return;
+  std::vector<Problem> warnings;
+  const auto access = host::find_access(options.kubeconfig, options.mps.environment, warnings);
+  if (!access) {
+    problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(access.error()));
+    return;
+  }
+  const std::string name = kube::percent_encoded(options.node_name);
+  const std::string path = kube::node_path(name);
+  const auto node = node_object(*access, path);
+  if (!node) {
+    problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(node.error()));
+    return;
+  }
+  if (const auto change = label::change_node(*node, {}); change && change->patch) {
+    std::string keys;
+    const Json patch = Json::parse(*change->patch, nullptr, false);
+    if (patch.is_object() && patch.contains("metadata") && patch["metadata"].contains("labels")) {
+      const Json labels = patch["metadata"]["labels"];
+      for (const auto& [key, value] : labels.items()) keys += (keys.empty() ? "" : ", ") + key;
+    }
+    traces.push_back({"the labels of the node " + options.node_name + " that are ours (" + keys + ")",
+                      [access = *access, path] { return remove_labels(access, path); }});
+  }
+  if (has_condition(*node))
+    traces.push_back({"the condition " + std::string(kube::kReadyCondition) + " of the node " + options.node_name,
+                      [access = *access, name] { return remove_condition(access, kube::node_status_path(name)); }});
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,122 @@
+// Files, sockets, directories and cgroups of docs/paths.md. Names that are not ours are never touched.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "agent/reset/traces.h"
+#include "cdi/spec.h"
+#include "host/files/files.h"
+#include "host/mps/daemon_cgroups.h"
+#include "host/status/unix_socket.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
+
+bool is_there(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// `name` in `folder` with everything below it.
+void add(const std::string& folder, const std::string& name, const std::string& kind, Traces& traces) {
+  const std::string path = folder + "/" + name;
+  if (!is_there(path)) return;
+  traces.push_back({kind + " " + path, [folder, name]() -> Status {
+                      TRY(const auto dir, host::Dir::open(folder));
+                      return dir.remove_tree(name);
+                    }});
+}
+
+// A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
+void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
+  const auto dir = host::Dir::open(path);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) return;
+  for (const auto& name : *names)
+    if (std::ranges::find(ours, name) == ours.end()) return;
+  traces.push_back({"the directory " + path, [path]() -> Status {
+                      if (::rmdir(path.c_str()) == 0 || errno == ENOENT || errno == EBUSY || errno == ENOTEMPTY ||
+                          errno == EEXIST)
+                        return {};
+                      return std::unexpected(error_from_errno(errno, "cannot remove", path));
+                    }});
+}
+
+bool somebody_answers(const std::string& socket) {
+  return host::connect_to(socket, /*blocking=*/false).has_value();
+}
+
+// What was left by a plugin that was killed; a live one's socket is not ours by now.
+void find_plugin_sockets(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
+  const auto dir = host::Dir::open(options.plugin_dir);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) return;
+  for (const auto& name : *names) {
+    if (!name.starts_with("nvidia-") || !name.ends_with(".sock")) continue;
+    if (somebody_answers(options.plugin_dir + "/" + name)) {
+      problems.push_back("a device plugin answers on " + options.plugin_dir + "/" + name + "; it is left alone");
+    } else {
+      add(options.plugin_dir, name, "the socket", traces);
+    }
+  }
+}
+
+// Those of daemons that lived on the host; the kernel lets go of empty ones only.
+void find_cgroups(const ResetOptions& options, Traces& traces) {
+  if (options.mps.daemon_cgroup == host::kNoCgroup) return;
+  std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(host::kCgroupRoot) + "/tranche"
+                                                                     : options.mps.daemon_cgroup};
+  if (const auto root = host::Dir::open(host::kCgroupRoot); root && options.mps.daemon_cgroup.empty())
+    for (const auto& name : root->list().value_or(std::vector<std::string>{}))
+      parents.push_back(std::string(host::kCgroupRoot) + "/" + name + "/tranche");
+  for (const auto& parent : parents) {
+    if (!is_folder(parent)) continue;
+    const auto dir = host::Dir::open(parent);
+    const auto names = dir ? dir->list() : std::unexpected(dir.error());
+    std::vector<std::string> folders;
+    for (const auto& name : names.value_or(std::vector<std::string>{}))
+      if (is_folder(parent + "/" + name)) folders.push_back(parent + "/" + name);
+    folders.push_back(parent);
+    for (const auto& folder : folders)
+      traces.push_back({"the cgroup " + folder, [folder]() -> Status {
+                          if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return {};
+                          return std::unexpected(error_from_errno(errno, "cannot remove", folder));
+                        }});
+  }
+}
+
+}  // namespace
+
+void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
+                std::vector<std::string>& problems) {
+  find_plugin_sockets(options, traces, problems);
+  for (const char* cls : kCdiClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
+
+  add(options.program_dir, "tranche-drain", "the program", traces);
+  add_if_empty(options.program_dir, {"tranche-drain"}, traces);
+  if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
+    add_if_empty(home, {"bin"}, traces);
+
+  const std::vector<std::string> in_run{"node.sock", "containers", "grants.txt", "config-in-force.json"};
+  for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
+  add_if_empty(options.run_dir, in_run, traces);
+
+  // compute-mode.json goes when the modes have been given back, and says which when they could not be.
+  const std::vector<std::string> in_root{"pools", "mps.sock", "mps.lock", "other-holders"};
+  for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);
+  add_if_empty(mps_root, {"pools", "mps.sock", "mps.lock", "other-holders", "compute-mode.json"}, traces);
+  find_cgroups(options, traces);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,119 @@
+// The node from outside: what the API server has, and what the agent's status page says through it.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/verify/looks.h"
+#include "host/kube/ask_once.h"
+#include "host/kube/find_access.h"
+#include "host/kube/list_pods.h"
+#include "kube/api_status.h"
+#include "kube/node_condition.h"
+#include "kube/url.h"
+#include "verify/checks.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kOk = 200;
+constexpr int kNotFound = 404;
+
+Result<Json> node_object(const kube::Access& access, const std::string& name) {
+  TRY(const auto answer, host::get_once(access, kube::node_path(kube::percent_encoded(name))));
+  if (answer.status == kNotFound)
+    return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
+                access.server.url());
+  if (answer.status != kOk)
+    return fail(Kind::kDenied,
+                fmt::format("the API server does not show the node {}: {} ({})", name,
+                            kube::status_of_body(answer.status, answer.body).message, answer.status),
+                access.server.url());
+  Json node = Json::parse(answer.body, nullptr, false);
+  if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node", access.server.url());
+  return node;
+}
+
+Result<std::vector<Json>> pods_of(const kube::Access& access, const std::string& node) {
+  TRY(const auto pages, host::list_pods(access, {"spec.nodeName=" + node}));
+  std::vector<Json> pods;
+  for (const auto& page : pages) {
+    const Json list = Json::parse(page, nullptr, false);
+    if (!list.is_object() || !list.contains("items") || !list["items"].is_array()) continue;
+    for (const Json& pod : list["items"]) pods.push_back(pod);
+  }
+  return pods;
+}
+
+const Json& at(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+// The port that a pod names "metrics", on which `tranche node --listen` answers; 0: it names none.
+std::int64_t named_port(const Json& pod) {
+  for (const Json& container : at(at(pod, "spec"), "containers"))
+    for (const Json& port : at(container, "ports"))
+      if (text_at(port, "name") == "metrics" && at(port, "containerPort").is_number_integer())
+        return at(port, "containerPort").get<std::int64_t>();
+  return 0;
+}
+
+// The status document of the node agent, through the API server; null, and why.
+Json status_page(const kube::Access& access, const VerifyOptions& options, const std::vector<const Json*>& pods,
+                 std::string& why) {
+  why = "no pod of ours is there to be asked";
+  for (const Json* pod : pods) {
+    const auto named = named_port(*pod);
+    const std::string name = text_at(at(*pod, "metadata"), "name");
+    const std::string path = fmt::format("/api/v1/namespaces/{}/pods/{}:{}/proxy/status",
+                                         kube::percent_encoded(text_at(at(*pod, "metadata"), "namespace")),
+                                         kube::percent_encoded(name), named > 0 ? named : options.status_port);
+    const auto answer = host::get_once(access, path);
+    if (!answer) {
+      why = to_string(answer.error());
+      continue;
+    }
+    Json document = answer->status == kOk ? Json::parse(answer->body, nullptr, false) : Json();
+    if (text_at(document, "program") == "node") return document;
+    why = fmt::format("pod {} answered {}: {}", name, answer->status,
+                      kube::status_of_body(answer->status, answer->body).message);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status look_at_cluster(const VerifyOptions& options, const Tell& tell) {
+  std::vector<Problem> problems;
+  TRY(const auto access, host::find_access(options.kubeconfig, options.environment, problems));
+  TRY(const Json node, node_object(access, options.node));
+  TRY(const auto pods, pods_of(access, options.node));
+  const verify::ClusterView cluster{node, pods, options.selector};
+  verify::Checks checks;
+  verify::check_node(cluster, checks);
+  std::string why;
+  const Json status = status_page(access, options, verify::pods_of_ours(cluster), why);
+  if (status.is_object()) {
+    verify::check_node_against_agent(node, status, checks);
+    verify::check_agent(status, Json(), checks);
+  } else {
+    checks.push_back(verify::skipped("agent.ready", "",
+                                     "the agent's status page cannot be seen through the API server: " + why,
+                                     "start tranche node with --listen :9400 and have the right to get pods/proxy, or "
+                                     "run `tranche verify --local` on "
+                                     "the node"));
+  }
+  for (const auto& check : checks) tell(check);
+  return {};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,239 @@
+// Takes slots that no pod holds, as kubelet would, and tries from inside what they are worth, GPU by GPU.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/verify/looks.h"
+#include "agent/verify/probes.h"
+#include "allocate/grant.h"
+#include "base/text.h"
+#include "host/kubelet/pod_resources.h"
+#include "host/kubelet/request_grant.h"
+#include "host/mps/binary.h"
+#include "host/mps/control_client.h"
+#include "host/status/status_socket.h"
+#include "mps/client_limits.h"
+#include "probe/container.h"
+#include "verify/deep.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kAnswer = std::chrono::seconds(10);
+constexpr std::uint32_t kOtherUser = 65534;  // nobody
+// Each was measured to lift the daemon's memory limit of a client, or to have no effect (docs/mps-contract.md).
+constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
+
+struct DeviceAsk {
+  verify::DeepGrant grant;
+  std::string resource;
+  std::string endpoint;            // of the plugin's socket
+  bool observed = false;           // the guard only tells
+  std::vector<std::string> slots;  // that nobody holds, the last ones first
+};
+
+std::string text_of(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+}
+
+const Json& list_of(const Json& object, const char* key) {
+  static const Json kEmpty = Json::array();
+  if (!object.is_object()) return kEmpty;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : kEmpty;
+}
+
+std::uint64_t number_of(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_number_unsigned()
+             ? object[key].get<std::uint64_t>()
+             : 0;
+}
+
+// By kubelet's word, now.
+Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
+  TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAnswer));
+  std::set<std::string> held;
+  for (const auto& holding : holdings) held.insert(holding.slots.begin(), holding.slots.end());
+  return held;
+}
+
+class DeepRun {
+ public:
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, const Tell& tell)
+      : options_(options), places_(places), probes_(probes), tell_(tell) {}
+
+  Status run() {
+    TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAnswer));
+    const Json node = Json::parse(answer, nullptr, false);
+    if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
+    TRY(const auto held, held_slots(options_));
+    for (const Json& device : list_of(node, "devices")) try_device(device_ask(node, device, held), device);
+    return {};
+  }
+
+ private:
+  static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
+    DeviceAsk ask;
+    ask.grant = {text_of(device, "uuid"), number_of(device, "slotMemoryMiB"), number_of(device, "slotSms")};
+    ask.resource = text_of(device, "resource");
+    for (const Json& resource : list_of(node, "resources"))
+      if (text_of(resource, "name") == ask.resource) ask.endpoint = text_of(resource, "endpoint");
+    const auto guard = node.find("guard");
+    if (guard != node.end() && guard->is_object() && guard->contains("memory"))
+      ask.observed = text_of((*guard)["memory"], ask.resource.c_str()) == "observe";
+    for (const Json& slot : list_of(device, "slots")) {
+      const std::string id = text_of(slot, "id");
+      if (text_of(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
+    }
+    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
+    std::ranges::reverse(ask.slots);
+    return ask;
+  }
+
+  void try_device(const DeviceAsk& ask, const Json& device) {
+    if (text_of(device, "sharing") != "mps") {
+      tell_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
+      return;
+    }
+    if (ask.slots.empty()) {
+      tell_(verify::skipped("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
+                            "try again when one is free"));
+      return;
+    }
+    const auto grant = take(ask, ask.slots.front());
+    if (!grant) {
+      tell_(verify::failed("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
+                           "the log of tranche node says more"));
+      return;
+    }
+    verify::Checks checks;
+    try_grant(ask, *grant, checks);
+    const auto held = held_slots(options_);
+    const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
+      return n++ < 2 && held->contains(slot);
+    });
+    for (auto& check : checks) {
+      if (taken && check.verdict == verify::Verdict::kFail)
+        check = verify::skipped(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
+                                "kubectl cordon the node and try again");
+      tell_(check);
+    }
+  }
+
+  Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
+    const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
+    TRY(const auto asked, host::request_grant(socket, {slot}, kAnswer));
+    GrantHere grant;
+    grant.env = asked.envs;
+    const auto mount = asked.mounts.find(allocate::kDoorInContainer);
+    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no door", socket);
+    grant.door = mount->second;
+    if (grant.door.starts_with(places_.mps_root + "/"))
+      grant.door = places_.mps_root_here + grant.door.substr(places_.mps_root.size());
+    if (ask.grant.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.grant.gpu;
+    return grant;
+  }
+
+  void try_grant(const DeviceAsk& ask, const GrantHere& grant, verify::Checks& checks) {
+    const auto& worth = ask.grant;
+    const std::string within = fmt::format("{}M", std::max<std::uint64_t>(1, verify::within_mib(worth.memory_mib)));
+    const std::string beyond = fmt::format("{}M", std::max<std::uint64_t>(1, verify::beyond_mib(worth.memory_mib)));
+
+    if (probes_.contained() && probes_.run(grant, {"--seconds", "0"}).status == verify::kNoContainer)
+      probes_.give_up_containers();
+    std::unique_ptr<Probes::Running> neighbour;
+    if (ask.slots.size() > 1) {
+      if (const auto other = take(ask, ask.slots[1])) neighbour = probes_.start(*other, {"--seconds", "90"});
+    }
+    verify::judge_grant(worth, probes_.run(grant, {"--allocate", within}), checks);
+    verify::judge_beyond("deep.memory.beyond", worth, "", probes_.run(grant, {"--allocate", beyond, "--seconds", "2"}),
+                         checks);
+    verify::judge_all_sms(
+        worth, probes_.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
+    if (probes_.contained()) {
+      try_guard(ask, grant, checks);
+    } else {
+      for (const char* id : {"deep.memory.variable", "deep.second-process"})
+        checks.push_back(verify::skipped(id, worth.gpu,
+                                         "a probe cannot have a mount namespace of its own here, by which the guard "
+                                         "knows whose it is",
+                                         "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container"));
+    }
+    verify::judge_user(worth, kOtherUser,
+                       probes_.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
+    verify::judge_control(worth, command_door(grant), checks);
+    if (neighbour) {
+      verify::judge_neighbour(worth, probes_.end(*neighbour), checks);
+    } else {
+      checks.push_back(verify::skipped("deep.neighbour", worth.gpu, "only one slot is free: there is no neighbour",
+                                       "try again when two are free"));
+    }
+  }
+
+  // What the guard, and not the server, holds a container to.
+  void try_guard(const DeviceAsk& ask, const GrantHere& grant, verify::Checks& checks) {
+    const auto& worth = ask.grant;
+    const std::string beyond = fmt::format("{}M", std::max<std::uint64_t>(1, verify::beyond_mib(worth.memory_mib)));
+    const std::string most = fmt::format("{}M", std::max<std::uint64_t>(1, worth.memory_mib * 6 / 10));
+    const std::string name(mps::kPinnedLimitVariable);
+    for (const char* value : kMalformed)
+      verify::judge_beyond("deep.memory.variable", worth, name + "=" + value,
+                           probes_.run(grant, {"--allocate", beyond, "--seconds", "3"}, {{name, value}}), checks);
+    const auto first = probes_.start(grant, {"--allocate", most, "--seconds", "20"});
+    const auto second = probes_.run(grant, {"--allocate", most, "--seconds", "5"});
+    verify::judge_second(worth, probes_.end(*first), second, ask.observed, checks);
+  }
+
+  Result<std::string> command_door(const GrantHere& grant) {
+    const auto path = options_.environment.find("PATH");
+    const auto program = host::find_control_binary({.given = options_.mps_control,
+                                                    .driver_root = places_.driver_root,
+                                                    .path = path == options_.environment.end() ? "" : path->second});
+    if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
+    host::ControlTarget target{.program = *program, .env = probes_.environment()};
+    target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
+    Result<std::string> answer;
+    bool told = false;
+    const auto question = host::ask(probes_.loop(), target, "get_default_active_thread_percentage\n", kAnswer,
+                                    [&](Result<std::string> got) {
+                                      answer = std::move(got);
+                                      told = true;
+                                      probes_.loop().stop();
+                                    });
+    while (!told) probes_.loop().run();
+    return answer;
+  }
+
+  const VerifyOptions& options_;
+  const VerifyPlaces& places_;
+  Probes& probes_;
+  const Tell& tell_;
+};
+
+}  // namespace
+
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell) {
+  auto environment = host::handed_on({options.environment.begin(), options.environment.end()});
+  if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
+    std::vector<std::string> folders;
+    for (const char* folder : {"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"})
+      folders.push_back(places.driver_root + folder);
+    environment["LD_LIBRARY_PATH"] = join(folders, ":");
+  }
+  TRY(const auto probes, Probes::open(std::move(environment)));
+  // Below it each probe has its door; where the agent has another run directory it may not be there.
+  const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
+  const Status done = DeepRun(options, places, *probes, tell).run();
+  if (made) ::rmdir(probe::kRunDirectory);
+  return done;
+}
+
+}  // namespace tranche::agent

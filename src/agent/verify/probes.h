@@ -1,0 +1,67 @@
+#pragma once
+// Private to agent/verify: `tranche probe` as child processes, each in the place of a container with a grant. Several
+// may run at once; everything here runs one loop while it waits. One thread.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "host/loop/loop.h"
+#include "host/process/process.h"
+#include "verify/deep.h"
+
+namespace tranche::agent {
+
+// What its container would have.
+struct GrantHere {
+  std::string door;                        // as this process sees it
+  std::map<std::string, std::string> env;  // that the node agent gave
+};
+
+class Probes {
+ public:
+  static Result<std::unique_ptr<Probes>> open(std::map<std::string, std::string> environment);
+
+  class Running {
+   public:
+    explicit Running(host::Loop& loop) : loop_(loop) {}
+    ~Running() { loop_.cancel(timer_); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    friend class Probes;
+    host::Loop& loop_;
+    host::Loop::Id timer_ = 0;
+    bool ended_ = false;
+    verify::ProbeRun run_;
+    std::unique_ptr<host::Process> process_;
+  };
+
+  // `words` go behind "probe --json"; `more` over the grant's variables.
+  std::unique_ptr<Running> start(const GrantHere& grant, const std::vector<std::string>& words,
+                                 const std::map<std::string, std::string>& more = {});
+  verify::ProbeRun wait(Running& probe);
+  verify::ProbeRun end(Running& probe);  // asks it to end first: it does so in order
+  verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
+                       const std::map<std::string, std::string>& more = {});
+
+  // Where a probe cannot have a mount namespace of its own it goes through the door all the same; the guard then does
+  // not know whose it is.
+  void give_up_containers() { contained_ = false; }
+  bool contained() const { return contained_; }
+
+  host::Loop& loop() { return *loop_; }
+  const std::map<std::string, std::string>& environment() const { return environment_; }
+
+ private:
+  Probes(std::unique_ptr<host::Loop> loop, std::map<std::string, std::string> environment)
+      : loop_(std::move(loop)), environment_(std::move(environment)) {}
+  std::unique_ptr<host::Loop> loop_;
+  std::map<std::string, std::string> environment_;
+  bool contained_ = true;
+};
+
+}  // namespace tranche::agent

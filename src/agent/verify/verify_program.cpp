@@ -1,0 +1,74 @@
+#include "agent/verify/verify_program.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "agent/config/config_source.h"
+#include "agent/verify/looks.h"
+#include "host/files/files.h"
+#include "verify/render.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr int kUsage = 2;
+
+VerifyPlaces places_of(const VerifyOptions& options, const config::Flags& flags) {
+  VerifyPlaces places;
+  places.mps_root = flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
+  places.mps_root_here = options.mps_root_here.empty() ? places.mps_root : options.mps_root_here;
+  places.driver_root = flags.plugin.container_driver_root;
+  return places;
+}
+
+Status write_file(const std::string& path, const std::string& content) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  TRY(const auto dir, host::Dir::open(folder));
+  return dir.write_atomically(slash == std::string::npos ? path : path.substr(slash + 1), content, 0644);
+}
+
+int complain(const std::string& what) {
+  fmt::print(stderr, "tranche verify: {}\n", what);
+  return kUsage;
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& options) {
+  if (!options.local && options.node.empty())
+    return complain("which node? `tranche verify NODE` looks from outside, `tranche verify --local` at this one");
+  if (options.deep && !options.local)
+    return complain(
+        "--deep runs probes on the node itself: run `tranche verify --local --deep` there, for example with\n"
+        "  kubectl exec -n NAMESPACE AGENT-POD -- tranche verify --local --deep");
+
+  verify::Report report{options.local ? "this node" : "node " + options.node, {}};
+  const Tell tell = [&](const verify::Check& check) {
+    report.checks.push_back(check);
+    if (options.json) return;
+    fmt::print("{}", verify::line_of(check, options.terminal));
+    std::fflush(stdout);
+  };
+
+  Status looked;
+  if (!options.local) {
+    looked = look_at_cluster(options, tell);
+  } else {
+    const auto config = load_config(options.flags, options.environment, options.unknown_keys);
+    const auto places = places_of(options, config.config.flags);
+    looked = look_here(options, config.config, places, tell);
+    if (looked && options.deep) looked = try_limits(options, places, tell);
+  }
+  if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
+
+  fmt::print("{}", options.json ? verify::to_json(report) : verify::summary_of(report));
+  if (!options.junit.empty()) {
+    if (const auto written = write_file(options.junit, verify::to_junit(report)); !written)
+      return complain("the JUnit file cannot be written: " + to_string(written.error()));
+  }
+  return looked ? verify::exit_status(report.checks) : kUsage;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "agent/reset/reset_program.h"
+#include "cli/commands.h"
+#include "cli/mps_command.h"
+#include "cli/setting_options.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kTeaching =
+    "Examples:\n"
+    "  tranche reset --dry-run             what would be ended and removed\n"
+    "  tranche reset --node-name n1        all of it, our labels and condition on the Node n1 too\n"
+    "  tranche reset --force               also while pods hold GPUs: they lose them\n"
+    "Remove the DaemonSets first: tranche node would make everything again, so nothing is done while it runs.\n"
+    "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. docs/reset.md.";
+
+struct Held {
+  agent::ResetOptions options;
+  MpsCommand mps;
+};
+
+int run_reset(Held& held, const Process& process) {
+  apply(held.mps.log);
+  held.mps.options.environment = {process.environment.begin(), process.environment.end()};
+  held.mps.options.unknown_keys = unknown_keys(held.mps.strict);
+  held.options.mps = held.mps.options;
+  return agent::run_reset(held.options);
+}
+
+}  // namespace
+
+void add_reset(CLI::App& app, Process& process) {
+  auto held = std::make_shared<Held>();
+  auto* command = app.add_subcommand("reset", "takes everything of ours away from this node: as it was found");
+  add_settings(*command, config::Program::kDevicePlugin, held->mps.options.flags);
+  auto& o = held->options;
+  command->add_flag("--force", o.force, "also while pods hold GPUs");
+  command->add_flag("--dry-run", o.dry_run, "say what would be done, and do nothing");
+  add_own_option(*command, "--mps-root-ctr-path", held->mps.options.mps_root_here,
+                 "where --mps-root is for this process, if not at the same path");
+  add_own_option(*command, "--mps-control", held->mps.options.mps_control,
+                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
+  add_own_option(*command, "--daemon-cgroup", held->mps.options.daemon_cgroup,
+                 "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
+  add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
+  add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
+  add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
+                 "where kubelet tells which pod holds what");
+  add_own_option(*command, "--cdi-root", o.cdi_root, "where CDI specs were written");
+  add_own_option(*command, "--program-dir", o.program_dir, "where tranche-drain was put");
+  add_own_option(*command, "--kubeconfig", o.kubeconfig,
+                 "how to reach the API server; by default the service account of this pod");
+  add_own_option(*command, "--node-name", o.node_name,
+                 "what the cluster calls this node: its labels of ours are removed; left alone by default")
+      .envname("NODE_NAME");
+  add_strict(*command, held->mps.strict);
+  add_log_options(*command, held->mps.log);
+  command->footer(kTeaching);
+  command->callback([held, &process] { process.exit_code = run_reset(*held, process); });
+}
+
+}  // namespace tranche::cli

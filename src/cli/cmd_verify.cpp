@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "agent/verify/verify_program.h"
+#include "cli/commands.h"
+#include "cli/setting_options.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kTeaching =
+    "Examples:\n"
+    "  tranche verify n1                   node n1 from outside, through the API server\n"
+    "  tranche verify --local              this node, by its status sockets and the driver\n"
+    "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
+    "  tranche verify n1 --junit out.xml   for whatever shows test results\n"
+    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/verify.md lists the checks.";
+
+struct Held {
+  agent::VerifyOptions options;
+  bool strict = false;
+};
+
+}  // namespace
+
+void add_verify(CLI::App& app, Process& process) {
+  auto held = std::make_shared<Held>();
+  auto* command = app.add_subcommand(
+      "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
+  auto& o = held->options;
+  command->add_option("node", o.node, "as the cluster calls it");
+  command->add_flag("--local", o.local, "this node, without an API server");
+  command->add_flag("--deep", o.deep, "with --local: take slots that no pod holds and try their limits");
+  command->add_flag("--json", o.json, "the report as JSON");
+  command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
+  command
+      ->add_option("--kubeconfig", o.kubeconfig,
+                   "how to reach the API server; by default the service account of this pod")
+      ->envname("KUBECONFIG");
+  command->add_option("--selector", o.selector, "labels of our pods, key=value separated by commas")
+      ->capture_default_str();
+  command
+      ->add_option("--status-port", o.status_port,
+                   "of the agent's status page, where its pod names no port \"metrics\"")
+      ->capture_default_str();
+  add_settings(*command, config::Program::kDevicePlugin, o.flags);
+  add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
+  add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
+  add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
+                 "where kubelet tells which pod holds what");
+  add_own_option(*command, "--mps-root-ctr-path", o.mps_root_here,
+                 "where --mps-root is for this process, if not at the same path");
+  add_own_option(*command, "--mps-control", o.mps_control,
+                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
+  add_strict(*command, held->strict);
+  command->footer(kTeaching);
+  command->callback([held, &process] {
+    held->options.environment = {process.environment.begin(), process.environment.end()};
+    held->options.unknown_keys = unknown_keys(held->strict);
+    held->options.terminal = process.terminal;
+    process.exit_code = agent::run_verify(held->options);
+  });
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,170 @@
+// A node after `tranche reset` is the node before our programs were started.
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "host/files/files.h"
+#include "node/label_bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class NodeReset : public LabelBed {
+ protected:
+  Program& reset(Words more = {}) {
+    Words argv{tranche(),
+               "reset",
+               "--config-file",
+               config_path_,
+               "--driver-root-ctr-path",
+               in("driver"),
+               "--mps-root",
+               in("mps"),
+               "--run-dir",
+               in("run"),
+               "--plugin-dir",
+               in("plugins"),
+               "--cdi-root",
+               in("cdi"),
+               "--program-dir",
+               in("bin"),
+               "--pod-resources-socket",
+               in("run/pod-resources.sock"),
+               "--daemon-cgroup",
+               "none"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return start(std::move(argv));
+  }
+  // Every path of the node with what it is, but the stand-ins' own state and kubelet's checkpoint.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
+      const std::string path = entry.path().string().substr(scratch_.path().size());
+      if (path.starts_with("/node") || path == "/config.yaml" || path.ends_with("kubelet_internal_checkpoint"))
+        continue;
+      struct stat status{};
+      if (::lstat(entry.path().c_str(), &status) != 0) continue;
+      all[path] = std::to_string(status.st_mode) +
+                  (entry.is_regular_file() ? *host::read_file(entry.path().string()) : std::string());
+    }
+    return all;
+  }
+  // How many GPUs take one process at a time: what MPS changes.
+  std::size_t exclusive_gpus() {
+    Program& doctor = start({tranche(), "check", "--json"});
+    EXPECT_GE(finish(doctor), 0);
+    return count(doctor.out(), "compute mode EXCLUSIVE_PROCESS");
+  }
+  // Everything of ours is there: daemons, doors, CDI specs, journals, the drain program.
+  void use(int signal_for_mps) {
+    ASSERT_NO_FATAL_FAILURE(make_node(2));
+    write("config.yaml", sharing("mps", 4));
+    ASSERT_NO_FATAL_FAILURE(start_kubelet());
+    before_ = files();
+    ASSERT_EQ(exclusive_gpus(), 0u);
+    start_mps();
+    start_node({"--device-list-strategy", "envvar,cdi-annotations", "--cdi-root", in("cdi")});
+    ASSERT_TRUE(until_healthy(8));
+    admitted(kubelet(), "tenant", 1);
+    kubelet().remove_pod("default/tenant");
+    stop(*program("node"), SIGTERM, 0);
+    stop(*program("mps"), signal_for_mps, signal_for_mps == SIGKILL ? 128 + SIGKILL : 0);
+  }
+
+  std::map<std::string, std::string> before_;
+};
+
+TEST_F(NodeReset, LeavesTheNodeAsItWasFoundAndDoneTwiceIsDoneOnce) {
+  use(SIGKILL);  // its daemons run on, the compute modes are changed
+  ASSERT_NE(files(), before_);
+  ASSERT_EQ(exclusive_gpus(), 2u);
+  Program& dry = reset({"--dry-run"});
+  ASSERT_EQ(finish(dry), 0) << dry.err();
+  EXPECT_THAT(dry.out(), AllOf(HasSubstr("would end the daemon of gpu-"), HasSubstr("its compute mode DEFAULT back"),
+                               HasSubstr("would remove of MPS " + in("mps/pools")), Not(HasSubstr("removed "))));
+  ASSERT_NE(files(), before_) << "a dry run removes nothing";
+
+  Program& first = reset();
+  EXPECT_EQ(finish(first), 0) << first.out() << first.err();
+  EXPECT_EQ(files(), before_) << first.out();
+  EXPECT_EQ(exclusive_gpus(), 0u);
+  Program& second = reset();
+  EXPECT_EQ(finish(second), 0) << second.err();
+  EXPECT_THAT(second.out(), HasSubstr("nothing of ours is left"));
+  EXPECT_EQ(files(), before_);
+}
+
+TEST_F(NodeReset, EndsTheDaemonsThroughTrancheMpsWhileThatRuns) {
+  start_all(1, 4);
+  ASSERT_EQ(exclusive_gpus(), 1u);
+  stop(*program("node"), SIGTERM, 0);
+  Program& run = reset();
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  EXPECT_EQ(finish(*program("mps")), 0);
+  EXPECT_EQ(exclusive_gpus(), 0u);
+  EXPECT_FALSE(fs::exists(in("mps")));
+}
+
+TEST_F(NodeReset, IsRefusedWhileAPodHoldsAGpuAndNamesIt) {
+  start_all(1, 4);
+  const auto grant = admitted(kubelet(), "trainer", 2);
+  Program& tenant = start_cuda(grant, {"--hold"});
+  ASSERT_EQ(attached(tenant)["event"], "attached");
+  Program& while_running = reset();
+  EXPECT_EQ(finish(while_running), 1);
+  EXPECT_THAT(while_running.err(), HasSubstr("tranche node runs here"));
+  stop(*program("node"), SIGTERM, 0);
+  const auto before = files();
+  Program& refused = reset();
+  EXPECT_EQ(finish(refused), 1);
+  EXPECT_THAT(refused.err(), AllOf(HasSubstr("default/trainer"), HasSubstr("2 of nvidia.com/gpu"),
+                                   HasSubstr(std::to_string(tenant.pid())), HasSubstr("--force")));
+  EXPECT_EQ(files(), before);
+  EXPECT_TRUE(tenant.running());
+  Program& forced = reset({"--force"});
+  EXPECT_EQ(finish(forced), 0) << forced.out() << forced.err();
+  EXPECT_FALSE(fs::exists(in("mps")));
+}
+
+TEST_F(NodeReset, TouchesNothingOfAnybodyElse) {
+  use(SIGTERM);
+  fs::create_directories(in("cdi"));
+  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine", "bin/mine"}) {
+    fs::create_directories(fs::path(in(name)).parent_path());
+    std::ofstream(in(name)) << name;
+  }
+  Program& run = reset();
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine", "bin/mine"})
+    EXPECT_TRUE(fs::exists(in(name))) << name;
+  EXPECT_FALSE(fs::exists(in("mps/pools")));
+}
+
+TEST_F(NodeReset, TakesOurLabelsOffTheNodeAndNobodyElses) {
+  api_->put(kNodes, "n1", R"({"metadata":{"labels":{"kubernetes.io/os":"linux","nvidia.com/gpu.count":"2",
+      "nvidia.com/gpu.deploy.x":"true","theirs":"1"},"annotations":{"tranche.io/labels":"nvidia.com/gpu.count"}}})");
+  write("config.yaml", sharing("mps", 4));
+  const Words cluster{"--node-name", "n1", "--kubeconfig", in("kubeconfig")};
+  Words dry = cluster;
+  dry.emplace_back("--dry-run");
+  Program& told = reset(dry);
+  EXPECT_EQ(finish(told), 0) << told.err();
+  EXPECT_THAT(told.out(), HasSubstr("nvidia.com/gpu.count"));
+  EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"].size(), 4u);
+  Program& run = reset(cluster);
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  const Json metadata = object(kNodes, "n1")["metadata"];
+  EXPECT_EQ(metadata["labels"],
+            Json({{"kubernetes.io/os", "linux"}, {"nvidia.com/gpu.deploy.x", "true"}, {"theirs", "1"}}));
+  EXPECT_FALSE(metadata.contains("annotations") && metadata["annotations"].contains("tranche.io/labels"));
+}
+
+}  // namespace
+}  // namespace tranche::e2e

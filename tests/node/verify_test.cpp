@@ -1,0 +1,161 @@
+// What a node promises, proven by the real program on a simulated node; and taken away again.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "host/files/files.h"
+#include "node/label_bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class NodeVerify : public LabelBed {
+ protected:
+  Words places() const {
+    return {"--config-file",
+            config_path_,
+            "--driver-root-ctr-path",
+            in("driver"),
+            "--mps-root",
+            in("mps"),
+            "--run-dir",
+            in("run"),
+            "--plugin-dir",
+            in("plugins"),
+            "--pod-resources-socket",
+            in("run/pod-resources.sock")};
+  }
+  Program& verify(Words more) {
+    Words argv{tranche(), "verify"};
+    const auto all = places();
+    argv.insert(argv.end(), all.begin(), all.end());
+    argv.insert(argv.end(), more.begin(), more.end());
+    return start(std::move(argv));
+  }
+  static Json report(const Program& program) { return Json::parse(program.out(), nullptr, false); }
+  // The verdicts of a check, joined: "PASS PASS".
+  static std::string verdicts(const Json& report, const std::string& id) {
+    std::string all;
+    for (const auto& check : report["checks"])
+      if (check["id"] == id) all += (all.empty() ? "" : " ") + check["verdict"].get<std::string>();
+    return all;
+  }
+};
+
+TEST_F(NodeVerify, HereEverythingThatAWorkingNodePromisesPasses) {
+  start_all(2, 4);
+  Program& run = verify({"--local", "--json", "--junit", in("out.xml")});
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  const Json found = report(run);
+  ASSERT_TRUE(found.is_object()) << run.out();
+  EXPECT_EQ(found["failed"], 0);
+  EXPECT_EQ(verdicts(found, "agent.ready"), "PASS");
+  EXPECT_EQ(verdicts(found, "agent.same-configuration"), "PASS");
+  EXPECT_EQ(verdicts(found, "agent.daemon"), "PASS PASS");
+  EXPECT_EQ(verdicts(found, "agent.memory"), "PASS PASS");
+  EXPECT_EQ(verdicts(found, "hardware.gpu"), "PASS PASS");
+  EXPECT_EQ(verdicts(found, "hardware.compute-mode"), "PASS PASS");
+  EXPECT_THAT(*host::read_file(in("out.xml")), HasSubstr("failures=\"0\""));
+}
+
+TEST_F(NodeVerify, HereADaemonThatIsGoneAndAnAgentThatIsGoneFail) {
+  start_all(1, 4);
+  stop(*program("mps"), SIGTERM, 0);
+  until_node([](const Json& status) { return status["mps"]["connected"] == false; });
+  Program& without_mps = verify({"--local"});
+  EXPECT_EQ(finish(without_mps), 1);
+  EXPECT_THAT(without_mps.out(), AllOf(HasSubstr("FAIL  agent.daemon"), HasSubstr("→ ")));
+  stop(*program("node"), SIGTERM, 0);
+  Program& without_node = verify({"--local"});
+  EXPECT_EQ(finish(without_node), 1);
+  EXPECT_THAT(without_node.out(), HasSubstr("does not answer on " + node_socket()));
+}
+
+TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
+  if (::geteuid() != 0) GTEST_SKIP() << "probes in the place of containers need root";
+  start_all(2, 4);
+  // The stand-in of the driver is a library over this folder, which a process of another user opens as well.
+  fs::permissions(scratch_.path(), fs::perms(0755));
+  fs::permissions(in("node"), fs::perms(0777));
+  for (const auto& entry : fs::recursive_directory_iterator(in("node")))
+    fs::permissions(entry.path(), fs::perms(entry.is_directory() ? 0777 : 0666));
+  const auto grant = admitted(kubelet(), "tenant", 1);
+  Program& tenant = start_cuda(grant, {"--hold", "--allocate", "1GiB"});
+  ASSERT_EQ(attached(tenant)["event"], "attached");
+  const auto before = kubelet().messages().size();
+  Program& run = verify({"--local", "--deep", "--json"});
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  const Json found = report(run);
+  ASSERT_TRUE(found.is_object()) << run.out();
+  for (const char* id : {"deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.answers", "deep.sms.variable",
+                         "deep.second-process", "deep.other-user", "deep.control", "deep.neighbour"})
+    EXPECT_EQ(verdicts(found, id), "PASS PASS") << id << run.out();
+  EXPECT_EQ(verdicts(found, "deep.memory.variable"), "PASS PASS PASS PASS PASS PASS PASS PASS");
+  EXPECT_TRUE(tenant.running()) << tenant.out();
+  for (const int gpu : {0, 1}) EXPECT_TRUE(never_unhealthy(before, gpu)) << gpu;
+}
+
+TEST_F(NodeVerify, DeepLeavesAGpuAloneWhosePodsHoldEverySlot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "probes in the place of containers need root";
+  start_all(1, 2);
+  admitted(kubelet(), "all", 2);
+  Program& run = verify({"--local", "--deep", "--json"});
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  EXPECT_EQ(verdicts(report(run), "deep"), "SKIP");
+  EXPECT_THAT(run.out(), HasSubstr("pods hold every slot"));
+}
+
+TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
+  api_->put(kNodes, "n1", R"({"metadata":{"labels":{"nvidia.com/gpu.count":"2","nvidia.com/gpu.replicas":"4",
+      "nvidia.com/gpu.sharing-strategy":"mps","nvidia.com/mps.capable":"true"}},
+    "status":{"capacity":{"nvidia.com/gpu":"8"},"allocatable":{"nvidia.com/gpu":"7"},
+      "conditions":[{"type":"Ready","status":"True"},
+        {"type":"TrancheReady","status":"True","reason":"Serving","message":"serves"}]}})");
+  api_->put_pod("gpu", "agent-1",
+                R"({"metadata":{"labels":{"app.kubernetes.io/name":"tranche"}},"spec":{"nodeName":"n1",
+      "containers":[{"name":"node","ports":[{"name":"metrics","containerPort":9999}]}]},
+    "status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}})");
+  // The stand-in takes "/status" at the end of a path for a part of the object before it.
+  const std::string page = "/api/v1/namespaces/gpu/pods/agent-1:9999";
+  const Words words{tranche(), "verify", "n1", "--json", "--kubeconfig", in("kubeconfig")};
+  Program& blind = start(words);
+  EXPECT_EQ(finish(blind), 1) << blind.err();
+  const Json first = report(blind);
+  EXPECT_EQ(verdicts(first, "node.resources"), "FAIL") << blind.out() << blind.err();
+  EXPECT_EQ(verdicts(first, "node.slots"), "PASS");
+  EXPECT_EQ(verdicts(first, "agent.pods"), "PASS");
+  EXPECT_EQ(verdicts(first, "agent.ready"), "SKIP");
+
+  api_->put(kNodes, "n1", R"({"status":{"allocatable":{"nvidia.com/gpu":"8"}}})");
+  api_->serve_collection(page);
+  api_->put(page, "proxy", R"({"program":"node","version":"9","ready":true,"driver":{"state":"ready","version":"580"},
+    "config":{"inForce":"file","chosenBy":"file","hash":"h"},"mps":{"needed":false},
+    "resources":[{"name":"nvidia.com/gpu","slots":8,"healthy":8,"registered":true}]})");
+  Program& seeing = start(words);
+  EXPECT_EQ(finish(seeing), 0) << seeing.out() << seeing.err();
+  EXPECT_EQ(verdicts(report(seeing), "agent.ready"), "PASS") << seeing.out();
+  EXPECT_EQ(verdicts(report(seeing), "node.advertised"), "PASS");
+}
+
+TEST_F(NodeVerify, WithoutANodeOrAClusterItSaysWhatToDo) {
+  Program& nothing = start({tranche(), "verify"});
+  EXPECT_EQ(finish(nothing), 2);
+  EXPECT_THAT(nothing.err(), HasSubstr("--local"));
+  Program& deep = start({tranche(), "verify", "n1", "--deep"});
+  EXPECT_EQ(finish(deep), 2);
+  EXPECT_THAT(deep.err(), HasSubstr("kubectl exec"));
+  Program& unknown = start({tranche(), "verify", "n7", "--kubeconfig", in("kubeconfig")});
+  EXPECT_EQ(finish(unknown), 2);
+  EXPECT_THAT(unknown.err(), HasSubstr("no node n7"));
+}
+
+}  // namespace
+}  // namespace tranche::e2e
