@@ -34,6 +34,7 @@ std::vector<Finding> run_checks(const CheckOptions& options) {
   check_other_daemons(options, findings);
   check_kubelet(options, findings);
   check_runtime(options, findings);
+  check_containers(options, findings);
   check_system(options, findings);
   check_config(options, findings);
   return findings;

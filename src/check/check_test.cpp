@@ -194,6 +194,43 @@ TEST_F(Tree, ToolkitWithoutCdiIsFine) {
   EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "runtime.gpu", "nvidia-ctk")));
 }
 
+TEST_F(Tree, ContainersNeedARuntimeThatReadsCdi) {
+  check_containers(options_, findings_);
+  EXPECT_THAT(findings_, Contains(is(Level::kNote, "runtime.socket")));
+  socket("/run/containerd/containerd.sock");
+  const auto judged = [&](const std::string& config) {
+    file("/etc/containerd/config.toml", config);
+    findings_.clear();
+    check_containers(options_, findings_);
+    for (const auto& finding : findings_)
+      if (finding.id == "runtime.cdi") return finding.level;
+    return Level::kError;
+  };
+  EXPECT_EQ(judged("[plugins]\n  # enable_cdi = false\n  enable_cdi = true\n"), Level::kOk);
+  EXPECT_EQ(judged("enable_cdi=false # for now\n"), Level::kWarning);
+  EXPECT_EQ(judged("version = 2\n"), Level::kNote);
+  EXPECT_THAT(findings_, Contains(is(Level::kOk, "runtime.socket")));
+}
+
+TEST_F(Tree, SelinuxAndUserNamespacesAreRead) {
+  const auto level_of = [&](const char* id) {
+    findings_.clear();
+    check_containers(options_, findings_);
+    for (const auto& finding : findings_)
+      if (finding.id == id) return finding.level;
+    return Level::kError;
+  };
+  EXPECT_EQ(level_of("system.selinux"), Level::kOk);
+  file("/sys/fs/selinux/enforce", "1");
+  EXPECT_EQ(level_of("system.selinux"), Level::kNote);
+  file("/sys/fs/selinux/enforce", "0");
+  EXPECT_EQ(level_of("system.selinux"), Level::kOk);
+  file("/proc/self/uid_map", "         0     100000      65536\n");
+  EXPECT_EQ(level_of("system.users"), Level::kWarning);
+  file("/proc/self/uid_map", "         0          0 4294967295\n");
+  EXPECT_EQ(level_of("system.users"), ::geteuid() == 0 ? Level::kOk : Level::kNote);
+}
+
 TEST_F(Tree, CgroupVersionAndPidNamespaceAreRead) {
   check_system(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Level::kWarning, "system.cgroups", "no cgroup")));
