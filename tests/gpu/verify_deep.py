@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""`tranche verify --local --deep` and `tranche reset` on a GPU: the real programs as a node with ten slots, one of them held by a pod
+that computes; every check with what it found, what became of the pod, and what is left of the node afterwards. Prints a table and
+exits 1 when a check fails or something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
+It changes no setting of the GPU."""
+
+import argparse, json, os, sys, time
+
+from gpu_bed import Machine, Node, leftovers, running_client
+
+
+def places(node):
+    words = ["--config-file", node.path("config.yaml"), "--mps-root", node.path("mps"), "--run-dir", node.path("run"),
+             "--plugin-dir", node.path("plugins"), "--pod-resources-socket", node.path("run/pr.sock")]
+    return words + (["--driver-root-ctr-path", node.path("driver")] if node.machine.simulated else [])
+
+
+def tree(node):
+    return sorted(os.path.relpath(os.path.join(folder, name), node.dir) for folder, folders, files in os.walk(node.dir)
+                  for name in folders + files if "/logs" not in folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    args = parser.parse_args()
+    args.cublas = ""
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    machine = Machine(args)
+    for folder in (machine.scratch, f"{machine.scratch}/sim"):
+        if os.path.isdir(folder):  # another user's process opens the stand-in's state as well
+            os.chmod(folder, 0o777 if folder.endswith("sim") else 0o755)
+    node, faults = Node(machine), []
+    tenant = node.tenant("tenant")
+    client = running_client(tenant.client)
+    for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():
+        os.chmod(f"{machine.scratch}/sim/{name}", 0o666)
+
+    began = time.monotonic()
+    done = machine.run(f"{machine.bin}/tranche", "verify", "--local", "--deep", "--json", *places(node), timeout=300)
+    took = time.monotonic() - began
+    report = json.loads(done.stdout) if done.stdout.startswith("{") else {"checks": []}
+    print(f"GPU: {machine.gpu['name']}, {machine.sms} SMs   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print("| check | | found |\n| --- | --- | --- |")
+    for check in report["checks"]:
+        print(f"| {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
+    # The compute mode is left alone here, so that this one promise is not kept, and verify has to say so.
+    failed = {f"{check['id']} {check['about']}" for check in report["checks"] if check["verdict"] == "FAIL"}
+    if failed != {"agent.enforced nothing runs beside MPS"} or done.returncode != 1:
+        faults.append(f"tranche verify ended with {done.returncode}, failed: {failed}; {done.stderr[-500:]}")
+    if client is None or not client.well():
+        faults.append(f"the pod's client did not stay well: {client and client.error()}")
+    print(f"took {took:.0f} s; the pod that computed beside it: {'well' if client and client.well() else 'NOT WELL'}")
+
+    refused = machine.run(f"{machine.bin}/tranche", "reset", "--dry-run", *places(node))
+    node.parts["node"].terminate()
+    node.parts["node"].wait(20)
+    while_held = machine.run(f"{machine.bin}/tranche", "reset", *places(node))
+    if refused.returncode != 1 or while_held.returncode != 1 or "default/tenant" not in while_held.stderr:
+        faults.append(f"reset was not refused: {refused.stderr} {while_held.stdout} {while_held.stderr}")
+    if client:
+        client.leave()
+    tenant.delete()
+    node.parts["kubelet"].terminate()
+    node.parts["kubelet"].wait(20)
+    words = [*places(node), "--program-dir", node.path("bin"), "--cdi-root", node.path("cdi"), "--daemon-cgroup", "none"]
+    first = machine.run(f"{machine.bin}/tranche", "reset", *words)
+    second = machine.run(f"{machine.bin}/tranche", "reset", *words)
+    print("reset while held: " + while_held.stderr.strip().replace("\n", " "))
+    print("reset: " + first.stdout.strip().replace("\n", "; "))
+    print("reset again: " + second.stdout.strip())
+    if first.returncode != 0 or second.returncode != 0 or "nothing of ours is left" not in second.stdout:
+        faults.append(f"reset: {first.returncode} {first.stderr} {second.returncode} {second.stdout} {second.stderr}")
+    left = [path for path in tree(node) if path.startswith(("mps", "run/node", "run/grants", "run/config", "run/containers"))]
+    processes = leftovers(machine)
+    if left or processes:
+        faults.append(f"left: {left} {processes}")
+    for fault in faults:
+        print("FAULT " + fault)
+    if faults:
+        node.show_logs()
+    for part in node.parts.values():
+        if part.poll() is None:
+            part.kill()
+    machine.clean()
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
