@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tranche verify --local --deep` and `tranche reset` on a GPU: the real programs as a node with ten slots, one of them held by a pod
+"""`tranche verify --local --deep` and `tranche reset` on all GPUs: the real programs as a node with ten slots each, one held by a pod
 that computes; every check with what it found, what became of the pod, and what is left of the node afterwards. Prints a table and
 exits 1 when a check fails or something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
 It changes no setting of the GPU."""
@@ -25,6 +25,7 @@ def main():
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--standins", default="build/standins")
     parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    parser.add_argument("--gpus", type=int, default=2, help="of a simulated node")
     args = parser.parse_args()
     args.cublas = ""
     if args.simulated:
@@ -33,6 +34,7 @@ def main():
     for folder in (machine.scratch, f"{machine.scratch}/sim"):
         if os.path.isdir(folder):  # another user's process opens the stand-in's state as well
             os.chmod(folder, 0o777 if folder.endswith("sim") else 0o755)
+    Node.SLOTS = 10 * machine.gpu["visible"]  # ten of each GPU
     node, faults = Node(machine), []
     tenant = node.tenant("tenant")
     client = running_client(tenant.client)
@@ -43,7 +45,7 @@ def main():
     done = machine.run(f"{machine.bin}/tranche", "verify", "--local", "--deep", "--json", *places(node), timeout=300)
     took = time.monotonic() - began
     report = json.loads(done.stdout) if done.stdout.startswith("{") else {"checks": []}
-    print(f"GPU: {machine.gpu['name']}, {machine.sms} SMs   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print(f"GPUs: {machine.gpu['visible']} x {machine.gpu['name']}, {machine.sms} SMs   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
     print("| check | | found |\n| --- | --- | --- |")
     for check in report["checks"]:
         print(f"| {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
