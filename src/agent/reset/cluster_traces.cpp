@@ -82,9 +82,11 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
     problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(node.error()));
     return;
   }
-  if (const auto change = label::change_node(*node, {}); change && change->patch) {
+  const auto change = label::change_node(*node, {});
+  const auto text = change ? change->patch : std::nullopt;
+  if (text) {
     std::string keys;
-    const Json patch = Json::parse(*change->patch, nullptr, false);
+    const Json patch = Json::parse(*text, nullptr, false);
     if (patch.is_object() && patch.contains("metadata") && patch["metadata"].contains("labels")) {
       const Json labels = patch["metadata"]["labels"];
       for (const auto& [key, value] : labels.items()) keys += (keys.empty() ? "" : ", ") + key;
