@@ -88,7 +88,7 @@ void check_resources(const Json& node, Checks& checks) {
                               "see that kubelet runs and that its device-plugins folder is mounted"));
     } else if (healthy < slots) {
       checks.push_back(failed("agent.resources", name, fmt::format("{} of {} slots are healthy", healthy, slots),
-                              "`tranche why` or the reasons in `tranche status` name the GPU and the cause"));
+                              "`tranche status` on the node names the GPU and the cause"));
     } else {
       checks.push_back(
           pass("agent.resources", name,

@@ -1,5 +1,7 @@
 // A node after `tranche reset` is the node before our programs were started.
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -145,6 +147,21 @@ TEST_F(NodeReset, TouchesNothingOfAnybodyElse) {
   for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine", "bin/mine"})
     EXPECT_TRUE(fs::exists(in(name))) << name;
   EXPECT_FALSE(fs::exists(in("mps/pools")));
+}
+
+TEST_F(NodeReset, LeavesADirectoryThatSomebodyHasMounted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "mounts need root";
+  make_node(1);
+  write("config.yaml", sharing("mps", 4));
+  fs::create_directory(in("bin"));
+  ASSERT_EQ(::mount("tmpfs", in("bin").c_str(), "tmpfs", 0, "size=64k"), 0);
+  Program& run = reset();
+  EXPECT_EQ(finish(run), 0) << run.err();
+  EXPECT_THAT(run.out(), Not(HasSubstr(in("bin"))));
+  ASSERT_EQ(::umount(in("bin").c_str()), 0);
+  Program& again = reset();
+  EXPECT_EQ(finish(again), 0) << again.err();
+  EXPECT_THAT(again.out(), HasSubstr("the directory " + in("bin")));
 }
 
 TEST_F(NodeReset, TakesOurLabelsOffTheNodeAndNobodyElses) {

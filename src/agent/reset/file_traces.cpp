@@ -1,4 +1,5 @@
 // Files, sockets, directories and cgroups of docs/paths.md. Names that are not ours are never touched.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,11 +39,21 @@ void add(const std::string& folder, const std::string& name, const std::string& 
                     }});
 }
 
+// Such as a volume of our container: it is whoever mounted it who takes it away.
+bool is_mounted(const std::string& path) {
+  struct statx own{};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &own) != 0) return false;
+  if ((own.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) return (own.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  struct stat here{};
+  struct stat above{};  // kernels before 5.8 do not say; the device number tells most mounts apart
+  return ::stat(path.c_str(), &here) == 0 && ::stat((path + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
+}
+
 // A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
 void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
   const auto dir = host::Dir::open(path);
   const auto names = dir ? dir->list() : std::unexpected(dir.error());
-  if (!names) return;
+  if (!names || is_mounted(path)) return;
   for (const auto& name : *names)
     if (std::ranges::find(ours, name) == ours.end()) return;
   traces.push_back({"the directory " + path, [path]() -> Status {
