@@ -1,0 +1,92 @@
+"""`tranche verify` and `tranche reset` with a real API server and kubelet: a working node passes, from outside and here; a pod keeps
+reset away; afterwards the Node has nothing of ours."""
+
+import json
+import subprocess
+
+from lib.machine import NODE
+from lib.pods import cuda, pod
+from lib.report import until
+from lib.tranche import CONFIG, sharing
+
+GPU = "nvidia.com/gpu"
+PLACES = ["--config-file", CONFIG]
+
+
+def run(world):
+    report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
+    report.start("verify and reset")
+    api.start()
+    tranche.make_gpus(2)
+    tranche.configure(sharing("mps", 4))
+    kubelet.start(api.kubeconfig)
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    until("the node to be there", lambda: api.node().get("metadata"), 60)
+    before = set(api.node()["metadata"].get("labels", {}))
+    program = f"{tranche.build}/bin/tranche"
+    cluster = ["--kubeconfig", api.kubeconfig]
+    tranche.start_mps()
+    tranche.start_node([program, "node", "--config-file", CONFIG, *cluster, "--node-name", NODE, "--label-output", "node", "--listen", ":9400"])
+    tranche.until_serves(8)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+    until("eight slots", lambda: api.amounts() == (8, 8), 30)
+
+    def conditions():
+        return {c["type"]: c for c in api.node().get("status", {}).get("conditions", [])}
+
+    until("the condition", lambda: conditions().get("TrancheReady", {}).get("reason") == "Serving", 30)
+    until("the labels", lambda: "nvidia.com/gpu.count" in api.node()["metadata"]["labels"], 30)
+
+    def tranche_says(*words):
+        return subprocess.run([program, *words], env=tranche.env, capture_output=True, text=True, timeout=120)
+
+    def verify(*words):
+        done = tranche_says("verify", "--json", *words)
+        checks = json.loads(done.stdout)["checks"] if done.stdout.startswith("{") else []
+        return done, {f"{c['id']} {c['about']}".strip(): c for c in checks}
+
+    # A pod in the place of the agent's: the status page is asked for at its address, which is the node's.
+    agent = pod("agent", None, ["sleep", "100000"])
+    agent["metadata"]["labels"] = {"app.kubernetes.io/name": "tranche"}
+    agent["spec"]["containers"][0]["ports"] = [{"name": "metrics", "containerPort": 9400, "hostPort": 9400}]
+    api.add(agent)
+    api.until_phase("agent", "Running")
+    until("the agent's pod to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.pod("agent")["status"]["conditions"]), 30)
+
+    done, checks = verify(NODE, *cluster)
+    failed = {name: c["what"] for name, c in checks.items() if c["verdict"] == "FAIL"}
+    report.check("from outside: nothing fails", done.returncode == 0 and not failed, [done.returncode, failed, done.stderr[-300:]])
+    wanted = ("node.ready", "node.condition", f"node.resources {GPU}", "node.slots", "node.labels", "agent.pods default/agent")
+    report.check("from outside: conditions, resources, labels and pods pass", all(checks.get(name, {}).get("verdict") == "PASS" for name in wanted),
+                 {name: checks.get(name) for name in wanted})
+    report.check("from outside: the agent's status page through the API server", checks.get("agent.ready", {}).get("verdict") == "PASS", checks.get("agent.ready"))
+
+    done, checks = verify("--local", *PLACES)
+    failed = {name: c["what"] for name, c in checks.items() if c["verdict"] == "FAIL"}
+    report.check("here: nothing fails", done.returncode == 0 and not failed, [done.returncode, failed, done.stderr[-300:]])
+
+    api.add(pod("tenant", {GPU: 1}, cuda("--allocate", "1G", "--hold")))
+    api.until_phase("tenant", "Running")
+    done, checks = verify("--local", "--deep", *PLACES)
+    deep = {name: c["what"] for name, c in checks.items() if name.startswith("deep") and c["verdict"] != "PASS"}
+    report.check("deep, beside a running pod: every check on both GPUs passes",
+                 sum(name.startswith("deep.") for name in checks) >= 18 and set(name.split()[0] for name in deep) <= {"deep.other-user"}, [done.returncode, deep])
+
+    places = [*PLACES, *cluster, "--node-name", NODE]
+    done = tranche_says("reset", *places)
+    report.check("reset while the agent runs is refused", done.returncode == 1 and "tranche node runs here" in done.stderr, done.stderr)
+    tranche.node.stop()
+    done = tranche_says("reset", *places)
+    report.check("reset while a pod holds a GPU is refused, and names it", done.returncode == 1 and "default/tenant" in done.stderr, done.stderr)
+    api.remove("tenant")
+    until("its client to have ended", lambda: not any(door["clients"] for pool in tranche.status("/run/nvidia/mps/mps.sock")["pools"] for door in pool["doors"]), 30)
+    done = tranche_says("reset", *places)
+    report.check("reset", done.returncode == 0, [done.stdout, done.stderr])
+    left = {label for label in api.node()["metadata"].get("labels", {}) if label not in before}
+    report.check("no label, no annotation and no condition of ours is left on the Node",
+                 not left and "TrancheReady" not in conditions() and "tranche.io/labels" not in api.node()["metadata"].get("annotations", {}), [left, list(conditions())])
+    report.check("the other conditions of the Node are there", {"Ready", "MemoryPressure", "DiskPressure"} <= set(conditions()), list(conditions()))
+    done = tranche_says("reset", *places)
+    report.check("reset again finds nothing", done.returncode == 0 and "nothing of ours is left" in done.stdout, [done.stdout, done.stderr])
+    kubelet.stop()
+    api.stop()
