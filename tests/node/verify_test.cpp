@@ -33,8 +33,9 @@ class NodeVerify : public LabelBed {
             "--pod-resources-socket",
             in("run/pod-resources.sock")};
   }
-  Program& verify(Words more) {
-    Words argv{tranche(), "verify"};
+  Program& verify(Words more, const Words& before = {}) {
+    Words argv = before;
+    argv.insert(argv.end(), {tranche(), "verify"});
     const auto all = places();
     argv.insert(argv.end(), all.begin(), all.end());
     argv.insert(argv.end(), more.begin(), more.end());
@@ -101,6 +102,20 @@ TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
   EXPECT_EQ(verdicts(found, "deep.memory.variable"), "PASS PASS PASS PASS PASS PASS PASS PASS");
   EXPECT_TRUE(tenant.running()) << tenant.out();
   for (const int gpu : {0, 1}) EXPECT_TRUE(never_unhealthy(before, gpu)) << gpu;
+}
+
+TEST_F(NodeVerify, DeepWithoutMountNamespacesTriesWhatTheServerHoldsAndSkipsTheGuard) {
+  if (::geteuid() != 0 || !fs::exists("/usr/bin/setpriv")) GTEST_SKIP() << "needs root and setpriv";
+  start_all(1, 4);
+  Program& run = verify({"--local", "--deep", "--json"}, {"/usr/bin/setpriv", "--bounding-set=-sys_admin"});
+  finish(run);
+  const Json found = report(run);
+  ASSERT_TRUE(found.is_object()) << run.out() << run.err();
+  for (const char* id : {"deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.answers", "deep.sms.variable",
+                         "deep.control", "deep.neighbour"})
+    EXPECT_EQ(verdicts(found, id), "PASS") << id << run.out();
+  EXPECT_EQ(verdicts(found, "deep.memory.variable"), "SKIP");
+  EXPECT_EQ(verdicts(found, "deep.second-process"), "SKIP");
 }
 
 TEST_F(NodeVerify, DeepLeavesAGpuAloneWhosePodsHoldEverySlot) {
