@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""The image that deploy/image/build makes of the programs of this build: the same bytes every time, small, complete, with
+nothing in it that it should not have. Needs neither root nor a network."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+SOURCE = os.environ["TRANCHE_SOURCE"]
+BUILD = os.environ["TRANCHE_BUILD"]
+NVIDIAS = {"nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager"}
+
+
+def build(output, *more, programs=f"{BUILD}/bin", **env):
+    return subprocess.run([f"{SOURCE}/deploy/image/build", "--programs", programs, "-o", output, *more], capture_output=True, text=True, check=False,
+                          env={**os.environ, **env})
+
+
+class Image:
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.bytes = file.read()
+        with tarfile.open(fileobj=io.BytesIO(self.bytes)) as tar:
+            self.parts = {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
+        self.index = json.loads(self.parts["index.json"])
+        self.manifest = json.loads(self.blob(self.index["manifests"][0]["digest"]))
+        self.config = json.loads(self.blob(self.manifest["config"]["digest"]))
+        self.layer = self.blob(self.manifest["layers"][0]["digest"])
+        with tarfile.open(fileobj=io.BytesIO(self.layer)) as tar:
+            self.entries = {entry.name: entry for entry in tar}
+            self.files = {name: tar.extractfile(entry).read() for name, entry in self.entries.items() if entry.isfile()}
+
+    def blob(self, digest):
+        data = self.parts[digest.replace("sha256:", "blobs/sha256/")]
+        assert hashlib.sha256(data).hexdigest() == digest.split(":")[1], f"{digest} is not what its name says"
+        return data
+
+    def resolve(self, path, depth=0):
+        """Where a path ends after the image's own links; None where nothing is."""
+        if depth > 20:
+            return None
+        parts = [part for part in path.split("/") if part]
+        at = ""
+        for number, part in enumerate(parts):
+            at = f"{at}/{part}".lstrip("/")
+            entry = self.entries.get(at)
+            if entry is None:
+                return None
+            if entry.issym():
+                target = entry.linkname if entry.linkname.startswith("/") else os.path.normpath(os.path.join(os.path.dirname(at), entry.linkname))
+                return self.resolve("/".join([target, *parts[number + 1:]]), depth + 1)
+        return at
+
+    def programs(self):
+        return {name: data for name, data in self.files.items() if data[:4] == b"\x7fELF"}
+
+
+def needed(data):
+    """The libraries that an ELF file names, and its interpreter."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        shown = subprocess.run(["readelf", "-dlW", file.name], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", shown), re.findall(r"interpreter: (.+)\]", shown)
+
+
+class TheImage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.mkdtemp()
+        cls.images, cls.said = {}, {}
+        for flavour in ("plain", "compat"):
+            path = f"{cls.scratch}/{flavour}.tar"
+            done = build(path, *(["--compat"] if flavour == "compat" else []), SOURCE_DATE_EPOCH="1000000000")
+            assert done.returncode == 0, done.stderr
+            cls.said[flavour], cls.images[flavour] = done.stdout, Image(path)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.scratch)
+
+    def test_is_the_same_again_from_copies_of_the_programs_at_another_time_and_place(self):
+        other = f"{self.scratch}/elsewhere"
+        shutil.copytree(f"{BUILD}/bin", f"{other}/bin")
+        if os.path.exists(f"{BUILD}/build.ninja"):
+            os.symlink(f"{BUILD}/build.ninja", f"{other}/build.ninja")
+        os.umask(0o077)
+        done = build(f"{self.scratch}/again.tar", programs=f"{other}/bin", SOURCE_DATE_EPOCH="1000000000", TZ="Asia/Tokyo", LC_ALL="C.UTF-8")
+        os.umask(0o022)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(Image(f"{self.scratch}/again.tar").bytes == self.images["plain"].bytes, True, "two builds differ")
+        with open(f"{self.scratch}/again.spdx.json", "rb") as one, open(f"{self.scratch}/plain.spdx.json", "rb") as other_paper:
+            self.assertEqual(one.read() == other_paper.read(), True, "two papers differ")
+
+    def test_carries_no_trace_of_who_built_it_and_when(self):
+        for name, image in self.images.items():
+            for path, entry in image.entries.items():
+                self.assertEqual((entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime), (0, 0, "", "", 1000000000), f"{name}: {path}")
+            self.assertEqual(list(image.entries), sorted(image.entries), name)
+            self.assertEqual(image.config["created"], "2001-09-09T01:46:40Z")
+
+    def test_is_at_most_40_mb_and_says_how_large(self):
+        for name, image in self.images.items():
+            size = sum(len(data) for data in image.files.values())
+            self.assertLessEqual(size, 40_000_000, name)
+            self.assertIn(f"{size / 1e6:.1f} MB", self.said[name])
+
+    def test_that_is_too_large_is_not_made_and_the_largest_files_are_named(self):
+        done = build(f"{self.scratch}/large.tar", "--limit", "1000000")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"may be 1\.0 MB; the largest: /usr/\S+ [0-9.]+ MB")
+        self.assertFalse(os.path.exists(f"{self.scratch}/large.tar"))
+
+    def test_has_every_library_that_its_programs_and_libraries_name(self):
+        for name, image in self.images.items():
+            self.assertTrue({"usr/bin/tranche", "usr/bin/tranche-drain", "usr/bin/tranche-runtime"} <= set(image.files), name)
+            for path, data in image.programs().items():
+                libraries, interpreters = needed(data)
+                for wanted in interpreters:
+                    self.assertIn(image.resolve(wanted), image.files, f"{name}: {path} needs {wanted}")
+                for soname in libraries:
+                    places = [image.resolve(f"{folder}/{soname}") for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")]
+                    self.assertTrue(any(place in image.files for place in places), f"{name}: {path} needs {soname}")
+
+    def test_answers_to_nvidias_names_and_leaves_the_names_of_the_driver_free(self):
+        for name, image in self.images.items():
+            for program in NVIDIAS:
+                self.assertEqual(image.resolve(f"/bin/{program}"), "usr/bin/tranche", name)
+            taken = [path for path in image.entries if re.search(r"/nvidia-(smi|cuda-mps-)|libnvidia|libcuda", path)]
+            self.assertEqual(taken, [], name)
+            self.assertNotIn("usr/bin/entrypoint.sh", image.entries)
+
+    def test_has_a_shell_only_where_that_is_its_purpose(self):
+        plain, compat = self.images["plain"], self.images["compat"]
+        self.assertEqual([path for path in plain.entries if re.search(r"(^|/)(sh|bash|dash|ash|busybox)$", path)], [])
+        self.assertEqual(compat.resolve("/bin/sh"), "busybox/busybox")
+        self.assertTrue(compat.files["usr/bin/bash"].startswith(b"#!/busybox/sh\n"))
+        for tool in ("lsmod", "grep", "cat", "sleep", "echo", "rm", "mkdir", "dirname", "cp"):
+            self.assertEqual(compat.resolve(f"/busybox/{tool}"), "busybox/busybox")
+
+    def test_is_started_as_nvidias_is(self):
+        for name, image in self.images.items():
+            config = image.config["config"]
+            environment = dict(word.split("=", 1) for word in config["Env"])
+            self.assertEqual((config["User"], config["WorkingDir"], "Cmd" in config), ("0:0", "/", False), name)
+            self.assertEqual((environment["NVIDIA_VISIBLE_DEVICES"], environment["NVIDIA_DRIVER_CAPABILITIES"], environment["NVIDIA_DISABLE_REQUIRE"]),
+                             ("all", "compute,utility", "true"), name)
+            self.assertNotIn("CUDA_VERSION", environment)
+            self.assertIn("usr/share/tranche/sbom.spdx.json", image.files)
+            self.assertIn("licenses/LICENSE", image.files)
+            self.assertIn("etc/debian_version", image.files)
+            self.assertIn(b"BEGIN CERTIFICATE", image.files["etc/ssl/certs/ca-certificates.crt"])
+        self.assertEqual(self.images["compat"].config["config"]["Entrypoint"], ["nvidia-device-plugin"])
+        self.assertEqual(self.images["plain"].config["config"]["Entrypoint"], ["tranche"])
+
+    def test_names_in_its_paper_every_file_and_the_package_that_it_is_of(self):
+        image = self.images["compat"]
+        paper = json.loads(image.files["usr/share/tranche/sbom.spdx.json"])
+        with open(f"{self.scratch}/compat.spdx.json", "rb") as beside:
+            self.assertEqual(json.loads(beside.read()), paper)
+        told = {file["fileName"][2:]: file for file in paper["files"]}
+        self.assertEqual(set(told), set(image.files) - {"usr/share/tranche/sbom.spdx.json"})
+        for path, file in told.items():
+            sums = {entry["algorithm"]: entry["checksumValue"] for entry in file["checksums"]}
+            self.assertEqual(sums["SHA256"], hashlib.sha256(image.files[path]).hexdigest(), path)
+        owner = {link["relatedSpdxElement"]: link["spdxElementId"] for link in paper["relationships"] if link["relationshipType"] == "CONTAINS"}
+        names = {package["SPDXID"]: package for package in paper["packages"]}
+        for path in image.programs():
+            package = names[owner[told[path]["SPDXID"]]]
+            self.assertEqual(package["name"] == "tranche", path.startswith("usr/bin/tranche"), f"{path}: {package['name']}")
+            self.assertRegex(package["versionInfo"], r"^[0-9]")
+        linked = {names[link["relatedSpdxElement"]]["name"] for link in paper["relationships"] if link["relationshipType"] == "STATIC_LINK"}
+        self.assertTrue({"libgrpc-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"} <= linked, linked)
+
+    def test_runs_with_nothing_but_its_own_files(self):
+        for name, words in (("plain", ["/usr/bin/tranche", "--version"]), ("compat", ["/bin/bash", "-c", "[[ -n x ]] && exec tranche --version"])):
+            root = f"{self.scratch}/{name}-root"
+            with tarfile.open(fileobj=io.BytesIO(self.images[name].layer)) as tar:
+                tar.extractall(root)
+            done = subprocess.run(["unshare", "--user", "--map-root-user", "--root", root, *words], capture_output=True, text=True, check=False,
+                                  env={"PATH": "/usr/bin:/busybox"})
+            if "unshare failed" in done.stderr or "Operation not permitted" in done.stderr:
+                self.skipTest(f"no user namespaces here: {done.stderr.strip()}")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            self.assertRegex(done.stdout, r"^tranche [0-9]+\.[0-9]+\.[0-9]+\n$")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "--quiet"])
