@@ -106,8 +106,8 @@ class EndProgram {
                                    .driver_root = daemon_home(options_, config_.flags, root_).driver_root_here,
                                    .path = path == options_.environment.end() ? "" : path->second}));
     host::ControlBinary binary;
+    binary.env = control_environment(options_, config_.flags, found, root_);
     binary.path = std::move(found);
-    binary.env = host::handed_on({options_.environment.begin(), options_.environment.end()});
     return binary;
   }
 

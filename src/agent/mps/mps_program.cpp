@@ -255,15 +255,13 @@ void MpsProgram::open_nvml() {
 
 void MpsProgram::look_for_binary() {
   const auto path = options_.environment.find("PATH");
-  const auto found = host::find_control_binary(
-      {.given = options_.mps_control,
-       .driver_root = options_.driver_root_here.empty() ? config_.view().config.flags.plugin.container_driver_root
-                                                        : options_.driver_root_here,
-       .path = path == options_.environment.end() ? "" : path->second});
+  const auto found = host::find_control_binary({.given = options_.mps_control,
+                                                .driver_root = driver_root_here(options_, config_.view().config.flags),
+                                                .path = path == options_.environment.end() ? "" : path->second});
   if (!found) return on_binary(std::unexpected(found.error()));
-  const host::ProcessEnvironment ours(options_.environment.begin(), options_.environment.end());
+  auto env = control_environment(options_, config_.view().config.flags, *found, root_);
   binary_question_ = host::describe_control_binary(
-      *loop_, *found, host::handed_on(ours), [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
+      *loop_, *found, std::move(env), [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
 }
 
 void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {

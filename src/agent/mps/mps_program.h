@@ -10,6 +10,7 @@
 #include "agent/config/config_source.h"
 #include "base/time.h"
 #include "config/resolve.h"
+#include "host/mps/binary.h"
 #include "host/mps/daemon_home.h"
 #include "mps/proof.h"
 #include "mps/supervisor.h"
@@ -46,6 +47,11 @@ int run_mps(const MpsOptions& options);
 int end_mps(const MpsOptions& options);
 
 host::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here);
+// What the control program and CUDA proofs get of our environment. Where the program was found in the mounted driver
+// root its libraries are to be found there too: `<mps root>/driver-libraries` then has links to them.
+host::ProcessEnvironment control_environment(const MpsOptions& options, const config::Flags& flags,
+                                             const std::string& program, const std::string& mps_root_here);
+std::string driver_root_here(const MpsOptions& options, const config::Flags& flags);
 ConfigPlaces config_places(const MpsOptions& options);
 std::string mps_root_of(const MpsOptions& options, const config::Flags& flags);
 
