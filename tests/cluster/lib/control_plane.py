@@ -26,7 +26,8 @@ class ControlPlane:
     def kubeconfig(self):
         return self.machine.path("kubeconfig.json")
 
-    def start(self):
+    def start(self, accounts=False):
+        """With `accounts`, pods get the tokens of their service accounts, and may be privileged, as in any other cluster."""
         path = self.machine.path
         os.makedirs(path("pki"), exist_ok=True)
         run("openssl", "genrsa", "-out", path("pki/sa.key"), "2048")
@@ -45,10 +46,10 @@ class ControlPlane:
             f"{self.binaries}/kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--service-account-key-file={path('pki/sa.key')}",
             f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
             f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", f"--cert-dir={path('pki')}",
-            "--service-cluster-ip-range=10.67.0.0/24", "--disable-admission-plugins=ServiceAccount"])
+            "--service-cluster-ip-range=10.67.0.0/24", *(["--allow-privileged"] if accounts else ["--disable-admission-plugins=ServiceAccount"])])
         until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200, 90)
         for name in ("kube-scheduler", "kube-controller-manager"):
-            more = [f"--service-account-private-key-file={path('pki/sa.key')}"] if name.endswith("manager") else []
+            more = [f"--service-account-private-key-file={path('pki/sa.key')}", f"--root-ca-file={path('pki/apiserver.crt')}"] if name.endswith("manager") else []
             self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
                                  f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more])
 

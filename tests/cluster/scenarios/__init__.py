@@ -1,5 +1,5 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, cluster, config, drop_in, kubelet_alone, pods, shares, stopping, verify
+from . import change, chart, cluster, config, drop_in, kubelet_alone, pods, shares, stopping, verify
 
-ORDER = {"kubelet-alone": kubelet_alone.run, "drop-in": drop_in.run, "cluster": cluster.run, "change": change.run, "pods": pods.run, "config": config.run, "shares": shares.run, "stopping": stopping.run, "verify": verify.run}
+ORDER = {"kubelet-alone": kubelet_alone.run, "drop-in": drop_in.run, "cluster": cluster.run, "change": change.run, "pods": pods.run, "config": config.run, "shares": shares.run, "stopping": stopping.run, "verify": verify.run, "chart": chart.run}

@@ -1,0 +1,335 @@
+"""Installed by Helm from the image that deploy/image makes: the two DaemonSets as pods of a real cluster, with the rights and
+the mounts that the chart gives them and no others. Rows are those of docs/install.md."""
+
+import errno
+import os
+import socket
+import stat
+import subprocess
+import time
+
+from lib import driver_root
+from lib.helm import CHART, Helm, find
+from lib.machine import NODE
+from lib.pods import container, cuda, events, pod
+from lib.programs import run as run_program
+from lib.report import until
+from lib.tranche import sharing
+
+from .cluster import APPS, deployment
+
+SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+LABEL = "nvidia.com/device-plugin.config"
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/tranche/pods"
+MPS = "/run/nvidia/mps/mps.sock"
+TOTAL = 143771  # MiB of an H200
+STATE = ("/run/tranche", "/run/nvidia", "/run/cdi", "/var/lib/tranche")  # docs/install.md, "Uninstall"
+
+
+def renamed(replicas):
+    return sharing("mps", replicas).replace("  mps:\n", "  mps:\n    renameByDefault: true\n")
+
+
+INDIVIDUAL = sharing("mps", 20) + "      names: gpu%d\n"
+CONFIGS = {"mps-four": renamed(4), "mps-two": renamed(2), "aggregate": sharing("mps", 20), "individual": INDIVIDUAL, "ten": sharing("mps", 10).replace("    failRequestsGreaterThanOne: false\n", ""),
+           "time-slicing": sharing("timeSlicing", 10)}
+
+
+class Node:
+    """What uninstalling has to leave as it was."""
+
+    def __init__(self, world):
+        self.files = world.machine.files()
+        node = world.control_plane.node()
+        self.labels = {key: value for key, value in node["metadata"]["labels"].items() if "nvidia" in key or "tranche" in key}
+        self.annotations = {key: value for key, value in node["metadata"].get("annotations", {}).items() if "tranche" in key}
+        self.processes = sorted(name for name in map(name_of, filter(str.isdigit, os.listdir("/proc"))) if name in ("tranche", "nvidia-cuda-mps", "tranche-drain"))
+        with open("/proc/self/mountinfo") as mounts:
+            self.mounts = sorted(fields[4] for fields in map(str.split, mounts) if "tranche" in fields[4] or "nvidia" in fields[4])
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def answers(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+        return one.connect_ex(path) != errno.ECONNREFUSED
+
+
+class Cluster:
+    def __init__(self, world, program):
+        self.world, self.api, self.report = world, world.control_plane, world.report
+        self.helm = Helm(program, world.machine, self.api.kubeconfig)
+        self.map = dict(CONFIGS)
+
+    def values(self, **more):
+        return {**driver_root.values(), "config": {"map": self.map, "default": "mps-four"}, "log": {"format": "text", "level": "info"}, **more}
+
+    def pods(self, component):
+        status, listed = self.api.call("GET", f"{PODS}?labelSelector=app.kubernetes.io/component={component}")
+        return [p for p in listed["items"] if not p["metadata"].get("deletionTimestamp")] if status == 200 else []
+
+    def ready(self, component, image=None):
+        """The one pod of the DaemonSet, once it is ready."""
+        found = self.pods(component)
+        if len(found) != 1 or (image and found[0]["spec"]["containers"][0]["image"] != image):
+            return None
+        conditions = {c["type"]: c["status"] for c in found[0]["status"].get("conditions", [])}
+        return found[0] if conditions.get("Ready") == "True" else None
+
+    def amounts(self, wanted, what, seconds=60):
+        """Capacity and allocatable of each resource are `wanted`."""
+        def seen():
+            return {name: self.api.amounts(name) for name in wanted}
+        try:
+            until(f"{what}: {wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
+            holds = True
+        except Exception:  # pylint: disable=broad-except
+            holds = False
+        self.report.check(what, holds, seen())
+
+    def label(self, value):
+        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}}, kind=MERGE)
+
+    def labels(self):
+        return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
+
+    def serves(self, name, seconds=60):
+        """The named configuration is in force in both programs, and every pool serves."""
+        def both():
+            node, mps = self.world.tranche.status(), self.world.tranche.status(MPS)
+            return (node.get("config", {}).get("name") == name and mps.get("config", {}).get("name") == name and not node.get("change", {}).get("waitingFor")
+                    and all(p["state"] == "serving" for p in mps.get("pools", [])))
+        until(f"{name} to be in force", both, seconds)
+
+    def client(self, name, limits, *words):
+        """A pod with a CUDA process that attached; what it said."""
+        self.api.add(pod(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1", *words)))
+        found = self.api.until_phase(name, "Running")
+        return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None), 60)
+
+    def told(self, names):
+        return {name: events(self.world.kubelet.log(self.api.pod(name))) for name in names}
+
+    def go_on(self, names, what):
+        before = {name: len(said) for name, said in self.told(names).items()}
+        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.told(names).items()), 60)
+        errors = [e for said in self.told(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+        again = [p["metadata"]["name"] for p in self.api.pods() if any(s["restartCount"] for s in p["status"].get("containerStatuses", []))]
+        self.report.check(what, grows and not errors and not again, [*errors[:1], *again])
+
+
+def make_image(world):
+    report, archive = world.report, world.machine.path("image.tar")
+    made = run_program(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive).stdout
+    world.runtime.ctr("images", "import", archive)
+    name, digest = made.split()[1].rstrip(","), made.split("sha256:")[1].split()[0]
+    listed = next((line for line in world.runtime.ctr("images", "ls").stdout.splitlines() if line.startswith(name)), "")
+    report.check("containerd imports the image under its name and digest", digest in listed, listed[:120])
+    os.unlink(archive)
+    return name
+
+
+def dry_run(world):
+    """The manifests that are kept beside the chart, as the server would take them."""
+    api, refused = world.control_plane, []
+    places = {"Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
+              "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets",
+              **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
+              **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
+              **{kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}" for kind in (
+                  "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")}}
+    count = 0
+    for name in sorted(os.listdir(f"{SOURCE}/deploy/static")):
+        if not name.endswith(".yaml") or name == "kustomization.yaml":
+            continue
+        with open(f"{SOURCE}/deploy/static/{name}") as file:
+            documents = [text for text in file.read().split("\n---\n") if "\nkind: " in f"\n{text}"]
+        for text in documents:
+            kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
+            if kind in ("Namespace", "PodMonitor"):
+                continue
+            status, answer = api.call("POST", f"{places[kind]}?dryRun=All&fieldValidation=Strict", text, kind="application/yaml")
+            count += 1
+            if status != 201:
+                refused.append(f"{name}: {kind}: {status} {str(answer)[:300]}")
+    world.report.check(f"the API server takes each of the {count} kept manifests in a strict dry run", count and not refused, refused)
+
+
+def install(cluster):
+    report, api = cluster.report, cluster.api
+    bad = cluster.helm("install", "--set", "migStrategy=singel", values=cluster.values(), check=False)
+    report.check("a value that is none is refused with the words that there are", bad.returncode != 0 and "'none', 'single', 'mixed'" in bad.stderr, bad.stderr[-120:].strip())
+    cluster.helm("install", values=cluster.values())
+    until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"), 120)
+    node = cluster.ready("node")
+    report.check("M1.1 installed with one command: node agent and MPS pod are ready", True)
+    context = node["spec"]["containers"][0]["securityContext"]
+    report.check("the node agent has two capabilities, no privileges and a root that it cannot write",
+                 context == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE", "KILL"]}}, context)
+    cluster.serves("mps-four")
+    report.check("M1.3 the ConfigMap's MPS configuration makes control daemons appear", len(cluster.world.tranche.status(MPS)["pools"]) == 2)
+    cluster.amounts({GPU: 0, SHARED: 8}, "M1.4 two GPUs: nvidia.com/gpu 0 and nvidia.com/gpu.shared 8, capacity and allocatable")
+    report.check("M2.1 M2.4 several named configurations, set at install; an unlabelled node gets the default",
+                 cluster.world.tranche.status()["config"].get("chosenBy") == "default", cluster.world.tranche.status()["config"])
+    wanted = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
+    seen = until("the labels", lambda: (got := cluster.labels()) and wanted.items() <= got.items() and got, 30)
+    report.check("M2.6 labels: physical count, replicas, strategy, mps.capable; the product without -SHARED, since the resource is renamed",
+                 not seen["nvidia.com/gpu.product"].endswith("-SHARED"), {key: seen[key] for key in [*wanted, "nvidia.com/gpu.product"]})
+    status = cluster.world.tranche.status()
+    report.check("nothing is kept from it: cluster, guard, labels, preStop program", not status.get("guard", {}).get("notInForce") and status.get("labelOutput", {}).get("state") == "written",
+                 [status.get("guard", {}).get("notInForce"), status.get("labelOutput")])
+    conditions = {c["type"]: c for c in api.node()["status"]["conditions"]}
+    report.check("the node says TrancheReady", conditions.get("TrancheReady", {}).get("status") == "True", conditions.get("TrancheReady"))
+    for what, port in (("node", 9400), ("mps", 9401)):
+        page = subprocess.run(["busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{port}/metrics"], capture_output=True, text=True, check=False).stdout
+        report.check(f"{what}: metrics are served", "tranche_build_info" in page)
+
+
+def share(cluster):
+    report = cluster.report
+    cluster.api.create(APPS, deployment("verify", 5, pod("verify", {SHARED: 1}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1"))))
+    five = until("five replicas to run", lambda: len(found := [p for p in cluster.api.pods("app=verify") if p["status"].get("phase") == "Running"]) == 5 and found, 120)
+    names = [p["metadata"]["name"] for p in five]
+    attached = until("five clients to attach", lambda: len(got := [e for said in cluster.told(names).values() for e in said if e.get("event") == "attached"]) == 5 and got, 60)
+    limits = sorted({(e["limit"] >> 20) for e in attached})
+    report.check("M2.8 five replicas of the verification workload run, each with a quarter of a GPU's memory", limits == [TOTAL // 4], limits)
+    return names
+
+
+def configure(cluster, names):
+    report, api = cluster.report, cluster.api
+    def config():
+        return cluster.world.tranche.status().get("config", {})
+
+    before, began = config()["hash"], time.monotonic()
+    api.call("PATCH", "/api/v1/namespaces/tranche/configmaps/tranche-configs", {"data": {"mps-four": renamed(5)}}, kind=MERGE)
+    until("the edit to be in force", lambda: config().get("hash") not in (None, before), 30)
+    report.check("M2.5 the ConfigMap is edited: in force by itself, within two seconds", time.monotonic() - began < 2, f"{time.monotonic() - began:.1f} s, {config()['problems']}")
+    until("kubelet to have told", lambda: api.amounts(SHARED)[0] == 10, 30)
+    report.check("M2.5 ten slots, of which as many are allocatable as what is held leaves room for", api.amounts(SHARED)[1] <= 10, api.amounts(SHARED))
+    cluster.go_on(names, "M2.5 and running pods are undisturbed")
+    api.call("PATCH", "/api/v1/namespaces/tranche/configmaps/tranche-configs", {"data": {"mps-four": renamed(4)}}, kind=MERGE)
+    cluster.amounts({SHARED: 8}, "M2.5 and back")
+
+
+def upgrade(cluster, names, image):
+    report, tag = cluster.report, "v0.1.0-newer"
+    newer = f"{image.rpartition(':')[0]}:{tag}"
+    cluster.world.runtime.ctr("images", "tag", image, newer)
+    old_node, old_mps = cluster.ready("node"), cluster.ready("mps")
+    cluster.helm("upgrade", values=cluster.values(image={"tag": tag}))
+    node = until("the newer node agent", lambda: cluster.ready("node", newer), 120)
+    mps = cluster.ready("mps")
+    report.check("upgraded: the node agent is replaced, the owner of the daemons is not",
+                 node["metadata"]["uid"] != old_node["metadata"]["uid"] and mps["metadata"]["uid"] == old_mps["metadata"]["uid"])
+    cluster.amounts({SHARED: 8}, "upgraded: the same slots")
+    cluster.go_on(names, "upgraded: running pods are undisturbed")
+
+
+def choose(cluster):
+    report = cluster.report
+    cluster.label("mps-two")
+    cluster.serves("mps-two")
+    cluster.amounts({GPU: 0, SHARED: 4}, "M2.2 the node is labelled mps-two: it changes")
+    cluster.label("time-slicing")
+    cluster.serves("time-slicing")
+    cluster.amounts({GPU: 20}, "M4.1 time-slicing with 10 replicas: capacity times ten")
+    product = until("the label", lambda: (p := cluster.labels().get("nvidia.com/gpu.product", "")).endswith("-SHARED") and p, 30)
+    report.check("M4.1 the product label ends with -SHARED", True, product)
+    cluster.label("ten")
+    cluster.serves("ten")
+    cluster.amounts({GPU: 20}, "M4.4 MPS with 10 replicas: capacity 20 for two GPUs")
+    limits = [[limit["memoryMiB"], limit["threads"]] for p in cluster.world.tranche.status(MPS)["pools"] for limit in p["limits"]]
+    report.check("M4.4 the daemons' limits are a tenth, as read back", limits == [[TOTAL // 10, "10"]] * 2, limits)
+    cluster.label("aggregate")
+    cluster.serves("aggregate")
+    cluster.amounts({GPU: 40}, "M3.2 aggregate, 2 GPUs x 20: nvidia.com/gpu 40")
+    lines = [line for line in cluster.world.kubelet.log(cluster.ready("mps")).splitlines() if "Set device pinned" in line and "replicas=20 limit_per_replica_mib=7188" in line]
+    report.check("M3.4 the MPS pod's log says each GPU's limit", all(any(f"device={gpu} total_memory_gb=140.4" in line for line in lines) for gpu in (0, 1)), lines[-1:])
+    half = cluster.client("half", {GPU: 10})
+    report.check("M3.2 a pod that asks 10 has 10/20 of one GPU's memory", half["limit"] >> 20 == TOTAL // 2, half)
+    cluster.api.remove("half")
+    cluster.label("individual")
+    cluster.serves("individual")
+    cluster.amounts({f"{GPU}0": 20, f"{GPU}1": 20}, "M3.3 individual: nvidia.com/gpu0 and nvidia.com/gpu1 with 20 each")
+    # Several processes' worth of what scenario "shares" looks at closely: the door is told of both GPUs once kubelet names the container.
+    worker = container("main", {f"{GPU}0": 5, f"{GPU}1": 5}, ["/bin/sh", "-c", "sleep 3; exec /usr/bin/sim-cuda --all-devices --hold"],
+                       {"NVIDIA_VISIBLE_DEVICES": ",".join(cluster.world.tranche.gpus())})
+    cluster.api.add(pod("both", containers=[worker]))
+    found = cluster.api.until_phase("both", "Running")
+    on = until("contexts on both GPUs", lambda: len(got := [e for e in events(cluster.world.kubelet.log(found)) if e.get("event") == "attached"]) == 2 and got, 60)
+    report.check("M3.3 a pod that asks 5 of each computes on both, with 5/20 of each", [e["limit"] >> 20 for e in on] == [TOTAL // 4] * 2,
+                 [(e["gpu"], e["limit"] >> 20) for e in on])
+    cluster.api.remove("both")
+
+
+def without_default(cluster):
+    cluster.label(None)
+    cluster.helm("upgrade", values=cluster.values(config={"map": cluster.map}, image={"tag": "v0.1.0-newer"}))
+    cluster.amounts({GPU: 2}, "M2.3 no default: an unlabelled node offers its GPUs as they are", 120)
+
+
+def uninstall(cluster, before):
+    report, world = cluster.report, cluster.world
+    cluster.helm("uninstall", "--wait", "--timeout", "120s")
+    until("the pods to be gone", lambda: not cluster.pods("node") and not cluster.pods("mps"), 90)
+    report.check("uninstalled: no object of the release is left in the cluster", not [
+        item["metadata"]["name"] for path in ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+                                              "/apis/apps/v1/namespaces/tranche/daemonsets") for item in cluster.api.call("GET", path)[1]["items"]
+        if item["metadata"]["name"].startswith("tranche")])
+    after = Node(world)
+    report.check("uninstalled: no process is left", after.processes == before.processes, after.processes)
+    report.check("uninstalled: no mount is left", after.mounts == before.mounts, after.mounts)
+    left = sorted(path for path, what in after.files.items() if before.files.get(path) != what)
+    elsewhere = [path for path in left if not any(f"{path}/".startswith(f"{top}/") for top in STATE)]
+    report.check(f"uninstalled: files are as found, but for state in {', '.join(STATE)}", not elsewhere and not [p for p in before.files if p not in after.files], elsewhere or f"{len(left)} left")
+    sockets = [path for path in left if stat.S_ISSOCK(after.files[path][0])]
+    report.check("uninstalled: nobody answers at a socket that is left", sockets and not any(map(answers, sockets)), f"{len(sockets)} sockets")
+    added = sorted(set(after.labels) - set(before.labels))
+    told = after.annotations.pop("tranche.io/labels", "")
+    report.check("uninstalled: labels are as found, but for those that the annotation tranche.io/labels names as ours",
+                 added and all(key in told for key in added) and {key: after.labels.get(key) for key in before.labels} == before.labels and after.annotations == before.annotations, added[:3])
+
+
+def run(world):
+    report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
+    report.start("the chart and the image")
+    program = find(world.binaries, world.build)
+    if not program:
+        print("SKIPPED: there is no Helm; build-programs makes it with Go, or name one in $TRANCHE_HELM", flush=True)
+        report.check("the chart: skipped without Helm", True)
+        return
+    driver_root.make(world.build)
+    api.start(accounts=True)
+    tranche.make_gpus(2)
+    kubelet.start(api.kubeconfig)
+    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
+    for namespace in ("default", "tranche"):
+        until(f"what pods of {namespace} need", lambda n=namespace: api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
+              and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200, 60)
+    image = make_image(world)
+    api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, kind=MERGE)
+    before = Node(world)
+    cluster = Cluster(world, program)
+    dry_run(world)
+    install(cluster)
+    names = share(cluster)
+    configure(cluster, names)
+    upgrade(cluster, names, image)
+    api.call("DELETE", f"{APPS}/verify?propagationPolicy=Foreground")
+    until("the workload to be gone", lambda: not api.pods(), 90)
+    choose(cluster)
+    without_default(cluster)
+    uninstall(cluster, before)
+    kubelet.stop()
+    api.stop()
