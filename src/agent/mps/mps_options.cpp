@@ -25,10 +25,15 @@ host::ProcessEnvironment control_environment(const MpsOptions& options, const co
   auto env = host::handed_on({options.environment.begin(), options.environment.end()});
   const std::string root = driver_root_here(options, flags);
   if (root.empty() || root == "/" || !program.starts_with(root)) return env;
-  const auto folder = host::link_driver_libraries(root, mps_root_here + "/driver-libraries");
-  if (!folder) {
+  const auto folder = host::link_driver_libraries(root, mps_root_here + "/" + host::kDriverLibraries, root);
+  const bool elsewhere = options.daemons_on_host && flags.nvidia_driver_root != "/";
+  const auto on_host = elsewhere ? host::link_driver_libraries(root, mps_root_here + "/" + host::kHostsDriverLibraries,
+                                                               flags.nvidia_driver_root)
+                                 : std::string();
+  for (const auto* made : {&folder, &on_host}) {
+    if (*made) continue;
     log::warning("mps.driver_libraries",
-                 {{"why", to_string(folder.error())}, {"effect", "MPS servers may not find libcuda"}});
+                 {{"why", to_string(made->error())}, {"effect", "MPS servers may not find libcuda"}});
     return env;
   }
   if (!folder->empty()) env["LD_LIBRARY_PATH"] = host::library_path(*folder, env["LD_LIBRARY_PATH"]);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "host/files/files.h"
 #include "host/mps/daemon_cgroups.h"
+#include "host/mps/driver_libraries.h"
 
 namespace tranche::host {
 namespace {
@@ -244,12 +245,9 @@ std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
   // Ours name the container's folders.
   there["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   there.erase("LD_LIBRARY_PATH");
-  if (home.driver_root != "/" && !home.driver_root.empty()) {
-    std::vector<std::string> folders;
-    for (const char* folder : {"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"})
-      folders.push_back(home.driver_root + folder);
-    there["LD_LIBRARY_PATH"] = join(folders, ":");
-  }
+  // Never the root's own folders: another C library lies there (host/mps/driver_libraries.h).
+  if (home.driver_root != "/" && !home.driver_root.empty())
+    there["LD_LIBRARY_PATH"] = home.mps_root + "/" + kHostsDriverLibraries;
   return there;
 }
 

@@ -53,7 +53,8 @@ TEST(DaemonHome, NamesProgramAndEnvironmentAsTheHostDoes) {
               ElementsAre(::testing::Pair("A", "b"), ::testing::Pair("PATH", HasSubstr("/usr/bin"))));
   home.driver_root = "/run/nvidia/driver";
   EXPECT_EQ(program_at_home(home, "/driver-root/usr/bin/x"), "/run/nvidia/driver/usr/bin/x");
-  EXPECT_THAT(environment_at_home(home, {}).at("LD_LIBRARY_PATH"), HasSubstr("/run/nvidia/driver/usr/lib64"));
+  home.mps_root = "/run/nvidia/mps";
+  EXPECT_EQ(environment_at_home(home, {}).at("LD_LIBRARY_PATH"), "/run/nvidia/mps/driver-libraries-of-host");
   EXPECT_EQ(environment_at_home(pod, {{"LD_LIBRARY_PATH", "/ours"}}).at("LD_LIBRARY_PATH"), "/ours");
 }
 

@@ -35,7 +35,8 @@ bool is_driver_library(const std::string& name) {
   return drivers && name.find(".so") != std::string::npos;
 }
 
-Result<std::string> link_driver_libraries(const std::string& driver_root, const std::string& folder) {
+Result<std::string> link_driver_libraries(const std::string& driver_root, const std::string& folder,
+                                          const std::string& named) {
   std::string root = driver_root;
   while (root.ends_with('/')) root.pop_back();
   if (root.empty()) return std::string();
@@ -45,8 +46,9 @@ Result<std::string> link_driver_libraries(const std::string& driver_root, const 
   TRY(const auto there, dir.list());
   for (const auto& name : there)
     if (!libraries.contains(name)) TRY_STATUS(dir.remove(name));
-  for (const auto& [name, target] : libraries) {
+  for (const auto& [name, place] : libraries) {
     const std::string path = folder + "/" + name;
+    const std::string target = named + place.substr(root.size());
     if (const auto leads = read_link(path); leads && *leads == target) continue;
     TRY_STATUS(put_link(target, path));
   }

@@ -29,7 +29,9 @@ class DriverLibraries : public ::testing::Test {
       names.push_back(entry.path().filename().string());
     return names;
   }
-  Result<std::string> link() const { return link_driver_libraries(scratch_ / "driver", scratch_ / "links"); }
+  Result<std::string> link() const {
+    return link_driver_libraries(scratch_ / "driver", scratch_ / "links", scratch_ / "driver");
+  }
 
   Scratch scratch_;
 };
@@ -59,9 +61,15 @@ TEST_F(DriverLibraries, OfAnotherDriverReplaceThoseOfTheFormer) {
 
 TEST_F(DriverLibraries, OfTheContainersOwnRootAndOfARootWithoutAnyNeedNoLinks) {
   EXPECT_EQ(*link(), "");
-  EXPECT_EQ(*link_driver_libraries("/", scratch_ / "links"), "");
-  EXPECT_EQ(*link_driver_libraries("", scratch_ / "links"), "");
+  EXPECT_EQ(*link_driver_libraries("/", scratch_ / "links", "/"), "");
+  EXPECT_EQ(*link_driver_libraries("", scratch_ / "links", ""), "");
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "links"));
+}
+
+TEST_F(DriverLibraries, ForDaemonsOnTheHostAreNamedAsTheHostNamesThem) {
+  put("driver/usr/lib64/libcuda.so.1");
+  ASSERT_TRUE(link_driver_libraries(scratch_ / "driver", scratch_ / "links", "/run/nvidia/driver"));
+  EXPECT_EQ(*read_link(scratch_ / "links/libcuda.so.1"), "/run/nvidia/driver/usr/lib64/libcuda.so.1");
 }
 
 TEST(LibraryPath, HasTheFolderFirstAndNoEmptyPart) {

@@ -101,9 +101,9 @@ class Machine:
 
 
 def remove_cgroups():
-    """kubelet's and the runtime's cgroups, which no namespace removes."""
+    """kubelet's, the runtime's and our daemons' cgroups, which no namespace removes."""
     for top in os.listdir("/sys/fs/cgroup") + [""]:
-        for name in ("kubepods", "k8s.io"):
+        for name in ("kubepods", "k8s.io", "tranche"):
             path = os.path.join("/sys/fs/cgroup", top, name)
             for folder, _, _ in os.walk(path, topdown=False):
                 try:

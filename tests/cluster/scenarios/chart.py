@@ -51,9 +51,11 @@ class Node:
 
 
 def name_of(pid):
+    """Of a process that runs. One that has ended and that nobody waits for is this test's own, which is everybody's first process here."""
     try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
+        with open(f"/proc/{pid}/stat") as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(") ")
+            return "" if rest.startswith("Z") else name
     except OSError:
         return ""
 
@@ -271,9 +273,40 @@ def choose(cluster):
     cluster.api.remove("both")
 
 
+def outlive(cluster):
+    """mps.daemonHome: host. The daemons live in the host, from the driver root as the host has it; their owner's pod is replaced under a tenant."""
+    report = cluster.report
+    cluster.label("ten")
+    cluster.serves("ten")
+    values = cluster.values(image={"tag": "v0.1.0-newer"})
+    values["mps"]["daemonHome"] = "host"
+    cluster.helm("upgrade", values=values)
+
+    def replaced(old):
+        cluster.api.call("DELETE", f"{PODS}/{old['metadata']['name']}")
+        return until("another MPS pod", lambda: (p := cluster.ready("mps")) and p["metadata"]["uid"] != old["metadata"]["uid"] and p, 120)
+
+    first = replaced(cluster.ready("mps"))
+    report.check("updated on delete: the pod that comes has the daemons in the host", "--daemon-home=host" in first["spec"]["containers"][0]["args"])
+    cluster.serves("ten")
+    cluster.client("tenant", {GPU: 1})
+    before = sorted(p["daemonPid"] for p in cluster.world.tranche.status(MPS)["pools"])
+    replaced(first)
+    cluster.serves("ten")
+    after = sorted(p["daemonPid"] for p in cluster.world.tranche.status(MPS)["pools"])
+    report.check("daemonHome host: the MPS pod is replaced, the daemons are the same", before == after and len(after) == 2 and all(after), [before, after])
+    cluster.go_on(["tenant"], "daemonHome host: the tenant is undisturbed")
+    cluster.client("newcomer", {GPU: 1})
+    report.check("daemonHome host: a new tenant comes in", True)
+    for name in ("tenant", "newcomer"):
+        cluster.api.remove(name)
+
+
 def without_default(cluster):
     cluster.label(None)
     cluster.helm("upgrade", values=cluster.values(config={"map": cluster.map}, image={"tag": "v0.1.0-newer"}))
+    # Daemons in the host end with the configuration that wants them, not with a pod.
+    until("every pool to end", lambda: not cluster.world.tranche.status(MPS).get("pools"), 60)
     cluster.amounts({GPU: 2}, "M2.3 no default: an unlabelled node offers its GPUs as they are", 120)
 
 
@@ -329,6 +362,7 @@ def run(world):
     api.call("DELETE", f"{APPS}/verify?propagationPolicy=Foreground")
     until("the workload to be gone", lambda: not api.pods(), 90)
     choose(cluster)
+    outlive(cluster)
     without_default(cluster)
     uninstall(cluster, before)
     kubelet.stop()
