@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -98,6 +99,21 @@ TEST(Metrics, BytesAreWrittenExactly) {
   Page page;
   page.set(kGpuMemory, {"GPU-1"}, 150754820096.0);
   EXPECT_THAT(to_text(page), HasSubstr("tranche_gpu_memory_bytes{gpu=\"GPU-1\"} 150754820096\n"));
+}
+
+TEST(Metrics, NumbersAreWrittenAsPrometheusReadsThem) {
+  for (const auto& [value, text] : std::vector<std::pair<double, std::string>>{{0, "0"},
+                                                                               {-3, "-3"},
+                                                                               {1e6, "1000000"},
+                                                                               {0.1, "0.1"},
+                                                                               {1e300, "1e+300"},
+                                                                               {NAN, "NaN"},
+                                                                               {INFINITY, "+Inf"},
+                                                                               {-INFINITY, "-Inf"}}) {
+    Page page;
+    page.set(kDriverReady, value);
+    EXPECT_THAT(to_text(page), HasSubstr("\ntranche_driver_ready " + text + "\n"));
+  }
 }
 
 TEST(Metrics, CountersAreCounters) {

@@ -1,8 +1,9 @@
 #include "metrics/page.h"
 
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 
 #include "base/result.h"
 
@@ -22,19 +23,41 @@ Family& family_of(std::vector<Family>& families, const Metric& metric) {
   return *families.insert(at, {std::string(metric.name), std::string(metric.help), metric.type, {}});
 }
 
-prometheus::MetricFamily for_the_library(const Family& family) {
-  prometheus::MetricFamily out;
-  out.name = family.name;
-  out.help = family.help;
-  out.type = family.type == Type::kCounter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
-  for (const auto& sample : family.samples) {
-    prometheus::ClientMetric metric;
-    for (const auto& [name, value] : sample.labels) metric.label.push_back({name, value});
-    metric.counter.value = sample.value;
-    metric.gauge.value = sample.value;
-    out.metric.push_back(std::move(metric));
+std::string in_label(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
   }
   return out;
+}
+
+// Whole numbers with all their digits: 1000000, not 1e+06.
+std::string number(double value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  std::array<char, 32> text{};
+  char* const end = text.data() + text.size();
+  const bool whole = value == std::floor(value) && std::abs(value) < kExact;
+  const auto done = whole ? std::to_chars(text.data(), end, static_cast<std::int64_t>(value))
+                          : std::to_chars(text.data(), end, value);
+  return {text.data(), done.ptr};
+}
+
+void add_sample(std::string& out, const Family& family, const Sample& sample) {
+  out += family.name;
+  char before = '{';
+  for (const auto& [name, value] : sample.labels) {
+    out += before + name + "=\"" + in_label(value) + '"';
+    before = ',';
+  }
+  if (before == ',') out += '}';
+  out += ' ' + number(sample.value) + '\n';
 }
 
 }  // namespace
@@ -64,10 +87,13 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 }
 
 std::string to_text(const Page& page) {
-  std::vector<prometheus::MetricFamily> families;
-  families.reserve(page.families.size());
-  for (const auto& family : page.families) families.push_back(for_the_library(family));
-  return prometheus::TextSerializer().Serialize(families);
+  std::string out;
+  for (const auto& family : page.families) {
+    out += "# HELP " + family.name + ' ' + family.help + '\n';
+    out += "# TYPE " + family.name + ' ' + std::string(to_string(family.type)) + '\n';
+    for (const auto& sample : family.samples) add_sample(out, family, sample);
+  }
+  return out;
 }
 
 }  // namespace tranche::metrics
