@@ -12,6 +12,7 @@
 #include "cdi/spec.h"
 #include "host/files/files.h"
 #include "host/mps/daemon_cgroups.h"
+#include "host/mps/driver_libraries.h"
 #include "host/status/unix_socket.h"
 
 namespace tranche::agent {
@@ -124,9 +125,12 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   add_if_empty(options.run_dir, in_run, traces);
 
   // compute-mode.json goes when the modes have been given back, and says which when they could not be.
-  const std::vector<std::string> in_root{"pools", "mps.sock", "mps.lock", "other-holders"};
+  std::vector<std::string> in_root{
+      "pools", "mps.sock", "mps.lock", "other-holders", host::kDriverLibraries, host::kHostsDriverLibraries};
   for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);
-  add_if_empty(mps_root, {"pools", "mps.sock", "mps.lock", "other-holders", "compute-mode.json"}, traces);
+  add_if_empty(mps_root + "/shm", {}, traces);
+  in_root.insert(in_root.end(), {"shm", "compute-mode.json"});
+  add_if_empty(mps_root, in_root, traces);
   find_cgroups(options, traces);
 }
 

@@ -2,4 +2,4 @@
 
 from . import change, chart, cluster, config, drop_in, kubelet_alone, pods, shares, stopping, verify
 
-ORDER = {"kubelet-alone": kubelet_alone.run, "drop-in": drop_in.run, "cluster": cluster.run, "change": change.run, "pods": pods.run, "config": config.run, "shares": shares.run, "stopping": stopping.run, "verify": verify.run, "chart": chart.run}
+ORDER = {"kubelet-alone": kubelet_alone.run, "drop-in": drop_in.run, "cluster": cluster.run, "change": change.run, "pods": pods.run, "config": config.run, "shares": shares.run, "stopping": stopping.run, "chart": chart.run, "verify": verify.run}
