@@ -9,6 +9,8 @@ using namespace std::chrono_literals;
 using config::GuardMemory;
 using What = Order::What;
 
+bool more_than(std::uint64_t sum, Bytes limit) { return sum > limit.value && sum - limit.value > kRounding.value; }
+
 constexpr Duration kPatienceWithStrangers = 1s;  // a process may be listed before MPS's list has it
 constexpr Duration kFirstDoubt = 200ms;          // the same, for one that holds memory over its grant's limit
 constexpr Duration kGrace = 2s;                  // between SIGTERM and SIGKILL
@@ -65,7 +67,7 @@ class Judge {
       const auto limit = facts_.limits.find({std::string(grant), device.uuid});
       if (limit == facts_.limits.end()) {
         verdict_.without_limit.emplace_back(grant);
-      } else if (held.sum > limit->second.memory) {
+      } else if (more_than(held.sum.value, limit->second.memory)) {
         too_much(device, limit->first, limit->second, held);
       }
     }
@@ -160,7 +162,7 @@ class Judge {
       // next.
       const bool hopeless = before.refusals >= kRefusalsToBelieve && next == Next::kTerminate;
       if (next != Next::kPassOver && !hopeless) staying -= std::min(staying, process->memory.value);
-      if (limit.policy == GuardMemory::kTerminateNewest && staying <= limit.memory.value) break;
+      if (limit.policy == GuardMemory::kTerminateNewest && !more_than(staying, limit.memory)) break;
     }
     if (!kill.processes.empty()) {
       over.settled = now_;

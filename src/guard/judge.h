@@ -2,8 +2,8 @@
 // What the guard does about the memory of processes on shared GPUs: a sample of who holds how much, what their grants
 // are worth, and what was done so far → orders. Pure: reads no clock, ends nobody. docs/guard.md is this in words.
 //
-// The sum over the processes of a grant on one device counts, clients and others alike. A compliant client never shows
-// more than its limit (measured), so there is no tolerance; several compliant processes of one grant may well.
+// The sum over the processes of a grant on one device counts, clients and others alike. A client that takes all that its
+// limit allows shows up to 4 MiB more (docs/evidence/limit-edges.md), so that much twice is no crossing.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -20,6 +20,9 @@
 #include "mps/terminated.h"
 
 namespace tranche::guard {
+
+// MPS charges a client in pages of 2 MiB and rounds its limit up; the driver's figure may be two pages above the limit.
+inline constexpr Bytes kRounding{8ULL << 20};
 
 // A pid alone may come to mean another process; with the time of its start (clock ticks since boot) it does not.
 struct ProcessId {

@@ -63,10 +63,13 @@ class Judging : public testing::Test {
   Verdict verdict_;
 };
 
-TEST_F(Judging, NobodyIsTouchedUpToTheLimitToTheByte) {
-  EXPECT_THAT(look({client(7, 4096), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
+// docs/evidence/limit-edges.md: honest clients were up to 4 MiB above their limit.
+TEST_F(Judging, NobodyIsTouchedUpToTheLimitAndItsRoundingToTheByte) {
+  EXPECT_THAT(look({client(7, 4100), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
   EXPECT_FALSE(verdict_.open) << "nothing to look at again";
   Process over = client(7, 4096);
+  over.memory.value += kRounding.value;
+  EXPECT_THAT(look({over}), IsEmpty());
   over.memory.value += 1;
   EXPECT_THAT(look({over}), SizeIs(1));
 }

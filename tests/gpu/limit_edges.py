@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Does a client that takes all its memory limit allows ever show more than the limit by NVML, which the guard goes by? A plain daemon,
+one client for each limit, which looks for its largest allocation in steps of 1 MiB and holds it; what NVML says of it is read all the
+while. Prints a table. Needs root and an idle GPU with MPS. It changes no setting of the GPU."""
+
+import argparse, ctypes, os, subprocess, sys, threading, time
+
+from gpu_bed import Machine, PlainDaemon, leftovers
+
+MIB = 1 << 20
+
+
+def client():
+    """Finds the largest allocation, holds it, ends when its input does."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    for code in (cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0), cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))):
+        if code:
+            print("failed", code, flush=True)
+            return
+    low, high = 0, (total.value >> 20) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(middle * MIB)) == 0:
+            cuda.cuMemFree_v2(pointer)
+            low = middle
+        else:
+            high = middle
+    cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(low * MIB))
+    print("holds", low, total.value >> 20, flush=True)
+    sys.stdin.read()
+
+
+class ProcessInfo(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gi", ctypes.c_uint), ("ci", ctypes.c_uint)]
+
+
+class Nvml:
+    def __init__(self):
+        self.library, self.device = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
+        self.library.nvmlInit_v2()
+        self.library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
+
+    def used(self, pid):
+        infos, count = (ProcessInfo * 64)(), ctypes.c_uint(64)
+        if self.library.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), infos):
+            return 0
+        return max((infos[i].used for i in range(count.value) if infos[i].pid == pid), default=0)
+
+
+def measure(machine, daemon, nvml, limit, percent):
+    env = {**machine.env, **daemon.env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={limit}M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent)}
+    process = subprocess.Popen([sys.executable, __file__, "--client"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    seen, done = [0], threading.Event()
+
+    def watch():
+        while not done.is_set():
+            seen.append(nvml.used(process.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    words = process.stdout.readline().split()
+    held = [nvml.used(process.pid) for _ in range(5)]
+    done.set()
+    watcher.join()
+    process.stdin.close()
+    process.wait()
+    if words[:1] != ["holds"]:
+        return f"| {limit} MiB, {percent} % | {' '.join(words)} | | |"
+    return f"| {limit} MiB, {percent} % | {words[1]} MiB | {max(held) / MIB:.2f} MiB ({max(held) / MIB - limit:+.2f}) | {max(seen) / MIB:.2f} MiB ({max(seen) / MIB - limit:+.2f}) |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--client", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.client:
+        return client()
+    args.simulated, args.cublas = "", ""
+    machine = Machine(args)
+    daemon, nvml = PlainDaemon(machine, limited=False), Nvml()
+    print("| limit | largest allocation | NVML, held | NVML, highest ever |\n| --- | --- | --- | --- |", flush=True)
+    try:
+        for limit in (1024, 7188, 14377, 35942, 50319, 60000, 65536, 71885, 71886, 90001, 100639, 115016, 128001):
+            print(measure(machine, daemon, nvml, limit, 50), flush=True)
+        for percent in (5, 10, 100):
+            print(measure(machine, daemon, nvml, 71885, percent), flush=True)
+    finally:
+        daemon.stop()
+    print("processes left:", leftovers(machine))
+    machine.clean()
+
+
+if __name__ == "__main__":
+    main()
