@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/text.h"
 #include "standins/kubelet/pods.h"
@@ -390,6 +393,30 @@ Problem syntax_problem(const std::string& source, const YAML::Exception& problem
           .remedy = "mend the line; indent with blanks, two for each level"};
 }
 
+// yaml-cpp does not get past a mark that nothing can begin with (",0"): it finds an empty document there, for ever.
+struct Begins : YAML::EventHandler {
+  void OnDocumentStart(const YAML::Mark& mark) override { at = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+  YAML::Mark at;
+};
+
+std::optional<YAML::Mark> where_it_stands_still(std::string_view yaml) {
+  std::istringstream text{std::string(yaml)};
+  YAML::Parser parser(text);
+  Begins begins;
+  for (int before = -1; parser.HandleNextDocument(begins); before = begins.at.pos) {
+    if (begins.at.pos <= before) return begins.at;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 PodsFile parse_pods(std::string_view yaml, const std::string& source) {
@@ -403,6 +430,14 @@ PodsFile parse_pods(std::string_view yaml, const std::string& source) {
     return file;
   }
   try {
+    if (const auto mark = where_it_stands_still(yaml)) {
+      file.problems.push_back({.severity = Severity::kError,
+                               .place = {.source = source, .line = mark->line + 1, .column = mark->column + 1},
+                               .path = "",
+                               .what = "nothing can begin with this",
+                               .remedy = "check brackets and commas here"});
+      return file;
+    }
     PodReader reader(source, file.problems);
     for (const YAML::Node& document : YAML::LoadAll(std::string(yaml))) {
       if (!document.IsNull()) reader.read(document, file.pods);
