@@ -53,8 +53,9 @@ class NodeReset : public LabelBed {
         continue;
       struct stat status{};
       if (::lstat(entry.path().c_str(), &status) != 0) continue;
-      all[path] = std::to_string(status.st_mode) +
-                  (entry.is_regular_file() ? *host::read_file(entry.path().string()) : std::string());
+      all[path] = std::to_string(status.st_mode);
+      // What goes away meanwhile, or is longer than is read, is told by its name and mode.
+      if (S_ISREG(status.st_mode)) all[path] += host::read_file(entry.path().string()).value_or(std::string());
     }
     return all;
   }
