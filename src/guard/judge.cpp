@@ -9,7 +9,9 @@ using namespace std::chrono_literals;
 using config::GuardMemory;
 using What = Order::What;
 
-bool more_than(std::uint64_t sum, Bytes limit) { return sum > limit.value && sum - limit.value > kRounding.value; }
+bool more_than(std::uint64_t sum, Bytes limit) {
+  return sum > limit.value && sum - limit.value > kRounding.value;
+}
 
 constexpr Duration kPatienceWithStrangers = 1s;  // a process may be listed before MPS's list has it
 constexpr Duration kFirstDoubt = 200ms;          // the same, for one that holds memory over its grant's limit

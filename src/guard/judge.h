@@ -2,8 +2,8 @@
 // What the guard does about the memory of processes on shared GPUs: a sample of who holds how much, what their grants
 // are worth, and what was done so far → orders. Pure: reads no clock, ends nobody. docs/guard.md is this in words.
 //
-// The sum over the processes of a grant on one device counts, clients and others alike. A client that takes all that its
-// limit allows shows up to 4 MiB more (docs/evidence/limit-edges.md), so that much twice is no crossing.
+// The sum over the processes of a grant on one device counts, clients and others alike. A client that takes all that
+// its limit allows shows up to 4 MiB more (docs/evidence/limit-edges.md), so that much twice is no crossing.
 #include <compare>
 #include <cstdint>
 #include <map>
