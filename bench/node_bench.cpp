@@ -72,7 +72,9 @@ Latency allocate(const Target& target, int calls) {
     v1beta1::AllocateRequest request;
     request.add_container_requests()->add_devices_ids(target.slots[static_cast<std::size_t>(i) % target.slots.size()]);
     v1beta1::AllocateResponse response;
-    return stub->Allocate(&context, request, &response).ok();
+    const auto status = stub->Allocate(&context, request, &response);
+    if (!status.ok()) std::fprintf(stderr, "bench: Allocate: %s\n", status.error_message().c_str());
+    return status.ok();
   });
 }
 
@@ -186,8 +188,11 @@ int run(bool quick) {
         Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}, Shape{16, 1000, false}}) {
     const auto programs = Programs::start({shape.gpus, shape.slots, true});
     Json one;
-    for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"})
+    for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"}) {
+      // Of a thousand slots a GPU most are refused one by one: an MPS server takes 48 clients.
+      if (std::string_view(question) == "allocate" && shape.slots > 48) continue;
       one[question] = ask(*programs, question, calls);
+    }
     one["list_first"] = ask(*programs, "list_first", calls / 10);
     if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
     if (shape.gpus == 1 && shape.slots == 10) one["admission"] = admission_cost(*programs, quick ? 50 : 200);
