@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "run_until.h"
 #include "standins/mps/handshake.h"
 #include "standins/mps/mps_world.h"
 
@@ -82,21 +83,7 @@ class DoorsTest : public ::testing::Test {
     EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   }
   bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
-    bool late = false;
-    const auto timer = loop_->after(deadline, [&] {
-      late = true;
-      loop_->stop();
-    });
-    host::Loop::Id next = 0;
-    std::function<void()> look = [&] {
-      if (condition()) return loop_->stop();
-      next = loop_->after(1ms, look);
-    };
-    look();
-    loop_->run();
-    loop_->cancel(timer);
-    loop_->cancel(next);
-    return !late;
+    return host::run_until(*loop_, condition, deadline);
   }
   // The reply, or "" when it does not come at once.
   std::string request(const std::string& line) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "host/mps/gate.h"
+#include "run_until.h"
 #include "standins/mps/handshake.h"
 #include "standins/mps/mps_world.h"
 
@@ -56,21 +57,7 @@ class GateAtTheDoor : public ::testing::Test {
   }
 
   bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
-    bool late = false;
-    const auto timer = loop_->after(deadline, [&] {
-      late = true;
-      loop_->stop();
-    });
-    Loop::Id next = 0;
-    std::function<void()> look = [&] {
-      if (condition()) return loop_->stop();
-      next = loop_->after(1ms, look);
-    };
-    look();
-    loop_->run();
-    loop_->cancel(timer);
-    loop_->cancel(next);
-    return !late;
+    return run_until(*loop_, condition, deadline);
   }
   void turns(Duration time) {
     (void)until([] { return false; }, time);

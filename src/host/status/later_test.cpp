@@ -3,6 +3,7 @@
 
 #include "host/files/scratch.h"
 #include "host/status/status_socket.h"
+#include "run_until.h"
 
 namespace tranche::host {
 namespace {
@@ -36,21 +37,7 @@ class LaterTest : public ::testing::Test {
     });
   }
   bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
-    bool late = false;
-    const auto timer = loop_->after(deadline, [&] {
-      late = true;
-      loop_->stop();
-    });
-    Loop::Id next = 0;
-    std::function<void()> look = [&] {
-      if (condition()) return loop_->stop();
-      next = loop_->after(1ms, look);
-    };
-    look();
-    loop_->run();
-    loop_->cancel(timer);
-    loop_->cancel(next);
-    return !late;
+    return run_until(*loop_, condition, deadline);
   }
 
   Scratch scratch_;
