@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "host/files/files.h"
 #include "node/label_bed.h"
@@ -113,6 +115,41 @@ TEST_F(NodeReset, EndsTheDaemonsThroughTrancheMpsWhileThatRuns) {
   EXPECT_EQ(finish(*program("mps")), 0);
   EXPECT_EQ(exclusive_gpus(), 0u);
   EXPECT_FALSE(fs::exists(in("mps")));
+}
+
+// A file that the node agent or tranche mps learns to keep stands in docs/paths.md, and then here.
+TEST_F(NodeReset, TakesEveryFileAwayThatTheDocumentOfPathsNames) {
+  const auto document = host::read_file(std::string(std::getenv("TRANCHE_SOURCE")) + "/docs/paths.md");
+  ASSERT_TRUE(document);
+  const std::regex names("`<(run-dir|mps-root)>/([a-z.-]+)(/?)");
+  int made = 0;
+  for (std::sregex_iterator it(document->begin(), document->end(), names), end; it != end; ++it, ++made) {
+    const std::string name = (*it)[2];
+    if (name == "compute-mode.json") continue;  // given back, not taken away
+    const std::string path = in((*it)[1] == "run-dir" ? "run/" : "mps/") + name;
+    fs::create_directories(fs::path(path).parent_path());
+    if ((*it)[3] == "/" || name == "shm" || name == "driver-libraries") {
+      fs::create_directories(path);
+    } else {
+      std::ofstream(path) << "";
+    }
+  }
+  std::ofstream(config_path_) << "version: v1\n";
+  ASSERT_GE(made, 12) << "the document is not read as it is written";
+  Program& run = reset({"--force"});
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  EXPECT_FALSE(fs::exists(in("run"))) << run.out();
+  EXPECT_FALSE(fs::exists(in("mps"))) << run.out();
+}
+
+TEST_F(NodeReset, OfAConfigurationThatCannotBeReadChangesNothingAndSaysWhatToGiveInstead) {
+  fs::create_directories(in("mps/pools"));
+  config_path_ = in("gone.yaml");
+  Program& run = reset({"--force"});
+  EXPECT_EQ(finish(run), 1);
+  EXPECT_THAT(run.err(),
+              AllOf(HasSubstr("gone.yaml"), HasSubstr("leave --config-file away"), HasSubstr("Nothing was changed")));
+  EXPECT_TRUE(fs::exists(in("mps/pools")));
 }
 
 TEST_F(NodeReset, IsRefusedWhileAPodHoldsAGpuAndNamesIt) {

@@ -125,6 +125,11 @@ class EndProgram {
 
 int end_mps(const MpsOptions& options) {
   const ConfigSource source(options.flags, options.environment, options.unknown_keys, config_places(options));
+  if (!source.view().in_force) {  // the daemons of the usual place are better ended than none
+    fmt::print(stderr, "tranche mps --end: no configuration can be used, so daemons are looked for under {} only\n",
+               mps_root_of(options, source.view().config.flags));
+    for (const auto& problem : source.view().problems) fmt::print(stderr, "  {}\n", to_string(problem));
+  }
   EndProgram program(options, source.view().config);
   const auto ended = program.run();
   if (ended) return 0;

@@ -113,6 +113,13 @@ class Reset {
 
 int run_reset(const ResetOptions& options) {
   const auto config = load_config(options.mps.flags, options.mps.environment, options.mps.unknown_keys);
+  if (!config.in_force) {
+    std::string why;
+    for (const auto& problem : config.problems) why += "\n  " + to_string(problem);
+    return complain("the configuration cannot be used, so where the MPS directory is stays unknown:" + why +
+                    "\n  mend it, or leave --config-file away (and unset CONFIG_FILE) and give --mps-root if it is "
+                    "not the usual one. Nothing was changed.");
+  }
   return Reset(options, mps_root_of(options.mps, config.config.flags)).run();
 }
 
