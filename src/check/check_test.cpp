@@ -207,7 +207,7 @@ TEST_F(Tree, ContainersNeedARuntimeThatReadsCdi) {
     return Level::kError;
   };
   EXPECT_EQ(judged("[plugins]\n  # enable_cdi = false\n  enable_cdi = true\n"), Level::kOk);
-  EXPECT_EQ(judged("enable_cdi=false # for now\n"), Level::kWarning);
+  EXPECT_EQ(judged("enable_cdi=false # by hand\n"), Level::kWarning);
   EXPECT_EQ(judged("version = 2\n"), Level::kNote);
   EXPECT_THAT(findings_, Contains(is(Level::kOk, "runtime.socket")));
 }
