@@ -56,8 +56,10 @@ class NodeReset : public LabelBed {
       struct stat status{};
       if (::lstat(entry.path().c_str(), &status) != 0) continue;
       all[path] = std::to_string(status.st_mode);
-      // What goes away meanwhile, or is longer than is read, is told by its name and mode.
-      if (S_ISREG(status.st_mode)) all[path] += host::read_file(entry.path().string()).value_or(std::string());
+      // What goes away meanwhile, or is longer than is read, is told by its name and mode; so are logs, which living
+      // daemons go on writing.
+      if (S_ISREG(status.st_mode) && !path.ends_with(".log"))
+        all[path] += host::read_file(entry.path().string()).value_or(std::string());
     }
     return all;
   }
