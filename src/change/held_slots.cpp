@@ -18,6 +18,7 @@ bool overlap(const Held& a, const Held& b) {
 void HeldSlots::given(Held held, MonoTime now) {
   std::ranges::sort(held.slots);
   std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.held, held); });
+  std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
   entries_.push_back({std::move(held), now, {}});
 }
 
@@ -26,6 +27,7 @@ void HeldSlots::listed(const std::vector<Held>& all, MonoTime asked) {
   const auto before = std::exchange(entries_, {});
   for (auto held : all) {
     std::ranges::sort(held.slots);
+    std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
     entries_.push_back({std::move(held), {}, {}});
   }
   const auto patience = all.empty() ? kConfirmNone : kConfirm;
@@ -36,7 +38,11 @@ void HeldSlots::listed(const std::vector<Held>& all, MonoTime asked) {
     const bool newer = entry.given && asked <= *entry.given;  // this answer could not name it yet
     if (same != end && !newer) continue;
     if (!entry.given || asked - *entry.given >= kListedAfter) {
-      if (entry.missing && asked - *entry.missing >= patience) continue;
+      if (entry.missing && asked - *entry.missing >= patience) {
+        std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, entry.held); });
+        freed_.push_back(std::move(entry.held));
+        continue;
+      }
       if (!entry.missing) entry.missing = asked;
     }
     if (same != end)

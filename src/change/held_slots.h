@@ -32,6 +32,8 @@ class HeldSlots {
   // Why nobody knows what is held; "" = it is known.
   const std::string& unknown() const { return unknown_; }
   std::vector<Held> held() const;
+  // Was held, and is free by now beyond doubt: nobody was given it since.
+  const std::vector<Held>& freed() const { return freed_; }
   // Something may be free: another answer of kubelet's would tell.
   bool in_doubt() const;
 
@@ -42,6 +44,7 @@ class HeldSlots {
     std::optional<MonoTime> missing;  // asked first, and not listed
   };
   std::vector<Entry> entries_;
+  std::vector<Held> freed_;  // no two of them share a slot, so they are no more than slots
   std::string unknown_ = "kubelet has not been asked yet";
 };
 

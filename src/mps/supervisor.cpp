@@ -175,6 +175,10 @@ void Turn::on(const PingSkipped&) {
   if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) s_.ping_at = now_ + settings_.ping_every;
 }
 
+void Turn::on(const LookNow&) {
+  if (s_.state == State::kServing && s_.question == 0) s_.timer = now_;
+}
+
 void Turn::on(const Replace& event) {
   if (!s_.alive || s_.state == State::kStopping || s_.state == State::kAbsent) return;
   kill();

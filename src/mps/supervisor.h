@@ -106,6 +106,7 @@ struct PingFailed {
   Error error;
 };
 struct PingSkipped {};  // clients are being terminated: the daemon is busy with that and not mute
+struct LookNow {};      // somebody waits for its clients to leave: ask now and not when it was due
 struct Replace {        // the daemon answers and does not do its work
   std::string why;
 };
@@ -132,7 +133,7 @@ struct Retry {};
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
                  ServerLogged, TurnTold, TurnNotTold, QuestionFailed, QuestionWaits, QuestionBegun, Pinged, PingFailed,
-                 PingSkipped, Replace, Tick, StopAsked, DesiredChanged, Retry>;
+                 PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged, Retry>;
 
 struct SpawnDaemon {
   friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;

@@ -105,7 +105,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 12:
       return PingFailed{Error{Kind::kTimeout, "no", "", 0}};
     case 13:
-      return below(2) == 0 ? Event(PingSkipped{}) : Event(ServerLimitsApplied{id});
+      return below(3) == 0 ? Event(PingSkipped{}) : below(2) == 0 ? Event(LookNow{}) : Event(ServerLimitsApplied{id});
     case 14:
       return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
     case 15:

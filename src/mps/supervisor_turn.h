@@ -29,6 +29,7 @@ class Turn {
   void on(const Pinged&);
   void on(const PingFailed& event);
   void on(const PingSkipped&);
+  void on(const LookNow&);
   void on(const Replace& event);
   void on(const Tick&);
   void on(const StopAsked&);

@@ -146,6 +146,14 @@ TEST(Supervisor, TakesASkippedPingForNothing) {
   EXPECT_EQ(names(rig.last), std::vector<std::string>{"ping"});
 }
 
+TEST(Supervisor, LooksAtItsClientsAtOnceWhenSomebodyWaitsForThemToLeave) {
+  Rig rig = serving();
+  rig.feed(LookNow{}).feed(Tick{});
+  EXPECT_EQ(names(rig.last), std::vector<std::string>{"ask"});
+  rig.feed(LookNow{}).feed(Tick{});
+  EXPECT_EQ(names(rig.last), std::vector<std::string>{}) << "one question at a time";
+}
+
 TEST(Supervisor, DoesNotCountWaitingForATurnAsSilence) {
   Rig rig = serving();
   rig.wake().feed(QuestionWaits{rig.open()}).pass(30s).feed(Tick{});

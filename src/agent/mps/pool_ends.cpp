@@ -22,12 +22,18 @@ void PoolSet::look_again() {
   loop_.post([this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
     for (auto& [id, member] : members_) {
-      if (!member.wanted) retire_if_idle(member);
+      if (!member.wanted) retire(member);
       if (member.wanted && !member.pool && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
     }
     sweep();
     on_change_();
   });
+}
+
+// Clients that are known of may be gone by now: what is known is up to a few seconds old.
+void PoolSet::retire(Member& member) {
+  retire_if_idle(member);
+  if (member.pool) member.pool->look();
 }
 
 void PoolSet::retire_if_idle(Member& member) {

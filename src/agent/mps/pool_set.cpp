@@ -54,7 +54,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
     }
   }
   for (auto& [id, member] : members_) {
-    if (!member.wanted) retire_if_idle(member);
+    if (!member.wanted) retire(member);
   }
   sweep();
   on_change_();

@@ -111,6 +111,7 @@ class PoolSet {
   host::Pool::Callbacks callbacks_for(const std::string& id);
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
+  void retire(Member& member);
   void retire_if_idle(Member& member);
   void retire_by_force(Member& member);
   std::string waits_for(const std::string& id, const Member& member) const;  // why it can not begin yet; "" = it can

@@ -45,8 +45,9 @@ bool DoorCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) 
       const MonoTime first = known == before.end() ? snapshot.holdings_read : known->second;
       unheld_[key] = first;
       there.insert(key);
-      if (snapshot.holdings_read - first >= change::HeldSlots::kConfirm && removing_.insert(key).second)
-        remove(id, door.grant);
+      const bool free = snapshot.freed_grants.contains(door.grant) ||
+                        snapshot.holdings_read - first >= change::HeldSlots::kConfirm;
+      if (free && removing_.insert(key).second) remove(id, door.grant);
     }
   }
   std::erase_if(removing_, [&](const Door& door) { return !there.contains(door); });

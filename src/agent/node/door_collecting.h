@@ -22,8 +22,9 @@ class DoorCollecting {
   DoorCollecting(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
 
   void handed_out(const std::vector<allocate::Grant>& grants);
-  // Doors of pools that are not planned any more keep these from ending: those whose grants nobody holds go at once,
-  // when a second answer of kubelet's has confirmed it. True: there are some, and another answer is wanted.
+  // Doors of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt go at
+  // once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and another
+  // answer is wanted.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
   void look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings);
 

@@ -125,6 +125,8 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
   snapshot.taken_shares = taken_;
   auto shares = held_shares(slots_.held(), snapshot);
   snapshot.held_grants.reset();
+  snapshot.freed_grants.clear();
+  for (const auto& freed : slots_.freed()) snapshot.freed_grants.insert(allocate::grant_id(freed.slots));
   if (slots_.unknown().empty()) {
     snapshot.held_grants.emplace();
     for (const auto& held : slots_.held()) snapshot.held_grants->insert(allocate::grant_id(held.slots));

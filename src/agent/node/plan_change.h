@@ -48,8 +48,9 @@ class PlanChange {
     std::string text;  // "time-slicing → MPS"
   };
   std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
-  // Another answer of kubelet's may end what is waited for.
-  bool awaits_kubelet() const { return change_.waits() && slots_.in_doubt(); }
+  // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
+  // that comes later is then done at once.
+  bool awaits_kubelet() const { return slots_.in_doubt(); }
 
  private:
   bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known);

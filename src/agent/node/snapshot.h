@@ -42,6 +42,7 @@ struct Snapshot {
   plan::Plan plan;                                // in force; a change of configuration may wait on its way to another
   advertise::Withheld withheld;                   // slots that are shown meanwhile and not handed out
   std::optional<std::set<std::string>> held_grants;  // also those in doubt; absent: nobody knows
+  std::set<std::string> freed_grants;                // were held, and are not beyond doubt
   std::vector<change::Step> change;                  // of the last change, and what waits
   change::TakenShares taken_shares;                  // from containers by a forced change, as long as these hold slots
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together

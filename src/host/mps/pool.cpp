@@ -180,6 +180,10 @@ void Pool::retry() {
   feed(mps::Retry{});
 }
 
+void Pool::look() {
+  feed(mps::LookNow{});
+}
+
 void Pool::terminate(std::vector<int> pids, Duration deadline,
                      std::function<void(const std::vector<mps::Terminated>&)> done) {
   if (std::exchange(ping_, nullptr)) feed(mps::PingSkipped{});  // the daemon is busy from here on, and not mute

@@ -88,6 +88,7 @@ class Pool {
   void aside(mps::Exchange question, Duration deadline, Aside::Done done);  // one question; done as above
   void stop();
   void retry();
+  void look();  // at its servers' clients, now
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
   // Has the daemon and its servers hold these limits for whom they take next, unless they do already; then `done` comes
   // at once. One after the other: of those that wait the newest counts, the others end with kUnavailable. kInvalid:
