@@ -11,8 +11,10 @@ namespace {
 constexpr const char* kTeaching =
     "Examples:\n"
     "  tranche verify n1                   node n1 from outside, through the API server\n"
+    "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
     "  tranche verify --local              this node, by its status sockets and the driver\n"
     "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
+    "  tranche verify --inside             in a container: what its share is worth\n"
     "  tranche verify n1 --junit out.xml   for whatever shows test results\n"
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/verify.md lists the checks.";
 
@@ -30,7 +32,14 @@ void add_verify(CLI::App& app, Process& process) {
   auto& o = held->options;
   command->add_option("node", o.node, "as the cluster calls it");
   command->add_flag("--local", o.local, "this node, without an API server");
-  command->add_flag("--deep", o.deep, "with --local: take slots that no pod holds and try their limits");
+  command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
+  command->add_flag("--deep", o.deep,
+                    "take slots that no pod holds and try their limits: by pods, with --local by processes");
+  command->add_option("--pod-overrides", o.pod_overrides,
+                      "with --deep from outside: a file with JSON that is merged over each probe pod, its first "
+                      "container over every container (runtimeClassName, imagePullSecrets, volumes)");
+  command->add_option("--sms", o.sms, "with --inside: how many SMs the share should have, 12 or GPU-a=12,GPU-b=14");
+  command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only tells");
   command->add_flag("--json", o.json, "the report as JSON");
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
   command

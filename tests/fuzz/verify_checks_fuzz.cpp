@@ -6,6 +6,7 @@
 
 #include "verify/checks.h"
 #include "verify/deep.h"
+#include "verify/probe_pods.h"
 #include "verify/render.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -20,6 +21,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     verify::check_node_against_agent(json, json, report.checks);
     if (!json.is_object() && verify::exit_status(report.checks) == 0) std::abort();
   }
+  if (!json.is_discarded()) {
+    const auto plan = verify::plan_probe_pods(json);
+    for (const auto& pod : plan.pods) (void)verify::make_probe_pod(json, pod, {"n1", "p", "w", json});
+    (void)verify::view_pod(json);
+  }
+  if (const auto checks = verify::checks_of_log(text)) report.checks.insert(report.checks.end(), checks->begin(), checks->end());
+  verify::judge_neighbour_log(text, 0, {"GPU-1"}, report.checks);
   const verify::DeepGrant grant{"GPU-1", 1000, 12};
   const verify::ProbeRun run{.output = text};
   verify::judge_grant(grant, run, report.checks);

@@ -158,15 +158,28 @@ TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
   EXPECT_EQ(finish(seeing), 0) << seeing.out() << seeing.err();
   EXPECT_EQ(verdicts(report(seeing), "agent.ready"), "PASS") << seeing.out();
   EXPECT_EQ(verdicts(report(seeing), "node.advertised"), "PASS");
+
+  // Deep: a probe pod needs the agent's image, and rights.
+  api_->put(page, "proxy", R"({"devices":[{"uuid":"GPU-a","resource":"nvidia.com/gpu","sharing":"mps","slotSms":12,
+    "slots":[{"id":"GPU-a::0"}]}]})");
+  Words deep = words;
+  deep.emplace_back("--deep");
+  Program& imageless = start(deep);
+  EXPECT_EQ(finish(imageless), 2);
+  EXPECT_THAT(imageless.err(), HasSubstr("names no image"));
+  EXPECT_EQ(verdicts(report(imageless), "agent.ready"), "PASS") << "what was found before is told";
 }
 
 TEST_F(NodeVerify, WithoutANodeOrAClusterItSaysWhatToDo) {
   Program& nothing = start({tranche(), "verify"});
   EXPECT_EQ(finish(nothing), 2);
   EXPECT_THAT(nothing.err(), HasSubstr("--local"));
-  Program& deep = start({tranche(), "verify", "n1", "--deep"});
-  EXPECT_EQ(finish(deep), 2);
-  EXPECT_THAT(deep.err(), HasSubstr("kubectl exec"));
+  Program& both = start({tranche(), "verify", "n1", "--local"});
+  EXPECT_EQ(finish(both), 2);
+  EXPECT_THAT(both.err(), HasSubstr("--inside"));
+  Program& inside = start({tranche(), "verify", "--inside"});
+  EXPECT_EQ(finish(inside), 2);
+  EXPECT_THAT(inside.err(), HasSubstr("no share of MPS"));
   Program& unknown = start({tranche(), "verify", "n7", "--kubeconfig", in("kubeconfig")});
   EXPECT_EQ(finish(unknown), 2);
   EXPECT_THAT(unknown.err(), HasSubstr("no node n7"));

@@ -67,9 +67,9 @@ std::int64_t named_port(const Json& pod) {
   return 0;
 }
 
-// The status document of the node agent, through the API server; null, and why.
-Json status_page(const kube::Access& access, const VerifyOptions& options, const std::vector<const Json*>& pods,
-                 std::string& why) {
+// The status document of the node agent, through the API server, and its pod; null, and why.
+void ask_status_page(ClusterLook& look, const VerifyOptions& options, const std::vector<const Json*>& pods,
+                     std::string& why) {
   why = "no pod of ours is there to be asked";
   for (const Json* pod : pods) {
     const auto named = named_port(*pod);
@@ -77,22 +77,25 @@ Json status_page(const kube::Access& access, const VerifyOptions& options, const
     const std::string path = fmt::format("/api/v1/namespaces/{}/pods/{}:{}/proxy/status",
                                          kube::percent_encoded(text_at(at(*pod, "metadata"), "namespace")),
                                          kube::percent_encoded(name), named > 0 ? named : options.status_port);
-    const auto answer = host::get_once(access, path);
+    const auto answer = host::get_once(look.access, path);
     if (!answer) {
       why = to_string(answer.error());
       continue;
     }
     Json document = answer->status == kOk ? Json::parse(answer->body, nullptr, false) : Json();
-    if (text_at(document, "program") == "node") return document;
+    if (text_at(document, "program") == "node") {
+      look.agent = *pod;
+      look.status = std::move(document);
+      return;
+    }
     why = fmt::format("pod {} answered {}: {}", name, answer->status,
                       kube::status_of_body(answer->status, answer->body).message);
   }
-  return {};
 }
 
 }  // namespace
 
-Status look_at_cluster(const VerifyOptions& options, const Tell& tell) {
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell) {
   std::vector<Problem> problems;
   TRY(const auto access, host::find_access(options.kubeconfig, options.environment, problems));
   TRY(const Json node, node_object(access, options.node));
@@ -101,10 +104,11 @@ Status look_at_cluster(const VerifyOptions& options, const Tell& tell) {
   verify::Checks checks;
   verify::check_node(cluster, checks);
   std::string why;
-  const Json status = status_page(access, options, verify::pods_of_ours(cluster), why);
-  if (status.is_object()) {
-    verify::check_node_against_agent(node, status, checks);
-    verify::check_agent(status, Json(), checks);
+  ClusterLook look{access, {}, {}};
+  ask_status_page(look, options, verify::pods_of_ours(cluster), why);
+  if (look.status.is_object()) {
+    verify::check_node_against_agent(node, look.status, checks);
+    verify::check_agent(look.status, Json(), checks);
   } else {
     checks.push_back(verify::skipped("agent.ready", "",
                                      "the agent's status page cannot be seen through the API server: " + why,
@@ -113,7 +117,7 @@ Status look_at_cluster(const VerifyOptions& options, const Tell& tell) {
                                      "the node"));
   }
   for (const auto& check : checks) tell(check);
-  return {};
+  return look;
 }
 
 }  // namespace tranche::agent

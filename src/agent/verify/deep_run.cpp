@@ -1,24 +1,22 @@
 // Takes slots that no pod holds, as kubelet would, and tries from inside what they are worth, GPU by GPU.
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "agent/verify/looks.h"
 #include "agent/verify/probes.h"
+#include "agent/verify/trials.h"
 #include "allocate/grant.h"
 #include "base/text.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/kubelet/request_grant.h"
 #include "host/mps/binary.h"
-#include "host/mps/control_client.h"
 #include "host/status/status_socket.h"
-#include "mps/client_limits.h"
 #include "probe/container.h"
 #include "verify/deep.h"
 
@@ -28,9 +26,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration kAnswer = std::chrono::seconds(10);
-constexpr std::uint32_t kOtherUser = 65534;  // nobody
-// Each was measured to lift the daemon's memory limit of a client, or to have no effect (docs/mps-contract.md).
-constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
 
 struct DeviceAsk {
   verify::DeepGrant grant;
@@ -114,8 +109,12 @@ class DeepRun {
                            "the log of tranche node says more"));
       return;
     }
+    std::optional<GrantHere> neighbour;
+    if (ask.slots.size() > 1) {
+      if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
+    }
     verify::Checks checks;
-    try_grant(ask, *grant, checks);
+    try_grant(probes_, options_, places_, {ask.grant, *grant, std::move(neighbour), ask.observed}, checks);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);
@@ -140,76 +139,6 @@ class DeepRun {
       grant.door = places_.mps_root_here + grant.door.substr(places_.mps_root.size());
     if (ask.grant.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.grant.gpu;
     return grant;
-  }
-
-  void try_grant(const DeviceAsk& ask, const GrantHere& grant, verify::Checks& checks) {
-    const auto& worth = ask.grant;
-    const std::string within = fmt::format("{}M", std::max<std::uint64_t>(1, verify::within_mib(worth.memory_mib)));
-    const std::string beyond = fmt::format("{}M", std::max<std::uint64_t>(1, verify::beyond_mib(worth.memory_mib)));
-
-    if (probes_.contained() && probes_.run(grant, {"--seconds", "0"}).status == verify::kNoContainer)
-      probes_.give_up_containers();
-    std::unique_ptr<Probes::Running> neighbour;
-    if (ask.slots.size() > 1) {
-      if (const auto other = take(ask, ask.slots[1])) neighbour = probes_.start(*other, {"--seconds", "90"});
-    }
-    verify::judge_grant(worth, probes_.run(grant, {"--allocate", within}), checks);
-    verify::judge_beyond("deep.memory.beyond", worth, "", probes_.run(grant, {"--allocate", beyond, "--seconds", "2"}),
-                         checks);
-    verify::judge_all_sms(
-        worth, probes_.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
-    if (probes_.contained()) {
-      try_guard(ask, grant, checks);
-    } else {
-      for (const char* id : {"deep.memory.variable", "deep.second-process"})
-        checks.push_back(verify::skipped(id, worth.gpu,
-                                         "a probe cannot have a mount namespace of its own here, by which the guard "
-                                         "knows whose it is",
-                                         "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container"));
-    }
-    verify::judge_user(worth, kOtherUser,
-                       probes_.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
-    verify::judge_control(worth, command_door(grant), checks);
-    if (neighbour) {
-      verify::judge_neighbour(worth, probes_.end(*neighbour), checks);
-    } else {
-      checks.push_back(verify::skipped("deep.neighbour", worth.gpu, "only one slot is free: there is no neighbour",
-                                       "try again when two are free"));
-    }
-  }
-
-  // What the guard, and not the server, holds a container to.
-  void try_guard(const DeviceAsk& ask, const GrantHere& grant, verify::Checks& checks) {
-    const auto& worth = ask.grant;
-    const std::string beyond = fmt::format("{}M", std::max<std::uint64_t>(1, verify::beyond_mib(worth.memory_mib)));
-    const std::string most = fmt::format("{}M", std::max<std::uint64_t>(1, worth.memory_mib * 6 / 10));
-    const std::string name(mps::kPinnedLimitVariable);
-    for (const char* value : kMalformed)
-      verify::judge_beyond("deep.memory.variable", worth, name + "=" + value,
-                           probes_.run(grant, {"--allocate", beyond, "--seconds", "3"}, {{name, value}}), checks);
-    const auto first = probes_.start(grant, {"--allocate", most, "--seconds", "20"});
-    const auto second = probes_.run(grant, {"--allocate", most, "--seconds", "5"});
-    verify::judge_second(worth, probes_.end(*first), second, ask.observed, checks);
-  }
-
-  Result<std::string> command_door(const GrantHere& grant) {
-    const auto path = options_.environment.find("PATH");
-    const auto program = host::find_control_binary({.given = options_.mps_control,
-                                                    .driver_root = places_.driver_root,
-                                                    .path = path == options_.environment.end() ? "" : path->second});
-    if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
-    host::ControlTarget target{.program = *program, .env = probes_.environment()};
-    target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
-    Result<std::string> answer;
-    bool told = false;
-    const auto question = host::ask(probes_.loop(), target, "get_default_active_thread_percentage\n", kAnswer,
-                                    [&](Result<std::string> got) {
-                                      answer = std::move(got);
-                                      told = true;
-                                      probes_.loop().stop();
-                                    });
-    while (!told) probes_.loop().run();
-    return answer;
   }
 
   const VerifyOptions& options_;

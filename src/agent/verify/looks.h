@@ -1,11 +1,13 @@
 #pragma once
-// Private to agent/verify: the three ways of looking. Each tells every check as it is made.
+// Private to agent/verify: the ways of looking. Each tells every check as it is made.
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "agent/verify/verify_program.h"
 #include "base/result.h"
 #include "config/model.h"
+#include "kube/access.h"
 #include "verify/report.h"
 
 namespace tranche::agent {
@@ -19,8 +21,18 @@ struct VerifyPlaces {
 
 using Tell = std::function<void(const verify::Check&)>;
 
+struct ClusterLook {
+  kube::Access access;
+  nlohmann::json agent;   // the pod whose status page it is; null: none could be seen
+  nlohmann::json status;  // of the node agent
+};
+
 // An Error: there is nothing to look at, such as no API server.
-Status look_at_cluster(const VerifyOptions& options, const Tell& tell);
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell);
+// Makes probe pods on the node, waits for them, and takes them away again.
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell);
+// In a container that holds shares of MPS.
+Status try_inside(const VerifyOptions& options, const Tell& tell);
 Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
                  const Tell& tell);
 Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell);

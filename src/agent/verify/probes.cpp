@@ -13,9 +13,9 @@ constexpr Duration kLongest = std::chrono::seconds(120);
 
 }  // namespace
 
-Result<std::unique_ptr<Probes>> Probes::open(std::map<std::string, std::string> environment) {
+Result<std::unique_ptr<Probes>> Probes::open(std::map<std::string, std::string> environment, ProbePlace place) {
   TRY(auto loop, host::Loop::open());
-  return std::unique_ptr<Probes>(new Probes(std::move(loop), std::move(environment)));
+  return std::unique_ptr<Probes>(new Probes(std::move(loop), std::move(environment), place));
 }
 
 std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
@@ -28,7 +28,7 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
   command.argv.insert(command.argv.end(), words.begin(), words.end());
   for (const auto& [name, value] : grant.env) command.env[name] = value;
   for (const auto& [name, value] : more) command.env[name] = value;
-  if (contained_) {
+  if (place_ == ProbePlace::kOwnNamespace) {
     command.argv.insert(command.argv.end(), {"--door", grant.door});
   } else {
     command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;

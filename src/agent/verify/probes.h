@@ -14,6 +14,12 @@
 
 namespace tranche::agent {
 
+enum class ProbePlace {
+  kOwnNamespace,  // a mount namespace of its own with the grant's door, by which the guard knows whose it is
+  kHere,          // where this process is: it goes through the door, and the guard does not know whose it is
+  kContainer,     // this process is in the container that has the grant
+};
+
 // What its container would have.
 struct GrantHere {
   std::string door;                        // as this process sees it
@@ -22,7 +28,8 @@ struct GrantHere {
 
 class Probes {
  public:
-  static Result<std::unique_ptr<Probes>> open(std::map<std::string, std::string> environment);
+  static Result<std::unique_ptr<Probes>> open(std::map<std::string, std::string> environment,
+                                              ProbePlace place = ProbePlace::kOwnNamespace);
 
   class Running {
    public:
@@ -48,20 +55,18 @@ class Probes {
   verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
                        const std::map<std::string, std::string>& more = {});
 
-  // Where a probe cannot have a mount namespace of its own it goes through the door all the same; the guard then does
-  // not know whose it is.
-  void give_up_containers() { contained_ = false; }
-  bool contained() const { return contained_; }
+  void move_to(ProbePlace place) { place_ = place; }
+  ProbePlace place() const { return place_; }
 
   host::Loop& loop() { return *loop_; }
   const std::map<std::string, std::string>& environment() const { return environment_; }
 
  private:
-  Probes(std::unique_ptr<host::Loop> loop, std::map<std::string, std::string> environment)
-      : loop_(std::move(loop)), environment_(std::move(environment)) {}
+  Probes(std::unique_ptr<host::Loop> loop, std::map<std::string, std::string> environment, ProbePlace place)
+      : loop_(std::move(loop)), environment_(std::move(environment)), place_(place) {}
   std::unique_ptr<host::Loop> loop_;
   std::map<std::string, std::string> environment_;
-  bool contained_ = true;
+  ProbePlace place_;
 };
 
 }  // namespace tranche::agent

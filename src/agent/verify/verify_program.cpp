@@ -37,14 +37,17 @@ int complain(const std::string& what) {
 }  // namespace
 
 int run_verify(const VerifyOptions& options) {
-  if (!options.local && options.node.empty())
-    return complain("which node? `tranche verify NODE` looks from outside, `tranche verify --local` at this one");
-  if (options.deep && !options.local)
+  const int subjects = static_cast<int>(options.local) + static_cast<int>(options.inside) +
+                       static_cast<int>(!options.node.empty());
+  if (subjects != 1)
     return complain(
-        "--deep runs probes on the node itself: run `tranche verify --local --deep` there, for example with\n"
-        "  kubectl exec -n NAMESPACE AGENT-POD -- tranche verify --local --deep");
+        "what? one of: `tranche verify NODE` from outside, `tranche verify --local` for this node,\n"
+        "  `tranche verify --inside` for this container");
 
-  verify::Report report{options.local ? "this node" : "node " + options.node, {}};
+  verify::Report report{options.inside  ? "this container"
+                        : options.local ? "this node"
+                                        : "node " + options.node,
+                        {}};
   const Tell tell = [&](const verify::Check& check) {
     report.checks.push_back(check);
     if (options.json) return;
@@ -53,8 +56,14 @@ int run_verify(const VerifyOptions& options) {
   };
 
   Status looked;
-  if (!options.local) {
-    looked = look_at_cluster(options, tell);
+  if (options.inside) {
+    looked = try_inside(options, tell);
+  } else if (!options.local) {
+    const auto cluster = look_at_cluster(options, tell);
+    if (!cluster)
+      looked = std::unexpected(cluster.error());
+    else if (options.deep)
+      looked = try_from_outside(options, *cluster, tell);
   } else {
     const auto config = load_config(options.flags, options.environment, options.unknown_keys);
     const auto places = places_of(options, config.config.flags);

@@ -11,13 +11,17 @@ namespace tranche::agent {
 struct VerifyOptions {
   std::string node;    // as the cluster calls it
   bool local = false;  // this node, without an API server
-  bool deep = false;   // probes take free slots and try their limits; with `local`
+  bool deep = false;   // probes take free slots and try their limits: as pods, or with `local` as processes
+  bool inside = false;  // this container: what it holds
   bool json = false;
   std::string junit;      // a file for the same as JUnit's XML; "" = none
   bool terminal = false;  // colours
 
   std::string kubeconfig;  // "" = as every pod is given it
   std::string selector = "app.kubernetes.io/name=tranche";
+  std::string pod_overrides;         // a file with JSON that is merged over probe pods
+  std::string sms;                   // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
+  bool observed = false;             // inside: the guard only tells
   std::uint16_t status_port = 9400;  // of the agent's status page, where its pod names no port "metrics"
 
   config::GivenFlags flags;  // the device plugin's: driver root, MPS root

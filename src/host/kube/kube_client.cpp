@@ -36,6 +36,9 @@ class CurlKubeClient final : public KubeClient {
   Id replace(const std::string& path, const std::string& json, OnAnswer done) override {
     return send("update", "PUT", path, json, std::move(done));
   }
+  Id remove(const std::string& path, OnAnswer done) override {
+    return ask("delete", {.method = "DELETE", .path = path, .deadline = kAnswerIn}, kLargestAnswer, std::move(done));
+  }
   Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) override {
     return patch_as("merge", path, merge_patch, std::move(done));
   }

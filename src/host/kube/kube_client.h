@@ -27,7 +27,7 @@ struct KubeAnswer {
   std::string why;   // why there is no (whole) answer, "" when there is
 };
 
-// What the metrics count: by verb ("list", "watch", "get", "create", "update", "patch") and HTTP status ("error": no
+// What the metrics count: by verb ("list", "watch", "get", "create", "update", "delete", "patch") and HTTP status ("error": no
 // answer).
 using KubeCounts = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 
@@ -47,6 +47,7 @@ class KubeClient {
   virtual Id list(const std::string& path, OnAnswer done) = 0;
   virtual Id create(const std::string& path, const std::string& json, OnAnswer done) = 0;
   virtual Id replace(const std::string& path, const std::string& json, OnAnswer done) = 0;  // of a whole object: PUT
+  virtual Id remove(const std::string& path, OnAnswer done) = 0;
   virtual Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) = 0;
   // Lists of the object are merged by their keys (conditions by type), where patch() replaces them.
   virtual Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) = 0;

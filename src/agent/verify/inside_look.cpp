@@ -1,0 +1,85 @@
+// The share that this container holds, by the variables that its grant gave it, tried from where it is used.
+#include <nlohmann/json.hpp>
+
+#include "agent/verify/trials.h"
+#include "allocate/grant.h"
+#include "base/text.h"
+#include "mps/client_limits.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string variable(const VerifyOptions& options, const char* name) {
+  const auto found = options.environment.find(name);
+  return found == options.environment.end() ? "" : found->second;
+}
+
+// "12", or "GPU-a=12,GPU-b=14".
+Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
+  if (text.empty()) return 0;
+  for (const auto part : split(text, ',')) {
+    const auto equals = part.find('=');
+    const auto number = parse_unsigned(equals == std::string_view::npos ? part : part.substr(equals + 1));
+    if (!number) return fail(Kind::kInvalid, "--sms: not \"12\" nor \"GPU-a=12,GPU-b=14\"", text);
+    if (equals == std::string_view::npos || part.substr(0, equals) == gpu) return *number;
+  }
+  return 0;
+}
+
+// Where the grant has no limit of memory, a probe says which GPU it is.
+Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
+  const auto run = probes.run(grant, {"--seconds", "0"});
+  for (const auto line : lines_of(run.output)) {
+    if (!line.starts_with('{')) continue;
+    const Json report = Json::parse(line, nullptr, false);
+    if (report.is_object() && report.contains("device") && report["device"].is_object() &&
+        report["device"].contains("uuid") && report["device"]["uuid"].is_string())
+      return report["device"]["uuid"].get<std::string>();
+  }
+  return fail(Kind::kUnavailable,
+              "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),
+              "tranche probe");
+}
+
+Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes,
+                                                   const GrantHere& grant) {
+  std::vector<verify::DeepGrant> grants;
+  const std::string limit = variable(options, mps::kPinnedLimitVariable);
+  if (limit.empty()) {
+    TRY(const auto gpu, gpu_seen(probes, grant));
+    grants.push_back({.gpu = gpu});
+  } else {
+    TRY(const auto limits, mps::parse_pinned_limit(limit));
+    for (const auto& [gpu, memory] : limits) grants.push_back({.gpu = gpu, .memory_mib = memory.in_mib()});
+  }
+  for (auto& one : grants) {
+    TRY(one.sms, sms_of(options.sms, one.gpu));
+  }
+  return grants;
+}
+
+}  // namespace
+
+Status try_inside(const VerifyOptions& options, const Tell& tell) {
+  GrantHere grant{.door = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
+  if (grant.door.empty())
+    return fail(Kind::kNotFound,
+                "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
+                "MPS, or run `tranche probe` for what the whole GPU is",
+                "the environment");
+  TRY(const auto probes, Probes::open({options.environment.begin(), options.environment.end()},
+                                      ProbePlace::kContainer));
+  TRY(const auto grants, grants_here(options, *probes, grant));
+  for (const auto& worth : grants) {
+    GrantHere here = grant;
+    if (worth.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = worth.gpu;
+    verify::Checks checks;
+    try_grant(*probes, options, {}, {worth, here, {}, options.observed}, checks);
+    for (const auto& check : checks) tell(check);
+  }
+  return {};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,202 @@
+#include "verify/probe_pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "verify/read.h"
+
+namespace tranche::verify {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kNeighbourSeconds = 30;   // as long as a trial takes, and some
+constexpr int kLongestSeconds = 180;    // of a pod, should nobody take it away
+constexpr std::size_t kMostChecks = 256;
+constexpr std::size_t kLongestText = 1000;
+
+// What a terminal would obey does not get there.
+std::string plain(std::string text) {
+  if (text.size() > kLongestText) text.resize(kLongestText);
+  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return text;
+}
+
+bool is_free(const Json& slot) {
+  return text(slot, "holder").empty() && !text(slot, "id").empty();
+}
+
+Json container(const ProbePod& pod, const Json& like, const char* name, std::vector<std::string> command) {
+  return {{"name", name},
+          {"image", text(like, "image")},
+          {"imagePullPolicy", text(like, "imagePullPolicy").empty() ? "IfNotPresent" : text(like, "imagePullPolicy")},
+          {"command", std::move(command)},
+          {"resources", {{"limits", {{pod.resource, "1"}}}}},
+          {"securityContext",
+           {{"allowPrivilegeEscalation", false},
+            {"readOnlyRootFilesystem", true},
+            {"capabilities", {{"drop", Json::array({"ALL"})}}}}}};
+}
+
+void lay_over(Json& pod, Json overrides) {
+  if (!overrides.is_object()) return;
+  auto spec = overrides.find("spec");
+  if (spec != overrides.end() && spec->is_object()) {
+    const Json& containers = list(*spec, "containers");
+    const Json over = containers.empty() || !containers[0].is_object() ? Json() : containers[0];
+    spec->erase("containers");
+    if (over.is_object())
+      for (Json& one : pod["spec"]["containers"]) {
+        const Json name = one["name"];
+        one.merge_patch(over);
+        one["name"] = name;
+      }
+  }
+  pod.merge_patch(overrides);
+}
+
+// Why a container has not begun and will not.
+std::string stuck(const Json& status) {
+  constexpr std::array<std::string_view, 7> kFinal{"ErrImagePull",      "ImagePullBackOff",  "InvalidImageName",
+                                                   "ErrImageNeverPull", "CreateContainerError",
+                                                   "CreateContainerConfigError", "RunContainerError"};
+  const Json& waiting = map(map(status, "state"), "waiting");
+  const std::string reason = text(waiting, "reason");
+  if (std::ranges::find(kFinal, reason) == kFinal.end()) return {};
+  return plain(reason + ": " + text(waiting, "message"));
+}
+
+}  // namespace
+
+ProbePods plan_probe_pods(const Json& node_status) {
+  struct Shared {
+    std::vector<std::string> gpus;
+    std::string sms;
+    std::size_t free = 0;
+  };
+  ProbePods plan;
+  std::map<std::string, Shared> resources;
+  for (const Json& device : list(node_status, "devices")) {
+    const std::string gpu = plain(text(device, "uuid"));
+    if (text(device, "sharing") != "mps") {
+      plan.checks.push_back(skipped("deep", gpu, "it is not shared by MPS: there are no limits to try"));
+      continue;
+    }
+    auto& shared = resources[text(device, "resource")];
+    shared.gpus.push_back(gpu);
+    shared.sms += fmt::format("{}{}={}", shared.sms.empty() ? "" : ",", gpu, number(device, "slotSms"));
+    shared.free += static_cast<std::size_t>(std::ranges::count_if(list(device, "slots"), is_free));
+  }
+  for (const auto& [resource, shared] : resources) {
+    const std::size_t count = std::min(shared.free, shared.gpus.size());
+    const bool observed = text(map(map(node_status, "guard"), "memory"), resource) == "observe";
+    for (std::size_t n = 0; n < count; ++n)
+      plan.pods.push_back({resource, shared.sms, observed, shared.free >= 2 * shared.gpus.size()});
+    for (const auto& gpu : shared.gpus) {
+      if (count > 0)
+        plan.gpus.push_back(gpu);
+      else
+        plan.checks.push_back(skipped("deep", gpu, "pods hold every slot, and none is taken from them",
+                                      "try again when one is free"));
+    }
+  }
+  return plan;
+}
+
+Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePodPlace& place) {
+  const Json& spec = map(like, "spec");
+  const Json& containers = list(spec, "containers");
+  if (containers.empty() || text(containers[0], "image").empty())
+    return fail(Kind::kInvalid, "the agent's pod names no image", text(map(like, "metadata"), "name"));
+  std::vector<std::string> words{"tranche", "verify", "--inside", "--json", "--sms", pod.sms};
+  if (pod.observed) words.emplace_back("--observed");
+  Json made{{"apiVersion", "v1"},
+            {"kind", "Pod"},
+            {"metadata",
+             {{"name", place.name},
+              {"namespace", text(map(like, "metadata"), "namespace")},
+              {"labels", {{"app.kubernetes.io/name", "tranche-verify"}, {kRunLabel, place.run}}}}},
+            {"spec",
+             {{"nodeName", place.node},
+              {"restartPolicy", "Never"},
+              {"activeDeadlineSeconds", kLongestSeconds},
+              {"terminationGracePeriodSeconds", 5},
+              {"automountServiceAccountToken", false},
+              {"enableServiceLinks", false},
+              {"tolerations", Json::array({Json{{"operator", "Exists"}}})},
+              {"securityContext", {{"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+              {"containers", Json::array({container(pod, containers[0], kTrialContainer, std::move(words))})}}}};
+  if (pod.neighbour) {
+    Json neighbour = container(pod, containers[0], kNeighbourContainer,
+                               {"tranche", "probe", "--json", "--seconds", std::to_string(kNeighbourSeconds)});
+    neighbour["securityContext"]["runAsUser"] = kNeighbourUser;
+    neighbour["securityContext"]["runAsGroup"] = kNeighbourUser;
+    made["spec"]["containers"].push_back(std::move(neighbour));
+  }
+  for (const char* key : {"runtimeClassName", "imagePullSecrets"})
+    if (spec.contains(key)) made["spec"][key] = spec[key];
+  lay_over(made, place.overrides);
+  return made;
+}
+
+PodView view_pod(const Json& pod) {
+  PodView view{.name = text(map(pod, "metadata"), "name")};
+  const Json& status = map(pod, "status");
+  const std::string phase = text(status, "phase");
+  for (const Json& one : list(status, "containerStatuses")) {
+    const Json& terminated = map(map(one, "state"), "terminated");
+    if (text(one, "name") == kNeighbourContainer && terminated.contains("exitCode"))
+      view.neighbour_status = static_cast<int>(number(terminated, "exitCode"));
+    if (view.why.empty()) view.why = stuck(one);
+  }
+  if (!view.why.empty()) {
+    view.phase = PodPhase::kRefused;
+  } else if (phase == "Succeeded") {
+    view.phase = PodPhase::kEnded;
+  } else if (phase == "Failed") {
+    // A pod that kubelet never began has no containers; its reason is kubelet's.
+    const bool began = !list(status, "containerStatuses").empty();
+    view.phase = began && text(status, "reason") != "DeadlineExceeded" ? PodPhase::kEnded : PodPhase::kRefused;
+    if (view.phase == PodPhase::kRefused) view.why = plain(text(status, "reason") + ": " + text(status, "message"));
+  }
+  return view;
+}
+
+Result<Checks> checks_of_log(std::string_view log) {
+  const auto begin = log.starts_with('{') ? 0 : log.find("\n{");
+  const auto end = log.rfind('}');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin)
+    return fail(Kind::kInvalid, "the probe printed no report: " + plain(std::string(trimmed(log))), "its log");
+  const Json report = Json::parse(log.substr(begin, end + 1 - begin), nullptr, false);
+  if (!report.is_object() || list(report, "checks").empty())
+    return fail(Kind::kInvalid, "the probe's report has no checks: " + plain(std::string(trimmed(log))), "its log");
+  Checks checks;
+  for (const Json& one : list(report, "checks")) {
+    const std::string word = text(one, "verdict");
+    const auto verdict = word == "PASS" ? Verdict::kPass : word == "FAIL" ? Verdict::kFail : Verdict::kSkip;
+    if (checks.size() < kMostChecks)
+      checks.push_back({verdict, plain(text(one, "id")), plain(text(one, "about")), plain(text(one, "what")),
+                        plain(text(one, "remedy"))});
+  }
+  return checks;
+}
+
+void judge_neighbour_log(const std::string& log, int status, const std::vector<std::string>& gpus, Checks& checks) {
+  std::string gpu;
+  for (const auto line : lines_of(log)) {
+    if (!line.starts_with('{')) continue;
+    gpu = text(map(Json::parse(line, nullptr, false), "device"), "uuid");
+    break;
+  }
+  if (std::ranges::find(gpus, gpu) == gpus.end()) return;
+  const ProbeRun run{.status = status, .output = log};
+  judge_user({.gpu = gpu}, kNeighbourUser, run, checks);
+  judge_neighbour({.gpu = gpu}, run, checks);
+}
+
+}  // namespace tranche::verify
