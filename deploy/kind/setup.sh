@@ -151,9 +151,8 @@ else
 fi
 say "installing the chart"
 helm upgrade --install tranche "$source/deploy/helm/tranche" --kube-context "$context" -n tranche -f "$values" --wait "${more[@]}" >&2
-for part in node mps; do
-  kubectl --context "$context" -n tranche rollout status "daemonset/tranche-$part" --timeout=120s >&2
-done
+kubectl --context "$context" -n tranche rollout status daemonset/tranche-node --timeout=120s >&2
+kubectl --context "$context" -n tranche wait --for=condition=Ready pod -l app.kubernetes.io/component=mps --timeout=120s >&2
 kubectl --context "$context" -n tranche get pods -o wide
 kubectl --context "$context" get nodes -o custom-columns='NODE:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu,SHARED:.status.allocatable.nvidia\.com/gpu\.shared'
 samples="-f $source/deploy/samples/probe.yaml"

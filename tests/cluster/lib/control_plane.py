@@ -8,7 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from .machine import NODE
+from .machine import ADDRESS, NODE
 from .programs import Program, run, write
 from .report import Failed, until
 
@@ -31,6 +31,8 @@ class ControlPlane:
         path = self.machine.path
         os.makedirs(path("pki"), exist_ok=True)
         run("openssl", "genrsa", "-out", path("pki/sa.key"), "2048")
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=tranche-test", "-keyout", path("pki/apiserver.key"), "-out", path("pki/apiserver.crt"),
+            "-addext", f"subjectAltName=IP:127.0.0.1,IP:{ADDRESS},DNS:localhost,DNS:kubernetes.default.svc")
         write(path("tokens.csv"), f'{TOKEN},admin,admin,"system:masters"\n')
         write(self.kubeconfig, json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -45,7 +47,8 @@ class ControlPlane:
         self._program("kube-apiserver", [
             f"{self.binaries}/kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--service-account-key-file={path('pki/sa.key')}",
             f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
-            f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", f"--cert-dir={path('pki')}",
+            f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=0.0.0.0", f"--advertise-address={ADDRESS}",
+            f"--tls-cert-file={path('pki/apiserver.crt')}", f"--tls-private-key-file={path('pki/apiserver.key')}", f"--cert-dir={path('pki')}",
             "--service-cluster-ip-range=10.67.0.0/24", *(["--allow-privileged"] if accounts else ["--disable-admission-plugins=ServiceAccount"])])
         until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200, 90)
         for name in ("kube-scheduler", "kube-controller-manager"):

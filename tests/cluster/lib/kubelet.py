@@ -17,7 +17,7 @@ CONFIG = {
     "failCgroupV1": False, "cgroupDriver": "cgroupfs", "containerRuntimeEndpoint": f"unix://{SOCKET}",
     "enforceNodeAllocatable": [], "failSwapOn": False, "localStorageCapacityIsolation": False,
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-    "authorization": {"mode": "AlwaysAllow"}, "address": "127.0.0.1", "makeIPTablesUtilChains": False,
+    "authorization": {"mode": "AlwaysAllow"}, "address": "0.0.0.0", "makeIPTablesUtilChains": False,
     "staticPodPath": "/etc/kubernetes/manifests", "fileCheckFrequency": "1s", "syncFrequency": "2s",
     "nodeStatusUpdateFrequency": "1s", "evictionHard": {}, "volumePluginDir": "/var/lib/kubelet/volume-plugins",
     "imageGCHighThresholdPercent": 100, "registerNode": True,

@@ -5,6 +5,7 @@ hands on to the same wrapper."""
 import os
 import sys
 
+from .network import NETWORK, PLUGIN
 from .programs import Program, run, write
 from .report import until
 
@@ -40,6 +41,8 @@ state = "/run/containerd"
   restrict_oom_score_adj = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     conf_dir = "{networks}"
+    bin_dirs = ["{networks}/programs"]
+    use_internal_loopback = true
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
@@ -52,8 +55,6 @@ state = "/run/containerd"
       SystemdCgroup = false
 '''
 PAUSE = "tranche.test/pause:1"
-# Pods use the node's network, but a node without any network for pods is not Ready.
-NETWORK = '{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "loopback"}]}'
 
 
 class Runtime:
@@ -67,7 +68,8 @@ class Runtime:
         write("/etc/tranche/runtime.conf", f"runtime={wrapper}\n")
         networks = self.machine.path("networks")
         os.makedirs(networks, exist_ok=True)
-        write(f"{networks}/none.conflist", NETWORK)
+        write(f"{networks}/point.conflist", NETWORK)
+        write(f"{networks}/programs/point", PLUGIN, 0o755)
         write("/etc/containerd/config.toml",
               CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime"))
         env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")

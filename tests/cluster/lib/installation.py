@@ -1,0 +1,130 @@
+"""Tranche as its chart installs it from the image that deploy/image makes: what scenarios ask of it, and what it may leave behind."""
+
+import os
+
+from . import driver_root
+from .helm import CHART, Helm
+from .machine import NODE
+from .pods import cuda, events, pod
+from .programs import run
+from .report import until
+
+SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
+LABEL = "nvidia.com/device-plugin.config"
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/tranche/pods"
+MPS = "/run/nvidia/mps/mps.sock"
+EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/install.md, "Uninstall"
+
+
+class Node:
+    """What uninstalling has to leave as it was."""
+
+    def __init__(self, world):
+        self.files = world.machine.files()
+        node = world.control_plane.node()
+        self.labels = {key: value for key, value in node["metadata"]["labels"].items() if "nvidia" in key or "tranche" in key}
+        self.annotations = {key: value for key, value in node["metadata"].get("annotations", {}).items() if "tranche" in key}
+        self.processes = sorted(name for name in map(name_of, filter(str.isdigit, os.listdir("/proc"))) if name in ("tranche", "nvidia-cuda-mps", "tranche-drain"))
+        with open("/proc/self/mountinfo") as mounts:
+            self.mounts = sorted(fields[4] for fields in map(str.split, mounts) if "tranche" in fields[4] or "nvidia" in fields[4])
+
+
+def name_of(pid):
+    """Of a process that runs. One that has ended and that nobody waits for is this test's own, which is everybody's first process here."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(") ")
+            return "" if rest.startswith("Z") else name
+    except OSError:
+        return ""
+
+
+class Cluster:
+    def __init__(self, world, program, configs, default):
+        self.world, self.api, self.report = world, world.control_plane, world.report
+        self.helm = Helm(program, world.machine, self.api.kubeconfig)
+        self.map, self.default = dict(configs), default
+
+    def values(self, **more):
+        return {**driver_root.values(), "config": {"map": self.map, "default": self.default}, "log": {"format": "text", "level": "info"}, **more}
+
+    def pods(self, component):
+        status, listed = self.api.call("GET", f"{PODS}?labelSelector=app.kubernetes.io/component={component}")
+        return [p for p in listed["items"] if not p["metadata"].get("deletionTimestamp")] if status == 200 else []
+
+    def ready(self, component, image=None):
+        """The one pod of the DaemonSet, once it is ready."""
+        found = self.pods(component)
+        if len(found) != 1 or (image and found[0]["spec"]["containers"][0]["image"] != image):
+            return None
+        conditions = {c["type"]: c["status"] for c in found[0]["status"].get("conditions", [])}
+        return found[0] if conditions.get("Ready") == "True" else None
+
+    def amounts(self, wanted, what, seconds=60):
+        """Capacity and allocatable of each resource are `wanted`."""
+        def seen():
+            return {name: self.api.amounts(name) for name in wanted}
+        try:
+            until(f"{what}: {wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
+            holds = True
+        except Exception:  # pylint: disable=broad-except
+            holds = False
+        self.report.check(what, holds, seen())
+
+    def label(self, value):
+        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}}, kind=MERGE)
+
+    def labels(self):
+        return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
+
+    def serves(self, name, seconds=60):
+        """The named configuration is in force in both programs, and every pool serves."""
+        def both():
+            node, mps = self.world.tranche.status(), self.world.tranche.status(MPS)
+            return (node.get("config", {}).get("name") == name and mps.get("config", {}).get("name") == name and not node.get("change", {}).get("waitingFor")
+                    and all(p["state"] == "serving" for p in mps.get("pools", [])))
+        until(f"{name} to be in force", both, seconds)
+
+    def client(self, name, limits, *words):
+        """A pod with a CUDA process that attached; what it said."""
+        self.api.add(pod(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1", *words)))
+        found = self.api.until_phase(name, "Running")
+        return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None), 60)
+
+    def told(self, names):
+        return {name: events(self.world.kubelet.log(self.api.pod(name))) for name in names}
+
+    def go_on(self, names, what):
+        before = {name: len(said) for name, said in self.told(names).items()}
+        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.told(names).items()), 60)
+        errors = [e for said in self.told(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+        again = [p["metadata"]["name"] for p in self.api.pods() if any(s["restartCount"] for s in p["status"].get("containerStatuses", []))]
+        self.report.check(what, grows and not errors and not again, [*errors[:1], *again])
+
+
+def make_image(world):
+    report, archive = world.report, world.machine.path("image.tar")
+    made = run(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive).stdout
+    world.runtime.ctr("images", "import", archive)
+    name, digest = made.split()[1].rstrip(","), made.split("sha256:")[1].split()[0]
+    listed = next((line for line in world.runtime.ctr("images", "ls").stdout.splitlines() if line.startswith(name)), "")
+    report.check("containerd imports the image under its name and digest", digest in listed, listed[:120])
+    os.unlink(archive)
+    return name
+
+
+def begin(world):
+    """API server and kubelet with one node that pods may go to, the namespace as docs/install.md makes it, and the image in containerd: its name."""
+    api = world.control_plane
+    api.start(accounts=True)
+    world.kubelet.start(api.kubeconfig)
+    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
+    for namespace in ("default", "tranche"):
+        until(f"what pods of {namespace} need", lambda n=namespace: api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
+              and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200, 60)
+    image = make_image(world)
+    api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, kind=MERGE)
+    return image

@@ -1,0 +1,80 @@
+"""What `deploy/kind/setup.sh --without-gpu` does in a worker of kind, on the node of the test, with the same files: simulated GPUs at
+/opt/tranche-sim, device nodes, the chart's values, the samples. Pods have a network of their own, as there."""
+
+import json
+import os
+import re
+
+from lib.helm import CHART, find
+from lib.installation import SOURCE, begin
+from lib.kubectl import Shell
+from lib.kubectl import find as find_kubectl
+from lib.machine import ADDRESS, NODE
+from lib.pods import events
+from lib.programs import run as run_program
+from lib.programs import write
+from lib.report import until
+
+SHARED = "nvidia.com/gpu.shared"
+KIND = f"{SOURCE}/deploy/kind"
+# kube-proxy's part, which kind has and this cluster has not.
+SERVER = {"devicePlugin": [{"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS}, {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}]}
+
+
+def values(machine):
+    """The file of the repository, and beside it the way to the API server: extraEnv is a list, which Helm replaces as a whole."""
+    path = machine.path("server.json")
+    write(path, json.dumps({"devicePlugin": {"extraEnv": [{"name": "TRANCHE_SIM_NODE", "value": "/opt/tranche-sim/node"}, *SERVER["devicePlugin"]]}}))
+    return ["-f", f"{KIND}/values-without-gpu.yaml", "-f", path]
+
+
+def run(world):
+    report, machine, api = world.report, world.machine, world.control_plane
+    report.start("a worker without GPUs")
+    helm, kubectl = find(world.binaries, world.build), find_kubectl(world.binaries, world.build)
+    if not helm or not kubectl:
+        print("SKIPPED: there is no Helm or no kubectl; build-programs makes them with Go", flush=True)
+        report.check("without GPUs: skipped without Helm and kubectl", True)
+        return
+    os.makedirs(machine.path("opt/tranche-sim"))
+    run_program("mount", "--bind", machine.path("opt"), "/opt")
+    made = run_program(f"{KIND}/simulated-node", "/opt/tranche-sim", "--gpus", "2", "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
+    run_program(f"{KIND}/simulated-node", "/opt/tranche-sim", "--gpus", "2", "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
+    for _ in range(2):
+        run_program("bash", "-s", "--", "2", stdin=open(f"{KIND}/simulated-devices"))  # pylint: disable=consider-using-with
+    report.check("simulated GPUs are made, and made again without a change", made.returncode == 0 and os.path.exists("/dev/nvidia1") and not os.path.exists("/dev/nvidia2"))
+    begin(world)
+    shell = Shell(machine, api.kubeconfig, kubectl=kubectl, helm=helm)
+    shell("helm", "upgrade", "--install", "tranche", CHART, "-n", "tranche", *values(machine), "--wait", "--timeout", "120s", timeout=150)
+    shell.kubectl("-n", "tranche", "rollout", "status", "daemonset/tranche-node", "--timeout=120s")
+    shell.kubectl("-n", "tranche", "wait", "--for=condition=Ready", "pod", "-l", "app.kubernetes.io/component=mps", "--timeout=120s")
+    ready = shell.kubectl("-n", "tranche", "get", "pods", "-o", "jsonpath={range .items[*]}{.status.containerStatuses[0].ready} {.spec.hostNetwork} {end}").stdout.split()
+    report.check("M1.1 setup.sh's steps end with both programs ready, in pods with a network of their own", ready == ["true", "true"], ready)
+    until("eight slots", lambda: api.amounts(SHARED) == (8, 8), 60)
+    columns = shell.kubectl("get", "nodes", "-o", r"custom-columns=NODE:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu,SHARED:.status.allocatable.nvidia\.com/gpu\.shared").stdout
+    report.check("M1.4 what setup.sh prints: no nvidia.com/gpu, eight nvidia.com/gpu.shared", columns.split()[-3:] == [NODE, "0", "8"], columns.split()[-3:])
+
+    shell.kubectl("apply", "-k", f"{KIND}/without-gpu")
+    shell.kubectl("rollout", "status", "deployment/tranche-probe", "--timeout=90s")
+    shell.kubectl("rollout", "status", "deployment/tranche-products", "--timeout=90s")
+
+    def logs(name):
+        return shell.kubectl("logs", "-l", f"app.kubernetes.io/name={name}", "--tail=-1", "--prefix").stdout
+
+    def told(name, mark, count):
+        return until(f"{count} pods of {name} to tell", lambda: (text := logs(name)).count(mark) == count and text, 90)
+
+    probes = told("tranche-probe", "largest allocation", 5)
+    report.check("M2.8 five replicas of deploy/samples/probe.yaml run without privileges; their logs say what each got", "wrong" not in probes.replace("0 wrong", ""), [line for line in probes.splitlines() if "probe-" in line][:8])
+    products = until("both loads to tell", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text, 90)
+    report.check("M4.5 deploy/samples/products.yaml computes matrix products in two pods", "unwritten" not in products, products.splitlines()[-3:])
+    status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status").stdout
+    names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
+    report.check("tranche status in the agent's pod names all seven", len(names) == 7, sorted(names))
+    lost = shell("/opt/tranche-sim/sim-node", "gpu", "1", "lost", check=False)
+    until("the lost GPU's slots to be gone", lambda: api.amounts(SHARED)[1] == 4, 30)
+    shell("/opt/tranche-sim/sim-node", "gpu", "1", "back")
+    until("them to be back", lambda: api.amounts(SHARED) == (8, 8), 60)
+    report.check("a GPU that is lost (sim-node gpu 1 lost) takes its slots, and back it brings them back", lost.returncode == 0)
+    world.kubelet.stop()
+    api.stop()
