@@ -89,6 +89,30 @@ TEST_F(NodeChange, IsDoneAtOnceWhereKubeletsSocketForHoldingsIsNotMounted) {
   EXPECT_TRUE(until_says(node, "change.unguarded"));
 }
 
+TEST_F(NodeChange, ToMpsIsNotKeptWaitingByHoldersOfWhoseEndNobodyWouldTell) {
+  make_node(1);
+  write("config.yaml", sharing("timeSlicing", 4));
+  start_kubelet();
+  ASSERT_TRUE(std::filesystem::remove(in("run/pod-resources.sock")));
+  start_node();
+  start_mps();
+  ASSERT_TRUE(until_healthy(4));
+  admitted_to("a", kGpu);
+  write("config.yaml", sharing("mps", 5));
+  EXPECT_TRUE(until_healthy(5)) << "the pool waits for a holder that may be gone long since";
+}
+
+TEST_F(NodeChange, FindsOutWhatAnAgentBeforeItWroteOfHoldersThatAreGone) {
+  make_node(1);
+  write("config.yaml", sharing("mps", 5));
+  std::filesystem::create_directories(in("mps"));
+  write("mps/other-holders", uuid(0) + "\n");
+  start_kubelet();
+  start_mps();
+  start_node();
+  EXPECT_TRUE(until_healthy(5)) << "the pool waits for holders that kubelet does not name";
+}
+
 TEST_F(NodeChange, OfFewerSlotsLeavesThoseThatAreHeldUntilTheyAreFree) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 6));

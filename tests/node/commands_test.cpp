@@ -43,6 +43,30 @@ TEST_F(NodePages, MetricsHealthAndStatusAreServedWhereTheLogSays) {
   EXPECT_THAT(http_get(address_in(mps.err()), "/healthz"), HasSubstr("ok\n"));
 }
 
+TEST_F(NodePages, TrancheMpsIsReadyWhilePoolsServeAndNamesTheOneThatDoesNot) {
+  make_node(2);
+  write("config.yaml", sharing("mps", 5));
+  Program& mps = start_mps({"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(until_says(mps, "http.listening"));
+  const auto address = address_in(mps.err());
+  const auto becomes = [&](const std::string& words) {
+    return until([&] { return http_get(address, "/readyz").find(words) != std::string::npos; }, words);
+  };
+  EXPECT_TRUE(becomes("2 of 2 pools serve\n")) << http_get(address, "/readyz");
+  EXPECT_THAT(http_get(address, "/readyz"), HasSubstr(" 200 "));
+  write("config.yaml", "version: v1\n");
+  EXPECT_TRUE(becomes("nothing is shared by MPS\n")) << http_get(address, "/readyz");
+  EXPECT_THAT(http_get(address, "/readyz"), HasSubstr(" 200 "));
+  write("mps/other-holders", uuid(0) + "\n" + uuid(1) + "\n");
+  write("config.yaml", sharing("mps", 5));
+  EXPECT_TRUE(becomes("0 of 2 pools serve; ")) << http_get(address, "/readyz");
+  EXPECT_THAT(http_get(address, "/readyz"), HasSubstr(" 503 "));
+  EXPECT_THAT(http_get(address, "/healthz"), HasSubstr(" 200 ")) << "alive all the while";
+  write("mps/other-holders", uuid(1) + "\n");
+  EXPECT_TRUE(becomes("1 of 2 pools serve; ")) << http_get(address, "/readyz");
+  EXPECT_THAT(http_get(address, "/readyz"), HasSubstr(" 200 "));
+}
+
 TEST_F(NodePages, AGpuThatTheConfigurationKeepsOutIsInNothingAndComesBackWithTheNextFile) {
   make_node(2);
   write("config.yaml", "devices: {exclude: [\"1\"]}\n" + sharing("mps", 5));

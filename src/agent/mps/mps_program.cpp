@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "agent/config/config_source.h"
 #include "agent/config/driver_settings.h"
 #include "agent/mps/doors.h"
+#include "agent/mps/mps_pages.h"
 #include "agent/mps/one_instance.h"
 #include "agent/mps/other_holders.h"
 #include "agent/mps/pool_set.h"
@@ -33,23 +33,6 @@ namespace tranche::agent {
 namespace {
 
 constexpr rlim_t kOpenFiles = 65536;  // a daemon's clients cost it several each; too few show as failed shared memory
-
-// The page as text, for CivetWeb's threads.
-class PageBox {
- public:
-  std::string get() const {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-  void put(std::string text) {
-    const std::lock_guard lock(mutex_);
-    text_.swap(text);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-};
 
 class MpsProgram {
  public:
@@ -74,6 +57,7 @@ class MpsProgram {
                  std::function<void(const Terminated&)> done);
   void end_for_good();
   MpsView view() const;
+  MpsReadiness readiness() const;
 
   MpsOptions options_;
   std::unique_ptr<host::Loop> loop_;  // first, so that it goes last
@@ -91,7 +75,7 @@ class MpsProgram {
   std::string driver_problem_ = "the driver library is being opened";
   plan::Plan plan_;
   std::vector<Problem> plan_problems_;
-  PageBox page_;
+  MpsPages pages_;
   std::unique_ptr<host::HttpServer> http_;
   std::unique_ptr<host::StatusServer> status_;
   bool stopping_ = false;
@@ -216,9 +200,7 @@ Status MpsProgram::open() {
                      doors_->answer(request, [reply](const std::string& json) { reply(json); });
                    }));
   if (!options_.listen.empty()) {
-    TRY(http_, host::HttpServer::open(options_.listen,
-                                      {{"/metrics", [this] { return host::HttpAnswer::metrics(page_.get()); }},
-                                       {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }}}));
+    TRY(http_, host::HttpServer::open(options_.listen, pages_.routes()));
     log::info("http.listening", {{"address", http_->address()}});
   }
   if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
@@ -347,9 +329,17 @@ MpsView MpsProgram::view() const {
   return {config_.view(), plan_problems_, driver_problem_, *pools_, *doors_, loop_->now(), ::getpid()};
 }
 
+MpsReadiness MpsProgram::readiness() const {
+  return mps_readiness({.ends = stopping_,
+                        .driver_problem = driver_problem_,
+                        .needs_driver = config_.view().config.flags.fail_on_init_error,
+                        .plan_problems = plan_problems_,
+                        .pools = pool_readiness(*pools_)});
+}
+
 void MpsProgram::publish() {
   if (!pools_) return;
-  if (http_) page_.put(metrics::to_text(mps_metrics(view())));
+  if (http_) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
   if (status_) status_->changed();
 }
 
@@ -376,6 +366,7 @@ void MpsProgram::end_for_good() {
 
 void MpsProgram::begin_stop() {
   stopping_ = true;
+  publish();
   binary_question_.reset();
   loop_->after(options_.stop_patience, [this] {
     log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});

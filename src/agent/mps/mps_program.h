@@ -26,7 +26,7 @@ struct MpsOptions {
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";  // where the node's /dev and /sys are for this process
   std::string mps_control;        // nvidia-cuda-mps-control; "" = look for it
-  std::string listen;             // /metrics and /healthz, "addr:port"; "" = none
+  std::string listen;             // /metrics, /healthz, /readyz, "addr:port"; "" = none
   bool daemons_on_host = false;   // --daemon-home host: they run on when this program ends (docs/daemon-home.md)
   std::string daemon_cgroup;      // DaemonHome::cgroup
   int host_pid = 1;               // DaemonHome::host_pid

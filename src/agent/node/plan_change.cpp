@@ -207,9 +207,16 @@ void PlanChange::say_steps(const std::vector<change::Step>& before) const {
 }
 
 void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
-  auto devices = held_without_mps(shares);
-  if (devices == told_ && (ever_told_ || devices.empty())) return;
+  // A holder of whose end nobody would ever tell must not keep a pool from beginning for good.
+  auto devices = nobody_tells_ ? std::set<std::string>{} : held_without_mps(shares);
+  if (devices == told_ && ever_told_) return;
+  const bool known = nobody_tells_ || slots_.unknown().empty();
+  if (devices.empty() && !ever_told_ && !known) return;  // what an agent before this one wrote is still the best to go by
   const auto dir = host::Dir::open(mps_root_);
+  if (dir && devices.empty() && !ever_told_ && dir->read(mps::kOtherHoldersFile).value_or("").empty()) {
+    ever_told_ = true;
+    return;
+  }
   const Status written = dir ? dir->write_atomically(mps::kOtherHoldersFile, mps::render_other_holders(devices))
                              : std::unexpected(dir.error());
   if (!written) {
