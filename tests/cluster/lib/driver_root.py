@@ -8,6 +8,7 @@ from .image import libraries_of
 from .tranche import SIM_NODE
 
 ROOT = "/run/sim-driver"
+DRIVER = "580.159.04"  # of the stand-in
 LIBRARIES = "/run/sim-libraries"  # what the stand-ins are linked with and the image of the product has no use for
 FOLDER = f"{ROOT}/usr/lib/x86_64-linux-gnu"
 
@@ -16,8 +17,9 @@ def make(build):
     standins = f"{build}/standins"
     for folder in (FOLDER, f"{ROOT}/usr/bin", LIBRARIES):
         os.makedirs(folder)
-    for name in ("libnvidia-ml.so.1", "libcuda.so.1"):
-        shutil.copy(f"{standins}/{name}", FOLDER)
+    for name in ("libnvidia-ml", "libcuda"):
+        shutil.copy(f"{standins}/{name}.so.1", f"{FOLDER}/{name}.so.{DRIVER}")
+        os.symlink(f"{name}.so.{DRIVER}", f"{FOLDER}/{name}.so.1")
     for name in ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"):
         shutil.copy(f"{standins}/{name}", f"{ROOT}/usr/bin")
     with open(f"{FOLDER}/libc.so.6", "w") as file:

@@ -53,6 +53,11 @@ state = "/run/containerd"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.tranche.options]
       BinaryName = "{drains}"
       SystemdCgroup = false
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
+      BinaryName = "{nvidia}"
+      SystemdCgroup = false
 '''
 PAUSE = "tranche.test/pause:1"
 
@@ -61,9 +66,11 @@ class Runtime:
     def __init__(self, machine, binaries, build):
         self.machine, self.binaries, self.build = machine, binaries, build
         self.program = None
+        self.wrapper = machine.path("runc-here")
+        self.nvidia = machine.path("nvidia-container-runtime")  # lib/nvidia_runtime.py writes it
 
     def start(self):
-        wrapper = self.machine.path("runc-here")
+        wrapper = self.wrapper
         write(wrapper, WRAPPER.format(python=sys.executable), 0o755)
         write("/etc/tranche/runtime.conf", f"runtime={wrapper}\n")
         networks = self.machine.path("networks")
@@ -71,7 +78,8 @@ class Runtime:
         write(f"{networks}/point.conflist", NETWORK)
         write(f"{networks}/programs/point", PLUGIN, 0o755)
         write("/etc/containerd/config.toml",
-              CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime"))
+              CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime",
+                            nvidia=self.nvidia))
         env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")
         self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],
                                self.machine.path("containerd.log"), env=env)

@@ -1,6 +1,19 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, kubelet_alone, mission_without_gpu, pods, shares, stopping, verify
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify
 
-ORDER = {"kubelet-alone": kubelet_alone.run, "drop-in": drop_in.run, "cluster": cluster.run, "change": change.run, "pods": pods.run, "config": config.run, "shares": shares.run, "stopping": stopping.run, "chart": chart.run, "verify": verify.run,
-         "without-gpu": mission_without_gpu.run}
+ORDER = {
+    "kubelet-alone": kubelet_alone.run,
+    "drop-in": drop_in.run,
+    "cluster": cluster.run,
+    "change": change.run,
+    "pods": pods.run,
+    "config": config.run,
+    "shares": shares.run,
+    "stopping": stopping.run,
+    "chart": chart.run,
+    "verify": verify.run,
+    "without-gpu": mission_without_gpu.run,
+    "nvidia-chart": nvidia_chart.run,
+    "gpu-operator": gpu_operator.run,
+}

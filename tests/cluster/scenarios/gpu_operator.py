@@ -1,0 +1,134 @@
+"""The flavour compat of our image where NVIDIA's GPU Operator puts its own (lib/gpu_operator.py): started by the operator's mounted
+script, told everything by variables, waiting for ready files, with CDI; judged as the operator's validator does."""
+
+import os
+
+from lib.containers import called, delete_and_time, of_daemon_set, restarts
+from lib.gpu_operator import DEPLOY, GFD, MPS, NAMESPACE, PLUGIN, PRESENT, TOOLKIT, Node, Operator
+from lib.nvidia_objects import apply
+from lib.nvidia_world import NvidiaWorld, show_pods
+from lib.report import until
+from lib.tranche import sharing
+
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+TOTAL = 143771  # MiB of an H200
+CONFIG = "plugin-configs"
+PROGRAMS = {PLUGIN: "nvidia-device-plugin", GFD: "gpu-feature-discovery", MPS: "mps-control-daemon"}
+SPECS = "/var/run/cdi"
+
+
+def validated(nvidia, what):
+    """The operator's validator: something of its two prefixes, and a pod that asks one unit of any of it, alone."""
+    units = nvidia.units()
+    nvidia.report.check(f"{what}: the validator finds capacity", bool(units), units)
+    for resource in (name for name in units if nvidia.api.amounts(name)[1]):
+        said = nvidia.told("unit", {resource: 1})
+        held = [name for name in said.nodes if name.removeprefix("nvidia").isdigit()]
+        library = [path for path in said.mounts if "libcuda.so" in path]
+        nvidia.report.check(f"{what}: one unit of {resource} alone is one GPU's node and the driver's library", len(held) == 1 and "nvidiactl" in said.nodes and library, [held, library])
+
+
+def waits(nvidia):
+    """The pods come before toolkit and driver are validated."""
+    report = nvidia.report
+    os.makedirs("/run/nvidia/validations", exist_ok=True)
+    os.makedirs("/etc/kubernetes/node-feature-discovery/features.d", exist_ok=True)
+    nvidia.label(**PRESENT)
+    apply(nvidia.api, Operator(nvidia.image).objects())
+    plugin = until("the plugin's pod", lambda: of_daemon_set(nvidia.api, NAMESPACE, PLUGIN, ready=False), 60)
+    until("its init container", lambda: any("running" in s["state"] for s in (of_daemon_set(nvidia.api, NAMESPACE, PLUGIN, ready=False) or plugin)["status"].get("initContainerStatuses", [])), 60)
+    Node.toolkit()
+    plugin = nvidia.set_pod(PLUGIN)
+    until("the script to wait", lambda: "no driver yet" in nvidia.said(plugin, "nvidia-device-plugin"), 30)
+    report.check("before driver-ready: the script waits, nothing is advertised", nvidia.units() == {})
+    Node.driver()
+    nvidia.amounts({GPU: 2}, "driver-ready: the script hands on, two GPUs", 60)
+    plugin = nvidia.set_pod(PLUGIN)
+    with open(f"/proc/{called(plugin, 'nvidia-device-plugin')}/status") as status:
+        ids = next(line.split()[1:] for line in status if line.startswith("NSpid"))
+    report.check("the plugin is the first process of its container, under its own name", ids[-1] == "1", ids)
+    until("labels", lambda: nvidia.labels().get("nvidia.com/gpu.count") == "2", 60)
+    wanted = {"nvidia.com/mps.capable": "false", "nvidia.com/mig.capable": "true", "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.sharing-strategy": "none"}
+    report.check("labels by a NodeFeature object, MIG_STRATEGY=single on GPUs that are not cut", wanted.items() <= nvidia.labels().items(), {key: nvidia.labels().get(key) for key in wanted})
+    ours = [name for name in os.listdir(SPECS) if name.startswith("k8s.device-plugin.nvidia.com-gpu")]
+    report.check("CDI: the specification has NVIDIA's file name", ours == ["k8s.device-plugin.nvidia.com-gpu.json"], ours)
+    validated(nvidia, "plain GPUs by CDI")
+    with open(f"{TOOLKIT}/calls") as calls:
+        report.check("CDI: the toolkit's hook program is called where the operator says it is", "update-ldcache" in calls.read())
+    for name in (PLUGIN, GFD):
+        again = restarts(nvidia.set_pod(name))
+        report.check(f"{PROGRAMS[name]}: at most one restart while it waited", max(again.values()) <= 1, again)
+
+
+def ends_soon(nvidia, name, seconds):
+    old = nvidia.set_pod(name)
+    took = delete_and_time(nvidia.api, old)
+    nvidia.report.check(f"{PROGRAMS[name]}: ends within {seconds:.0f} s, with all beside it", PROGRAMS[name] in took and max(took.values()) < seconds, {program: f"{end:.2f} s" for program, end in took.items()})
+    return old["metadata"]["uid"]
+
+
+def configured(nvidia):
+    """devicePlugin.config: no default, so the empty configuration counts until the node has a label."""
+    report = nvidia.report
+    mps = sharing("mps", 4).replace("  mps:\n", "  mps:\n    renameByDefault: true\n")
+    apply(nvidia.api, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG, "namespace": NAMESPACE}, "data": {
+        "mps-four": mps, "slices": sharing("timeSlicing", 3, "flags: {migStrategy: mixed}\n")}}])
+    nvidia.choose("slices")
+    apply(nvidia.api, Operator(nvidia.image, config=(CONFIG, "")).objects())
+    for name in (PLUGIN, GFD):
+        until(f"{name} with a sidecar", lambda n=name: len(nvidia.set_pod(n)["spec"]["containers"]) == 2, 60)
+    nvidia.amounts({GPU: 6}, "config.name: the label that the node has is in force from the start", 90)
+    until("labels", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "3", 60)
+    report.check("the operator's MIG_STRATEGY beats the file's", nvidia.labels().get("nvidia.com/mig.strategy") == "single", nvidia.labels().get("nvidia.com/mig.strategy"))
+    validated(nvidia, "time-slicing")
+
+    nvidia.choose("mps-four")
+    nvidia.set_pod(MPS)
+    nvidia.amounts({GPU: 0, SHARED: 8}, "labelled mps-four: the MPS pod comes by feature discovery's label, eight slots", 90)
+    validated(nvidia, "MPS")
+    attached = nvidia.client("tenant", {SHARED: 1})
+    report.check("MPS by CDI: a client has a quarter of one GPU's memory", attached["limit"] >> 20 == TOTAL // 4, attached)
+    for name in PROGRAMS:
+        again = restarts(nvidia.set_pod(name))
+        report.check(f"{PROGRAMS[name]}: no container of its pod had to start again", not any(again.values()), again)
+
+
+def paused(nvidia):
+    """What the MIG manager and the driver manager do: labels that take the pods away, which must be gone soon."""
+    report = nvidia.report
+    nvidia.api.remove("tenant")
+    Node.driver(ready=False)
+    for name in (PLUGIN, GFD):
+        nvidia.kill(name, PROGRAMS[name]) if name == GFD else os.kill(called(nvidia.set_pod(name), PROGRAMS[name]), 9)
+    until("the script to wait again", lambda: called(nvidia.set_pod(PLUGIN), PROGRAMS[PLUGIN]) is None, 30)
+    Node.driver()
+    nvidia.amounts({GPU: 0, SHARED: 8}, "killed, and driver-ready away for a moment: the same slots", 90)
+    uids = {name: nvidia.set_pod(name)["metadata"]["uid"] for name in PROGRAMS}
+    first = {name: called(nvidia.set_pod(name), program) for name, program in PROGRAMS.items()}
+    nvidia.label(**{f"{DEPLOY}device-plugin": "paused-for-mig-change", f"{DEPLOY}gpu-feature-discovery": "paused-for-mig-change"})
+    until("the pods to go", lambda: all(nvidia.no_pod(name) for name in PROGRAMS), 60)
+    alive = until("their programs to end", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in first.values()) and "ended", 10)
+    report.check("paused by label: all three end", alive == "ended")
+    servers = [name for name in filter(str.isdigit, os.listdir("/proc")) if b"nvidia-cuda-mps" in open(f"/proc/{name}/cmdline", "rb").read()]
+    report.check("paused by label: no MPS daemon or server is left, the compute modes are as before", not servers and "exclusive" not in nvidia.modes().lower(), servers)
+    report.check("paused by label: feature discovery's labels stay", nvidia.labels().get("nvidia.com/mps.capable") == "true")
+    nvidia.label(**PRESENT)
+    for name in PROGRAMS:
+        nvidia.set_pod(name, other_than=uids[name])
+    nvidia.amounts({GPU: 0, SHARED: 8}, "back by label: the same slots", 90)
+    validated(nvidia, "back by label")
+    for name, seconds in ((GFD, 2.0), (PLUGIN, 2.0), (MPS, 2.0)):
+        ends_soon(nvidia, name, seconds)
+
+
+def run(world):
+    world.report.start("our image where the GPU Operator puts NVIDIA's")
+    nvidia = NvidiaWorld(world, NAMESPACE)
+    try:
+        waits(nvidia)
+        configured(nvidia)
+        paused(nvidia)
+    except Exception:
+        show_pods(nvidia)
+        raise
+    nvidia.close()

@@ -1,0 +1,139 @@
+"""The flavour compat of our image in the place of NVIDIA's, in NVIDIA's own chart: its three DaemonSets with their names, mounts,
+variables and rights (lib/nvidia_chart.py), first with the chart's defaults, then with configurations that a label chooses."""
+
+from lib.containers import called, delete_and_time, restarts
+from lib.nvidia_chart import GFD, MPS, NAMESPACE, PLUGIN, Chart
+from lib.nvidia_objects import apply
+from lib.nvidia_world import NvidiaWorld, show_pods
+from lib.report import until
+from lib.tranche import sharing
+
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+CAPABLE = "nvidia.com/mps.capable"
+TOTAL = 143771  # MiB of an H200
+PROGRAMS = {PLUGIN: "nvidia-device-plugin", GFD: "gpu-feature-discovery", MPS: "mps-control-daemon"}
+MAY_CHANGE = {"nvidia.com/gfd.timestamp"}
+
+
+def configurations():
+    mps = sharing("mps", 4).replace("  mps:\n", "  mps:\n    renameByDefault: true\n")
+    return {"slices": sharing("timeSlicing", 3), "mps-four": mps.replace("    failRequestsGreaterThanOne: false\n", "")}
+
+
+def as_it_comes(nvidia):
+    """The chart's defaults, and GFD."""
+    report = nvidia.report
+    apply(nvidia.api, Chart(nvidia.image).objects())
+    plugin = nvidia.set_pod(PLUGIN)
+    nvidia.amounts({GPU: 2}, "defaults: the plugin runs by its name alone, and kubelet has two GPUs")
+    report.check("defaults: without any capability, as the chart has it", int(nvidia.capabilities(plugin, "nvidia-device-plugin"), 16) == 0, nvidia.capabilities(plugin, "nvidia-device-plugin"))
+    labels = until("labels", lambda: (got := nvidia.labels()).get("nvidia.com/gpu.count") and got, 60)
+    wanted = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none", CAPABLE: "false", "nvidia.com/mig.capable": "true"}
+    report.check("defaults: feature discovery's labels, by a NodeFeature object and rights to create and update", wanted.items() <= labels.items(), {key: labels.get(key) for key in wanted})
+    report.check("defaults: no MPS pod, since nothing is capable of it", nvidia.no_pod(MPS))
+    said = nvidia.told("whole", {GPU: 1})
+    given = said.env.get("NVIDIA_VISIBLE_DEVICES")
+    at = nvidia.gpus.index(given) if given in nvidia.gpus else None
+    report.check("defaults: a pod of one unit has one GPU and its node", at is not None and f"nvidia{at}" in said.nodes and f"nvidia{1 - at}" not in said.nodes, [given, sorted(said.nodes)])
+    for name in (PLUGIN, GFD):
+        ends_soon(nvidia, name, 2.0)
+    nvidia.amounts({GPU: 2}, "defaults: two GPUs again with the next pod")
+
+
+def ends_soon(nvidia, name, seconds):
+    """The pod of a DaemonSet is deleted; its programs end, and another comes."""
+    old = nvidia.set_pod(name)
+    took = delete_and_time(nvidia.api, old)
+    nvidia.report.check(f"{PROGRAMS[name]}: ends within {seconds:.0f} s of the deletion of its pod, with all beside it", PROGRAMS[name] in took and max(took.values()) < seconds,
+                        {program: f"{end:.2f} s" for program, end in took.items()})
+    nvidia.set_pod(name, other_than=old["metadata"]["uid"])
+
+
+def configured(nvidia):
+    report = nvidia.report
+    apply(nvidia.api, Chart(nvidia.image, configurations(), "slices").objects())
+    until("the plugin with a sidecar", lambda: len(nvidia.set_pod(PLUGIN)["spec"]["containers"]) == 2, 60)
+    nvidia.amounts({GPU: 6}, "config.map: the default is in force from the start, three slices of each GPU", 90)
+    until("feature discovery with a sidecar", lambda: len(nvidia.set_pod(GFD)["spec"]["containers"]) == 2, 60)
+    until("labels", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "3", 60)
+    report.check("config.map: feature discovery tells of the same", nvidia.labels().get("nvidia.com/gpu.product", "").endswith("-SHARED"), nvidia.labels().get("nvidia.com/gpu.product"))
+    said = nvidia.told("slice", {GPU: 1})
+    report.check("time-slicing: a pod of one unit has one GPU", said.env.get("NVIDIA_VISIBLE_DEVICES") in nvidia.gpus, said.env.get("NVIDIA_VISIBLE_DEVICES"))
+
+    nvidia.choose("mps-four")
+    mps = nvidia.set_pod(MPS)
+    nvidia.amounts({GPU: 0, SHARED: 8}, "labelled mps-four: the sidecars switch, the MPS pod comes by its label, eight slots", 90)
+    report.check("labelled mps-four: mps.capable brought it", nvidia.labels().get(CAPABLE) == "true")
+    for name in (PLUGIN, GFD, MPS):
+        again = restarts(nvidia.set_pod(name))
+        report.check(f"{PROGRAMS[name]}: no container of its pod had to start again", not any(again.values()), again)
+    report.check("the MPS pod: mount-shm ended well and says why it has nothing to do", "nothing to do" in nvidia.said(mps, "mps-control-daemon-mounts"))
+    attached = nvidia.client("tenant", {SHARED: 1})
+    report.check("a pod of one slot has a quarter of one GPU's memory", attached["limit"] >> 20 == TOTAL // 4, attached)
+    said = nvidia.told("slot", {SHARED: 1})
+    report.check("... through a door of its own, read-only, and not the daemon's folder", said.mounts.get("/run/tranche/mps", "").startswith("ro") and "control" in said.door, [said.door, said.env.get("CUDA_MPS_PIPE_DIRECTORY")])
+
+
+def disturbed(nvidia):
+    """Restarts, kills, and an edit; a tenant of MPS goes on."""
+    report = nvidia.report
+    states = len(nvidia.features.seen)
+    before = nvidia.labels()
+    ends_soon(nvidia, GFD, 2.0)
+    nvidia.kill(GFD, "gpu-feature-discovery")
+    ends_soon(nvidia, PLUGIN, 2.0)
+    nvidia.kill(PLUGIN, "nvidia-device-plugin")
+    nvidia.kill(PLUGIN, "nvidia-device-plugin")
+    nvidia.amounts({GPU: 0, SHARED: 8}, "restarted and killed: the same slots")
+    nvidia.go_on("tenant", "restarted and killed: a tenant is undisturbed")
+    attached = nvidia.client("next", {SHARED: 1})
+    report.check("restarted and killed: the next tenant comes in, with its limit", attached["limit"] >> 20 == TOTAL // 4, attached)
+    wanted = {key: value for key, value in before.items() if key not in MAY_CHANGE}
+    missing = [{key for key, value in wanted.items() if key in seen_keys(nvidia) and seen.get(key) != value} for seen in nvidia.features.seen[states:]]
+    report.check("feature discovery restarted and killed: no label went or changed meanwhile", not any(missing) and wanted.items() <= nvidia.labels().items(), missing)
+    for name in ("tenant", "next"):
+        nvidia.api.remove(name)
+
+    nvidia.kill(MPS, "mps-control-daemon")
+    nvidia.amounts({GPU: 0, SHARED: 8}, "the owner of the daemons killed: as many slots", 90)
+    attached = nvidia.client("after", {SHARED: 1})
+    report.check("the owner of the daemons killed: a tenant comes in afterwards", attached["limit"] >> 20 == TOTAL // 4, attached)
+    ends_soon(nvidia, MPS, 15.0)  # with a client that goes on, which is given 10 s
+    nvidia.amounts({GPU: 0, SHARED: 8}, "the MPS pod deleted under a tenant: as many slots with the next")
+    nvidia.api.remove("after")
+    ends_soon(nvidia, MPS, 2.0)
+
+
+def seen_keys(nvidia):
+    return {key for seen in nvidia.features.seen for key in seen}
+
+
+def back(nvidia):
+    report = nvidia.report
+    nvidia.choose("slices")
+    until("the MPS pod to go", lambda: nvidia.no_pod(MPS), 60)
+    nvidia.amounts({GPU: 6, SHARED: 0}, "labelled slices: the MPS pod goes, six slices", 60)
+    report.check("labelled slices: mps.capable is false, the compute modes are as before", nvidia.labels().get(CAPABLE) == "false" and "exclusive" not in nvidia.modes())
+    edited = {"slices": sharing("timeSlicing", 5)}
+    nvidia.api.call("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PLUGIN}-configs", {"data": edited}, kind="application/merge-patch+json")
+    nvidia.amounts({GPU: 10}, "the ConfigMap is edited: in force by itself", 90)
+    until("labels to follow", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "5", 60)
+    report.check("the ConfigMap is edited: the labels tell of it", True)
+    nvidia.choose(None)
+    plugin = nvidia.set_pod(PLUGIN)
+    report.check("the plugin is still the process that its label was taken from", called(plugin, "nvidia-device-plugin") is not None)
+    nvidia.amounts({GPU: 10}, "the label is taken away: the default")
+
+
+def run(world):
+    world.report.start("our image in NVIDIA's chart")
+    nvidia = NvidiaWorld(world, NAMESPACE)
+    try:
+        as_it_comes(nvidia)
+        configured(nvidia)
+        disturbed(nvidia)
+        back(nvidia)
+    except Exception:
+        show_pods(nvidia)
+        raise
+    nvidia.close()
