@@ -6,6 +6,7 @@
 #include "check/main.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
+#include "config/reference.h"
 #include "config/report.h"
 
 namespace tranche::cli {
@@ -18,6 +19,8 @@ struct Held {
   bool explain = false;
   bool strict = false;
   bool with_node = false;
+  bool reference = false;
+  bool schema = false;
 };
 
 int check_config(const Held& held, const agent::ConfigView& config) {
@@ -64,7 +67,13 @@ void add_check(CLI::App& app, Process& process) {
   command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
       ->capture_default_str();
   command->add_flag("--json", held->json, "findings as JSON");
+  command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and end");
+  command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and end");
   command->callback([held, &process] {
+    if (held->reference || held->schema) {
+      fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
+      return;
+    }
     const config::Environment environment(process.environment.begin(), process.environment.end());
     const auto config = agent::load_config(held->flags, environment, unknown_keys(held->strict));
     const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/keys.h"
 #include "config/settings.h"
 
 namespace tranche::config {
@@ -124,15 +125,14 @@ void Value::read(std::string& into) const {
   if (auto value = text()) into = *std::move(value);
 }
 
-Fields::Fields(const Value& mapping, KeyCase key_case, std::initializer_list<std::string_view> known)
-    : mapping_(mapping) {
-  const std::vector<std::string_view> words(known);
+Fields::Fields(const Value& mapping) : mapping_(mapping), known_(names_below(mapping.path())) {
+  const KeyCase key_case = key_case_below(mapping.path());
   for (const Member& member : mapping.node().members) {
-    const auto match = std::ranges::find_if(words, [&](std::string_view word) {
+    const auto match = std::ranges::find_if(known_, [&](std::string_view word) {
       return key_case == KeyCase::kAny ? same_in_any_case(word, member.key) : word == member.key;
     });
-    if (match == words.end()) {
-      report_unknown(member, words);
+    if (match == known_.end()) {
+      report_unknown(member);
       continue;
     }
     const Member*& slot = found_[*match];
@@ -156,14 +156,14 @@ Value Fields::operator[](std::string_view key) const {
   return {member.value.get(), path, place, mapping_.findings()};
 }
 
-void Fields::report_unknown(const Member& member, const std::vector<std::string_view>& known) const {
+void Fields::report_unknown(const Member& member) const {
   const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
                     Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
   const bool refused = mapping_.findings().unknown_keys == UnknownKeys::kRefused;
   const std::string ending = refused ? "" : " and is ignored";
   const auto in_other_case =
-      std::ranges::find_if(known, [&](std::string_view word) { return same_in_any_case(word, member.key); });
-  if (in_other_case != known.end()) {
+      std::ranges::find_if(known_, [&](std::string_view word) { return same_in_any_case(word, member.key); });
+  if (in_other_case != known_.end()) {
     value.ignored("is not a known key (upper and lower case matter here)" + ending,
                   "write " + std::string(*in_other_case));
     return;
@@ -173,7 +173,7 @@ void Fields::report_unknown(const Member& member, const std::vector<std::string_
                   "it belongs to another section: write it as " + std::string(home));
     return;
   }
-  const std::string meant = did_you_mean(member.key, known);
+  const std::string meant = did_you_mean(member.key, known_);
   value.ignored("is not a known key" + ending, meant.empty() ? "remove it" : "did you mean " + meant + "?");
 }
 

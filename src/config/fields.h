@@ -2,7 +2,6 @@
 // Reading a Document by a schema: typed values that know their path and place, and one list in which everything wrong
 // with them is collected. A reader function returns nothing when the value is absent, null or of a wrong type; the
 // last of these has then been reported. One thread; lives only during parse().
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -68,19 +67,19 @@ class Value {
   Findings* findings_;
 };
 
-// Key case: plain structures of NVIDIA's take keys in any case, objects with a decoder of their own only as written.
-enum class KeyCase { kAny, kExact };
-
-// The members of one mapping. Building it reports unknown and repeated keys; of repeated ones the last counts.
+// The members of one mapping, whose keys are those of config/keys.h below its path. Building it reports unknown and
+// repeated keys; of repeated ones the last counts.
 class Fields {
  public:
-  Fields(const Value& mapping, KeyCase key_case, std::initializer_list<std::string_view> known);
+  explicit Fields(const Value& mapping);
   Value operator[](std::string_view key) const;
+  const std::vector<std::string_view>& known() const { return known_; }
 
  private:
-  void report_unknown(const Member& member, const std::vector<std::string_view>& known) const;
+  void report_unknown(const Member& member) const;
 
   const Value& mapping_;
+  std::vector<std::string_view> known_;
   std::map<std::string_view, const Member*> found_;
 };
 

@@ -83,9 +83,7 @@ void read_sleep_interval(const Value& value, Duration& into) {
 
 void parse_plugin(const Value& section, PluginFlags& plugin) {
   if (!is_mapping(section)) return;
-  const Fields f(section, KeyCase::kAny,
-                 {"passDeviceSpecs", "deviceListStrategy", "deviceIDStrategy", "cdiAnnotationPrefix", "nvidiaCTKPath",
-                  "containerDriverRoot", "sharedDevicesAllocationPolicy"});
+  const Fields f(section);
   f["passDeviceSpecs"].read(plugin.pass_device_specs);
   read_list_strategy(f["deviceListStrategy"], plugin.device_list_strategy);
   f["deviceIDStrategy"].read_word(plugin.device_id_strategy, kIdStrategies);
@@ -97,7 +95,7 @@ void parse_plugin(const Value& section, PluginFlags& plugin) {
 
 void parse_gfd(const Value& section, GfdFlags& gfd) {
   if (!is_mapping(section)) return;
-  const Fields f(section, KeyCase::kAny, {"oneshot", "noTimestamp", "sleepInterval", "outputFile", "machineTypeFile"});
+  const Fields f(section);
   f["oneshot"].read(gfd.oneshot);
   f["noTimestamp"].read(gfd.no_timestamp);
   read_sleep_interval(f["sleepInterval"], gfd.sleep_interval);
@@ -107,10 +105,7 @@ void parse_gfd(const Value& section, GfdFlags& gfd) {
 
 void parse_flags(const Value& section, Flags& flags) {
   if (!is_mapping(section)) return;
-  const Fields f(section, KeyCase::kAny,
-                 {"migStrategy", "failOnInitError", "mpsRoot", "nvidiaDriverRoot", "nvidiaDevRoot", "gdrcopyEnabled",
-                  "gdsEnabled", "mofedEnabled", "useNodeFeatureAPI", "deviceDiscoveryStrategy", "plugin", "gfd",
-                  "namedResources", "mpsMemoryLimiting"});
+  const Fields f(section);
   for (const auto& [key, remedy] :
        {std::pair{"namedResources", "write names: gpu-%d in an entry of sharing.mps.resources"},
         std::pair{"mpsMemoryLimiting", "remove it: memory is limited unless memory: open"}})
@@ -132,7 +127,7 @@ void parse_flags(const Value& section, Flags& flags) {
 // One of the rules that name resources by a pattern.
 bool is_sound_rule(const Value& item) {
   if (!is_mapping(item)) return false;
-  const Fields entry(item, KeyCase::kExact, {"pattern", "name"});
+  const Fields entry(item);
   bool sound = true;
   for (const char* key : {"pattern", "name"}) {
     if (entry[key].given()) {
@@ -148,7 +143,7 @@ bool is_sound_rule(const Value& item) {
 // Read, checked, and then not used: NVIDIA's programs empty these lists after parsing.
 void parse_resources(const Value& section) {
   if (!is_mapping(section)) return;
-  const Fields f(section, KeyCase::kAny, {"gpus", "mig"});
+  const Fields f(section);
   for (const Value& list : {f["gpus"], f["mig"]}) {
     if (!list.given()) continue;
     if (list.node().kind != Node::Kind::kSequence) {
@@ -163,7 +158,7 @@ void parse_resources(const Value& section) {
 
 void parse_imex(const Value& section, Imex& imex) {
   if (!is_mapping(section)) return;
-  const Fields f(section, KeyCase::kAny, {"channelIDs", "required"});
+  const Fields f(section);
   f["required"].read(imex.required);
   const Value channels = f["channelIDs"];
   if (!channels.given()) return;
@@ -205,7 +200,7 @@ void parse_root(const Value& root, Config& config) {
   if (is_kubernetes_object(root.node()))
     return root.ignored("is a Kubernetes object, none of whose keys is known here",
                         "write what stands in its data, such as version: v1 and what follows");
-  const Fields f(root, KeyCase::kAny, {"version", "flags", "resources", "sharing", "imex", "devices", "individualGPU"});
+  const Fields f(root);
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], config.flags);
   parse_resources(f["resources"]);

@@ -1,7 +1,7 @@
 #pragma once
 // Text of a configuration file → Config, or every Problem in it with line and column. Accepts what NVIDIA's parser
 // accepts (YAML 1.1 or JSON, its case rules, coercions and defaults); reports as warnings what that one ignores in
-// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed. docs/config.md lists
+// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed. config/keys.h has
 // every key.
 #include <map>
 #include <set>

@@ -154,14 +154,6 @@ bool parse_mps_part(const Value& entry, const Fields& f, const EntryRules& rules
   return parse_slots(entry, f, rules, into);
 }
 
-Fields fields_of(const Value& entry, SharingStrategy strategy) {
-  if (strategy != SharingStrategy::kMps)
-    return Fields(entry, KeyCase::kExact, {"name", "rename", "devices", "replicas"});
-  return Fields(entry, KeyCase::kExact,
-                {"name", "rename", "devices", "replicas", "guard", "slotMemory", "names", "threads", "memory", "split",
-                 "memoryGB"});
-}
-
 }  // namespace
 
 std::optional<std::string> read_resource_name(const Value& value) {
@@ -189,7 +181,7 @@ std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& 
     return std::nullopt;
   }
   const bool mps = rules.strategy == SharingStrategy::kMps;
-  const Fields f = fields_of(entry, rules.strategy);
+  const Fields f(entry);
   SharedResource resource;
   resource.strategy = rules.strategy;
   resource.threads = rules.threads;

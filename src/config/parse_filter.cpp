@@ -39,7 +39,7 @@ void parse_device_filter(const Value& section, DeviceFilter& filter) {
   if (!section.given()) return;
   if (section.node().kind != Node::Kind::kMapping)
     return section.wrong_type("a mapping", "write exclude: [0] below it, or remove it");
-  const Fields f(section, KeyCase::kExact, {"include", "exclude"});
+  const Fields f(section);
   read_patterns(f["include"], filter.include);
   read_patterns(f["exclude"], filter.exclude);
 }

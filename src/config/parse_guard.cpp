@@ -43,7 +43,7 @@ void parse_guard(const Value& section, Guard& guard) {
   if (!section.given()) return;
   if (section.node().kind != Node::Kind::kMapping)
     return section.wrong_type("a mapping", "write memory: terminate-newest below it, or remove it");
-  const Fields f(section, KeyCase::kExact, {"interval", "memory", "strangers"});
+  const Fields f(section);
   read_interval(f["interval"], guard.interval);
   f["memory"].read_word(guard.memory, kGuardMemories);
   f["strangers"].read_word(guard.strangers, kGuardStrangers);
@@ -55,7 +55,7 @@ std::optional<GuardMemory> parse_entry_guard(const Value& section) {
     section.wrong_type("a mapping", "write guard: {memory: terminate-newest}, or remove it");
     return std::nullopt;
   }
-  const Fields f(section, KeyCase::kExact, {"memory"});
+  const Fields f(section);
   if (!f["memory"].given()) return std::nullopt;
   GuardMemory memory = Guard{}.memory;
   f["memory"].read_word(memory, kGuardMemories);

@@ -33,9 +33,7 @@ std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const
 // The MPS part of a GPU's entry; false when MPS does not serve it.
 bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
   if (!is_mapping(section, "write mps: {enabled: true, replicas: 20}")) return false;
-  const Fields f(
-      section, KeyCase::kExact,
-      {"enabled", "replicas", "enableMemoryLimit", "pinnedMemoryLimit", "activeThreadPercentage", "activeThreadLimit"});
+  const Fields f(section);
   bool enabled = false;
   f["enabled"].read(enabled);
   if (const auto count = counted(f["replicas"], kMostSlots, "write into how many slots the GPU is cut"))
@@ -68,7 +66,7 @@ std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
 
 void parse_gpu(const Value& entry, Individual& into) {
   if (!is_mapping(entry, "write - {index: 0, mps: {enabled: true, replicas: 20}}")) return;
-  const Fields f(entry, KeyCase::kExact, {"index", "uuid", "name", "mps"});
+  const Fields f(entry);
   auto gpu = gpu_of(entry, f);
   IndividualGpu one;
   one.place = entry.place();
@@ -86,7 +84,7 @@ void parse_gpu(const Value& entry, Individual& into) {
 Individual parse_individual(const Value& section) {
   Individual individual;
   if (!is_mapping(section, "write enabled: true below it, or remove it")) return individual;
-  const Fields f(section, KeyCase::kExact, {"enabled", "namePattern", "gpuConfigs"});
+  const Fields f(section);
   f["enabled"].read(individual.enabled);
   if (const Value pattern = f["namePattern"]; pattern.given()) {
     const auto text = pattern.text();

@@ -30,11 +30,10 @@ std::optional<std::uint32_t> factor_of(const Value& value) {
 }
 
 // The one key of a mapping, given with a value; else a Problem and nothing.
-std::optional<Value> only_key(const Value& value, std::initializer_list<std::string_view> known,
-                              const std::string& remedy) {
-  const Fields f(value, KeyCase::kExact, known);
+std::optional<Value> only_key(const Value& value, const std::string& remedy) {
+  const Fields f(value);
   std::optional<Value> found;
-  for (const std::string_view key : known) {
+  for (const std::string_view key : f.known()) {
     if (!f[key].given()) continue;
     if (found) {
       value.error("says two things at once", remedy);
@@ -84,7 +83,7 @@ void read_threads(const Value& value, ThreadsPolicy& into) {
   value.note_given();
   const std::string remedy = "write equal, open, tenant, {factor: 2} or {sms: 16}";
   if (value.node().kind == Node::Kind::kMapping) {
-    const auto key = only_key(value, {"factor", "sms"}, remedy);
+    const auto key = only_key(value, remedy);
     if (!key) return;
     if (key->path().ends_with(".sms")) return read_sms(*key, into);
     if (const auto factor = factor_of(*key)) into = {ThreadsPolicy::Kind::kFactor, *factor, 0};
@@ -99,7 +98,7 @@ void read_memory(const Value& value, MemoryPolicy& into) {
   value.note_given();
   const std::string remedy = "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi";
   if (value.node().kind == Node::Kind::kMapping) {
-    const auto key = only_key(value, {"factor"}, remedy);
+    const auto key = only_key(value, remedy);
     if (!key) return;
     if (const auto factor = factor_of(*key)) into = {MemoryPolicy::Kind::kFactor, *factor, {}};
     return;

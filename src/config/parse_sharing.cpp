@@ -75,7 +75,7 @@ std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device)
     section.wrong_type("a mapping", remedy);
     return std::nullopt;
   }
-  const Fields f(section, KeyCase::kExact, {"renameByDefault", "failRequestsGreaterThanOne", "resources"});
+  const Fields f(section);
   return parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true);
 }
 
@@ -142,10 +142,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
     section.wrong_type("a mapping", "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it");
     return std::nullopt;
   }
-  const Fields f(section, KeyCase::kExact,
-                 {"renameByDefault", "failRequestsGreaterThanOne", "resources", "computeMode", "smRounding", "door",
-                  "proofEvery", "tier", "maxClients", "processesPerSlot", "migDevices", "guard", "threads", "memory",
-                  "reserve", "split", "enableMemoryLimit"});
+  const Fields f(section);
   EntryRules rules{.strategy = SharingStrategy::kMps, .per_device = per_device};
   read_threads(f["threads"], rules.threads);
   read_memory(f["memory"], rules.memory);
@@ -179,7 +176,7 @@ Sharing side_by_side(Sharing mps, Sharing time_slicing) {
 }  // namespace
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
-  const Fields f(section, KeyCase::kAny, {"timeSlicing", "mps", "perDevice", "change"});
+  const Fields f(section);
   bool per_device = false;
   ChangePolicy change = ChangePolicy::kWait;
   f["change"].read_word(change, kChangePolicies);

@@ -1,0 +1,71 @@
+#pragma once
+// Every key of a configuration file: what the parser knows (config/fields.h takes a mapping's keys from here), what
+// docs/config-reference.md lists and what the JSON Schema allows (config/reference.h). A key that is not here is
+// unknown to all three. Pure.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tranche::config {
+
+// Whether the keys below a mapping are read in any case (plain structures of NVIDIA's) or only as written (objects
+// with a decoder of their own, and ours).
+enum class KeyCase { kAny, kExact };
+
+enum class KeyType {
+  kSection,   // a mapping; its keys are rows below its path
+  kSections,  // a list of mappings; their keys are rows below "<path>[]"
+  kSwitch,    // true or false
+  kText,
+  kPath,
+  kWord,    // one of `words`
+  kWords,   // one of them, or a list
+  kCount,   // a whole number from `least` to `most`
+  kFactor,  // a number from 0.01 to 100 with at most two places
+  kDuration,
+  kProof,     // 0, or a duration of at least 10s
+  kSize,      // with a unit
+  kReserve,   // one of `words`, or a size
+  kThreads,   // one of `words`, or a mapping
+  kMemory,    // one of `words`, a size, or a mapping
+  kResource,  // the name of an extended resource
+  kNames,     // a pattern of such names
+  kDevices,   // all, a count, or a list of devices
+  kGpus,      // a list of devices and patterns
+  kIndex,     // a device by its index
+  kChannels,  // empty, or the one channel 0
+};
+
+enum class Origin {
+  kNvidia,
+  kOurs,
+  kFork,    // of a fork of NVIDIA's plugin, taken so that its files work
+  kUnused,  // NVIDIA's or a fork's: checked, and without effect there and here
+};
+
+struct Key {
+  std::string_view path;  // "sharing.mps.resources[].name"; "" is the file itself
+  KeyType type = KeyType::kText;
+  Origin origin = Origin::kNvidia;
+  std::string_view usual{};   // the default as it is written, "" = none
+  std::string_view sample{};  // a value that the parser takes, as YAML
+  std::string_view readers{};
+  std::string_view meaning{};
+  std::string_view see{};  // the document that says more, "shares.md"
+  std::vector<std::string_view> words{};
+  std::uint32_t least = 0;  // kCount
+  std::uint32_t most = 0;
+  KeyCase below = KeyCase::kExact;  // kSection and kSections: of the keys below
+};
+
+std::span<const Key> keys();  // a section stands before what is below it
+
+// The rows right below a mapping, by its path with or without the indices of lists; the names alone.
+std::vector<std::string_view> names_below(std::string_view path);
+KeyCase key_case_below(std::string_view path);
+// "a.b[3].c" → "a.b[].c"
+std::string without_indices(std::string_view path);
+
+}  // namespace tranche::config
