@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kNeighbourSeconds = 30;   // as long as a trial takes, and some
-constexpr int kLongestSeconds = 180;    // of a pod, should nobody take it away
+constexpr int kNeighbourSeconds = 30;  // as long as a trial takes, and some
+constexpr int kLongestSeconds = 180;   // of a pod, should nobody take it away
 constexpr std::size_t kMostChecks = 256;
 constexpr std::size_t kLongestText = 1000;
 
@@ -27,20 +27,37 @@ std::string plain(std::string text) {
   return text;
 }
 
+// What a program of ours said went wrong; else everything.
+std::string complaint(std::string_view log) {
+  for (const auto line : lines_of(log))
+    if (line.starts_with("tranche ")) return plain(std::string(line));
+  return plain(std::string(trimmed(log)));
+}
+
 bool is_free(const Json& slot) {
   return text(slot, "holder").empty() && !text(slot, "id").empty();
 }
 
-Json container(const ProbePod& pod, const Json& like, const char* name, std::vector<std::string> command) {
-  return {{"name", name},
-          {"image", text(like, "image")},
-          {"imagePullPolicy", text(like, "imagePullPolicy").empty() ? "IfNotPresent" : text(like, "imagePullPolicy")},
-          {"command", std::move(command)},
-          {"resources", {{"limits", {{pod.resource, "1"}}}}},
-          {"securityContext",
-           {{"allowPrivilegeEscalation", false},
-            {"readOnlyRootFilesystem", true},
-            {"capabilities", {{"drop", Json::array({"ALL"})}}}}}};
+Json container(const ProbePod& pod, const Json& like) {
+  const Json trial = Json::array({"tranche", "verify", "--inside", "--json", "--sms", pod.sms});
+  const Json beside = Json::array({"tranche", "probe", "--json", "--seconds", std::to_string(kNeighbourSeconds)});
+  const std::string pull = text(like, "imagePullPolicy");
+  Json made{{"name", kProbeContainer},
+            {"image", text(like, "image")},
+            {"imagePullPolicy", pull.empty() ? "IfNotPresent" : pull},
+            {"command", pod.neighbour ? beside : trial},
+            {"resources", {{"limits", {{pod.resource, "1"}}}}},
+            {"securityContext",
+             {{"allowPrivilegeEscalation", false},
+              {"readOnlyRootFilesystem", true},
+              {"capabilities", {{"drop", Json::array({"ALL"})}}}}}};
+  if (pod.neighbour) {
+    made["securityContext"]["runAsUser"] = kNeighbourUser;
+    made["securityContext"]["runAsGroup"] = kNeighbourUser;
+  } else if (pod.observed) {
+    made["command"].push_back("--observed");
+  }
+  return made;
 }
 
 void lay_over(Json& pod, Json overrides) {
@@ -50,21 +67,20 @@ void lay_over(Json& pod, Json overrides) {
     const Json& containers = list(*spec, "containers");
     const Json over = containers.empty() || !containers[0].is_object() ? Json() : containers[0];
     spec->erase("containers");
-    if (over.is_object())
-      for (Json& one : pod["spec"]["containers"]) {
-        const Json name = one["name"];
-        one.merge_patch(over);
-        one["name"] = name;
-      }
+    if (over.is_object()) {
+      Json& ours = pod["spec"]["containers"][0];
+      ours.merge_patch(over);
+      ours["name"] = kProbeContainer;
+    }
   }
   pod.merge_patch(overrides);
 }
 
 // Why a container has not begun and will not.
 std::string stuck(const Json& status) {
-  constexpr std::array<std::string_view, 7> kFinal{"ErrImagePull",      "ImagePullBackOff",  "InvalidImageName",
-                                                   "ErrImageNeverPull", "CreateContainerError",
-                                                   "CreateContainerConfigError", "RunContainerError"};
+  constexpr std::array<std::string_view, 7> kFinal{
+      "ErrImagePull",         "ImagePullBackOff",           "InvalidImageName", "ErrImageNeverPull",
+      "CreateContainerError", "CreateContainerConfigError", "RunContainerError"};
   const Json& waiting = map(map(status, "state"), "waiting");
   const std::string reason = text(waiting, "reason");
   if (std::ranges::find(kFinal, reason) == kFinal.end()) return {};
@@ -95,14 +111,18 @@ ProbePods plan_probe_pods(const Json& node_status) {
   for (const auto& [resource, shared] : resources) {
     const std::size_t count = std::min(shared.free, shared.gpus.size());
     const bool observed = text(map(map(node_status, "guard"), "memory"), resource) == "observe";
-    for (std::size_t n = 0; n < count; ++n)
-      plan.pods.push_back({resource, shared.sms, observed, shared.free >= 2 * shared.gpus.size()});
+    // Neighbours first, so that they compute by the time of the trials; and each kind by itself, because kubelet's
+    // choices in a row go to one GPU after the other.
+    for (const bool neighbour : {true, false}) {
+      if (neighbour && shared.free < 2 * shared.gpus.size()) continue;
+      for (std::size_t n = 0; n < count; ++n) plan.pods.push_back({resource, shared.sms, observed, neighbour});
+    }
     for (const auto& gpu : shared.gpus) {
       if (count > 0)
         plan.gpus.push_back(gpu);
       else
-        plan.checks.push_back(skipped("deep", gpu, "pods hold every slot, and none is taken from them",
-                                      "try again when one is free"));
+        plan.checks.push_back(
+            skipped("deep", gpu, "pods hold every slot, and none is taken from them", "try again when one is free"));
     }
   }
   return plan;
@@ -113,8 +133,6 @@ Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePo
   const Json& containers = list(spec, "containers");
   if (containers.empty() || text(containers[0], "image").empty())
     return fail(Kind::kInvalid, "the agent's pod names no image", text(map(like, "metadata"), "name"));
-  std::vector<std::string> words{"tranche", "verify", "--inside", "--json", "--sms", pod.sms};
-  if (pod.observed) words.emplace_back("--observed");
   Json made{{"apiVersion", "v1"},
             {"kind", "Pod"},
             {"metadata",
@@ -130,14 +148,7 @@ Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePo
               {"enableServiceLinks", false},
               {"tolerations", Json::array({Json{{"operator", "Exists"}}})},
               {"securityContext", {{"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-              {"containers", Json::array({container(pod, containers[0], kTrialContainer, std::move(words))})}}}};
-  if (pod.neighbour) {
-    Json neighbour = container(pod, containers[0], kNeighbourContainer,
-                               {"tranche", "probe", "--json", "--seconds", std::to_string(kNeighbourSeconds)});
-    neighbour["securityContext"]["runAsUser"] = kNeighbourUser;
-    neighbour["securityContext"]["runAsGroup"] = kNeighbourUser;
-    made["spec"]["containers"].push_back(std::move(neighbour));
-  }
+              {"containers", Json::array({container(pod, containers[0])})}}}};
   for (const char* key : {"runtimeClassName", "imagePullSecrets"})
     if (spec.contains(key)) made["spec"][key] = spec[key];
   lay_over(made, place.overrides);
@@ -150,8 +161,7 @@ PodView view_pod(const Json& pod) {
   const std::string phase = text(status, "phase");
   for (const Json& one : list(status, "containerStatuses")) {
     const Json& terminated = map(map(one, "state"), "terminated");
-    if (text(one, "name") == kNeighbourContainer && terminated.contains("exitCode"))
-      view.neighbour_status = static_cast<int>(number(terminated, "exitCode"));
+    view.status = static_cast<int>(number(terminated, "exitCode"));
     if (view.why.empty()) view.why = stuck(one);
   }
   if (!view.why.empty()) {
@@ -171,10 +181,10 @@ Result<Checks> checks_of_log(std::string_view log) {
   const auto begin = log.starts_with('{') ? 0 : log.find("\n{");
   const auto end = log.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin)
-    return fail(Kind::kInvalid, "the probe printed no report: " + plain(std::string(trimmed(log))), "its log");
+    return fail(Kind::kInvalid, "the probe printed no report: " + complaint(log), "its log");
   const Json report = Json::parse(log.substr(begin, end + 1 - begin), nullptr, false);
   if (!report.is_object() || list(report, "checks").empty())
-    return fail(Kind::kInvalid, "the probe's report has no checks: " + plain(std::string(trimmed(log))), "its log");
+    return fail(Kind::kInvalid, "the probe's report has no checks: " + complaint(log), "its log");
   Checks checks;
   for (const Json& one : list(report, "checks")) {
     const std::string word = text(one, "verdict");
@@ -186,17 +196,28 @@ Result<Checks> checks_of_log(std::string_view log) {
   return checks;
 }
 
-void judge_neighbour_log(const std::string& log, int status, const std::vector<std::string>& gpus, Checks& checks) {
-  std::string gpu;
-  for (const auto line : lines_of(log)) {
-    if (!line.starts_with('{')) continue;
-    gpu = text(map(Json::parse(line, nullptr, false), "device"), "uuid");
-    break;
+void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Checks& checks) {
+  std::map<std::string, const NeighbourRun*> by_gpu;
+  for (const auto& run : runs) {
+    for (const auto line : lines_of(run.log)) {
+      if (!line.starts_with('{')) continue;
+      by_gpu[text(map(Json::parse(line, nullptr, false), "device"), "uuid")] = &run;
+      break;
+    }
   }
-  if (std::ranges::find(gpus, gpu) == gpus.end()) return;
-  const ProbeRun run{.status = status, .output = log};
-  judge_user({.gpu = gpu}, kNeighbourUser, run, checks);
-  judge_neighbour({.gpu = gpu}, run, checks);
+  for (const auto& gpu : gpus) {
+    const auto found = by_gpu.find(gpu);
+    if (found != by_gpu.end()) {
+      const ProbeRun run{.status = found->second->status, .output = found->second->log};
+      judge_user({.gpu = gpu}, kNeighbourUser, run, checks);
+      judge_neighbour({.gpu = gpu}, run, checks);
+    } else {
+      for (const char* id : {"deep.other-user", "deep.neighbour"})
+        checks.push_back(skipped(id, gpu,
+                                 "no neighbour computed there: too few slots are free, or kubelet chose others",
+                                 "try again when two slots of each GPU are free"));
+    }
+  }
 }
 
 }  // namespace tranche::verify

@@ -14,21 +14,20 @@
 namespace tranche::verify {
 
 inline constexpr const char* kRunLabel = "tranche.io/verify";  // on every pod that is made, with the run's word
-inline constexpr const char* kTrialContainer = "verify";
-inline constexpr const char* kNeighbourContainer = "neighbour";
-inline constexpr std::uint32_t kNeighbourUser = 65534;  // nobody; the trial runs as the image does
+inline constexpr const char* kProbeContainer = "probe";
+inline constexpr std::uint32_t kNeighbourUser = 65534;  // nobody; a trial runs as the image does
 
 struct ProbePod {
   std::string resource;
   std::string sms;         // of a slot, by GPU: "GPU-a=12,GPU-b=12"
   bool observed = false;   // the guard only tells
-  bool neighbour = false;  // a second container with a slot of its own
+  bool neighbour = false;  // it computes beside a trial
 };
 
 struct ProbePods {
-  std::vector<ProbePod> pods;      // one for each GPU, as far as slots are free
-  std::vector<std::string> gpus;   // that they should reach
-  Checks checks;                   // about GPUs that no pod is made for
+  std::vector<ProbePod> pods;     // a trial for each GPU, and neighbours first, as far as slots are free
+  std::vector<std::string> gpus;  // that they should reach
+  Checks checks;                  // about GPUs that no pod is made for
 };
 ProbePods plan_probe_pods(const nlohmann::json& node_status);
 
@@ -45,8 +44,8 @@ enum class PodPhase { kUnderWay, kEnded, kRefused };
 struct PodView {
   std::string name;
   PodPhase phase = PodPhase::kUnderWay;
-  std::string why = {};          // kRefused: kubelet took it not, or its image cannot be had
-  int neighbour_status = 0;      // exit status of its neighbour
+  std::string why = {};  // kRefused: kubelet took it not, or its image cannot be had
+  int status = 0;        // exit status
   friend bool operator==(const PodView&, const PodView&) = default;
 };
 PodView view_pod(const nlohmann::json& pod);
@@ -54,8 +53,11 @@ PodView view_pod(const nlohmann::json& pod);
 // The report that a trial printed as JSON, among whatever else is there.
 Result<Checks> checks_of_log(std::string_view log);
 
-// A neighbour's log, for whom it was one: "deep.neighbour" and "deep.other-user" of its GPU; nothing when it is not one
-// of `gpus`.
-void judge_neighbour_log(const std::string& log, int status, const std::vector<std::string>& gpus, Checks& checks);
+struct NeighbourRun {
+  std::string log;
+  int status = 0;
+};
+// "deep.other-user" and "deep.neighbour" of each of `gpus`, skipped where no neighbour was on it.
+void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Checks& checks);
 
 }  // namespace tranche::verify

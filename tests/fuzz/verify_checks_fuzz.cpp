@@ -26,8 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& pod : plan.pods) (void)verify::make_probe_pod(json, pod, {"n1", "p", "w", json});
     (void)verify::view_pod(json);
   }
-  if (const auto checks = verify::checks_of_log(text)) report.checks.insert(report.checks.end(), checks->begin(), checks->end());
-  verify::judge_neighbour_log(text, 0, {"GPU-1"}, report.checks);
+  if (const auto checks = verify::checks_of_log(text))
+    report.checks.insert(report.checks.end(), checks->begin(), checks->end());
+  verify::judge_neighbours({{text, 0}}, {"GPU-1"}, report.checks);
   const verify::DeepGrant grant{"GPU-1", 1000, 12};
   const verify::ProbeRun run{.output = text};
   verify::judge_grant(grant, run, report.checks);

@@ -28,7 +28,7 @@ Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
   return 0;
 }
 
-// Where the grant has no limit of memory, a probe says which GPU it is.
+// By a probe that is asked for nothing.
 Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
   const auto run = probes.run(grant, {"--seconds", "0"});
   for (const auto line : lines_of(run.output)) {
@@ -46,13 +46,13 @@ Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
 Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes,
                                                    const GrantHere& grant) {
   std::vector<verify::DeepGrant> grants;
+  TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
   const std::string limit = variable(options, mps::kPinnedLimitVariable);
   if (limit.empty()) {
-    TRY(const auto gpu, gpu_seen(probes, grant));
     grants.push_back({.gpu = gpu});
   } else {
     TRY(const auto limits, mps::parse_pinned_limit(limit));
-    for (const auto& [gpu, memory] : limits) grants.push_back({.gpu = gpu, .memory_mib = memory.in_mib()});
+    for (const auto& [device, memory] : limits) grants.push_back({.gpu = device, .memory_mib = memory.in_mib()});
   }
   for (auto& one : grants) {
     TRY(one.sms, sms_of(options.sms, one.gpu));
@@ -69,8 +69,8 @@ Status try_inside(const VerifyOptions& options, const Tell& tell) {
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
                 "MPS, or run `tranche probe` for what the whole GPU is",
                 "the environment");
-  TRY(const auto probes, Probes::open({options.environment.begin(), options.environment.end()},
-                                      ProbePlace::kContainer));
+  TRY(const auto probes,
+      Probes::open({options.environment.begin(), options.environment.end()}, ProbePlace::kContainer));
   TRY(const auto grants, grants_here(options, *probes, grant));
   for (const auto& worth : grants) {
     GrantHere here = grant;

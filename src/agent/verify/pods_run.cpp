@@ -48,7 +48,7 @@ class PodsRun {
     const Status made = make(wanted, overrides);
     if (made) watch();
     for (auto& [name, pod] : made_)
-      if (made && !interrupted_ && pod.view.phase != verify::PodPhase::kRefused) read_logs(name, pod);
+      if (made && !interrupted_ && pod.view.phase != verify::PodPhase::kRefused) pod.log = log_of(name);
     take_away();
     if (interrupted_) return fail(Kind::kUnavailable, "interrupted; the probe pods are taken away", options_.node);
     return made;
@@ -56,9 +56,8 @@ class PodsRun {
 
   struct Made {
     verify::PodView view;
-    std::string trial;
-    std::string neighbour;
-    bool has_neighbour = false;
+    std::string log;
+    bool neighbour = false;
   };
   const std::map<std::string, Made>& made() const { return made_; }
 
@@ -80,8 +79,7 @@ class PodsRun {
     for (const auto& pod : wanted) {
       if (interrupted_) break;
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
-      TRY(const Json object,
-          verify::make_probe_pod(cluster_.agent, pod, {options_.node, name, run_, overrides}));
+      TRY(const Json object, verify::make_probe_pod(cluster_.agent, pod, {options_.node, name, run_, overrides}));
       const auto answer = ask([&](auto done) { client_.create(pods_, object.dump(), std::move(done)); });
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
       if (answer.status != kCreated && answer.status != kOk)
@@ -90,7 +88,7 @@ class PodsRun {
                                 "pods there and to read their logs",
                                 kube::status_of_body(answer.status, answer.body).message, answer.status),
                     pods_);
-      made_[name] = {.view = {.name = name}, .trial = {}, .neighbour = {}, .has_neighbour = pod.neighbour};
+      made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
     }
     fmt::print(stderr, "{} probe pod{} made on {}; they take up to a minute\n", made_.size(),
                made_.size() == 1 ? "" : "s", options_.node);
@@ -98,9 +96,8 @@ class PodsRun {
   }
 
   bool all_ended() const {
-    return std::ranges::all_of(made_, [](const auto& entry) {
-      return entry.second.view.phase != verify::PodPhase::kUnderWay;
-    });
+    return std::ranges::all_of(
+        made_, [](const auto& entry) { return entry.second.view.phase != verify::PodPhase::kUnderWay; });
   }
 
   void see(const Json& object) {
@@ -115,9 +112,8 @@ class PodsRun {
       late = true;
       loop_.stop();
     });
-    const std::string path =
-        fmt::format("{}?watch=true&labelSelector={}", pods_,
-                    kube::percent_encoded(std::string(verify::kRunLabel) + "=" + run_));
+    const std::string path = fmt::format("{}?watch=true&labelSelector={}", pods_,
+                                         kube::percent_encoded(std::string(verify::kRunLabel) + "=" + run_));
     while (!all_ended() && !late && !interrupted_) {
       kube::Lines lines;
       bool over = false;
@@ -157,16 +153,11 @@ class PodsRun {
     }
   }
 
-  std::string log_of(const std::string& name, const char* container) {
+  std::string log_of(const std::string& name) {
     const auto answer = ask([&](auto done) {
-      client_.get(fmt::format("{}/{}/log?container={}", pods_, name, container), std::move(done));
+      client_.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
     });
     return answer.status == kOk ? answer.body : "";
-  }
-
-  void read_logs(const std::string& name, Made& pod) {
-    pod.trial = log_of(name, verify::kTrialContainer);
-    if (pod.has_neighbour) pod.neighbour = log_of(name, verify::kNeighbourContainer);
   }
 
   void take_away() {
@@ -218,13 +209,18 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   TRY_STATUS(run.run(plan.pods, overrides));
 
   verify::Checks checks;
+  std::vector<verify::NeighbourRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
+    if (pod.neighbour) {
+      if (pod.view.phase == verify::PodPhase::kEnded) neighbours.push_back({pod.log, pod.view.status});
+      continue;
+    }
     if (pod.view.phase == verify::PodPhase::kRefused) {
       checks.push_back(verify::skipped("deep", name, "the pod did not run: " + pod.view.why,
                                        "a pod may have taken the slot: try again; or see --pod-overrides"));
       continue;
     }
-    auto trial = verify::checks_of_log(pod.trial);
+    const auto trial = verify::checks_of_log(pod.log);
     if (trial)
       checks.insert(checks.end(), trial->begin(), trial->end());
     else
@@ -237,9 +233,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
       reached.push_back(gpu);
     else
       checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
-  for (const auto& [name, pod] : run.made())
-    if (pod.view.phase == verify::PodPhase::kEnded)
-      verify::judge_neighbour_log(pod.neighbour, pod.view.neighbour_status, reached, checks);
+  verify::judge_neighbours(neighbours, reached, checks);
   for (const auto& check : checks) tell(check);
   return {};
 }

@@ -37,17 +37,14 @@ int complain(const std::string& what) {
 }  // namespace
 
 int run_verify(const VerifyOptions& options) {
-  const int subjects = static_cast<int>(options.local) + static_cast<int>(options.inside) +
-                       static_cast<int>(!options.node.empty());
+  const int subjects =
+      static_cast<int>(options.local) + static_cast<int>(options.inside) + static_cast<int>(!options.node.empty());
   if (subjects != 1)
     return complain(
         "what? one of: `tranche verify NODE` from outside, `tranche verify --local` for this node,\n"
         "  `tranche verify --inside` for this container");
 
-  verify::Report report{options.inside  ? "this container"
-                        : options.local ? "this node"
-                                        : "node " + options.node,
-                        {}};
+  verify::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
   const Tell tell = [&](const verify::Check& check) {
     report.checks.push_back(check);
     if (options.json) return;

@@ -9,9 +9,9 @@
 namespace tranche::agent {
 
 struct VerifyOptions {
-  std::string node;    // as the cluster calls it
-  bool local = false;  // this node, without an API server
-  bool deep = false;   // probes take free slots and try their limits: as pods, or with `local` as processes
+  std::string node;     // as the cluster calls it
+  bool local = false;   // this node, without an API server
+  bool deep = false;    // probes take free slots and try their limits: as pods, or with `local` as processes
   bool inside = false;  // this container: what it holds
   bool json = false;
   std::string junit;      // a file for the same as JUnit's XML; "" = none

@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -13,6 +13,7 @@ ORDER = {
     "stopping": stopping.run,
     "chart": chart.run,
     "verify": verify.run,
+    "verify-pods": verify_pods.run,
     "without-gpu": mission_without_gpu.run,
     "nvidia-chart": nvidia_chart.run,
     "gpu-operator": gpu_operator.run,
