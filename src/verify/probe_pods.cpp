@@ -128,6 +128,10 @@ ProbePods plan_probe_pods(const Json& node_status) {
   return plan;
 }
 
+std::string namespace_of(const Json& pod) {
+  return text(map(pod, "metadata"), "namespace");
+}
+
 Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePodPlace& place) {
   const Json& spec = map(like, "spec");
   const Json& containers = list(spec, "containers");
@@ -137,7 +141,7 @@ Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePo
             {"kind", "Pod"},
             {"metadata",
              {{"name", place.name},
-              {"namespace", text(map(like, "metadata"), "namespace")},
+              {"namespace", namespace_of(like)},
               {"labels", {{"app.kubernetes.io/name", "tranche-verify"}, {kRunLabel, place.run}}}}},
             {"spec",
              {{"nodeName", place.node},

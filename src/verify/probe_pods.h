@@ -31,6 +31,8 @@ struct ProbePods {
 };
 ProbePods plan_probe_pods(const nlohmann::json& node_status);
 
+std::string namespace_of(const nlohmann::json& pod);
+
 struct ProbePodPlace {
   std::string node;
   std::string name;

@@ -84,8 +84,8 @@ void ask_status_page(ClusterLook& look, const VerifyOptions& options, const std:
     }
     Json document = answer->status == kOk ? Json::parse(answer->body, nullptr, false) : Json();
     if (text_at(document, "program") == "node") {
-      look.agent = *pod;
-      look.status = std::move(document);
+      look.agent = std::make_shared<const Json>(*pod);
+      look.status = std::make_shared<const Json>(std::move(document));
       return;
     }
     why = fmt::format("pod {} answered {}: {}", name, answer->status,
@@ -106,9 +106,9 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& te
   std::string why;
   ClusterLook look{access, {}, {}};
   ask_status_page(look, options, verify::pods_of_ours(cluster), why);
-  if (look.status.is_object()) {
-    verify::check_node_against_agent(node, look.status, checks);
-    verify::check_agent(look.status, Json(), checks);
+  if (look.status) {
+    verify::check_node_against_agent(node, *look.status, checks);
+    verify::check_agent(*look.status, Json(), checks);
   } else {
     checks.push_back(verify::skipped("agent.ready", "",
                                      "the agent's status page cannot be seen through the API server: " + why,

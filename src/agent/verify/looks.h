@@ -1,7 +1,8 @@
 #pragma once
 // Private to agent/verify: the ways of looking. Each tells every check as it is made.
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "agent/verify/verify_program.h"
@@ -23,8 +24,8 @@ using Tell = std::function<void(const verify::Check&)>;
 
 struct ClusterLook {
   kube::Access access;
-  nlohmann::json agent;   // the pod whose status page it is; null: none could be seen
-  nlohmann::json status;  // of the node agent
+  std::shared_ptr<const nlohmann::json> agent;   // the pod whose status page it is; null: none could be seen
+  std::shared_ptr<const nlohmann::json> status;  // of the node agent
 };
 
 // An Error: there is nothing to look at, such as no API server.

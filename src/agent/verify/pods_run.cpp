@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "agent/verify/looks.h"
@@ -35,9 +36,7 @@ class PodsRun {
  public:
   PodsRun(const VerifyOptions& options, const ClusterLook& cluster, host::Loop& loop, host::KubeClient& client)
       : options_(options), cluster_(cluster), loop_(loop), client_(client), run_(random_word()) {
-    const Json& metadata = cluster.agent["metadata"];
-    pods_ = fmt::format("/api/v1/namespaces/{}/pods",
-                        kube::percent_encoded(metadata.value("namespace", std::string("default"))));
+    pods_ = fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(verify::namespace_of(*cluster.agent)));
   }
 
   Status run(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
@@ -79,7 +78,7 @@ class PodsRun {
     for (const auto& pod : wanted) {
       if (interrupted_) break;
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
-      TRY(const Json object, verify::make_probe_pod(cluster_.agent, pod, {options_.node, name, run_, overrides}));
+      TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
       const auto answer = ask([&](auto done) { client_.create(pods_, object.dump(), std::move(done)); });
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
       if (answer.status != kCreated && answer.status != kOk)
@@ -192,13 +191,13 @@ Result<Json> overrides_of(const std::string& path) {
 }  // namespace
 
 Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell) {
-  if (!cluster.status.is_object()) {
+  if (!cluster.status) {
     tell(verify::skipped("deep", "", "the node agent's status cannot be seen, which says what to try",
                          "as above; or `tranche verify --local --deep` on the node"));
     return {};
   }
   TRY(const Json overrides, overrides_of(options.pod_overrides));
-  const auto plan = verify::plan_probe_pods(cluster.status);
+  const auto plan = verify::plan_probe_pods(*cluster.status);
   for (const auto& check : plan.checks) tell(check);
   if (plan.pods.empty()) return {};
 
