@@ -57,10 +57,19 @@ class Shell:
         os.mkdir(self.bin)
         for name in ("tranche", "kubectl", "helm", "ctest", "grep"):
             os.symlink(f"{HERE}/standin.py", f"{self.bin}/{name}")
-        for name in ("deploy", "docs", "data", "build"):
+        for name in ("deploy", "docs", "data", "tests", "build"):
             os.symlink(BUILD if name == "build" else f"{SOURCE}/{name}", f"{self.dir}/{name}")
         os.symlink(f"{HERE}/standin.py", f"{self.dir}/dev")
         self.log = f"{self.dir}/.log"
+
+        self.kept = set(os.listdir(self.dir)) | {".log"}
+
+    def begin(self, document):
+        """A document finds nothing of the one before, and what it says that its reader has."""
+        for name in set(os.listdir(self.dir)) - self.kept:
+            os.remove(f"{self.dir}/{name}")
+        for name, text in rules.GIVEN.get(document, {}).items():
+            pathlib.Path(self.dir, name).write_text(text)
 
     def close(self):
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -68,6 +77,7 @@ class Shell:
     def run(self, script):
         """What went wrong, and what was called."""
         open(self.log, "w").close()
+        shutil.rmtree(f"{self.node.dir}/doc-node", ignore_errors=True)
         path = f"{self.bin}:{self.node.env['PATH']}"
         environment = self.node.env | {"PATH": path, "DOCS_PATH": self.node.env["PATH"], "DOCS_LOG": self.log, "DOCS_BUILD": BUILD, "DOCS_SOURCE": SOURCE,
                                        "DOCS_NODE": self.node.dir, "DOCS_HELM": found_program("helm"), "DOCS_KUBECTL": found_program("kubectl")}
@@ -132,6 +142,7 @@ class Commands(unittest.TestCase):
     def test_of_blocks_are_run_or_named(self):
         faults, seen = [], 0
         for name in DOCUMENTS:
+            self.shell.begin(name)
             for block in documents.blocks_of(SOURCE, name):
                 if block.language in ("sh", "console", "bash"):
                     commands = documents.commands_of(block)
