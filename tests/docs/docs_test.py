@@ -267,5 +267,37 @@ class Links(unittest.TestCase):
         self.assertEqual(lost, [], "no document leads to these")
 
 
+class Messages(unittest.TestCase):
+    def missing(self, messages):
+        sources = "".join(p.read_text() for p in sorted(pathlib.Path(SOURCE, "src").rglob("*.cpp")) if not p.name.endswith("_test.cpp"))
+        sources = re.sub(r'"\s*\n\s*"', "", sources)  # sentences that go over lines
+        return [m for m in messages for piece in m.split("…") if piece.strip() not in sources]
+
+    def test_of_ours_are_in_the_sources(self):
+        text = pathlib.Path(SOURCE, "docs/troubleshooting.md").read_text().split("## Messages of ours")[1].split("\n## ")[0]
+        messages = re.findall(r"^\| `([^`]+)` \|", text, re.M)
+        self.assertGreater(len(messages), 10)
+        self.assertEqual(self.missing(messages), [])
+        self.assertEqual(self.missing(["is not … such a message"]), ["is not … such a message"])
+
+
+class Pictures(unittest.TestCase):
+    def test_are_sound_and_described(self):
+        import xml.etree.ElementTree as tree
+
+        files = sorted(pathlib.Path(SOURCE, "docs/pictures").glob("*.svg"))
+        self.assertGreater(len(files), 3)
+        text = "".join(pathlib.Path(SOURCE, name).read_text() for name in DOCUMENTS)
+        for file in files:
+            with self.subTest(file.name):
+                root = tree.parse(file).getroot()
+                width, height = float(root.get("width")), float(root.get("height"))
+                self.assertTrue(root.findtext("{*}title") and root.findtext("{*}desc"))
+                self.assertIn(f"pictures/{file.name}", text)
+                for item in root.iter("{http://www.w3.org/2000/svg}rect"):
+                    self.assertLessEqual(float(item.get("x")) + float(item.get("width")), width)
+                    self.assertLessEqual(float(item.get("y")) + float(item.get("height")), height)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)
