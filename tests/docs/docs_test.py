@@ -35,8 +35,8 @@ def is_there(where, command):
         return os.access(f"{SOURCE}/{name}", os.X_OK)
     if kind == "ctest":
         return name in ctest_names()
-    scenario = name or next((w for w in reversed(command.split()[1:]) if w != "cluster" and not w.startswith("-")), "cluster")
-    return os.path.exists(f"{SOURCE}/tests/cluster/scenarios/{scenario.replace('-', '_')}.py")
+    scenario = name or next((w for w in reversed(command.split()[1:]) if not w.startswith("-")), "cluster")
+    return f'"{scenario}":' in pathlib.Path(SOURCE, "tests/cluster/scenarios/__init__.py").read_text()
 
 
 def flags_of_script(command):
