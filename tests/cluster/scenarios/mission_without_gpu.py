@@ -6,17 +6,15 @@ import os
 import re
 
 from lib.helm import CHART, find
-from lib.installation import SOURCE, begin
+from lib.installation import begin
 from lib.kubectl import Shell
 from lib.kubectl import find as find_kubectl
 from lib.machine import ADDRESS, NODE
-from lib.pods import events
-from lib.programs import run as run_program
+from lib.mission import KIND, simulate
 from lib.programs import write
 from lib.report import until
 
 SHARED = "nvidia.com/gpu.shared"
-KIND = f"{SOURCE}/deploy/kind"
 # kube-proxy's part, which kind has and this cluster has not.
 SERVER = {"devicePlugin": [{"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS}, {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}]}
 
@@ -36,13 +34,8 @@ def run(world):
         print("SKIPPED: there is no Helm or no kubectl; build-programs makes them with Go", flush=True)
         report.check("without GPUs: skipped without Helm and kubectl", True)
         return
-    os.makedirs(machine.path("opt/tranche-sim"))
-    run_program("mount", "--bind", machine.path("opt"), "/opt")
-    made = run_program(f"{KIND}/simulated-node", "/opt/tranche-sim", "--gpus", "2", "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
-    run_program(f"{KIND}/simulated-node", "/opt/tranche-sim", "--gpus", "2", "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
-    for _ in range(2):
-        run_program("bash", "-s", "--", "2", stdin=open(f"{KIND}/simulated-devices"))  # pylint: disable=consider-using-with
-    report.check("simulated GPUs are made, and made again without a change", made.returncode == 0 and os.path.exists("/dev/nvidia1") and not os.path.exists("/dev/nvidia2"))
+    made = [simulate(world, "H200", 2), simulate(world, "H200", 2)]
+    report.check("simulated GPUs are made, and made again without a change", not any(done.stderr for done in made) and os.path.exists("/dev/nvidia1") and not os.path.exists("/dev/nvidia2"))
     begin(world)
     shell = Shell(machine, api.kubeconfig, kubectl=kubectl, helm=helm)
     shell("helm", "upgrade", "--install", "tranche", CHART, "-n", "tranche", *values(machine), "--wait", "--timeout", "120s", timeout=150)

@@ -1,0 +1,159 @@
+"""The mission's rows as a person plays them: kubectl, Helm and this repository's scripts and manifests on a node whose GPUs are simulated as
+deploy/kind makes them, at /opt/tranche-sim. Pods have a network of their own."""
+
+import json
+import os
+
+from . import helm as helms
+from . import kubectl as kubectls
+from .installation import SOURCE, begin
+from .kubectl import Shell
+from .machine import ADDRESS, NODE
+from .pods import TOOLS
+from .programs import run, write
+from .report import Failed, until
+
+KIND = f"{SOURCE}/deploy/kind"
+SIM = "/opt/tranche-sim"
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+LABEL = "nvidia.com/device-plugin.config"
+AGENT, MPS = ("exec", "-n", "tranche", "ds/tranche-node", "--", "tranche"), ("exec", "-n", "tranche", "ds/tranche-mps", "--", "tranche")
+
+
+def programs(world):
+    """Helm and kubectl, or None after a row that says so."""
+    found = {"helm": helms.find(world.binaries, world.build), "kubectl": kubectls.find(world.binaries, world.build)}
+    if all(found.values()):
+        return found
+    print("SKIPPED: there is no Helm or no kubectl; build-programs makes them with Go", flush=True)
+    world.report.check("skipped without Helm and kubectl", True)
+    return None
+
+
+def simulate(world, profile, gpus):
+    """What setup.sh --without-gpu does in a worker."""
+    os.makedirs(world.machine.path("opt/tranche-sim"), exist_ok=True)
+    if not os.path.ismount("/opt"):
+        run("mount", "--bind", world.machine.path("opt"), "/opt")
+    made = run(f"{KIND}/simulated-node", SIM, "--gpus", gpus, "--profile", profile, "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
+    with open(f"{KIND}/simulated-devices") as script:
+        run("bash", "-s", "--", str(gpus), stdin=script)
+    return made
+
+
+class Mission:
+    def __init__(self, world, found, profile="H200", gpus=2):
+        self.world, self.report, self.api, self.machine = world, world.report, world.control_plane, world.machine
+        simulate(world, profile, gpus)
+        self.image = begin(world)
+        # A person gives `-f values`; what the simulation and this cluster without kube-proxy need comes behind it, whoever calls Helm.
+        server = self.machine.path("server.json")
+        write(server, json.dumps({"devicePlugin": {"extraEnv": [{"name": "TRANCHE_SIM_NODE", "value": f"{SIM}/node"}, {"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS},
+                                                                {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}]}, "log": {"format": "text"}}))
+        with open(f"{KIND}/values-without-gpu.yaml") as values:
+            write(self.machine.path("simulated.yaml"), values.read().partition("config:\n")[0])
+        wrapper = self.machine.path("helm-here")
+        write(wrapper, f'#!/bin/sh\ncase $1 in install|upgrade) exec {found["helm"]} "$@" -f {self.machine.path("simulated.yaml")} -f {server} ;; *) exec {found["helm"]} "$@" ;; esac\n', 0o755)
+        self.shell = Shell(self.machine, self.api.kubeconfig, kubectl=found["kubectl"], helm=wrapper)
+        self.kubectl = self.shell.kubectl
+
+    # --- what a person does ---------------------------------------------------------------------------------------------
+    def helm(self, verb, *words, values=None, check=True):
+        more = []
+        if values is not None:
+            path = self.machine.path("values.json")
+            write(path, json.dumps(values))
+            more = ["-f", path]
+        chart = [helms.CHART] if verb in ("install", "upgrade") else []
+        return self.shell("helm", verb, "tranche", *chart, "-n", "tranche", *more, *words, check=check, timeout=200)
+
+    def install(self, **values):
+        self.helm("install", "--wait", "--timeout", "120s", values=values)
+        self.kubectl("-n", "tranche", "wait", "--for=condition=Ready", "pod", "-l", "app.kubernetes.io/name=tranche", "--timeout=120s")
+
+    def apply(self, *documents):
+        return self.kubectl("apply", "-f", "-", input="\n---\n".join(d if isinstance(d, str) else json.dumps(d) for d in documents))
+
+    def choose(self, name, slots):
+        """The node labelled, and the resources that come of it, by name."""
+        self.kubectl("label", "node", NODE, f"{LABEL}={name}" if name else f"{LABEL}-", "--overwrite")
+        self.amounts(slots)
+
+    def config_map(self, name, configs):
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "tranche"}, "data": configs}
+
+    def remove(self, *words):
+        self.kubectl("delete", *words, "--wait=true", "--timeout=60s", "--ignore-not-found")
+
+    # --- what a person sees ---------------------------------------------------------------------------------------------
+    def get(self, *words):
+        return json.loads(self.kubectl("get", *words, "-o", "json").stdout)
+
+    def labels(self):
+        return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
+
+    def amounts(self, wanted, seconds=60):
+        """Capacity and allocatable, once they are as wanted."""
+        def seen():
+            return {name: self.api.amounts(name) for name in wanted}
+        until(f"{wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
+        return seen()
+
+    def check_amounts(self, what, wanted, seconds=60):
+        try:
+            self.amounts(wanted, seconds)
+            self.report.check(what, True, wanted)
+        except Failed:
+            self.report.check(what, False, {name: self.api.amounts(name) for name in wanted})
+
+    def label_is(self, wanted):
+        """The node's labels, once these are among them."""
+        return until(f"labels {wanted}", lambda: (got := self.labels()) and wanted.items() <= got.items() and got, 30)
+
+    def status(self):
+        return json.loads(self.kubectl(*AGENT, "status", "--json").stdout)
+
+    def serves(self, seconds=60):
+        """Both programs follow the same configuration, and every pool serves."""
+        def both():
+            node = self.world.tranche.status()
+            mps = self.world.tranche.status("/run/nvidia/mps/mps.sock")
+            return (node.get("config", {}).get("hash") and node["config"]["hash"] == mps.get("config", {}).get("hash") and not node.get("change", {}).get("waitingFor")
+                    and all(pool["state"] == "serving" for pool in mps.get("pools", [])))
+        until("both programs to serve the configuration", both, seconds)
+
+    def log(self, name):
+        return self.kubectl("logs", name, "--tail=-1", check=False).stdout
+
+    def probe(self, name, limits, *words, wait="Succeeded"):
+        """`tranche probe --json` in a pod of deploy/samples' kind; its report."""
+        self.apply(tenant(name, limits, ["tranche", "probe", "--json", *words]))
+        if wait:
+            self.kubectl("wait", f"pod/{name}", f"--for=jsonpath={{.status.phase}}={wait}", "--timeout=60s")
+        text = until(f"{name} to tell", lambda: self.log(name), 60)
+        return json.loads(text.splitlines()[0])
+
+    def events(self, name):
+        return " | ".join(e["message"] for e in self.get("events", "--field-selector", f"involvedObject.name={name}")["items"])
+
+    def stop(self):
+        self.world.kubelet.stop()
+        self.api.stop()
+
+
+def tenant(name, limits, command, image="tranche.io/tranche:v0.1.0", **metadata):
+    """deploy/samples/probe.yaml's pod with what deploy/kind/without-gpu adds."""
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": {
+        "hostPID": True, "automountServiceAccountToken": False, "enableServiceLinks": False, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "runAsGroup": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "main", "image": image, "imagePullPolicy": "IfNotPresent", "command": command,
+                        "env": [{"name": "TRANCHE_SIM_NODE", "value": f"{SIM}/node"}, {"name": "LD_LIBRARY_PATH", "value": f"{SIM}/libraries"}],
+                        "resources": {"limits": {key: str(value) for key, value in limits.items()}},
+                        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+                        "volumeMounts": [{"name": "simulated", "mountPath": SIM}]}],
+        "volumes": [{"name": "simulated", "hostPath": {"path": SIM, "type": "Directory"}}]}}
+
+
+def tools(name, limits, script):
+    """The same with a shell."""
+    return tenant(name, limits, ["/bin/sh", "-c", script], image=TOOLS)
