@@ -1,6 +1,5 @@
 """Rows M2 of the mission: NVIDIA's guide to MPS under its operator, with kubectl, on two Tesla T4 (15,360 MiB)."""
 
-import json
 import re
 
 from lib.machine import NODE
@@ -53,9 +52,9 @@ def verification(m):
     m.kubectl("rollout", "status", "deployment/tranche-probe", "--timeout=90s")
     names = [p["metadata"]["name"] for p in m.get("pods", "-l", "app.kubernetes.io/name=tranche-probe")["items"]]
     logs = {name: until(f"{name} to tell", lambda n=name: (text := m.log(n)).count("largest allocation") and text, 60) for name in names}
-    limits = sorted({int(found) for text in logs.values() for found in re.findall(r"largest allocation\s+(\d+) MiB", text)})
+    limits = sorted({float(found) for text in logs.values() for found in re.findall(r"largest allocation (\d+\.\d+) GiB", text)})
     report.check("M2.8 five replicas of the verification workload run; their logs say that the GPU computed right, and how much memory each may have",
-                 len(names) == 5 and all("right" in text or " 0 wrong" in text for text in logs.values()) and limits and limits[-1] <= TOTAL // 4, [limits, logs[names[0]][-300:]])
+                 len(names) == 5 and all("answers      right" in text for text in logs.values()) and limits and 3.5 < limits[0] and limits[-1] <= TOTAL / 4096, limits)
     asks = [f"{SIM}/driver/usr/bin/nvidia-cuda-mps-control"]
     answers = {}
     for command in ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", "set_default_active_thread_percentage 100", "quit"):
@@ -75,14 +74,15 @@ def edit(m, names):
     report.check("M2.5 kubectl edit configmap: applied by itself, no pod of ours was restarted", not any(s["restartCount"] for p in agents for s in p["status"]["containerStatuses"]), m.api.amounts(SHARED))
     now = {name: m.get("pod", name)["status"]["containerStatuses"][0]["containerID"] for name in names}
     status = m.kubectl(*AGENT, "status").stdout
-    report.check("M2.5 running pods are undisturbed: the same containers, still clients", started == now and all(name in status for name in names), sorted(now)[:1])
+    report.check("M2.5 running pods are undisturbed: the same containers, and each still holds its slot", started == now and all(name in status for name in names),
+                 [started == now, [name for name in names if name not in status], status[-1500:]])
     m.kubectl("-n", "tranche", "edit", "configmap", "plugin-config-fine", env={"KUBE_EDITOR": "sed -i 's/replicas: 6/replicas: 4/'"})
     m.remove("deployment", "tranche-probe")
     m.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=tranche-probe", "--timeout=60s")
 
 
 def several(m):
-    m.choose("one-each", {GPU: 8, SHARED: 0})
+    m.choose("one-each", {GPU: 8})
     m.serves()
     m.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "two"}, "spec": {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [
         {"name": "main", "image": "tranche.io/tranche:v0.1.0", "command": ["tranche", "version"], "resources": {"limits": {GPU: "2"}}}]}})
