@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_fork, mission_operator, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_fork, mission_operator, mission_slices, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -19,4 +19,5 @@ ORDER = {
     "gpu-operator": gpu_operator.run,
     "fork": mission_fork.run,
     "operator": mission_operator.run,
+    "slices": mission_slices.run,
 }

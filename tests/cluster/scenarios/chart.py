@@ -198,6 +198,14 @@ def without_default(cluster):
     cluster.amounts({GPU: 2}, "M2.3 no default: an unlabelled node offers its GPUs as they are", 120)
 
 
+def uninstalled(report, before, after):
+    report.check("uninstalled: no process is left", after.processes == before.processes, after.processes)
+    report.check("uninstalled: no mount is left", after.mounts == before.mounts, after.mounts)
+    left = sorted(path for path, what in after.files.items() if before.files.get(path) != what)
+    report.check("uninstalled: files are as found, but for folders that the pods had mounted, which are empty", set(left) <= EMPTY and set(before.files) <= set(after.files), left[:20])
+    report.check("uninstalled: labels and annotations are as found", (after.labels, after.annotations) == (before.labels, before.annotations), [sorted(after.labels)[:5], after.annotations])
+
+
 def uninstall(cluster, before):
     report, world = cluster.report, cluster.world
     held = cluster.helm("upgrade", "--wait", "--wait-for-jobs", "--timeout", "150s", values=cluster.values(reset={"enabled": True}, image={"tag": "v0.1.0-newer"}), check=False)
@@ -209,12 +217,7 @@ def uninstall(cluster, before):
         item["metadata"]["name"] for path in ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
                                               "/apis/apps/v1/namespaces/tranche/daemonsets") for item in cluster.api.call("GET", path)[1]["items"]
         if item["metadata"]["name"].startswith("tranche")])
-    after = Node(world)
-    report.check("uninstalled: no process is left", after.processes == before.processes, after.processes)
-    report.check("uninstalled: no mount is left", after.mounts == before.mounts, after.mounts)
-    left = sorted(path for path, what in after.files.items() if before.files.get(path) != what)
-    report.check("uninstalled: files are as found, but for folders that the pods had mounted, which are empty", set(left) <= EMPTY and set(before.files) <= set(after.files), left[:20])
-    report.check("uninstalled: labels and annotations are as found", (after.labels, after.annotations) == (before.labels, before.annotations), [sorted(after.labels)[:5], after.annotations])
+    uninstalled(report, before, Node(world))
     conditions = [c["type"] for c in cluster.api.node()["status"]["conditions"]]
     report.check("uninstalled: the node says nothing of Tranche any more", "TrancheReady" not in conditions, conditions)
 
