@@ -23,7 +23,7 @@ while [ ! -f {VALIDATIONS}/driver-ready ]; do echo "no driver yet"; sleep 5; don
 set -a
 cat {VALIDATIONS}/driver-ready
 . {VALIDATIONS}/driver-ready
-: > feature-flags.env
+echo -n > feature-flags.env
 for module in gdrdrv nvidia_fs; do
   lsmod | grep -q "^$module" || continue
   case $module in
@@ -48,7 +48,7 @@ class Node:
 
     @staticmethod
     def toolkit():
-        shutil.copytree(driver_root.ROOT, DRIVER, symlinks=True)
+        shutil.copytree(driver_root.ROOT, DRIVER, symlinks=True, dirs_exist_ok=True)
         hook = f"{TOOLKIT}/toolkit/nvidia-cdi-hook"
         write(hook, f'#!/bin/sh\ncat >/dev/null\necho "$0 $*" >>{TOOLKIT}/calls\n', 0o755)
         os.makedirs(VALIDATIONS, exist_ok=True)
