@@ -25,6 +25,7 @@ int device_plugin(const std::vector<std::string>& arguments, Process& process) {
   CLI::App app("Tranche as NVIDIA's device plugin: the same flags, variables, files and sockets", kPlugin);
   NodeCommand held;
   held.options.mps_root_here = kMpsPlace;
+  held.options.run_dir_may_lack = true;
   add_node_options(app, held);
   std::vector<std::string> rest;
   if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;

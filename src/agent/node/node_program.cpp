@@ -40,7 +40,11 @@ std::string host_mps_root(const config::Config& config) {
 
 Status NodeProgram::open() {
   auto run_dir = host::Dir::create(options_.run_dir, 0755);
-  if (!run_dir) return std::unexpected(within(std::move(run_dir).error(), "cannot make the run directory (--run-dir)"));
+  if (!run_dir && !options_.run_dir_may_lack)
+    return std::unexpected(within(std::move(run_dir).error(), "cannot make the run directory (--run-dir)"));
+  if (!run_dir)
+    log::warning("run_dir.none", {{"why", run_dir.error()},
+                                  {"effect", "there is no status socket, and nothing is remembered over a restart"}});
 
   const std::string host_root = host_mps_root(config_.view().config);
   const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
@@ -75,10 +79,11 @@ Status NodeProgram::open() {
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
   plugins_ = *std::move(plugins);
-  // During a rolling update the older agent may still answer there.
-  TRY(status_,
-      host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
-                               [this](const std::string& request) { return answer(request); }, {.take_over = true}));
+  if (run_dir) {  // during a rolling update the older agent may still answer there
+    TRY(status_,
+        host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
+                                 [this](const std::string& request) { return answer(request); }, {.take_over = true}));
+  }
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   if (!options_.listen.empty()) {
