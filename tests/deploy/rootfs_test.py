@@ -264,6 +264,7 @@ class Pods(World):
             time.sleep(chosen.uniform(0, 0.12))
             plugin.process.kill()
             plugin.wait()
+        time.sleep(2.1)  # what is younger may be another's that is being made
         plugin = self.operator({**CDI})
         plugin.until_says('"event":"driver.ready"')
         self.assertTrue(until(lambda: os.listdir(f"{self.scratch}/cdi") == ["k8s.device-plugin.nvidia.com-gpu.json"], 5), os.listdir(f"{self.scratch}/cdi"))

@@ -112,10 +112,9 @@ void Plugin::bind() {
       resource_, answers_, counts_, [this] { gate_.knock(); }, [this] { counted_.knock(); });
   // The first list is there before the first stream can be.
   if (devices_) service->streams().offer(devices_);
-  // Monotonic nanoseconds are one count for all processes of the node, the name is one resource's of ours: no two
-  // servers choose the same.
-  const std::string temporary =
-      fmt::format(".t{:x}{:04x}", loop_.now().time_since_epoch().count(), stable_hash(socket_name_) & 0xffffU);
+  const std::string directory = socket_path_.substr(0, socket_path_.rfind('/'));
+  remove_left_over_sockets(directory, socket_name_, loop_.now());
+  const std::string temporary = temporary_socket_name(socket_name_, loop_.now());
   auto opened = Endpoint::open(std::move(service), socket_path_, temporary, settings_.stop_within);
   if (!opened) {
     retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));

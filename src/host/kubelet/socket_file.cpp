@@ -7,11 +7,25 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 
+#include "base/text.h"
 #include "host/loop/fd.h"
 
 namespace tranche::host {
+namespace {
+
+constexpr std::string_view kTemporary = ".t";
+constexpr Duration kBeingMade = std::chrono::seconds(2);  // takes milliseconds
+
+std::string mark_of(const std::string& socket_name) {
+  return fmt::format("{:04x}", stable_hash(socket_name) & 0xffffU);
+}
+
+}  // namespace
 
 std::optional<SocketFile> look_at_socket(const std::string& path) {
   struct stat info{};
@@ -28,6 +42,27 @@ Status check_socket_path(const std::string& path) {
                   "a shorter name",
                   kLongest, path.size()),
       path);
+}
+
+std::string temporary_socket_name(const std::string& socket_name, MonoTime now) {
+  return fmt::format(".t{:x}{}", now.time_since_epoch().count(), mark_of(socket_name));
+}
+
+void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now) {
+  std::error_code error;
+  const std::string mark = mark_of(socket_name);
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark)) continue;
+    MonoTime::rep made = 0;
+    const char* last = name.data() + name.size() - mark.size();
+    const auto read = std::from_chars(name.data() + kTemporary.size(), last, made, 16);
+    if (read.ec != std::errc{} || read.ptr != last) continue;
+    const MonoTime then{MonoTime::duration(made)};
+    if (then <= now && now - then < kBeingMade) continue;  // after a restart of the machine `then` is ahead of us
+    const std::string path = directory + "/" + name;
+    if (look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
+  }
 }
 
 Listener probe_listener(const std::string& path) {

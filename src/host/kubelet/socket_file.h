@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace tranche::host {
 
@@ -29,6 +30,13 @@ struct Listener {
   pid_t pid = 0;  // who listens; 0 when it is in a process namespace that we cannot see
 };
 Listener probe_listener(const std::string& path);
+
+// A socket is served under a name of its own and then renamed, so that nobody finds one that does not answer yet. Of a
+// process that was killed in between the name stays. The number in it is the time, one count for all processes of the
+// node; the last four digits are the resource's: no two servers choose the same.
+std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
+// Takes away what killed servers of this socket left in its directory: of another time than about now, and nobody there.
+void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
 
 // sun_path ends the same way for everybody: 107 characters.
 Status check_socket_path(const std::string& path);

@@ -55,6 +55,26 @@ TEST_F(SocketFiles, AListenerIsAliveAndTellsItsProcess) {
   EXPECT_EQ(seen.pid, ::getpid());
 }
 
+TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
+  const MonoTime now{std::chrono::hours(1)};
+  const auto put = [&](const std::string& socket, Duration age, bool listening) {
+    const std::string path = directory_ + "/" + temporary_socket_name(socket, now - age);
+    return std::pair(path, bind_at(path, listening));
+  };
+  const auto old = put("gpu", std::chrono::minutes(5), false);
+  const auto of_another_life = put("gpu", -std::chrono::minutes(5), false);
+  const auto being_made = put("gpu", std::chrono::seconds(1), false);
+  const auto serving = put("gpu", std::chrono::minutes(6), true);
+  const auto another_resources = put("gpu.shared", std::chrono::minutes(5), false);
+  std::ofstream(directory_ + "/" + temporary_socket_name("gpu", now - std::chrono::minutes(7))) << "a file";
+  std::ofstream(directory_ + "/.thidden") << "a file";
+  remove_left_over_sockets(directory_, "gpu", now);
+  EXPECT_FALSE(std::filesystem::exists(old.first));
+  EXPECT_FALSE(std::filesystem::exists(of_another_life.first));
+  for (const auto* kept : {&being_made, &serving, &another_resources}) EXPECT_TRUE(std::filesystem::exists(kept->first));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 5);
+}
+
 TEST_F(SocketFiles, AFullQueueIsAliveToo) {
   const Fd listener = bind_at(path_, true);
   std::vector<Fd> callers;
