@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tranche verify --local --deep` and `tranche reset` on all GPUs: the real programs as a node with ten slots each, one held by a pod
+"""`tranche verify --local --deep`, `tranche verify --inside` in a container, and `tranche reset` on all GPUs: the real programs as a node with ten slots each, one held by a pod
 that computes; every check with what it found, what became of the pod, and what is left of the node afterwards. Prints a table and
 exits 1 when a check fails or something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
 It changes no setting of the GPU."""
@@ -18,6 +18,24 @@ def places(node):
 def tree(node):
     return sorted(os.path.relpath(os.path.join(folder, name), node.dir) for folder, folders, files in os.walk(node.dir)
                   for name in folders + files if "/logs" not in folder)
+
+
+def look_inside(node):
+    """What a container finds of its own share; what is wrong about that."""
+    tenant = node.tenant("inside")
+    sms = node.status()["devices"][0]["slotSms"]
+    began = time.monotonic()
+    done = node.machine.run(*tenant.enter, f"{node.machine.bin}/tranche", "verify", "--inside", "--json", "--sms", str(sms), env=tenant.envs, timeout=120)
+    checks = json.loads(done.stdout)["checks"] if done.stdout.startswith("{") else []
+    for check in checks:
+        print(f"| inside: {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
+    print(f"inside a container: {time.monotonic() - began:.0f} s")
+    tenant.delete()
+    passed = [check["id"] for check in checks if check["verdict"] == "PASS"]
+    wanted = ["deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.sms.variable", "deep.answers", *["deep.memory.variable"] * 4, "deep.second-process"]
+    if done.returncode != 0 or any(passed.count(name) != wanted.count(name) for name in wanted):
+        return [f"tranche verify --inside ended with {done.returncode}: {passed} {done.stderr[-500:]}"]
+    return []
 
 
 def main():
@@ -56,6 +74,8 @@ def main():
     if client is None or not client.well():
         faults.append(f"the pod's client did not stay well: {client and client.error()}")
     print(f"took {took:.0f} s; the pod that computed beside it: {'well' if client and client.well() else 'NOT WELL'}")
+
+    faults += look_inside(node)
 
     refused = machine.run(f"{machine.bin}/tranche", "reset", "--dry-run", *places(node))
     node.parts["node"].terminate()
