@@ -191,8 +191,11 @@ class Blocks(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(text)
             file.flush()
-            done = subprocess.run([f"{BUILD}/bin/tranche", "check", "--strict", "--config", file.name], capture_output=True, text=True)
-        return "" if done.returncode == 0 else done.stdout + done.stderr
+            for words in (["check", "--strict"], ["plan", "--strict", "--inventory", f"{SOURCE}/tests/golden/plan/inventories/4xH200.json"]):
+                done = subprocess.run([f"{BUILD}/bin/tranche", *words, "--config", file.name], capture_output=True, text=True)
+                if done.returncode != 0:
+                    return done.stdout + done.stderr
+        return ""
 
     def judge(self, text):
         """What is wrong with a block of YAML."""
