@@ -23,7 +23,7 @@ ELSEWHERE = [
     (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
     (r"helm repo .*", "the network", "cluster:chart"),
     (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),
-    (r"docker (build|load|exec|manifest|pull|push|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
+    (r"(docker|podman) (build|load|exec|manifest|pull|push|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
     (r"skopeo copy .*", "needs a registry; the archive that it reads is checked", "ctest:image_test"),
     (r"kind (create|delete|get|load) .*", "needs an engine; the node's side is the same", "cluster:chart"),
     (r"scripts/(setup|verify-mps-setup)\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_test"),
@@ -35,7 +35,8 @@ ELSEWHERE = [
     (r"\./dev image.*", "is built in its own test", "ctest:image_test"),
     (r"\./dev (bench|asan|tsan|fuzz|lint|clean)( .*)?", "is run by hand and in .ci/run", "file:.ci/run"),
     (r"bench/run( --quick)?", "takes minutes", "file:bench/run"),
-    (r"(chcon|systemctl|crictl|curl|nvidia-smi)( .*)?", "changes or asks the reader's machine, and none of it is ours", "none:"),
+    (r"ctr -n k8s.io images import build/tranche-image.tar", "needs containerd", "cluster:chart"),
+    (r"(chcon|systemctl|crictl|curl|modprobe|nvidia-smi|nvidia-ctk|apt-get|sudo|git)( .*)?", "changes or asks the reader's machine, and none of it is ours", "none:"),
 ]
 
 # What a document leaves open, filled in. `{dir}` is the simulated node's folder.
