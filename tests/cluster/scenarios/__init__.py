@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_fork, mission_operator, mission_slices, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_fork, mission_mig, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -18,6 +18,8 @@ ORDER = {
     "nvidia-chart": nvidia_chart.run,
     "gpu-operator": gpu_operator.run,
     "fork": mission_fork.run,
+    "mig": mission_mig.run,
     "operator": mission_operator.run,
     "slices": mission_slices.run,
+    "upgrade": mission_upgrade.run,
 }

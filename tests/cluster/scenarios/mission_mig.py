@@ -1,0 +1,67 @@
+"""Rows M4.2, M4.3 and the MIG half of M2.6: partitioned A100 under the strategies single and mixed, plain and time-sliced, with kubectl."""
+
+import re
+
+from lib.machine import NODE
+from lib.mission import GPU, SIM, Mission, programs, tools
+from lib.report import until
+
+PLAIN = "version: v1\n"
+CONFIGS = {
+    "single": f"{PLAIN}flags: {{migStrategy: single}}\n",
+    "single-shared": f"{PLAIN}flags: {{migStrategy: single}}\nsharing:\n  timeSlicing:\n    resources:\n    - {{name: nvidia.com/gpu, replicas: 2}}\n",
+    "mixed": f"{PLAIN}flags: {{migStrategy: mixed}}\n",
+    "mixed-shared": f"{PLAIN}flags: {{migStrategy: mixed}}\nsharing:\n  timeSlicing:\n    resources:\n    - {{name: nvidia.com/mig-1g.5gb, replicas: 2}}\n",
+}
+MIXED = ["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"]
+
+
+def single(m):
+    report = m.report
+    for gpu in ("0", "1"):
+        m.shell(f"{SIM}/sim-node", "gpu", gpu, "mig", *["1g.5gb"] * 7)
+    m.install(config={"map": CONFIGS, "default": "single"})
+    m.check_amounts("M4.3 single: two A100 of seven 1g.5gb each are nvidia.com/gpu 14", {GPU: 14})
+    wanted = {"nvidia.com/mig.capable": "true", "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb", "nvidia.com/gpu.count": "14",
+              "nvidia.com/gpu.memory": "4864", "nvidia.com/gpu.multiprocessors": "14", "nvidia.com/gpu.slices.gi": "1", "nvidia.com/gpu.slices.ci": "1"}
+    report.check("M4.2 labels of the MIG devices: strategy, profile, memory, slices, count", bool(m.label_is(wanted)), wanted)
+    m.choose("single-shared", {GPU: 28})
+    shared = {"nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb-SHARED", "nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    report.check("M2.6 M4.3 single and shared: …-MIG-1g.5gb-SHARED, twice as many", bool(m.label_is(shared)), shared)
+
+
+def mixed(m):
+    report = m.report
+    for gpu in ("0", "1"):
+        m.shell(f"{SIM}/sim-node", "gpu", gpu, "mig", *MIXED)
+    m.kubectl("label", "node", NODE, "nvidia.com/device-plugin.config=mixed", "--overwrite")
+    m.check_amounts("M4.3 mixed: a resource for each profile; the devices were cut anew under a running agent", {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-2g.10gb": 2, "nvidia.com/mig-1g.5gb": 4})
+    wanted = {"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-3g.20gb.count": "2", "nvidia.com/mig-3g.20gb.memory": "19968", "nvidia.com/mig-3g.20gb.slices.gi": "3", "nvidia.com/mig-2g.10gb.count": "2",
+              "nvidia.com/mig-1g.5gb.count": "4", "nvidia.com/mig-1g.5gb.replicas": "1"}
+    report.check("M4.2 labels for each profile: count, memory, slices", bool(m.label_is(wanted)), wanted)
+
+    shown = m.shell(f"{SIM}/sim-node", "show").stdout
+    devices, threes = set(re.findall(r"MIG-[0-9a-f-]{36}", shown)), re.findall(r"3g\.20gb\s+(MIG-[0-9a-f-]{36})", shown)
+    m.apply(tools("three", {"nvidia.com/mig-3g.20gb": 1}, "echo visible=$NVIDIA_VISIBLE_DEVICES; sleep 1000"))
+    m.kubectl("wait", "pod/three", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
+    text = until("it to tell", lambda: (text := m.log("three")) and "visible=" in text and text, 30)
+    seen = re.search(r"visible=(\S+)", text).group(1)
+    report.check("M4.3 a pod that asks nvidia.com/mig-3g.20gb: 1 is given exactly one device, of that profile", seen in threes and len(threes) == 2 and len(devices) == 8, [seen, threes])
+    m.apply(tools("too-many", {"nvidia.com/mig-3g.20gb": 2}, "sleep 1000"))
+    why = until("the scheduler's word", lambda: (text := m.events("too-many")) and "Insufficient" in text and text, 30)
+    report.check("M4.3 one that asks for two while one is held waits", "nvidia.com/mig-3g.20gb" in why, why[:80])
+    m.remove("pod", "three", "too-many")
+    m.choose("mixed-shared", {"nvidia.com/mig-1g.5gb": 8, "nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-2g.10gb": 2})
+    shared = {"nvidia.com/mig-1g.5gb.replicas": "2", "nvidia.com/mig-1g.5gb.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb-SHARED", "nvidia.com/mig-3g.20gb.replicas": "1"}
+    report.check("M4.3 mixed, nvidia.com/mig-1g.5gb time-sliced by two: eight of them, the other profiles as they were", bool(m.label_is(shared)), shared)
+
+
+def run(world):
+    world.report.start("M4: MIG")
+    found = programs(world)
+    if not found:
+        return
+    m = Mission(world, found, "A100-PCIE-40GB", 2)
+    single(m)
+    mixed(m)
+    m.stop()
