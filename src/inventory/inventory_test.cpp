@@ -105,6 +105,18 @@ TEST(InventoryJson, NamesTheFieldThatIsWrong) {
   EXPECT_FALSE(parse_inventory("[]", "x"));
 }
 
+const auto kNonePulled = [](const Gpu&) { return false; };
+
+TEST(KeepMissing, AGpuThatHasLeftIsNotKept) {
+  const Inventory before = two_gpus();
+  Inventory scanned = before;
+  scanned.gpus.pop_back();
+  scanned.links.clear();
+  const Kept kept = keep_missing(before, scanned, [&](const Gpu& gpu) { return gpu.uuid == before.gpus[1].uuid; });
+  EXPECT_THAT(kept.missing, IsEmpty());
+  EXPECT_EQ(kept.inventory, scanned);
+}
+
 TEST(KeepMissing, ASilentGpuKeepsItsPlaceAndItsLinks) {
   Inventory before;
   for (std::uint32_t i = 0; i < 3; ++i) {
@@ -117,19 +129,19 @@ TEST(KeepMissing, ASilentGpuKeepsItsPlaceAndItsLinks) {
   Inventory scanned = before;
   scanned.gpus.erase(scanned.gpus.begin() + 1);  // GPU-1 fell silent, so GPU-2 moved to position 1
   scanned.links = {{0, 1, 30, 0}};
-  const Kept kept = keep_missing(before, scanned);
+  const Kept kept = keep_missing(before, scanned, kNonePulled);
   EXPECT_THAT(kept.missing, testing::ElementsAre("GPU-1"));
   EXPECT_EQ(kept.inventory.gpus, before.gpus);
   EXPECT_EQ(kept.inventory.links, (std::vector<GpuLink>{{0, 1, 10, 4}, {0, 2, 30, 0}, {1, 2, 40, 0}}));
-  EXPECT_EQ(keep_missing(before, before).inventory, before);
-  EXPECT_EQ(keep_missing({}, scanned).inventory, scanned);
+  EXPECT_EQ(keep_missing(before, before, kNonePulled).inventory, before);
+  EXPECT_EQ(keep_missing({}, scanned, kNonePulled).inventory, scanned);
 }
 
 TEST(KeepMissing, NothingIsKeptWhenThePlatformBecameAnotherOne) {
   Inventory before = two_gpus();
   Inventory scanned;
   scanned.platform = Platform::kTegra;
-  const Kept kept = keep_missing(before, scanned);
+  const Kept kept = keep_missing(before, scanned, kNonePulled);
   EXPECT_THAT(kept.missing, IsEmpty());
   EXPECT_EQ(kept.inventory, scanned);
 }

@@ -6,11 +6,12 @@
 
 namespace tranche::inventory {
 
-Kept keep_missing(const Inventory& before, const Inventory& scanned) {
+Kept keep_missing(const Inventory& before, const Inventory& scanned,
+                  const std::function<bool(const Gpu& gpu)>& is_pulled) {
   Kept kept{scanned, {}};
   if (before.platform != scanned.platform) return kept;  // its devices are other ones altogether
   for (const Gpu& gpu : before.gpus) {
-    if (find_gpu(scanned, gpu.uuid) != nullptr) continue;
+    if (find_gpu(scanned, gpu.uuid) != nullptr || is_pulled(gpu)) continue;
     kept.missing.push_back(gpu.uuid);
     kept.inventory.gpus.push_back(gpu);
   }

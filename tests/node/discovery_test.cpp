@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <filesystem>
 
@@ -37,6 +39,15 @@ class NodeDiscovery : public NodeBed {
   void put(const std::string& path, const std::string& text = "") {
     fs::create_directories(fs::path(in(path)).parent_path());
     write(path, text);
+  }
+  // Of a GPU's PCI function, as sysfs writes it: with four digits of the domain.
+  std::string address(int gpu) {
+    Program& show = start({build() + "/standins/sim-node", "show"});
+    finish(show);
+    const auto at = show.out().find("00000000:", show.out().find(uuid(gpu)));
+    std::string found = show.out().substr(at + 4, 12);
+    std::ranges::transform(found, found.begin(), [](unsigned char c) { return std::tolower(c); });
+    return found;
   }
   std::vector<std::string> ids() {
     std::vector<std::string> all;
@@ -124,13 +135,44 @@ TEST_F(NodeDiscovery, AGpuThatIsPluggedInOrPulledIsNoticedByItselfByBothPrograms
 
   sim_node({"gpu", "1", "unplug"});
   fs::remove(in("root/dev/nvidia1"));
-  ASSERT_TRUE(until_healthy_of(8, 4)) << "its ids stay, for a container may hold them; nothing new lands";
+  ASSERT_TRUE(until_healthy_of(8, 4)) << "nobody can say that it has left: its ids stay, and nothing new lands";
   const auto without = until_node([](const Json& s) { return s["devices"][1]["healthy"] == false; });
   EXPECT_EQ(device_of(without, 1)["uuid"], uuid(1));
   sim_node({"gpu", "1", "plug"});
   put("root/dev/nvidia1");
   ASSERT_TRUE(until_healthy(8));
   EXPECT_TRUE(node.running() && mps.running()) << "the same processes all the time";
+}
+
+TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
+  make_node(2);
+  const std::string function = in("root/sys/bus/pci/devices/" + address(1));
+  fs::create_directories(function);
+  for (const char* device : {"root/dev/nvidia0", "root/dev/nvidia1"}) put(device);
+  put("config.yaml", sharing("mps", 4));
+  start_kubelet();
+  start_mps({"--system-root", in("root")});
+  start_node({"--system-root", in("root")});
+  ASSERT_TRUE(until_healthy(8));
+  std::string held;  // a slot of GPU 1
+  for (const char* pod : {"a", "b"}) {
+    const auto grant = admitted(kubelet(), pod, 1);
+    if (grant.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT").starts_with(uuid(1))) held = pod;
+  }
+  ASSERT_NE(held, "") << "kubelet's choice is spread";
+  until_node([](const Json& s) { return s["grants"].size() == 2; });
+  sim_node({"gpu", "1", "unplug"});
+  fs::remove(function);
+  fs::remove(in("root/dev/nvidia1"));
+  ASSERT_TRUE(until_healthy_of(5, 4)) << "the slot that a container holds stays";
+  kubelet().remove_pod("default/" + held);
+  ASSERT_TRUE(until_healthy_of(4, 4));
+  until_serving(1);
+  fs::create_directories(function);
+  sim_node({"gpu", "1", "plug"});
+  put("root/dev/nvidia1");
+  ASSERT_TRUE(until_healthy(8)) << "and it is welcome again";
+  until_serving(2);
 }
 
 TEST_F(NodeDiscovery, AnotherDriverIsOpenedAndToldOfWithoutARestart) {

@@ -72,6 +72,7 @@ class MpsProgram {
   std::unique_ptr<host::Question> binary_question_;
   std::string binary_problem_;
   std::optional<inventory::Inventory> inventory_;
+  host::Presence presence_;
   std::string driver_problem_ = "the driver library is being opened";
   plan::Plan plan_;
   std::vector<Problem> plan_problems_;
@@ -283,7 +284,9 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
       log::info("inventory.changed", {{"what", change}});
     }
   }
-  inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned).inventory;
+  presence_.saw(options_.system_root, *scanned);
+  const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
+  inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned, has_left).inventory;
   driver_problem_.clear();
   plan_again();
 }

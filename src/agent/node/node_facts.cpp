@@ -41,7 +41,10 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   }
   const bool first = !state_.inventory;
   log_inventory(scanned_, *scanned);
-  auto kept = inventory::keep_missing(scanned_.value_or(inventory::Inventory{}), *scanned);
+  presence_.saw(driver_settings_.system_root, *scanned);
+  auto kept = inventory::keep_missing(
+      scanned_.value_or(inventory::Inventory{}), *scanned,
+      [this](const inventory::Gpu& gpu) { return presence_.has_left(driver_settings_.system_root, gpu); });
   scanned_ = std::move(kept.inventory);
   missing_ = std::move(kept.missing);
   take_in();

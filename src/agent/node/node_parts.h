@@ -76,6 +76,7 @@ class NodeProgram {
   Snapshot state_;                               // the loop's own copy; SnapshotBox holds what others read
   std::optional<inventory::Inventory> scanned_;  // all GPUs, with those that went missing; state_ has those in use
   std::vector<std::string> missing_;
+  host::Presence presence_;
   config::DeviceFilter kept_by_;
   SnapshotBox box_;
 

@@ -1,6 +1,7 @@
 #include "host/nvml/nvml.h"
 
 #include "host/nvml/driver.h"
+#include "host/nvml/sysfs.h"
 
 namespace tranche::host {
 namespace {
@@ -20,6 +21,15 @@ class DirectNvml : public Nvml {
 };
 
 }  // namespace
+
+void Presence::saw(const std::string& system_root, const inventory::Inventory& scanned) {
+  for (const auto& gpu : scanned.gpus)
+    if (nvml::has_function(system_root, gpu.pci_bus_id)) had_function_.insert(gpu.uuid);
+}
+
+bool Presence::has_left(const std::string& system_root, const inventory::Gpu& gpu) const {
+  return had_function_.contains(gpu.uuid) && !nvml::has_function(system_root, gpu.pci_bus_id);
+}
 
 Result<std::unique_ptr<Nvml>> Nvml::open(const NvmlSettings& settings) {
   TRY(std::unique_ptr<nvml::Driver> driver, nvml::Driver::open(settings));

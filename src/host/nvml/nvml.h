@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,17 @@ struct NvmlSettings {
   bool fault_events = true;  // false: no events of faults are asked for; lost GPUs are noticed all the same
 
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
+};
+
+// Whether a GPU that the library does not find any more has left the machine: the kernel had its PCI function (under
+// <system_root>/sys) and has it no longer. One that only fell silent keeps its function. One thread.
+class Presence {
+ public:
+  void saw(const std::string& system_root, const inventory::Inventory& scanned);
+  bool has_left(const std::string& system_root, const inventory::Gpu& gpu) const;
+
+ private:
+  std::set<std::string> had_function_;  // UUIDs
 };
 
 struct GpuEvent {

@@ -54,6 +54,11 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
   return address;
 }
 
+bool has_function(const std::string& root, std::string_view nvml_bus_id) {
+  const std::string folder = path_of(root, nvml_bus_id, "");
+  return !folder.empty() && ::access(folder.c_str(), F_OK) == 0;
+}
+
 Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id) {
   constexpr std::int64_t kMostNodes = 0xffff;
   const std::string text = attribute_of(root, nvml_bus_id, "numa_node");

@@ -13,6 +13,8 @@ namespace tranche::host::nvml {
 // "00000000:3B:00.0", as NVML writes it → "0000:3b:00.0", the name of the folder. "" when it is not an address.
 std::string sysfs_address(std::string_view nvml_bus_id);
 
+bool has_function(const std::string& root, std::string_view nvml_bus_id);
+
 // kInvalid: what stands there is no number of a node.
 Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id);
 std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id);  // 0x030200
