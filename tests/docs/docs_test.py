@@ -4,7 +4,11 @@ read; links lead somewhere. Variables: TRANCHE_SOURCE, TRANCHE_BUILD; Helm is us
 
 import functools, json, os, pathlib, re, shutil, subprocess, sys, tempfile, unittest
 
-import yaml
+try:
+    import yaml
+except ImportError:
+    print("SKIPPED: Python has no yaml (Debian: python3-yaml)")
+    sys.exit(77)
 
 import documents, node, rules
 
@@ -82,7 +86,8 @@ class Shell:
         environment = self.node.env | {"PATH": path, "DOCS_PATH": self.node.env["PATH"], "DOCS_LOG": self.log, "DOCS_BUILD": BUILD, "DOCS_SOURCE": SOURCE,
                                        "DOCS_NODE": self.node.dir, "DOCS_HELM": found_program("helm"), "DOCS_KUBECTL": found_program("kubectl")}
         if "&\n" in script:  # what it leaves running is ended
-            script += "\nsleep 0.5; kill -9 $(jobs -p)"  # not in the middle of its handshake, which would leave the daemon stuck
+            # Not in the middle of its handshake, which would leave the daemon stuck.
+            script += "\nfor _ in $(seq 100); do echo ps | nvidia-cuda-mps-control | /bin/grep -q sim-cuda && break; sleep 0.1; done; kill -9 $(jobs -p)"
         if "nvidia-cuda-mps-control -d" in script:
             script += "\necho quit -t 1 | nvidia-cuda-mps-control"
         with tempfile.TemporaryFile("w+") as said:
@@ -268,6 +273,13 @@ class Links(unittest.TestCase):
         linked = {os.path.normpath(os.path.join(os.path.dirname(name), target.partition("#")[0])) for name in DOCUMENTS for _, target in documents.links_of(SOURCE, name)}
         lost = [name for name in DOCUMENTS if name.startswith("docs/") and name not in linked and os.path.dirname(name) not in linked - {"docs"}]
         self.assertEqual(lost, [], "no document leads to these")
+
+
+class Printed(unittest.TestCase):
+    def test_by_the_program_is_what_is_kept(self):
+        for flag, kept in (("--config-reference", "docs/config-reference.md"), ("--config-schema", "deploy/schema/config.schema.json")):
+            done = subprocess.run([f"{BUILD}/bin/tranche", "check", flag], capture_output=True, text=True)
+            self.assertEqual(done.stdout, pathlib.Path(SOURCE, kept).read_text(), f"tranche check {flag} > {kept}")
 
 
 class Messages(unittest.TestCase):
