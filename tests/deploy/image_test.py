@@ -161,6 +161,26 @@ class TheImage(unittest.TestCase):
         self.assertEqual(self.images["compat"].config["config"]["Entrypoint"], ["nvidia-device-plugin"])
         self.assertEqual(self.images["plain"].config["config"]["Entrypoint"], ["tranche"])
 
+    def test_has_what_the_drivers_programs_and_libraries_name(self):
+        # docs/evidence/driver-programs.md; no version of the C library newer than 2.9 is asked for.
+        for name, image in self.images.items():
+            for soname in ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"):
+                self.assertIn(image.resolve(f"/lib/x86_64-linux-gnu/{soname}") or image.resolve(f"/lib/aarch64-linux-gnu/{soname}"), image.files, f"{name}: {soname}")
+
+    def test_says_what_it_is_in_the_words_that_others_look_for(self):
+        wanted = {"name", "vendor", "version", "release", "summary", "description", "io.k8s.display-name", *(f"org.opencontainers.image.{key}" for key in (
+            "title", "description", "version", "revision", "created", "licenses", "base.name"))}
+        for name, image in self.images.items():
+            labels = image.config["config"]["Labels"]
+            self.assertEqual({key for key in wanted if key not in labels}, set(), name)
+            self.assertEqual((labels["vendor"], labels["org.opencontainers.image.licenses"]), ("Tranche", "Apache-2.0"))
+
+    def test_takes_a_name_of_any_registry_and_tag(self):
+        name = "registry.example:5000/a/b-c/tranche:v1_x.y-compat"
+        self.assertEqual(build(f"{self.scratch}/named.tar", "--name", name).returncode, 0)
+        annotations = Image(f"{self.scratch}/named.tar").index["manifests"][0]["annotations"]
+        self.assertEqual((annotations["io.containerd.image.name"], annotations["org.opencontainers.image.ref.name"]), (name, "v1_x.y-compat"))
+
     def test_names_in_its_paper_every_file_and_the_package_that_it_is_of(self):
         image = self.images["compat"]
         paper = json.loads(image.files["usr/share/tranche/sbom.spdx.json"])

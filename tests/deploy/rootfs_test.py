@@ -172,13 +172,15 @@ class Programs(World):
 
     def test_never_ask_which_devices_they_see(self):
         seen = []
+        machine = [os.path.dirname(self.rootfs.put("dmi/product_name", "Box 9\n")), "/sys/class/dmi/id", "ro"]
         for visible in ("void", "all", "", None):
             made = self.rootfs.start(["gpu-feature-discovery", "--oneshot", "--no-timestamp", "--output", "", "--use-node-feature-api=false"],
                                      {**self.env, "LD_LIBRARY_PATH": "/driver-root/usr/lib/x86_64-linux-gnu", "PATH": PATH, **({} if visible is None else {"NVIDIA_VISIBLE_DEVICES": visible})},
-                                     [*self.node, *self.driver], image_env=False)
+                                     [*self.node, *self.driver, machine], image_env=False)
             self.assertEqual(made.wait(), 0, made.said())
             seen.append([line for line in made.said().splitlines() if line.startswith("nvidia.com/")])
         self.assertIn("nvidia.com/gpu.count=2", seen[0])
+        self.assertIn("nvidia.com/gpu.machine=Box-9", seen[0], "row 29: of all of /sys only this file's folder is there")
         self.assertEqual(seen, [seen[0]] * 4, "row 10")
 
     def test_of_the_plugin_need_no_rights_no_shared_memory_and_no_port(self):
@@ -230,11 +232,14 @@ class Pods(World):
             self.assertEqual(idle.end()[0], 0, "row 18")
 
     def test_of_mps_serve_with_the_configuration_alone_and_end_soon(self):
+        for name in (".ready", "nvidia.com/gpu/.started", "nvidia.com/gpu/pipe/control", "nvidia.com/gpu/log/control.log", "shm/left"):
+            self.rootfs.put(f"mps/{name}", "")  # row 34: what NVIDIA's daemon leaves there
         running = self.mps(MPS)
         self.assertTrue(self.serves(running), running.said()[-3000:])
         status, took = running.end()
         self.assertEqual(status, 0)
         self.assertLess(took, 2.0, "row 20")
+        self.assertTrue(os.path.exists(f"{self.scratch}/mps/nvidia.com/gpu/pipe/control"), "row 34: nothing of theirs is taken away")
 
     def test_of_mps_whose_daemon_hangs_end_well_within_thirty_seconds(self):
         running = self.mps(MPS)

@@ -7,8 +7,10 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE, BUILD = os.environ["TRANCHE_SOURCE"], os.environ["TRANCHE_BUILD"]
@@ -69,6 +71,56 @@ class TheKeptManifests(unittest.TestCase):
         for name, text in self.kept.items():
             self.assertEqual(set(re.findall(r"image: (\S+)", text)), {f"tranche.io/tranche:v{version}"}, name)
         self.assertIn(f"newTag: v{version}\n", text_of(f"{STATIC}/kustomization.yaml"))
+
+
+def kubectl():
+    """Of Kubernetes 1.26 or later, or None: the older one of Debian has a kustomize that ends at other fields."""
+    for path in (f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/kubectl", f"{BUILD}/kubernetes/kubectl", shutil.which("kubectl") or ""):
+        if not os.access(path, os.X_OK):
+            continue
+        shown = subprocess.run([path, "version", "--client"], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"v1\.(\d+)", shown)
+        if found and int(found.group(1)) >= 26:
+            return path
+    return None
+
+
+class TheKustomizeBase(unittest.TestCase):
+    def setUp(self):
+        self.program = kubectl()
+        if self.program is None:
+            self.skipTest("there is no kubectl of 1.26 or later")
+        self.scratch = tempfile.mkdtemp(dir=os.path.dirname(BUILD))  # kustomize takes bases by relative path
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def built(self, folder):
+        done = subprocess.run([self.program, "kustomize", folder], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def overlay(self, name, text, **files):
+        folder = f"{self.scratch}/{name}"
+        os.makedirs(folder)
+        for file, content in {"kustomization.yaml": text, **{f"{key}.yaml": value for key, value in files.items()}}.items():
+            with open(f"{folder}/{file}", "w") as out:
+                out.write(content)
+        return folder
+
+    def test_makes_of_the_kept_manifest_what_it_is(self):
+        plain = self.built(self.overlay("plain", "resources: [tranche.yaml]\n", tranche=text_of(f"{STATIC}/tranche.yaml")))
+        self.assertEqual(self.built(STATIC), plain)
+        objects = [text for text in text_of(f"{STATIC}/tranche.yaml").split("\n---\n") if re.search("^kind: ", text, re.MULTILINE)]
+        self.assertEqual(len(plain.split("\n---\n")), len(objects))
+
+    def test_takes_an_image_and_a_configuration_from_an_overlay_and_nothing_else_changes(self):
+        base = os.path.relpath(STATIC, f"{self.scratch}/mine")
+        image = "images: [{name: tranche.io/tranche, newName: registry.example/gpu/tranche, newTag: v9}]\n"
+        patch = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tranche-configs, namespace: tranche}\ndata: {mine: 'version: v1'}\n"
+        made = self.built(self.overlay("mine", f"resources: [{base}]\n{image}patches: [{{path: patch.yaml}}]\n", patch=patch))
+        self.assertEqual(re.findall(r"image: (\S+)", made), ["registry.example/gpu/tranche:v9"] * 2)
+        self.assertIn("  mine: 'version: v1'\n", made)
+        back = made.replace("registry.example/gpu/tranche:v9", re.search(r"image: (\S+)", self.built(STATIC)).group(1)).replace("  mine: 'version: v1'\n", "")
+        self.assertEqual(back, self.built(STATIC))
 
 
 if __name__ == "__main__":

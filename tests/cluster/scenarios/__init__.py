@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, mission_fork, mission_mig, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -17,6 +17,7 @@ ORDER = {
     "without-gpu": mission_without_gpu.run,
     "nvidia-chart": nvidia_chart.run,
     "gpu-operator": gpu_operator.run,
+    "manifests": manifests.run,
     "fork": mission_fork.run,
     "mig": mission_mig.run,
     "operator": mission_operator.run,

@@ -1,0 +1,88 @@
+"""What the repository ships as manifests, asked of a real API server in strict dry runs: the kustomize base, and everything that
+the chart makes when all of it is switched on, with a Prometheus operator's PodMonitor."""
+
+import os
+import re
+
+from lib.helm import Helm, find
+from lib.programs import run as run_program
+from lib.report import until
+
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+PLACES = {"Namespace": "/api/v1/namespaces", "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
+          "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets", "Job": "/apis/batch/v1/namespaces/tranche/jobs",
+          "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/tranche/podmonitors",
+          **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
+          **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
+          **{kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}" for kind in (
+              "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")}}
+TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"}
+RELABELING = {"type": "object", "properties": {
+    "action": {"type": "string"}, "regex": {"type": "string"}, "replacement": {"type": "string"}, "separator": {"type": "string"},
+    "sourceLabels": {"type": "array", "items": {"type": "string", "pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"}}, "targetLabel": {"type": "string"}}}
+ENDPOINT = {"type": "object", "properties": {"port": {"type": "string"}, "path": {"type": "string"}, "interval": DURATION, "scrapeTimeout": DURATION,
+                                              "relabelings": {"type": "array", "items": RELABELING}}}
+# A part of the Prometheus operator's: these fields have these names and kinds there.
+POD_MONITORS = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "podmonitors.monitoring.coreos.com"},
+    "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": {"kind": "PodMonitor", "listKind": "PodMonitorList", "plural": "podmonitors", "singular": "podmonitor"},
+             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
+                 "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+                 "spec": {"type": "object", "required": ["selector"], "properties": {
+                     "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
+                     "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}}}}}}}]}}
+EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+              "admission": {"drainHook": True, "mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"},
+              "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
+
+
+def ask(api, text):
+    """{kind: answers} of every document, in a strict dry run."""
+    found = {}
+    for document in re.split(r"^---\n", text, flags=re.MULTILINE):
+        kind = re.search(r"^kind: (\S+)$", document, re.MULTILINE)
+        if kind:
+            found.setdefault(kind.group(1), []).append(api.call("POST", f"{PLACES[kind.group(1)]}?dryRun=All&fieldValidation=Strict", document, kind="application/yaml"))
+    return found
+
+
+def refused(answers):
+    """409: it is there already, as the namespace of the test is."""
+    return [f"{kind}: {status} {str(answer)[:300]}" for kind, all_of in answers.items() for status, answer in all_of if status not in (201, 409)]
+
+
+def run(world):
+    report, api = world.report, world.control_plane
+    report.start("what is shipped as manifests")
+    api.start(accounts=True)
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
+    until("PodMonitors to be served", lambda: api.call("GET", PLACES["PodMonitor"])[0] == 200, 30)
+    kubectl = next((path for path in (f"{world.binaries}/kubectl", "/usr/bin/kubectl", "/usr/local/bin/kubectl") if os.access(path, os.X_OK)), None)
+    if kubectl:
+        made = run_program(kubectl, "kustomize", f"{SOURCE}/deploy/static").stdout
+        answers = ask(api, made)
+        report.check("kubectl kustomize deploy/static: the server takes each object", len(answers.get("DaemonSet", [])) == 2 and not refused(answers), refused(answers) or sorted(answers))
+        answers = ask(api, made.replace("hostPID: true", "hostPid: true"))
+        report.check("... and refuses a field that there is not", any("hostPid" in one for one in refused(answers)), refused(answers)[:1])
+    helm = find(world.binaries, world.build)
+    if not helm:
+        report.check("the chart: skipped without Helm", True)
+        return
+    made = Helm(helm, world.machine, api.kubeconfig)("template", values=EVERYTHING).stdout
+    answers = ask(api, made)
+    report.check("the chart with everything on: the server takes each object", not refused(answers), refused(answers) or sorted(answers))
+    report.check("PodMonitor: taken by the fields of the Prometheus operator, with both programs' pods", [status for status, _ in answers.get("PodMonitor", [])] == [201])
+    bad = ask(api, made.replace("podMetricsEndpoints", "podMetricEndpoints"))
+    report.check("... and refused with a field that there is not", any("podMetricEndpoints" in one for one in refused(bad)), refused(bad)[:1])
+    bad = ask(api, made.replace("interval: 30s", "interval: 30 s"))
+    report.check("... and with an interval that is none", any("interval" in one for one in refused(bad)), refused(bad)[:1])
+    monitor = next(answer for _, answer in answers["PodMonitor"])
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    sets = [answer["spec"]["template"] for _, answer in answers["DaemonSet"]]
+    ports = {port["name"] for one in sets for container in one["spec"]["containers"] for port in container.get("ports", [])}
+    report.check("PodMonitor: selects the pods of both DaemonSets, by a port that both have", all(wanted <= one["metadata"]["labels"].items() for one in sets) and
+                 {end["port"] for end in monitor["spec"]["podMetricsEndpoints"]} <= ports and len(sets) == 2, [dict(wanted), sorted(ports)])
+    api.stop()
