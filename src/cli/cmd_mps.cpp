@@ -16,7 +16,8 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
                  "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
   add_own_option(command, "--mps-control", o.mps_control,
                  "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
-  add_own_option(command, "--listen", o.listen, "address for /metrics, /healthz and /readyz, such as :9401; none by default");
+  add_own_option(command, "--listen", o.listen,
+                 "address for /metrics, /healthz and /readyz, such as :9401; none by default");
   add_own_option(
       command, "--daemon-home", held.daemon_home,
       "pod or host: whether the daemons end with this program, or run on in the host until tranche mps --end")

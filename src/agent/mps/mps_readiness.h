@@ -1,7 +1,7 @@
 #pragma once
-// Whether the pools of this node serve, in one line for a readiness probe and for people. One pool that is broken leaves
-// the others' work as it is, so it is named and no more; a node where none serves, or where they are still being started
-// for the first time, is not ready. Pure.
+// Whether the pools of this node serve, in one line for a readiness probe and for people. One pool that is broken
+// leaves the others' work as it is, so it is named and no more; a node where none serves, or where they are still being
+// started for the first time, is not ready. Pure.
 #include <string>
 #include <vector>
 

@@ -20,7 +20,7 @@ struct NodeOptions {
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string run_dir = "/run/tranche";
   bool run_dir_may_lack = false;  // a container of NVIDIA's manifests with a read-only root has no place for it
-  std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
+  std::string mps_root_here;      // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";                           // where the node's /dev and /sys are for this process
   std::string cdi_root = "/var/run/cdi";                   // where CDI specs go while a list strategy uses CDI

@@ -211,7 +211,8 @@ void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
   auto devices = nobody_tells_ ? std::set<std::string>{} : held_without_mps(shares);
   if (devices == told_ && ever_told_) return;
   const bool known = nobody_tells_ || slots_.unknown().empty();
-  if (devices.empty() && !ever_told_ && !known) return;  // what an agent before this one wrote is still the best to go by
+  if (devices.empty() && !ever_told_ && !known)
+    return;  // what an agent before this one wrote is still the best to go by
   const auto dir = host::Dir::open(mps_root_);
   if (dir && devices.empty() && !ever_told_ && dir->read(mps::kOtherHoldersFile).value_or("").empty()) {
     ever_told_ = true;

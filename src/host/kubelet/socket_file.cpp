@@ -53,7 +53,8 @@ void remove_left_over_sockets(const std::string& directory, const std::string& s
   const std::string mark = mark_of(socket_name);
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark)) continue;
+    if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark))
+      continue;
     MonoTime::rep made = 0;
     const char* last = name.data() + name.size() - mark.size();
     const auto read = std::from_chars(name.data() + kTemporary.size(), last, made, 16);

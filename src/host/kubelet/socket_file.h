@@ -35,7 +35,8 @@ Listener probe_listener(const std::string& path);
 // process that was killed in between the name stays. The number in it is the time, one count for all processes of the
 // node; the last four digits are the resource's: no two servers choose the same.
 std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
-// Takes away what killed servers of this socket left in its directory: of another time than about now, and nobody there.
+// Takes away what killed servers of this socket left in its directory: of another time than about now, and nobody
+// there.
 void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
 
 // sun_path ends the same way for everybody: 107 characters.

@@ -71,7 +71,8 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
   remove_left_over_sockets(directory_, "gpu", now);
   EXPECT_FALSE(std::filesystem::exists(old.first));
   EXPECT_FALSE(std::filesystem::exists(of_another_life.first));
-  for (const auto* kept : {&being_made, &serving, &another_resources}) EXPECT_TRUE(std::filesystem::exists(kept->first));
+  for (const auto* kept : {&being_made, &serving, &another_resources})
+    EXPECT_TRUE(std::filesystem::exists(kept->first));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 5);
 }
 
