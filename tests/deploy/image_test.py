@@ -175,6 +175,37 @@ class TheImage(unittest.TestCase):
             self.assertEqual({key for key in wanted if key not in labels}, set(), name)
             self.assertEqual((labels["vendor"], labels["org.opencontainers.image.licenses"]), ("Tranche", "Apache-2.0"))
 
+    def test_is_made_without_git_too(self):
+        programs = f"{self.scratch}/no-git"
+        os.makedirs(programs)
+        for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+            for name in os.listdir(folder):
+                if name != "git" and not os.path.lexists(f"{programs}/{name}"):
+                    os.symlink(f"{folder}/{name}", f"{programs}/{name}")
+        python = f"{programs}/python3"
+        if os.path.lexists(python):
+            os.unlink(python)
+        os.symlink(sys.executable, python)
+        made = build(f"{self.scratch}/no-git.tar", PATH=programs)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(Image(f"{self.scratch}/no-git.tar").config["config"]["Labels"]["release"], "N/A")
+
+    def test_has_the_settings_that_the_dockerfile_gives(self):
+        with open(f"{SOURCE}/deploy/image/Dockerfile") as file:
+            stages = re.split(r"^FROM ", file.read().replace("\\\n", " "), flags=re.MULTILINE)[2:]
+        self.assertEqual([stage.splitlines()[0] for stage in stages], ["scratch AS compat", "scratch"])
+        for name, stage in zip(("compat", "plain"), stages):
+            config = self.images[name].config["config"]
+            told = dict(re.findall(r'([a-zA-Z0-9_.]+)="([^"]*)"', re.search(r"^LABEL (.*)$", stage, re.MULTILINE).group(1)))
+            for key, value in config["Labels"].items():
+                if key == "org.opencontainers.image.created":
+                    continue  # an engine writes down when it made an image
+                self.assertEqual(told.get(key), {"release": "$REVISION", "org.opencontainers.image.revision": "$REVISION"}.get(key, value), f"{name}: {key}")
+            variables = re.search(r"^ENV (.*)$", stage, re.MULTILINE).group(1).split()
+            self.assertEqual(set(variables), set(config["Env"]), name)
+            self.assertEqual(json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.MULTILINE).group(1)), config["Entrypoint"])
+            self.assertEqual(re.findall(r"^(?:USER|WORKDIR) (.*)$", stage, re.MULTILINE), [config["User"], config["WorkingDir"]])
+
     def test_takes_a_name_of_any_registry_and_tag(self):
         name = "registry.example:5000/a/b-c/tranche:v1_x.y-compat"
         self.assertEqual(build(f"{self.scratch}/named.tar", "--name", name).returncode, 0)

@@ -85,6 +85,7 @@ class Cluster:
             return (node.get("config", {}).get("name") == name and mps.get("config", {}).get("name") == name and not node.get("change", {}).get("waitingFor")
                     and all(p["state"] == "serving" for p in mps.get("pools", [])))
         until(f"{name} to be in force", both, seconds)
+        until("the MPS pod to say so by its readiness", lambda: self.ready("mps"), seconds)
 
     def client(self, name, limits, *words):
         """A pod with a CUDA process that attached; what it said."""

@@ -61,6 +61,8 @@ def install(cluster):
     until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"), 120)
     node = cluster.ready("node")
     report.check("M1.1 installed with one command: node agent and MPS pod are ready", True)
+    states = {p["id"]: p["state"] for p in cluster.world.tranche.status(MPS)["pools"]}
+    report.check("ready means that every pool serves", list(states.values()) == ["serving"] * 2, states)
     context = node["spec"]["containers"][0]["securityContext"]
     report.check("the node agent has two capabilities, no privileges and a root that it cannot write",
                  context == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE", "KILL"]}}, context)
