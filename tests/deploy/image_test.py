@@ -196,7 +196,7 @@ class TheImage(unittest.TestCase):
         self.assertEqual([stage.splitlines()[0] for stage in stages], ["scratch AS compat", "scratch"])
         for name, stage in zip(("compat", "plain"), stages):
             config = self.images[name].config["config"]
-            told = dict(re.findall(r'([a-zA-Z0-9_.]+)="([^"]*)"', re.search(r"^LABEL (.*)$", stage, re.MULTILINE).group(1)))
+            told = dict(re.findall(r'([a-zA-Z0-9_.-]+)="([^"]*)"', re.search(r"^LABEL (.*)$", stage, re.MULTILINE).group(1)))
             for key, value in config["Labels"].items():
                 if key == "org.opencontainers.image.created":
                     continue  # an engine writes down when it made an image
