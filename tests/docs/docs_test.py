@@ -228,7 +228,7 @@ class Blocks(unittest.TestCase):
 
     def are_values(self, mapping):
         """Of our chart (each key is one of values.yaml), or of the GPU Operator's."""
-        if set(mapping) <= {"devicePlugin", "gfd", "validator", "mps", "migManager"} and isinstance(mapping.get("devicePlugin"), dict) and "repository" in mapping["devicePlugin"]:
+        if set(mapping) <= {"devicePlugin", "gfd", "validator", "mps", "migManager", "dcgmExporter"} and isinstance(mapping.get("devicePlugin"), dict) and "repository" in mapping["devicePlugin"]:
             return True
         with open(f"{SOURCE}/deploy/helm/tranche/values.yaml") as file:
             return set(mapping) <= set(yaml.safe_load(file))

@@ -12,6 +12,7 @@ TAKEN = {"tranche", "kubectl", "helm", "docker", "skopeo", "kind", "ctest", "./d
 # A pattern is matched against the whole command, with what a document leaves open filled in.
 ELSEWHERE = [
     (r"tranche verify n1", "asks an API server", "cluster:verify"),
+    (r"tranche verify (n1 --deep.*|--inside.*)", "makes probe pods, or is one", "cluster:verify-pods"),
     (r"tranche verify --local --deep.*", "takes slots and starts probes; root", "ctest:gpu_verify_deep_simulated"),
     (r"tranche reset( --node-name n1)?( --force)?", "takes the node down", "ctest:node_verify_test"),
     (r"tranche plan .*--pods cluster.*", "asks an API server", "ctest:node_plan_test"),
@@ -26,10 +27,11 @@ ELSEWHERE = [
     (r"(docker|podman) (build|load|exec|manifest|pull|push|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
     (r"skopeo copy .*", "needs a registry; the archive that it reads is checked", "ctest:image_test"),
     (r"kind (create|delete|get|load) .*", "needs an engine; the node's side is the same", "cluster:chart"),
-    (r"scripts/(setup|verify-mps-setup)\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_test"),
-    (r"deploy/kind/setup\.sh( .*)?", "needs docker and kind", "ctest:scripts_test"),
+    (r"scripts/setup\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_setup"),
+    (r"scripts/verify-mps-setup\.sh( .*)?", "drives kubectl", "ctest:scripts_verify"),
+    (r"deploy/kind/setup\.sh( .*)?", "needs docker and kind", "ctest:scripts_kind"),
     (r"deploy/static/render", "its output is compared", "ctest:static_test"),
-    (r"tests/cluster/run( --keep)?( [\w-]+)?", "is what it names", "cluster:"),
+    (r"tests/cluster/run( --keep)?( [\w-]+)*", "is what it names", "cluster:"),
     (r"\./dev cluster( [\w-]+)?", "is what it names", "cluster:"),
     (r"\./dev (test|build)( .*)?", "is what runs this test", "ctest:docs_test"),
     (r"\./dev image.*", "is built in its own test", "ctest:image_test"),
