@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, drop_in, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -23,4 +23,5 @@ ORDER = {
     "operator": mission_operator.run,
     "slices": mission_slices.run,
     "upgrade": mission_upgrade.run,
+    "quickstart": quickstart.run,
 }

@@ -1,0 +1,124 @@
+"""docs/quickstart.md, "A cluster with GPUs", command by command as they are written there, with the real kubectl and Helm. What the
+test adds is what its stand-ins need and a GPU's node has: values for their driver root, and libraries in the pod."""
+
+import json
+import os
+import re
+import shutil
+import sys
+
+from lib import driver_root
+from lib.helm import CHART, find
+from lib.machine import NODE
+from lib.programs import run as run_program, write
+from lib.report import Failed, until
+from lib.tranche import SIM_NODE
+
+from .chart import make_image
+
+SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
+SECTION = "## 3. A cluster with GPUs"
+OTHERS = r"\./dev image|skopeo "  # the image is imported into containerd instead
+
+# What NVIDIA's runtime would bring into a pod; the stand-ins know processes by the node's ids, and there is no network for pods.
+IN_POD = f"""  hostPID: true
+  hostNetwork: true
+  volumes:
+  - {{name: sim, hostPath: {{path: {SIM_NODE}}}}}
+  - {{name: cuda, hostPath: {{path: {driver_root.FOLDER}/libcuda.so.1}}}}
+  - {{name: libraries, hostPath: {{path: {driver_root.LIBRARIES}}}}}
+"""
+IN_CONTAINER = f"""    env:
+    - {{name: TRANCHE_SIM_NODE, value: {SIM_NODE}}}
+    - {{name: LD_LIBRARY_PATH, value: "/driver:/libraries"}}
+    volumeMounts:
+    - {{name: sim, mountPath: {SIM_NODE}}}
+    - {{name: cuda, mountPath: /driver/libcuda.so.1}}
+    - {{name: libraries, mountPath: /libraries}}
+"""
+
+
+def commands():
+    """(line, command) of the section's blocks of shell."""
+    sys.path.insert(0, f"{SOURCE}/tests/docs")
+    import documents
+    with open(f"{SOURCE}/docs/quickstart.md") as file:
+        start = file.read().split(SECTION)[0].count("\n")
+    for block in documents.blocks_of(SOURCE, "docs/quickstart.md"):
+        if block.language == "sh" and block.line > start:
+            for command in documents.commands_of(block):
+                if not re.match(OTHERS, command.text):
+                    yield command.line, command.text
+
+
+class Reader:
+    """Somebody in a shell, in a folder of his own, with kubectl and helm."""
+
+    def __init__(self, world, kubectl, helm):
+        self.world, self.dir = world, world.machine.path("reader")
+        os.makedirs(f"{self.dir}/bin")
+        os.symlink(f"{SOURCE}/deploy", f"{self.dir}/deploy")
+        write(f"{self.dir}/stand-ins.json", json.dumps(driver_root.values()))
+        write(f"{self.dir}/bin/kubectl", f'#!/bin/sh\nexec {kubectl} "$@"\n', 0o755)
+        write(f"{self.dir}/bin/helm", f'#!/bin/sh\ncase $1 in install | upgrade) exec {helm} "$@" -f {self.dir}/stand-ins.json ;; *) exec {helm} "$@" ;; esac\n', 0o755)
+        home = world.machine.path("home")
+        self.env = {"PATH": f"{self.dir}/bin:/usr/bin:/bin", "KUBECONFIG": world.control_plane.kubeconfig, "HOME": home, "HELM_CACHE_HOME": home,
+                    "HELM_CONFIG_HOME": home, "HELM_DATA_HOME": home}
+
+    def types(self, text):
+        text = re.sub(r"\bNODE\b", NODE, text).replace("REGISTRY", "tranche.io")
+        if "values.yaml" in text:  # NVIDIA's runtime is the default of this node, so to say
+            text = re.sub(r"\nruntimeClassName:.*", "", text)
+        if "half.yaml" in text and "<<" in text:
+            text = text.replace("  containers:\n", IN_POD + "  containers:\n").replace("    resources:", IN_CONTAINER + "    resources:")
+        return run_program("bash", "-ec", text, check=False, env=self.env, cwd=self.dir, timeout=180)
+
+
+def run_section(report, reader):
+    for line, text in commands():
+        what, last = f"line {line}: {text.splitlines()[0][:90]}", ""
+
+        def shown():
+            nonlocal last
+            done = reader.types(text)
+            last = (done.stdout + done.stderr)[:900]
+            return done.returncode == 0 and enough(text, done.stdout)
+        try:  # what only looks may have to look again
+            until(what, shown, 60 if re.search(r"describe|logs|status", text) else 0)
+            report.check(what, True)
+        except Failed:
+            report.check(what, False, last)
+            print(reader.types("kubectl describe pod half; kubectl logs half; true").stdout[-3000:], flush=True)
+            return
+
+
+def run(world):
+    report, api = world.report, world.control_plane
+    report.start("quickstart: docs/quickstart.md as it is written")
+    helm, kubectl = find(world.binaries, world.build), shutil.which("kubectl", path=f"{world.binaries}:{os.environ['PATH']}")
+    if not (helm and kubectl):
+        print("SKIPPED: there is no Helm or no kubectl", flush=True)
+        report.check("the quick start: skipped without Helm or kubectl", True)
+        return
+    driver_root.make(world.build)
+    api.start(accounts=True)
+    world.tranche.make_gpus(2)
+    world.kubelet.start(api.kubeconfig)
+    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+    until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200, 60)
+    make_image(world)
+    run_section(report, Reader(world, kubectl, helm))
+    world.kubelet.stop()
+    api.stop()
+
+
+def enough(text, said):
+    """Whether a command shows what the document says that one sees."""
+    if "describe" in text:
+        return len(re.findall(r"nvidia.com/gpu: +0\n", said)) >= 1 and len(re.findall(r"nvidia.com/gpu.shared: +8\n", said)) == 2
+    if "logs half" in text:
+        return "right" in said
+    if "tranche status" in text:
+        return re.search(r"default/half\S* +2 slots", said)
+    return True
