@@ -39,8 +39,9 @@ def is_there(where, command):
         return os.access(f"{SOURCE}/{name}", os.X_OK)
     if kind == "ctest":
         return name in ctest_names()
-    scenario = name or next((w for w in reversed(command.split()[1:]) if not w.startswith("-")), "cluster")
-    return f'"{scenario}":' in pathlib.Path(SOURCE, "tests/cluster/scenarios/__init__.py").read_text()
+    scenarios = [name] if name else [w for w in command.split()[1:] if w != "cluster" and not w.startswith("-")]
+    known = pathlib.Path(SOURCE, "tests/cluster/scenarios/__init__.py").read_text()
+    return all(f'"{scenario}":' in known for scenario in scenarios)
 
 
 def flags_of_script(command):

@@ -110,6 +110,9 @@ def helm(words):
         done("checked" if once(real, *words, *(["x"] if words[0] == "-n" else []), "--help").returncode == 0 else "wrong", "its help")
     if not words or words[0] not in ("install", "upgrade", "template", "lint"):
         done("wrong", "only install, upgrade, template and lint of our chart are known here")
+    if len(words) > 1 and all(word.startswith("-") for word in words[1:]):  # named with a flag, and no chart
+        gone = missing_flags(words, once(real, words[0], "--help").stdout)
+        done("wrong" if gone else "checked", f"helm {words[0]} has no {gone}")
     rest, skip = [], False
     for word in words[1:]:
         if skip:
