@@ -14,11 +14,9 @@ from lib.programs import run as run_program, write
 from lib.report import Failed, until
 from lib.tranche import SIM_NODE
 
-from .chart import make_image
-
 SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
 SECTION = "## 3. A cluster with GPUs"
-OTHERS = r"\./dev image|skopeo "  # the image is imported into containerd instead
+OTHERS = r"\./dev image|skopeo "  # what they come to: `import_image`
 
 # What NVIDIA's runtime would bring into a pod; the stand-ins know processes by the node's ids, and there is no network for pods.
 IN_POD = f"""  hostPID: true
@@ -36,6 +34,14 @@ IN_CONTAINER = f"""    env:
     - {{name: cuda, mountPath: /driver/libcuda.so.1}}
     - {{name: libraries, mountPath: /libraries}}
 """
+
+
+def import_image(world):
+    """The image of this build, where the node finds it without a registry."""
+    archive = world.machine.path("image.tar")
+    run_program(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive)
+    world.runtime.ctr("images", "import", archive)
+    os.unlink(archive)
 
 
 def commands():
@@ -107,7 +113,7 @@ def run(world):
     until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
     until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
     until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200, 60)
-    make_image(world)
+    import_image(world)
     run_section(report, Reader(world, kubectl, helm))
     world.kubelet.stop()
     api.stop()
