@@ -95,7 +95,23 @@ def run_section(report, reader):
         except Failed:
             report.check(what, False, last)
             print(reader.types("kubectl describe pod half; kubectl logs half; true").stdout[-3000:], flush=True)
-            return
+            return False
+    return True
+
+
+def edit_under_it(report, reader):
+    """The sentence below: ten slots while the pod runs."""
+    edited = reader.types("KUBE_EDITOR=\"sed -i 's/replicas: 4/replicas: 10/'\" kubectl -n tranche edit configmap tranche-configs")
+
+    def settled():
+        status = reader.types("kubectl -n tranche exec ds/tranche-node -- tranche status").stdout
+        keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", status)
+        return keeps and int(re.search(r"gpu.shared: (\d+) slots", status).group(1)) > 8
+    try:
+        until("new slots beside the pod's", settled, 60)
+        report.check("the edited ConfigMap: new slots, and the pod keeps its half", edited.returncode == 0, edited.stdout.strip())
+    except Failed as failure:
+        report.check("the edited ConfigMap: new slots, and the pod keeps its half", False, f"{failure} {edited.stderr}")
 
 
 def run(world):
@@ -114,7 +130,9 @@ def run(world):
     until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
     until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200, 60)
     import_image(world)
-    run_section(report, Reader(world, kubectl, helm))
+    reader = Reader(world, kubectl, helm)
+    if run_section(report, reader):
+        edit_under_it(report, reader)
     world.kubelet.stop()
     api.stop()
 
