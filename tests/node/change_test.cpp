@@ -92,13 +92,15 @@ TEST_F(NodeChange, IsDoneAtOnceWhereKubeletsSocketForHoldingsIsNotMounted) {
 TEST_F(NodeChange, ToMpsIsNotKeptWaitingByHoldersOfWhoseEndNobodyWouldTell) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 4));
+  std::filesystem::create_directories(in("mps"));
   start_kubelet();
   ASSERT_TRUE(std::filesystem::remove(in("run/pod-resources.sock")));
-  start_node();
-  start_mps();
+  auto& node = start_node();
   ASSERT_TRUE(until_healthy(4));
   admitted_to("a", kGpu);
   write("config.yaml", sharing("mps", 5));
+  ASSERT_TRUE(until_says(node, "change.step"));
+  start_mps();  // as the MPS pod, which comes when the node's label says so
   EXPECT_TRUE(until_healthy(5)) << "the pool waits for a holder that may be gone long since";
 }
 
