@@ -29,10 +29,37 @@ GateAction hear_type(Passage& passage, const GateMessage& message, MonoTime now,
     enter(passage, GateStage::kTurn, now, times.turn);
     return GateAction::kAskTurn;
   }
-  if (is_plain(message, kCommandsFollow)) return ended(passage, GateEnd::kCommand);
+  if (is_plain(message, kCommandsFollow)) {  // its time goes on: all that it asks has to come in it
+    passage.stage = GateStage::kQuestions;
+    return GateAction::kNothing;
+  }
   if (is_plain(message, kServerReports)) return ended(passage, GateEnd::kServer);
   const bool is_type = !message.truncated && message.descriptors == 0 && message.bytes.size() == 4;
   return ended(passage, is_type ? GateEnd::kOtherType : GateEnd::kGarbled);
+}
+
+GateAction hear_length(Passage& passage, const GateMessage& message) {
+  const auto length = length_announced(message.bytes);
+  if (!length || message.truncated || message.descriptors != 0) return ended(passage, GateEnd::kGarbled);
+  if (*length == 0) {
+    ended(passage, GateEnd::kAsked);
+    return GateAction::kFarewell;
+  }
+  if (*length > kLongestQuestion || passage.questions == kMostQuestions) return ended(passage, GateEnd::kCommand);
+  passage.announced = static_cast<std::size_t>(*length);
+  passage.stage = GateStage::kQuestion;
+  return GateAction::kNothing;
+}
+
+GateAction hear_question(Passage& passage, const GateMessage& message) {
+  const bool as_announced = message.bytes.size() == passage.announced && !message.truncated && message.descriptors == 0;
+  if (!as_announced) return ended(passage, GateEnd::kGarbled);
+  auto question = parse_question(message.bytes);
+  if (!question) return ended(passage, GateEnd::kCommand);
+  passage.question = *std::move(question);
+  ++passage.questions;
+  passage.stage = GateStage::kQuestions;
+  return GateAction::kAnswer;
 }
 
 GateAction hear_client(Passage& passage, const GateMessage& message, MonoTime now, const GateTimes& times) {
@@ -46,6 +73,10 @@ GateAction hear_client(Passage& passage, const GateMessage& message, MonoTime no
       return GateAction::kNothing;
     case GateStage::kType:
       return hear_type(passage, message, now, times);
+    case GateStage::kQuestions:
+      return hear_length(passage, message);
+    case GateStage::kQuestion:
+      return hear_question(passage, message);
     case GateStage::kTaken:
       if (!is_plain(message, kGateTaken)) return ended(passage, GateEnd::kGarbled);
       enter(passage, GateStage::kIn, now, Duration::zero());
@@ -93,6 +124,7 @@ GateEnd too_late(GateStage stage) {
 GateEnd client_left(GateStage stage) {
   if (stage == GateStage::kCredentials) return GateEnd::kLooked;
   if (stage == GateStage::kTaken) return GateEnd::kStalled;
+  if (stage == GateStage::kQuestions) return GateEnd::kAsked;
   return stage == GateStage::kIn ? GateEnd::kDone : GateEnd::kLeft;
 }
 
@@ -147,6 +179,10 @@ std::string_view to_string(GateStage stage) {
       return "server";
     case GateStage::kTaken:
       return "taken";
+    case GateStage::kQuestions:
+      return "questions";
+    case GateStage::kQuestion:
+      return "question";
     case GateStage::kIn:
       return "in";
     case GateStage::kEnded:
@@ -163,6 +199,8 @@ std::string_view to_string(GateEnd end) {
       return "hung up before it was let in";
     case GateEnd::kDone:
       return "was let in";
+    case GateEnd::kAsked:
+      return "asked what its own share is";
     case GateEnd::kCommand:
       return "wanted to command the MPS daemon";
     case GateEnd::kServer:

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/time.h"
+#include "mps/gate_questions.h"
 
 namespace tranche::mps {
 
@@ -46,6 +47,8 @@ enum class GateStage {
   kGreeting,     // we are connected to the daemon, which greets first
   kServer,       // the daemon knows the client; the server may have to start
   kTaken,        // the client has its socket, and has to say that the server has it
+  kQuestions,    // it asks what its own share is: how long its next question is
+  kQuestion,     // and the question
   kIn,           // let in: the rest runs elsewhere
   kEnded,
 };
@@ -56,6 +59,7 @@ enum class GateEnd {
   kLooked,       // hung up without a word: the driver library's first look
   kLeft,         // hung up before it was let in
   kDone,         // was let in; either side hung up
+  kAsked,        // asked what its own share is
   kCommand,      // wanted to command the daemon
   kServer,       // wanted to report as a server
   kOtherType,    // wanted something that nobody knows
@@ -89,6 +93,9 @@ struct Passage {
   GateEnd end = GateEnd::kLooked;  // once ended
   int connected_by = 0;            // the process that connected (SO_PEERCRED); 0 = not known
   GateSender client;               // once it is known
+  GateQuestion question;           // with kAnswer
+  std::size_t announced = 0;       // bytes of the question to come
+  unsigned questions = 0;          // so far
   std::optional<MonoTime> until;   // when kTimeUp is due
 };
 
@@ -108,6 +115,8 @@ enum class GateEvent {
 enum class GateAction {
   kNothing,
   kAskTurn,    // check admission, then wait until the daemon may be connected to
+  kAnswer,     // tell it what it asked about its own share (Passage::question)
+  kFarewell,   // tell it kGateEnd, then close
   kIntroduce,  // send the daemon kGateCredentials as the client, and kGateNewClient
   kToClient,
   kHandOver,    // to the client, and kGateTaken to the daemon

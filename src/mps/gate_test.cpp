@@ -67,15 +67,17 @@ TEST_F(GateTest, OnlyNewClientsPassTheType) {
       say(kGateCredentials);
       std::string bytes(4, '\0');
       bytes[place] = static_cast<char>(type);
-      const auto expected = bytes == kGateNewClient ? GateAction::kAskTurn : GateAction::kEnd;
+      const auto expected = bytes == kGateNewClient                    ? GateAction::kAskTurn
+                            : bytes == std::string_view("\4\0\0\0", 4) ? GateAction::kNothing
+                                                                       : GateAction::kEnd;
       EXPECT_EQ(say(bytes), expected) << type << " at " << place;
+      EXPECT_EQ(passage_.stage == GateStage::kQuestions, expected == GateAction::kNothing);
     }
   }
 }
 
 TEST_F(GateTest, WhatWasTriedIsToldApart) {
-  const std::map<std::string, GateEnd> ends{{std::string("\4\0\0\0", 4), GateEnd::kCommand},
-                                            {std::string("\1\0\0\0", 4), GateEnd::kServer},
+  const std::map<std::string, GateEnd> ends{{std::string("\1\0\0\0", 4), GateEnd::kServer},
                                             {std::string("\11\0\0\0", 4), GateEnd::kOtherType},
                                             {"quit", GateEnd::kOtherType},
                                             {"get_server_list\n", GateEnd::kGarbled}};
@@ -86,6 +88,46 @@ TEST_F(GateTest, WhatWasTriedIsToldApart) {
     expect_end(end);
     EXPECT_TRUE(is_attempt(passage_.end));
   }
+}
+
+TEST_F(GateTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
+  const std::string question = "get_default_active_thread_percentage\n" + std::string(1, '\0');
+  const std::string length = std::string(1, static_cast<char>(question.size())) + std::string(7, '\0');
+  const auto begin = [&] {
+    passage_ = begin_passage(kPid, kStart, times_);
+    say(kGateCredentials);
+    say(std::string("\4\0\0\0", 4));
+  };
+  begin();
+  for (unsigned i = 0; i < kMostQuestions; ++i) {
+    EXPECT_EQ(say(length), GateAction::kNothing);
+    EXPECT_EQ(say(question), GateAction::kAnswer) << i;
+    EXPECT_EQ(passage_.question, GateQuestion{});
+  }
+  const auto asked = passage_;
+  EXPECT_EQ(say(std::string(8, '\0')), GateAction::kFarewell);
+  expect_end(GateEnd::kAsked);
+  EXPECT_FALSE(is_attempt(passage_.end));
+  passage_ = asked;
+  EXPECT_EQ(say(length), GateAction::kEnd) << "one more than there may be";
+  expect_end(GateEnd::kCommand);
+
+  const std::string command = "quit\n" + std::string(1, '\0');
+  begin();
+  say(std::string(1, static_cast<char>(command.size())) + std::string(7, '\0'));
+  EXPECT_EQ(say(command), GateAction::kEnd);
+  expect_end(GateEnd::kCommand);
+  EXPECT_TRUE(is_attempt(passage_.end));
+  begin();
+  say(length);
+  EXPECT_EQ(say(question + " "), GateAction::kEnd) << "longer than announced";
+  expect_end(GateEnd::kGarbled);
+  begin();
+  EXPECT_EQ(say(std::string(8, '\1')), GateAction::kEnd) << "too long";
+  expect_end(GateEnd::kCommand);
+  begin();
+  EXPECT_EQ(step(passage_, GateEvent::kTimeUp, {}, kStart + times_.words, times_), GateAction::kEnd);
+  expect_end(GateEnd::kMute);
 }
 
 TEST_F(GateTest, CredentialsOfAnotherProcessAreRefused) {

@@ -12,10 +12,6 @@ namespace {
 // The getter rounds percentages to one decimal; limits are at least a whole percent apart when they differ in earnest.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
-std::string as_printed(Bytes limit) {
-  return limit >= gib(1) ? fmt::format("{}G", limit.value >> 30) : fmt::format("{}M", limit.in_mib());
-}
-
 std::string memory_disagreement(const std::string& uuid, Bytes told, const LimitsReadBack& read) {
   const auto found = std::ranges::find(read.memory, uuid, &std::pair<std::string, std::string>::first);
   if (found == read.memory.end()) return fmt::format("the memory limit of {} was not read back", uuid);
@@ -34,6 +30,10 @@ std::string namespaces_disagreement(const DaemonLimits& told, const LimitsReadBa
 }
 
 }  // namespace
+
+std::string as_printed(Bytes limit) {
+  return limit >= gib(1) ? fmt::format("{}G", limit.value >> 30) : fmt::format("{}M", limit.in_mib());
+}
 
 DaemonLimits limits_of(const plan::PlannedPool& pool) {
   DaemonLimits limits;

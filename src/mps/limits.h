@@ -22,6 +22,8 @@ struct DaemonLimits {
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
 DaemonLimits limits_of(const plan::PlannedPool& pool);
+// As the daemon's getter says it: whole G rounded down, M below 1 G.
+std::string as_printed(Bytes limit);
 std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": for logs
 
 // The daemon's own words, after it was told.

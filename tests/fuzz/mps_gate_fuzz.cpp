@@ -37,6 +37,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(before == mps::GateStage::kGreeting && message.bytes == mps::kGateHello && passage.client.pid == 7);
         introduced = true;
         break;
+      case mps::GateAction::kAnswer: {
+        require(!introduced && event == mps::GateEvent::kFromClient && passage.questions <= mps::kMostQuestions);
+        const std::string known = "GPU-a";
+        const auto text = mps::answer_to(passage.question, {{{known, mib(3840)}}, Percent::whole(25)}, {&known, 1});
+        require(text.empty() || text.ends_with("25.0") || text.ends_with("3G"));
+        break;
+      }
+      case mps::GateAction::kFarewell:
+        require(!introduced && passage.stage == mps::GateStage::kEnded && passage.end == mps::GateEnd::kAsked);
+        break;
       case mps::GateAction::kLetIn:
         require(event == mps::GateEvent::kFromClient && message.bytes == mps::kGateTaken && message.descriptors == 0);
         require(introduced && served && !taken);

@@ -88,6 +88,8 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
            },
        .on_change = world_.on_change,
        .prepare = std::move(prepare_one),
+       .answer = [this, id](const std::string& grant,
+                            const mps::GateQuestion& asked) { return told_of_itself(id, grant, asked); },
        .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
   set_kinds(pool);
 }

@@ -47,6 +47,9 @@ class Doors {
     std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
                        host::Gate::Prepared told)>
         tell_next = {};
+    // What clients of a pool are limited to who are worth this; absent: the pool's own. Empty: not known.
+    std::function<Result<mps::DaemonLimits>(const std::string& pool, const std::optional<mps::GrantLimits>& limits)>
+        limits = {};
     // Has a pool's daemon hold what its doors need besides (tier v3: a namespace for each); `done` comes once it does,
     // perhaps at once. Empty: they need nothing.
     std::function<void(const std::string& pool, std::function<void(const Status&)> done)> provide = {};
@@ -137,6 +140,7 @@ class Doors {
   static void set_kinds(Pool& pool);
   void prepare(const std::string& id, const std::string& grant, const host::Gate::Prepared& done);
   void tell_own_limits(const std::string& id);
+  std::string told_of_itself(const std::string& id, const std::string& grant, const mps::GateQuestion& question) const;
   void note_prepared(const DoorName& door, const Status& status);
   std::string refuses(const std::string& id, const std::string& grant, int pid) const;
   static std::size_t clients_on(const Pool& pool, const std::string& device);

@@ -73,6 +73,26 @@ void Doors::prepare(const std::string& id, const std::string& grant, const host:
                    });
 }
 
+// The devices that the container holds, in the order in which it was told of them; the pool's, where it is worth the
+// pool's own.
+std::string Doors::told_of_itself(const std::string& id, const std::string& grant,
+                                  const mps::GateQuestion& question) const {
+  const auto pool = pools_.find(id);
+  if (pool == pools_.end() || !world_.limits) return {};
+  const auto door = pool->second.doors.find(grant);
+  if (door == pool->second.doors.end() || !door->second.unreadable.empty()) return {};
+  const auto& own = door->second.limits;
+  const auto limits = world_.limits(id, own);
+  if (!limits) return {};
+  std::vector<std::string> devices;
+  if (own) {
+    for (const auto& limit : *own) devices.push_back(limit.uuid);
+  } else {
+    for (const auto& [uuid, memory] : limits->memory) devices.push_back(uuid);
+  }
+  return mps::answer_to(question, *limits, devices);
+}
+
 // Through links anybody comes in at any time: no grant's limits may stay behind.
 void Doors::tell_own_limits(const std::string& id) {
   if (!world_.tell_next) return;

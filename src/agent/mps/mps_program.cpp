@@ -168,6 +168,7 @@ Status MpsProgram::open() {
               },
           .tell_next = [this](const std::string& pool, const auto& limits,
                               host::Gate::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
+          .limits = [this](const std::string& pool, const auto& limits) { return pools_->limits_for(pool, limits); },
           .provide = [this](const std::string& pool,
                             std::function<void(const Status&)> done) { pools_->provide(pool, std::move(done)); }});
   pools_ = std::make_unique<PoolSet>(*loop_,

@@ -74,6 +74,8 @@ class PoolSet {
   // The same for daemons that were left by an earlier run, without a plan.
   void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
 
+  // What its clients are limited to who are worth this; absent: the pool's own.
+  Result<mps::DaemonLimits> limits_for(const std::string& pool, const std::optional<mps::GrantLimits>& limits) const;
   // Has a pool's daemon hold a grant's limits for whom it takes next; absent: the pool's own. As Pool::tell_next().
   void tell_next(const std::string& pool, const std::optional<mps::GrantLimits>& limits, host::Pool::Told told);
 

@@ -101,13 +101,18 @@ mps::DaemonLimits PoolSet::limits_of(const Member& member) const {
   return limits;
 }
 
-void PoolSet::tell_next(const std::string& id, const std::optional<mps::GrantLimits>& limits, host::Pool::Told told) {
+Result<mps::DaemonLimits> PoolSet::limits_for(const std::string& id,
+                                              const std::optional<mps::GrantLimits>& limits) const {
   const auto found = members_.find(id);
-  if (found == members_.end() || !found->second.pool)
-    return told(fail(Kind::kUnavailable, "the MPS pool has no daemon", id));
-  host::Pool& pool = *found->second.pool;
-  const auto wanted = limits ? mps::limits_for(*limits, pool.settings().devices) : pool.own_limits();
+  if (found == members_.end() || !found->second.pool) return fail(Kind::kUnavailable, "the MPS pool has no daemon", id);
+  const host::Pool& pool = *found->second.pool;
+  return limits ? mps::limits_for(*limits, pool.settings().devices) : pool.own_limits();
+}
+
+void PoolSet::tell_next(const std::string& id, const std::optional<mps::GrantLimits>& limits, host::Pool::Told told) {
+  const auto wanted = limits_for(id, limits);
   if (!wanted) return told(std::unexpected(wanted.error()));
+  host::Pool& pool = *members_.at(id).pool;
   if (pool.holds(*wanted)) return told({});
   pool.tell_next(*wanted, [id, wanted = *wanted, told = std::move(told)](const Status& status) {
     if (status) log::debug("pool.limits", {{"pool", id}, {"next", mps::to_string(wanted)}});

@@ -50,6 +50,9 @@ class RelayGate final : public Gate {
     passing_.wants_turn = [this](GatePassage& p) { wants_turn(p); };
     passing_.introduced = [this](GatePassage& p, const Status& as_itself) { introduced(p, as_itself); };
     passing_.let_in = [this](GatePassage& p) { let_in(p); };
+    passing_.answer = [this](const GatePassage& p) {
+      return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();
+    };
     passing_.ended = [this](GatePassage& p) { ended(p); };
   }
   ~RelayGate() override;
@@ -357,8 +360,8 @@ void RelayGate::ended(GatePassage& passage) {
 }
 
 void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Passage& state) {
-  if (state.end == mps::GateEnd::kLooked || state.end == mps::GateEnd::kLeft || state.end == mps::GateEnd::kDone)
-    return;
+  using enum mps::GateEnd;
+  if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
   if (mps::is_attempt(state.end)) {
     ++door.counters.attempts;
   } else if (state.end == mps::GateEnd::kRefused) {

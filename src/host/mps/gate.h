@@ -66,6 +66,9 @@ class Gate {
     // perhaps at once. An error that may pass (kConflict, kTimeout, kUnavailable) has the client wait on, any other
     // keeps it out. Empty: all are worth the same.
     std::function<void(const std::string& grant, Prepared done)> prepare = {};
+    // What a container of this grant is told that asks about its own share (mps/gate_questions.h); "" = nothing. Empty:
+    // nobody is told anything.
+    std::function<std::string(const std::string& grant, const mps::GateQuestion&)> answer = {};
     // The daemon's socket for clients of this grant, where each has its own. Empty: GateSettings::daemon_socket.
     std::function<std::string(const std::string& grant)> socket = {};
   };

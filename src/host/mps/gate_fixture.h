@@ -46,6 +46,13 @@ class GateAtTheDoor : public ::testing::Test {
                         .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
                         .on_change = [] {},
                         .prepare = prepare_,
+                        .answer =
+                            [this](const std::string& grant, const mps::GateQuestion& question) {
+                              const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
+                                                             Percent::whole(grant == kOne ? 25 : 75)};
+                              const std::vector<std::string> devices{"GPU-a"};
+                              return mps::answer_to(question, limits, devices);
+                            },
                         .socket = socket_});
   }
   std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }

@@ -73,6 +73,15 @@ void GatePassage::happens(mps::GateEvent event, GatePacket packet) {
     case mps::GateAction::kAskTurn:
       arm();
       return callbacks_.wants_turn(*this);
+    case mps::GateAction::kAnswer:
+      // Whoever asks and does not read has a full socket, and is not waited for.
+      if (const auto text = callbacks_.answer(*this); !text.empty() && !send_packet(client_.get(), text))
+        return happens(mps::GateEvent::kClientGone);
+      break;
+    case mps::GateAction::kFarewell:
+      (void)send_packet(client_.get(), mps::kGateEnd);
+      drop();
+      return callbacks_.ended(*this);
     case mps::GateAction::kIntroduce:
       introduce();
       break;

@@ -18,6 +18,7 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
     std::function<void(GatePassage&)> wants_turn;
     std::function<void(GatePassage&, const Status& as_itself)> introduced;  // to the daemon; in whose name
     std::function<void(GatePassage&)> let_in;
+    std::function<std::string(const GatePassage&)> answer;  // to what it asked about its share; "" = nothing is said
     std::function<void(GatePassage&)> ended;
   };
 

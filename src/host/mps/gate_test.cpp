@@ -74,6 +74,27 @@ TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
 }
 
+// By the control program, as a person asks it in a pod; the daemon itself would say 100.0.
+TEST_F(GateAtTheDoor, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
+  EXPECT_EQ(command("get_default_active_thread_percentage", path(kOne)), "25.0\n");
+  EXPECT_EQ(command("get_default_active_thread_percentage", path(kOther)), "75.0\n");
+  EXPECT_EQ(command("get_default_device_pinned_mem_limit 0", path(kOne)), "3G\n");
+  EXPECT_EQ(command("get_default_device_pinned_mem_limit 1", path(kOne)), "");
+  EXPECT_EQ(gate_->door(kOne).counters, DoorCounters{});
+  EXPECT_TRUE(ends_.empty());
+  EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
+}
+
+TEST_F(GateAtTheDoor, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
+  const sim::Fd fd = introduced(kOne, ConnectionType::kCommands);
+  for (unsigned i = 0; i < mps::kMostQuestions; ++i)
+    ASSERT_TRUE(sim::send_command(fd.get(), "get_default_active_thread_percentage"));
+  (void)sim::send_command(fd.get(), "get_default_active_thread_percentage");
+  EXPECT_TRUE(until([&] { return gate_->door(kOne).counters.attempts == 1; }));
+  auto client = start_client(kOne);
+  EXPECT_TRUE(until_let_in(kOne, client->pid()));
+}
+
 TEST_F(GateAtTheDoor, RefusesTypesThatNoClientHas) {
   for (const unsigned type : {0u, 1u, 3u, 9u, 0x02000000u}) {
     const sim::Fd fd = introduced(kOne, static_cast<ConnectionType>(type));

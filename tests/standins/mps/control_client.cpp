@@ -1,25 +1,75 @@
 #include "standins/mps/control_client.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdio>
-#include <iostream>
 
 #include "standins/mps/handshake.h"
-#include "standins/mps/wire.h"
 
 namespace tranche::sim {
 namespace {
 
-// false: the daemon is gone, or has hung up. `failed`: it says so of the command (version 3).
-bool ask(int fd, const std::string& line, bool* failed = nullptr) {
-  Message reply;
-  if (!send_message(fd, {"command", {{"text", line}}}) || receive_message(fd, &reply) != Received::kMessage)
-    return false;
-  const std::string text = reply.text("text");
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-  if (failed != nullptr) *failed = reply.number("failed") != 0;
-  return true;
-}
+// What is typed goes on line by line; what is said to it is printed as it comes.
+class CommandSession {
+ public:
+  explicit CommandSession(int fd) : fd_(fd) {}
+
+  void send(const std::string& line) { lost_ |= !send_command(fd_, line); }
+  void last() {
+    typing_ = false;
+    lost_ |= !send_last(fd_);
+  }
+  // To the session's end; absent: the daemon hung up.
+  std::optional<std::uint32_t> run() {
+    while (!status_ && !lost_) {
+      pollfd fds[2] = {{fd_, POLLIN, 0}, {typing_ ? STDIN_FILENO : -1, POLLIN, 0}};
+      if (::poll(fds, 2, -1) < 0) continue;
+      if (fds[1].revents != 0) type();
+      if (fds[0].revents != 0) hear();
+    }
+    for (lost_ = false; !status_ && !lost_;) hear();  // what it said before it hung up
+    return status_;
+  }
+  bool heard() const { return heard_; }
+
+ private:
+  void type() {
+    char bytes[4096];
+    const auto got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got > 0) typed_.append(bytes, static_cast<std::size_t>(got));
+    for (auto end = typed_.find('\n'); end != std::string::npos; end = typed_.find('\n')) {
+      send(typed_.substr(0, end));
+      typed_.erase(0, end + 1);
+    }
+    if (got > 0) return;
+    if (!typed_.empty()) send(typed_);
+    last();
+  }
+  void hear() {
+    Packet packet;
+    if (receive_packet(fd_, &packet) != Arrived::kPacket) {
+      lost_ = true;
+      return;
+    }
+    heard_ = true;
+    const auto kind = type_of(std::string_view(packet.bytes).substr(0, 4));
+    if (kind == 1u) {
+      status_ = type_of(std::string_view(packet.bytes).substr(4)).value_or(1);
+      return;
+    }
+    std::fwrite(packet.bytes.data() + 4, 1, packet.bytes.size() - 4, stdout);
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+
+  const int fd_;
+  std::string typed_;
+  bool typing_ = true;
+  bool lost_ = false;
+  bool heard_ = false;
+  std::optional<std::uint32_t> status_;
+};
 
 }  // namespace
 
@@ -32,18 +82,16 @@ int run_control_client(const std::string& pipe_directory, const std::string& com
     std::fputs("Cannot find MPS control daemon process\n", stderr);
     return 1;
   }
-  // A second session while one is open is hung up on: said through the pipe directory, an empty answer through a link.
-  const auto refused = [&] {
-    if (privileged) std::fputs("Cannot send command to MPS control daemon process\n", stderr);
-    return privileged ? 1 : 0;
-  };
-  bool failed = false;
-  if (!command.empty()) return !ask(fd.get(), command, &failed) ? refused() : failed ? 1 : 0;
-  bool first = true;
-  for (std::string line; std::getline(std::cin, line); first = false) {
-    if (!ask(fd.get(), line)) return first ? refused() : 1;
+  CommandSession session(fd.get());
+  if (!command.empty()) {
+    session.send(command);
+    session.last();
   }
-  return 0;
+  if (const auto status = session.run()) return command.empty() ? 0 : static_cast<int>(*status);
+  // A second session while one is open is hung up on: said through the pipe directory, an empty answer through a link.
+  if (session.heard()) return 1;
+  if (privileged) std::fputs("Cannot send command to MPS control daemon process\n", stderr);
+  return privileged ? 1 : 0;
 }
 
 }  // namespace tranche::sim

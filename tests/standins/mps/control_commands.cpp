@@ -30,12 +30,16 @@ void ControlDaemon::run_commands(Session& session) {
       execute(session, command);
     }
   }
+  if (session.closed || !session.ending || session.waits_for != 0) return;
+  log_.line("UI closed");
+  send_status(session.fd.get(), session.failed ? 1 : 0);
+  session.closed = true;
 }
 
 void ControlDaemon::reply(Session& session, const std::string& text, const std::string& log_only) {
   log_.lines(log_only);
   log_.lines(text);
-  if (!send_message(session.fd.get(), {"reply", {{"text", text}}})) session.closed = true;
+  if (!send_text(session.fd.get(), text)) session.closed = true;
 }
 
 void ControlDaemon::ask(Session& session, Server& server, const std::string& what,

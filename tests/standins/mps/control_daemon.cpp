@@ -128,7 +128,7 @@ int ControlDaemon::run() {
   log_.line("Exit with status 0");
   remove_files();
   for (const auto& session : sessions_) {
-    if (session->quits) reply(*session, "");
+    if (session->quits) send_status(session->fd.get(), 0);
   }
   return 0;
 }
@@ -182,12 +182,22 @@ void ControlDaemon::hear_session(Session& session) {
     return;
   }
   if (session.kind == SessionKind::kGreeted) return hear_greeted(session, packet);
-  const auto message = parse_message(packet.bytes);
-  if (session.kind == SessionKind::kCommands && message && message->verb == "command") {
-    session.lines.push_back(message->text("text"));
-    return run_commands(session);
-  }
+  if (session.kind == SessionKind::kCommands) return hear_command(session, packet.bytes);
   session.closed = true;  // a client that its server has taken; or somebody who does not speak this protocol
+}
+
+void ControlDaemon::hear_command(Session& session, const std::string& bytes) {
+  const std::size_t announced = std::exchange(session.announced, 0);
+  if (announced == 0) {
+    const auto length = length_of(bytes);
+    session.closed = !length;
+    session.announced = static_cast<std::size_t>(length.value_or(0));
+    session.ending = length == 0u;
+  } else {
+    session.closed = bytes.size() != announced || !bytes.ends_with(std::string_view("\n\0", 2));
+    if (!session.closed) session.lines.push_back(bytes.substr(0, bytes.size() - 2));
+  }
+  run_commands(session);
 }
 
 void ControlDaemon::hear_greeted(Session& session, const Packet& packet) {

@@ -62,6 +62,9 @@ class ControlDaemon {
     bool privileged = false;
     SessionKind kind = SessionKind::kGreeted;
     bool known = false;              // its credentials have come
+    std::size_t announced = 0;       // bytes of the command to come
+    bool ending = false;             // it has no more commands
+    bool failed = false;             // v3: one of them was refused
     std::deque<std::string> lines;   // commands not yet begun
     std::int64_t waits_for = 0;      // the question to a server that must be answered first
     bool pending = false;            // a client on the pending list
@@ -98,6 +101,7 @@ class ControlDaemon {
   void accept_from(const Fd& listener, bool privileged, const Namespace* name_space = nullptr);
   void hear_session(Session& session);
   void hear_greeted(Session& session, const Packet& packet);
+  void hear_command(Session& session, const std::string& bytes);
   void begin_commands(Session& session);
   const Session* waited_for() const;  // the connection that holds everybody up
   bool hear_server(Server& server);   // false: nothing more is there

@@ -80,8 +80,8 @@ bool ControlDaemon::v3_create_server(const std::string& name, uid_t uid, const s
 
 void ControlDaemon::v3_reply(Session& session, const std::string& text, bool failed) {
   log_.lines(text);
-  if (!send_message(session.fd.get(), {"reply", {{"text", text}, {"failed", failed ? "1" : "0"}}}))
-    session.closed = true;
+  session.failed |= failed;
+  if (!send_text(session.fd.get(), text)) session.closed = true;
 }
 
 void ControlDaemon::execute_v3(Session& session, const std::string& line) {

@@ -104,6 +104,37 @@ std::optional<std::uint32_t> type_of(std::string_view bytes) {
   return number;
 }
 
+std::string little_endian(std::uint64_t value, unsigned bytes) {
+  std::string text;
+  for (unsigned i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+  return text;
+}
+
+std::optional<std::uint64_t> length_of(std::string_view bytes) {
+  if (bytes.size() != 8) return std::nullopt;
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  return value;
+}
+
+bool send_command(int fd, const std::string& line) {
+  const std::string text = line + '\n' + '\0';
+  return send_packet(fd, little_endian(text.size(), 8)) && send_packet(fd, text);
+}
+
+bool send_last(int fd) {
+  return send_packet(fd, little_endian(0, 8));
+}
+
+bool send_text(int fd, const std::string& text) {
+  if (text.empty()) return true;
+  return send_packet(fd, little_endian(0, 4) + (text.ends_with('\n') ? text.substr(0, text.size() - 1) : text));
+}
+
+bool send_status(int fd, std::uint32_t status) {
+  return send_packet(fd, little_endian(1, 4) + little_endian(status, 4));
+}
+
 bool await_hello(int fd, int timeout_ms) {
   pollfd one{fd, POLLIN, 0};
   Packet packet;

@@ -1,7 +1,7 @@
 #pragma once
 // The real daemon's own messages on `control` and `control_privileged`, as seen on driver 580.159.04
-// (docs/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What follows type 4,
-// and what runs over the descriptor of message 4, is ours (wire.h). Blocking unless a deadline is given. One thread per
+// (docs/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What runs
+// over the descriptor of message 4 is ours (wire.h). Blocking unless a deadline is given. One thread per
 // descriptor.
 #include <cstdint>
 #include <optional>
@@ -38,6 +38,14 @@ bool send_packet(int fd, std::string_view bytes, int descriptor = -1, const Iden
 bool accept_identities(int fd);  // SO_PASSCRED
 bool send_type(int fd, ConnectionType type);
 std::optional<std::uint32_t> type_of(std::string_view bytes);
+
+// After type 4, both ways: commands with their length before them, and what is said to them.
+std::string little_endian(std::uint64_t value, unsigned bytes);
+std::optional<std::uint64_t> length_of(std::string_view bytes);  // 8 bytes; 0 = no more commands
+bool send_command(int fd, const std::string& line);
+bool send_last(int fd);                           // no more commands
+bool send_text(int fd, const std::string& text);  // without its last line end; nothing is sent for nothing
+bool send_status(int fd, std::uint32_t status);   // the session has ended
 
 // The connecting side. false: no greeting came in time, or the other end is gone.
 bool await_hello(int fd, int timeout_ms);  // -1 = for ever

@@ -1,12 +1,10 @@
 #pragma once
 // How our MPS stand-ins talk: the control daemon, its servers, the command client and simulated CUDA processes. A
 // connection to `<pipe>/control` or `<pipe>/control_privileged` begins as the real one does (handshake.h: greeting,
-// credentials, type; for clients the descriptor and its acknowledgement). The rest of the wire format is unpublished,
-// so it is ours: one message is one SOCK_SEQPACKET packet of text lines, a verb, then `key value` lines; at most one
-// descriptor rides along.
+// credentials, type; for clients the descriptor and its acknowledgement, commands and what is said to them). The rest
+// of the wire format is unpublished, so it is ours: one message is one SOCK_SEQPACKET packet of text lines, a verb,
+// then `key value` lines; at most one descriptor rides along.
 //
-//   after type 4      caller → daemon   command text=…     any number
-//                     daemon → caller   reply text=…       one per command
 //   after type 2      daemon → caller   message 4, with a connection to the server; may come much later (pending list)
 //                                       refused code=805   no server could be started
 //
