@@ -47,6 +47,15 @@ TEST_F(Doctor, SaysThatModuleAndLibraryDoNotBelongTogether) {
               Contains(AllOf(finding(Level::kError, "driver.version"), Field(&Finding::what, HasSubstr("590.1")))));
 }
 
+TEST_F(Doctor, SaysThatTheDriverIsTooOld) {
+  sim_.write("/sys/module/nvidia/version", "580.159.04\n");
+  EXPECT_THAT(look(), Not(Contains(finding(Level::kError, "driver.version"))));
+  sim_.node().set_driver_version("440.33.01", 10020);
+  sim_.write("/sys/module/nvidia/version", "440.33.01\n");
+  EXPECT_THAT(look(), Contains(AllOf(finding(Level::kError, "driver.version"),
+                                     Field(&Finding::what, HasSubstr("440.33.01 is older than 470")))));
+}
+
 TEST_F(Doctor, SaysThatThereIsNoDriver) {
   sim_.node().set_driver_present(false);
   const Findings findings = look();

@@ -1,10 +1,14 @@
 // The driver: kernel module, library, and every GPU behind them.
+#include <charconv>
+
 #include "base/text.h"
 #include "check/checks.h"
 #include "host/nvml/nvml.h"
 
 namespace tranche::check {
 namespace {
+
+constexpr int kOldestDriver = 470;
 
 std::string check_module(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/module/nvidia/version";
@@ -26,6 +30,17 @@ void check_versions(const std::string& module, const std::string& library, const
       {Level::kError, "driver.version",
        "library " + library + " and kernel module " + module + " do not belong together", where,
        "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
+}
+
+// docs/install.md, "On a cluster".
+void check_age(const std::string& library, const std::string& where, Findings& findings) {
+  int release = 0;
+  const char* const end = library.data() + library.size();
+  if (std::from_chars(library.data(), end, release).ec != std::errc() || release >= kOldestDriver) return;
+  findings.push_back({Level::kError, "driver.version",
+                      "driver " + library + " is older than " + std::to_string(kOldestDriver) +
+                          ", the oldest that this program is for",
+                      where, "install driver 470 or newer (580 is what limits were measured with), and reboot"});
 }
 
 void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& findings) {
@@ -106,6 +121,7 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
                           "." + std::to_string(cuda % 1000 / 10) + ")",
                       (*nvml)->library_path(), ""});
   check_versions(module, node->driver_version, (*nvml)->library_path(), findings);
+  if (ordinary) check_age(node->driver_version, (*nvml)->library_path(), findings);
   for (const std::string& sentence : node->unreadable) {
     findings.push_back(
         {Level::kError, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});

@@ -145,6 +145,15 @@ void check_pods(const ClusterView& cluster, Checks& checks) {
                             "see that the node matches the DaemonSet's nodeSelector and tolerations, or name other "
                             "labels with --selector"));
   }
+  // The chart's pods say what they are; the owner of the daemons alone is no agent.
+  const auto component = [](const Json* pod) {
+    return text(map(map(*pod, "metadata"), "labels"), "app.kubernetes.io/component");
+  };
+  if (!ours.empty() && std::ranges::all_of(ours, [&](const Json* pod) { return component(pod) == "mps"; })) {
+    checks.push_back(failed("agent.pods", cluster.selector, "no node agent runs on the node, only the MPS pod",
+                            "kubectl get daemonsets: is the agent's there, and does the node match its nodeSelector "
+                            "and tolerations?"));
+  }
   for (const Json* pod : ours) {
     const std::string name = text(map(*pod, "metadata"), "namespace") + "/" + text(map(*pod, "metadata"), "name");
     std::uint64_t restarts = 0;

@@ -13,6 +13,7 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 auto check(Verdict verdict, const std::string& id, const std::string& what) {
@@ -84,6 +85,11 @@ TEST(VerifyNode, PodsOfOursAreThoseWithAllLabelsOfTheSelector) {
   EXPECT_THAT(checked(good_node(), good_pods(), "app.kubernetes.io/name=tranche,more"),
               Contains(check(Verdict::kFail, "agent.pods", "no pod")));
   auto pods = good_pods();
+  pods[0]["metadata"]["labels"]["app.kubernetes.io/component"] = "node";
+  EXPECT_THAT(checked(good_node(), pods), Not(Contains(check(Verdict::kFail, "agent.pods", "no node agent"))));
+  for (auto& pod : pods) pod["metadata"]["labels"]["app.kubernetes.io/component"] = "mps";
+  EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "no node agent")));
+  pods = good_pods();
   pods[0]["status"]["conditions"][0]["status"] = "False";
   pods[0]["status"]["containerStatuses"][0] = {
       {"name", "node"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}};

@@ -207,7 +207,10 @@ class Rules {
     EXPECT_EQ(of("nvidia.com/cuda.driver.major") + "." + of("nvidia.com/cuda.driver.minor") + "." +
                   of("nvidia.com/cuda.driver.rev"),
               node_.driver_version);
-    EXPECT_EQ(of("nvidia.com/gpu.mode"), "compute");
+    const auto pci_class = node_.gpus.front().pci_class;
+    EXPECT_EQ(of("nvidia.com/gpu.mode"), pci_class == 0x030200   ? "compute"
+                                         : pci_class == 0x030000 ? "graphics"
+                                                                 : "unknown");
     static const std::map<int, std::string> kFamilies{{9, "hopper"}, {10, "blackwell"}, {12, "blackwell"}};
     const auto [major, minor] = node_.gpus.front().compute_capability;
     const auto family = kFamilies.find(major);

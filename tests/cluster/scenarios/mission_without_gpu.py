@@ -61,7 +61,7 @@ def run(world):
     report.check("M2.8 five replicas of deploy/samples/probe.yaml run without privileges; their logs say what each got", "wrong" not in probes.replace("0 wrong", ""), [line for line in probes.splitlines() if "probe-" in line][:8])
     products = until("both loads to tell", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text, 90)
     report.check("M4.5 deploy/samples/products.yaml computes matrix products in two pods", "unwritten" not in products, products.splitlines()[-3:])
-    status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status").stdout
+    status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
     report.check("tranche status in the agent's pod names all seven", len(names) == 7, sorted(names))
     lost = shell("/opt/tranche-sim/sim-node", "gpu", "1", "lost", check=False)
