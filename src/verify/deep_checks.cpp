@@ -192,7 +192,7 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
   if (!answer && answer.error().kind == Kind::kUnavailable) {
     checks.push_back(skipped(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
                              "name it with --mps-control"));
-  } else if (answer && parse_percent(trimmed(*answer))) {
+  } else if (answer && parse_unsigned(trimmed(*answer))) {
     checks.push_back(failed(kId, grant.gpu, "the door takes commands: any tenant can change everybody's limits",
                             "sharing.mps.door: gate; `tranche status` says why it is a link"));
   } else {

@@ -92,7 +92,7 @@ TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
   judge_all_sms(kGrant, had(12), checks);
   judge_user(kGrant, 65534, kBroken, checks);
   judge_user(kGrant, 65534, had(), checks);
-  judge_control(kGrant, std::string("100.0\n"), checks);
+  judge_control(kGrant, std::string("4711\n"), checks);
   judge_control(kGrant, fail(Kind::kTimeout, "no answer"), checks);
   judge_control(kGrant, fail(Kind::kUnavailable, "no program"), checks);
   judge_neighbour(kGrant, kEnded, checks);

@@ -48,7 +48,7 @@ Result<std::string> command_door(Probes& probes, const VerifyOptions& options, c
   Result<std::string> answer;
   bool told = false;
   const auto question =
-      host::ask(probes.loop(), target, "get_default_active_thread_percentage\n", kAnswer, [&](Result<std::string> got) {
+      host::ask(probes.loop(), target, "get_server_list\n", kAnswer, [&](Result<std::string> got) {
         answer = std::move(got);
         told = true;
         probes.loop().stop();
