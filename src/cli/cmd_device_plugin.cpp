@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "cli/feature_command.h"
 #include "cli/mps_command.h"
@@ -15,10 +16,24 @@ namespace {
 constexpr const char* kPlugin = "nvidia-device-plugin";
 constexpr const char* kMpsDaemon = "mps-control-daemon";
 constexpr const char* kFeatureDiscovery = "gpu-feature-discovery";
-constexpr const char* kMpsPlace = "/mps";  // where NVIDIA's chart mounts the host's MPS root in its containers
+constexpr const char* kRootOfNode = "/host";  // where the GPU Operator mounts it, read-only, in the device plugin alone
+constexpr const char* kMpsPlace = "/mps";     // where NVIDIA's chart mounts the host's MPS root in its containers
 
 int as_nvidias(int status) {
   return status == 0 ? 0 : 1;
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// NVIDIA's manifests do not mount the folder of kubelet's PodResources socket, by which we know who holds what. Where
+// they mount the node's root, it is reached through that: a socket takes connections also below a read-only mount.
+std::string pod_resources_socket(const std::string& given) {
+  const std::filesystem::path elsewhere(kRootOfNode + given);
+  const bool only_there = !is_folder(std::filesystem::path(given).parent_path()) && is_folder(elsewhere.parent_path());
+  return only_there ? elsewhere.string() : given;
 }
 
 int device_plugin(const std::vector<std::string>& arguments, Process& process) {
@@ -30,6 +45,7 @@ int device_plugin(const std::vector<std::string>& arguments, Process& process) {
   std::vector<std::string> rest;
   if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
   warn_of_ignored(app, rest);
+  held.options.pod_resources_socket = pod_resources_socket(held.options.pod_resources_socket);
   return as_nvidias(run(held, process));
 }
 

@@ -53,6 +53,9 @@ def waits(nvidia):
     ours = [name for name in os.listdir(SPECS) if name.startswith("k8s.device-plugin.nvidia.com-gpu")]
     report.check("CDI: the specification has NVIDIA's file name", ours == ["k8s.device-plugin.nvidia.com-gpu.json"], ours)
     validated(nvidia, "plain GPUs by CDI")
+    said = nvidia.said(nvidia.set_pod(PLUGIN), "nvidia-device-plugin")
+    report.check("kubelet is asked who holds what, through the root of the node that the operator mounts", "change.unguarded" not in said and "pod_resources" not in said, [
+        line for line in said.splitlines() if "unguarded" in line or "pod_resources" in line][:2])
     with open(f"{TOOLKIT}/calls") as calls:
         report.check("CDI: the toolkit's hook program is called where the operator says it is", "update-ldcache" in calls.read())
     for name in (PLUGIN, GFD):
