@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "base/units.h"
 #include "verify/deep.h"
 #include "verify/read.h"
 

@@ -14,6 +14,7 @@ ELSEWHERE = [
     (r"tranche verify n1", "asks an API server", "cluster:verify"),
     (r"tranche verify (n1 --deep.*|--inside.*)", "makes probe pods, or is one", "cluster:verify-pods"),
     (r"tranche verify --local --deep.*", "takes slots and starts probes; root", "ctest:gpu_verify_deep_simulated"),
+    (r"kubectl exec -i deploy/my-cuda-app -- nvidia-cuda-mps-control .*", "asks a door from inside a pod", "cluster:operator"),
     (r"tranche reset( --node-name n1)?( --force)?", "takes the node down", "ctest:node_verify_test"),
     (r"tranche plan .*--pods cluster.*", "asks an API server", "ctest:node_plan_test"),
     (r"tranche labels --label-output \w+ --remove", "asks an API server, or writes a file of the node's", "ctest:node_kube_test"),
