@@ -6,7 +6,7 @@ It changes no setting of the GPU."""
 
 import argparse, json, os, sys, time
 
-from gpu_bed import Machine, Node, leftovers, running_client
+from gpu_bed import CONTROL, Machine, Node, leftovers, running_client
 
 
 def places(node):
@@ -30,7 +30,16 @@ def look_inside(node):
     for check in checks:
         print(f"| inside: {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
     print(f"inside a container: {time.monotonic() - began:.0f} s")
+    answers = {}
+    for question in ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", "get_server_list", "set_default_active_thread_percentage 100"):
+        asked = node.machine.run(*tenant.enter, CONTROL, env=tenant.envs, input=question + "\n", timeout=20)
+        answers[question] = (asked.stdout + asked.stderr).strip()
+        print(f"| inside: `{question}` at its door | | {answers[question]} |")
     tenant.delete()
+    own = [answers["get_default_active_thread_percentage"] == f"{float(tenant.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE']):.1f}",
+           answers["get_default_device_pinned_mem_limit 0"] == f"{node.status()['devices'][0]['slotMemoryMiB'] // 1024}G", not answers["get_server_list"][:1].isdigit()]
+    if own != [True] * 3:
+        return [f"what the door answered: {answers}"]
     passed = [check["id"] for check in checks if check["verdict"] == "PASS"]
     wanted = ["deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.sms.variable", "deep.answers", *["deep.memory.variable"] * 4, "deep.second-process"]
     if done.returncode != 0 or any(passed.count(name) != wanted.count(name) for name in wanted):
