@@ -17,7 +17,8 @@ up() { run "$tree/deploy/kind/setup.sh" "$@"; }
 without() {  # programs that are not there
   mkdir "$BATS_TEST_TMPDIR/few"
   local program
-  for program in /usr/bin/* "$BATS_TEST_DIRNAME"/standins/*; do ln -sf "$program" "$BATS_TEST_TMPDIR/few/"; done
+  ln -s -t "$BATS_TEST_TMPDIR/few" /usr/bin/*
+  ln -sf -t "$BATS_TEST_TMPDIR/few" "$BATS_TEST_DIRNAME"/standins/*
   for program; do rm -f "$BATS_TEST_TMPDIR/few/$program"; done
   PATH=$BATS_TEST_TMPDIR/few
 }
