@@ -187,6 +187,17 @@ class PlainDaemon:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        for pid, environ in ((pid, environ_of(pid)) for pid in leftovers(self.machine)):  # its server may be stuck
+            if f"CUDA_MPS_PIPE_DIRECTORY={self.pipe}\0" in environ:
+                os.kill(pid, signal.SIGKILL)
+
+
+def environ_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def line_of(path, request, seconds=10, kind=socket.SOCK_STREAM):
@@ -363,10 +374,8 @@ def leftovers(machine):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 command = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                environ = file.read().decode(errors="replace")
         except OSError:
             continue
-        if OURS.search(command) and (not machine.simulated or f"TRANCHE_SIM_NODE={machine.scratch}/" in environ):
+        if OURS.search(command) and (not machine.simulated or f"TRANCHE_SIM_NODE={machine.scratch}/" in environ_of(pid)):
             found[int(pid)] = command
     return found
