@@ -4,10 +4,9 @@ service (kube-proxy's work), and labels of NodeFeature objects on their nodes (n
 import socket
 import threading
 
-from .machine import NODE
+from .machine import NODE, SERVICE
 from .programs import run
 
-SERVICE = "10.67.0.1"  # the first of the control plane's range: the service "kubernetes"
 FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1"
 MERGE = "application/merge-patch+json"
 # The fields that GPU feature discovery and node feature discovery agree on.

@@ -8,7 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from .machine import ADDRESS, NODE
+from .machine import ADDRESS, NODE, SERVICE
 from .programs import Program, run, write
 from .report import Failed, until
 
@@ -32,7 +32,7 @@ class ControlPlane:
         os.makedirs(path("pki"), exist_ok=True)
         run("openssl", "genrsa", "-out", path("pki/sa.key"), "2048")
         run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=tranche-test", "-keyout", path("pki/apiserver.key"), "-out", path("pki/apiserver.crt"),
-            "-addext", f"subjectAltName=IP:127.0.0.1,IP:{ADDRESS},DNS:localhost,DNS:kubernetes.default.svc")
+            "-addext", f"subjectAltName=IP:127.0.0.1,IP:{ADDRESS},IP:{SERVICE},DNS:localhost,DNS:kubernetes.default.svc")
         write(path("tokens.csv"), f'{TOKEN},admin,admin,"system:masters"\n')
         write(self.kubeconfig, json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",

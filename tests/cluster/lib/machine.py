@@ -11,6 +11,7 @@ from .programs import run, write
 
 NODE = "tranche-node"
 ADDRESS = "10.66.0.2"
+SERVICE = "10.67.0.1"  # the first of the control plane's range: the service "kubernetes"
 # Usual paths that are empty folders of the test's own while it runs.
 OWN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers", "/etc/kubernetes",
        "/etc/containerd", "/etc/cdi", "/etc/tranche", "/var/lib/tranche", "/run"]
