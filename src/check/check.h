@@ -30,6 +30,7 @@ struct CheckOptions {
   std::vector<Problem> config_problems;
   std::string mps_root = "/run/nvidia/mps";
   std::string kubelet_root = "/var/lib/kubelet";
+  std::vector<std::string> own_sockets = {};  // of the node agent that runs, in kubelet's device-plugin folder
   std::string mps_control = "nvidia-cuda-mps-control";  // a name to look up in `search_path`, or a path
   std::string search_path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   Duration deadline = std::chrono::seconds(5);  // for each program that is run

@@ -102,6 +102,22 @@ TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
   socket("/var/lib/kubelet/device-plugins/nvidia-gpu.sock");
   check_kubelet(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Level::kWarning, "kubelet.others", "nvidia-gpu.sock")));
+  findings_.clear();
+  options_.own_sockets = {"nvidia-gpu.sock"};
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Not(Contains(says(Level::kWarning, "kubelet.others", "")))) << "it is the node agent's";
+}
+
+TEST_F(Tree, MpsProgramsBelowAMountedDriverRootAreSeenAndNotRun) {
+  options_.search_path = "/usr/bin";
+  options_.driver_root = "/driver-root";
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.programs", "is not there")));
+  findings_.clear();
+  folder("/driver-root/usr/bin");
+  file("/driver-root/usr/bin/nvidia-cuda-mps-control", "", 0755);
+  check_mps_programs(options_, findings_);
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.programs", "not run")));
 }
 
 TEST_F(Tree, MpsRootThatDoesNotExistYetIsFineWhenItsParentsAre) {

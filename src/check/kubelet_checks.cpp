@@ -56,7 +56,8 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   }
   std::vector<std::string> others;
   for (const std::string& name : names_in(under_root(options, plugins))) {
-    if (name.starts_with("nvidia") && name.ends_with(".sock")) others.push_back(name);
+    const bool ours = std::ranges::find(options.own_sockets, name) != options.own_sockets.end();
+    if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
   }
   if (!others.empty()) {
     findings.push_back({Level::kWarning, "kubelet.others",

@@ -25,10 +25,24 @@ std::string find_program(const CheckOptions& options) {
   return {};
 }
 
+// In a container the driver's programs are below its mounted root, for another container to run.
+std::string find_in_driver_root(const CheckOptions& options) {
+  if (options.driver_root == "/" || options.driver_root.empty()) return {};
+  for (const char* folder : {"/usr/bin/", "/usr/local/bin/", "/usr/sbin/", "/bin/"}) {
+    const std::string path = options.driver_root + folder + options.mps_control;
+    if (::access(under_root(options, path).c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
 }  // namespace
 
 void check_mps_programs(const CheckOptions& options, Findings& findings) {
   const std::string control = find_program(options);
+  if (const std::string below = control.empty() ? find_in_driver_root(options) : ""; !below.empty()) {
+    findings.push_back({Level::kOk, "mps.programs", "the MPS programs are there; they were not run", below, ""});
+    return;
+  }
   if (control.empty() || ::access(under_root(options, control).c_str(), X_OK) != 0) {
     findings.push_back({Level::kError, "mps.programs",
                         in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work",
@@ -49,8 +63,9 @@ void check_mps_programs(const CheckOptions& options, Findings& findings) {
                         control, "see that it belongs to this driver and architecture"});
     return;
   }
-  findings.push_back(
-      {Level::kOk, "mps.programs", "the MPS programs run (" + std::string(trimmed(*version)) + ")", control, ""});
+  const auto lines = lines_of(trimmed(*version));  // a copyright follows
+  const std::string said(lines.empty() ? "" : trimmed(lines.front()));
+  findings.push_back({Level::kOk, "mps.programs", "the MPS programs run (" + said + ")", control, ""});
 }
 
 void check_other_daemons(const CheckOptions& options, Findings& findings) {

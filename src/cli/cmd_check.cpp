@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "agent/config/config_source.h"
 #include "check/main.h"
@@ -8,6 +10,7 @@
 #include "cli/setting_options.h"
 #include "config/reference.h"
 #include "config/report.h"
+#include "host/status/status_socket.h"
 
 namespace tranche::cli {
 namespace {
@@ -21,6 +24,7 @@ struct Held {
   bool with_node = false;
   bool reference = false;
   bool schema = false;
+  std::string run_dir = "/run/tranche";
 };
 
 int check_config(const Held& held, const agent::ConfigView& config) {
@@ -35,11 +39,29 @@ int check_config(const Held& held, const agent::ConfigView& config) {
   return usable ? 0 : 2;
 }
 
+// The sockets by which the node agent on this node has registered; none where it does not answer.
+std::vector<std::string> own_sockets(const std::string& run_dir) {
+  std::vector<std::string> sockets;
+  const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
+  const auto status = nlohmann::json::parse(answer.value_or(""), nullptr, false);
+  if (!status.is_object() || !status.contains("resources") || !status["resources"].is_array()) return sockets;
+  for (const auto& resource : status["resources"])
+    if (resource.is_object() && resource.contains("endpoint") && resource["endpoint"].is_string())
+      sockets.push_back(resource["endpoint"].get<std::string>());
+  return sockets;
+}
+
 int check_node(Held& held, const agent::ConfigView& config, const Process& process) {
   check::CheckOptions& o = held.node;
   if (const auto path = process.environment.find("PATH"); path != process.environment.end())
     o.search_path = path->second;
-  if (const auto root = held.flags.find("driver-root"); root != held.flags.end()) o.driver_root = root->second.back();
+  const std::string& mounted = config.config.flags.plugin.container_driver_root;
+  std::error_code absent;
+  if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
+    o.driver_root = root->second.back();
+  else if (std::filesystem::is_directory(mounted, absent))
+    o.driver_root = mounted;  // as `tranche node` in this container finds the driver
+  o.own_sockets = own_sockets(held.run_dir);
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   o.config_path = config.path;
   o.config_problems = config.problems;
@@ -63,6 +85,8 @@ void add_check(CLI::App& app, Process& process) {
   auto& o = held->node;
   command->add_option("--root", o.root, "root of the node's files, when they are mounted elsewhere")
       ->capture_default_str();
+  add_own_option(*command, "--run-dir", held->run_dir,
+                 "the node agent's directory: its own sockets are no other plugin's");
   command->add_option("--kubelet-root", o.kubelet_root, "kubelet's directory")->capture_default_str();
   command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
       ->capture_default_str();

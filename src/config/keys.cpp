@@ -1,6 +1,7 @@
 #include "config/keys.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "config/guard.h"
 #include "config/words.h"
