@@ -90,7 +90,8 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
   }
   const auto attribute = number(map(report, "sms"), "attribute"), seen = number(map(report, "sms"), "seen");
   if (grant.sms == 0) {
-    checks.push_back(skipped("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute)));
+    checks.push_back(
+        skipped("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute)));
   } else if (attribute == grant.sms && seen <= attribute) {
     checks.push_back(pass("deep.sms", grant.gpu, fmt::format("{} SMs as granted, {} seen at work", attribute, seen)));
   } else {

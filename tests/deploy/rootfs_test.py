@@ -43,6 +43,9 @@ IMEX = "set -e; mkdir -p /work/a/b; [[ -d /work/a ]] && cp /licenses/LICENSE $(d
 SCRATCH = tempfile.TemporaryDirectory(prefix="tranche-rootfs.")
 
 
+KILLS = int(os.environ.get("TRANCHE_KILLS", "100"))  # of the plugin; a fifth as many of the MPS owner
+
+
 class World(unittest.TestCase):
     """The unpacked image, a simulated node of two GPUs, and the folders that manifests mount."""
 
@@ -263,7 +266,7 @@ class Pods(World):
 
     def test_killed_again_and_again_leave_nothing_that_a_clean_start_minds(self):
         chosen = random.Random(20)
-        for _ in range(100):
+        for _ in range(KILLS):
             plugin = self.operator({**CDI})
             until(lambda p=plugin: p.pid() is not None, 5)
             time.sleep(chosen.uniform(0, 0.12))
@@ -277,7 +280,7 @@ class Pods(World):
             self.assertEqual(len(json.load(file)["devices"]), 2, "row 21: whole, whatever was half-written before")
         self.assertEqual(plugin.end()[0], 0)
         self.assertEqual(os.listdir(f"{self.scratch}/plugins"), [], "row 21: no socket of a killed one is left")
-        for _ in range(20):
+        for _ in range(KILLS // 5):
             daemon = self.mps(MPS)
             until(lambda d=daemon: d.pid() is not None, 5)
             time.sleep(chosen.uniform(0, 0.4))

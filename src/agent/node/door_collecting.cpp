@@ -45,8 +45,8 @@ bool DoorCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) 
       const MonoTime first = known == before.end() ? snapshot.holdings_read : known->second;
       unheld_[key] = first;
       there.insert(key);
-      const bool free = snapshot.freed_grants.contains(door.grant) ||
-                        snapshot.holdings_read - first >= change::HeldSlots::kConfirm;
+      const bool free =
+          snapshot.freed_grants.contains(door.grant) || snapshot.holdings_read - first >= change::HeldSlots::kConfirm;
       if (free && removing_.insert(key).second) remove(id, door.grant);
     }
   }

@@ -23,8 +23,8 @@ class DoorCollecting {
 
   void handed_out(const std::vector<allocate::Grant>& grants);
   // Doors of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt go at
-  // once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and another
-  // answer is wanted.
+  // once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
+  // another answer is wanted.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
   void look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings);
 

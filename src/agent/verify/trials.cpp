@@ -47,12 +47,11 @@ Result<std::string> command_door(Probes& probes, const VerifyOptions& options, c
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
   Result<std::string> answer;
   bool told = false;
-  const auto question =
-      host::ask(probes.loop(), target, "get_server_list\n", kAnswer, [&](Result<std::string> got) {
-        answer = std::move(got);
-        told = true;
-        probes.loop().stop();
-      });
+  const auto question = host::ask(probes.loop(), target, "get_server_list\n", kAnswer, [&](Result<std::string> got) {
+    answer = std::move(got);
+    told = true;
+    probes.loop().stop();
+  });
   while (!told) probes.loop().run();
   return answer;
 }

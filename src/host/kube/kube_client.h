@@ -27,8 +27,8 @@ struct KubeAnswer {
   std::string why;   // why there is no (whole) answer, "" when there is
 };
 
-// What the metrics count: by verb ("list", "watch", "get", "create", "update", "delete", "patch") and HTTP status ("error": no
-// answer).
+// What the metrics count: by verb ("list", "watch", "get", "create", "update", "delete", "patch") and HTTP status
+// ("error": no answer).
 using KubeCounts = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 
 class KubeClient {
