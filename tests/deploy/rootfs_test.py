@@ -37,7 +37,7 @@ set -o allexport
 source /run/nvidia/validations/driver-ready
 exec nvidia-device-plugin
 """
-IMEX = "set -e; mkdir -p /work/a/b; [[ -d /work/a ]] && cp /licenses/LICENSE $(dirname /work/a/b/c)/L && rm /work/a/b/L && echo done"
+IMEX = "set -e; mkdir -p /imex/a/b; [[ -d /imex/a ]] && cp /licenses/LICENSE $(dirname /imex/a/b/c)/L && rm /imex/a/b/L && echo done"
 
 
 SCRATCH = tempfile.TemporaryDirectory(prefix="tranche-rootfs.")
