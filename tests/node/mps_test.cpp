@@ -19,6 +19,12 @@ std::vector<int> daemons(const Json& status) {
   return pids;
 }
 
+std::size_t count_of(const std::string& text, const std::string& words) {
+  std::size_t count = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
 TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
   start_all(2, 2);
   const auto grant = admitted(kubelet(), "a", 2);
@@ -39,6 +45,23 @@ TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
   const auto line = attached(start_cuda(grant, {}));
   EXPECT_EQ(line["mps"], true) << "through the same door: " << line;
   EXPECT_EQ(line["gpu"], uuid(gpu));
+}
+
+TEST_F(NodeMps, APoolThatIsConfiguredAgainWhileItEndsBeginsAgain) {
+  make_node(2);
+  write("config.yaml", sharing("mps", 4));
+  Program& mps = start_mps();
+  until_serving(2);
+  const auto ended = [&] { return count_of(mps.err(), R"("state":"absent","was":"stopping")"); };
+  for (int round = 0; round < 20; ++round) {
+    const auto before = ended();
+    write("config.yaml", "version: v1\n");
+    // The daemon has ended, and its server perhaps not yet.
+    ASSERT_TRUE(until([&] { return ended() > before; }, "a daemon to end"));
+    write("config.yaml", sharing("mps", 4));
+    until_serving(2);
+    ASSERT_FALSE(HasFailure()) << round;
+  }
 }
 
 TEST_F(NodeMps, AStoppedTrancheMpsMakesEverySlotUnhealthyAndSaysWhyAndAStartedOneHealthy) {

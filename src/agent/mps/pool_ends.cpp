@@ -23,11 +23,16 @@ void PoolSet::look_again() {
     if (alive.expired()) return;
     for (auto& [id, member] : members_) {
       if (!member.wanted) retire(member);
-      if (member.wanted && !member.pool && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
+      if (member.wanted && has_no_daemon(member) && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
     }
     sweep();
     on_change_();
   });
+}
+
+// Not begun yet, or ended and wanted again before its last server was gone.
+bool PoolSet::has_no_daemon(const Member& member) {
+  return !member.pool || (member.pool->supervisor().state == mps::State::kAbsent && !member.switching);
 }
 
 // Clients that are known of may be gone by now: what is known is up to a few seconds old.

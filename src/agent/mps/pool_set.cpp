@@ -49,7 +49,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
     Member& member = members_[planned.id];
     const bool same = member.planned == planned;
     member.planned = planned;
-    if (!member.pool || !same || member.pool->supervisor().state == mps::State::kStopping) {
+    if (has_no_daemon(member) || !same || member.pool->supervisor().state == mps::State::kStopping) {
       if (!member.preparing) prepare(planned.id);
     }
   }
@@ -67,7 +67,7 @@ void PoolSet::prepare(const std::string& id) {
     member.problem = to_string(binary_.error());  // set_binary() comes back here
     return;
   }
-  if (!member.pool) {
+  if (has_no_daemon(member)) {
     if (auto why = waits_for(id, member); !why.empty()) {
       if (member.problem != why) log::info("pool.waits", {{"pool", id}, {"why", why}});
       member.problem = std::move(why);  // look_again() comes back here

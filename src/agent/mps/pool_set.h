@@ -113,6 +113,7 @@ class PoolSet {
   host::Pool::Callbacks callbacks_for(const std::string& id);
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
+  static bool has_no_daemon(const Member& member);
   void retire(Member& member);
   void retire_if_idle(Member& member);
   void retire_by_force(Member& member);
