@@ -116,6 +116,23 @@ void add_flags(Rows& rows) {
   }
 }
 
+// What a slot is worth, of sharing.mps and of one of its entries.
+struct Worth {
+  std::string_view threads, threads_factor, threads_sms, memory, memory_factor, usual, threads_meaning, memory_meaning;
+};
+
+void add_worth(Rows& rows, const Worth& at) {
+  constexpr std::string_view kShares = "shares.md";
+  rows.insert(rows.end(),
+              {of_words(key(at.threads, kThreads, kOurs, at.usual, "{factor: 2}", kBoth, at.threads_meaning, kShares),
+                        {"equal", "open", "tenant"}),
+               key(at.threads_factor, kFactor, kOurs, "", "2", kBoth, "times an equal part"),
+               counted(key(at.threads_sms, kCount, kOurs, "", "16", kBoth, "SMs of one slot"), 1, 1024),
+               of_words(key(at.memory, kMemory, kOurs, at.usual, "4Gi", kBoth, at.memory_meaning, kShares),
+                        {"equal", "open", "tenant"}),
+               key(at.memory_factor, kFactor, kOurs, "", "1.5", kBoth, "times an equal part")});
+}
+
 // What sharing.timeSlicing and sharing.mps have in common.
 struct Section {
   std::string_view section, meaning, rename_by_default, fail, fail_usual, resources, name, replicas, rename, devices;
@@ -146,22 +163,18 @@ void add_section(Rows& rows, const Section& s, std::uint32_t least_replicas) {
 }
 
 void add_mps_entries(Rows& rows) {
+  rows.insert(rows.end(), {key("sharing.mps.resources[].slotMemory", kSize, kOurs, "", "4Gi", kAll,
+                               "in place of replicas: as many slots as the memory of each GPU (less the reserve) holds",
+                               "shares.md"),
+                           key("sharing.mps.resources[].names", kNames, kOurs, "", R"("gpu%d")", kAll,
+                               "a resource for each index (%d), size of slot in GiB (%g) or model (%m)", "shares.md")});
+  add_worth(rows, {"sharing.mps.resources[].threads", "sharing.mps.resources[].threads.factor",
+                   "sharing.mps.resources[].threads.sms", "sharing.mps.resources[].memory",
+                   "sharing.mps.resources[].memory.factor", "", "the same as sharing.mps.threads, for this resource",
+                   "the same as sharing.mps.memory, for this resource"});
   rows.insert(
       rows.end(),
-      {key("sharing.mps.resources[].slotMemory", kSize, kOurs, "", "4Gi", kAll,
-           "in place of replicas: as many slots as the memory of each GPU (less the reserve) holds", "shares.md"),
-       key("sharing.mps.resources[].names", kNames, kOurs, "", R"("gpu%d")", kAll,
-           "a resource for each index (%d), size of slot in GiB (%g) or model (%m)", "shares.md"),
-       of_words(key("sharing.mps.resources[].threads", kThreads, kOurs, "", "{sms: 16}", kBoth,
-                    "the same as sharing.mps.threads, for this resource", "shares.md"),
-                {"equal", "open", "tenant"}),
-       key("sharing.mps.resources[].threads.factor", kFactor, kOurs, "", "2", kBoth, "times an equal part"),
-       counted(key("sharing.mps.resources[].threads.sms", kCount, kOurs, "", "16", kBoth, "SMs of one slot"), 1, 1024),
-       of_words(key("sharing.mps.resources[].memory", kMemory, kOurs, "", "4Gi", kBoth,
-                    "the same as sharing.mps.memory, for this resource", "shares.md"),
-                {"equal", "open", "tenant"}),
-       key("sharing.mps.resources[].memory.factor", kFactor, kOurs, "", "1.5", kBoth, "times an equal part"),
-       of_words(key("sharing.mps.resources[].split", kWord, kOurs, "", "span", kNode,
+      {of_words(key("sharing.mps.resources[].split", kWord, kOurs, "", "span", kNode,
                     "the same as sharing.mps.split, for this resource; span for names with %d"),
                 words(kSplitPolicies)),
        section("sharing.mps.resources[].guard", "What the guard does with this resource", KeyCase::kExact, kOurs),
@@ -173,18 +186,13 @@ void add_mps_entries(Rows& rows) {
 }
 
 void add_mps(Rows& rows) {
+  add_worth(rows, {"sharing.mps.threads", "sharing.mps.threads.factor", "sharing.mps.threads.sms", "sharing.mps.memory",
+                   "sharing.mps.memory.factor", "equal",
+                   "how much of a GPU's SMs a slot is worth; an entry's own word comes before it",
+                   "how much of a GPU's memory a slot is worth; an entry's own word comes before it"});
   rows.insert(
       rows.end(),
-      {of_words(key("sharing.mps.threads", kThreads, kOurs, "equal", "{factor: 2}", kBoth,
-                    "how much of a GPU's SMs a slot is worth; an entry's own word comes before it", "shares.md"),
-                {"equal", "open", "tenant"}),
-       key("sharing.mps.threads.factor", kFactor, kOurs, "", "2", kBoth, "times an equal part"),
-       counted(key("sharing.mps.threads.sms", kCount, kOurs, "", "16", kBoth, "SMs of one slot"), 1, 1024),
-       of_words(key("sharing.mps.memory", kMemory, kOurs, "equal", "4Gi", kBoth,
-                    "how much of a GPU's memory a slot is worth; an entry's own word comes before it", "shares.md"),
-                {"equal", "open", "tenant"}),
-       key("sharing.mps.memory.factor", kFactor, kOurs, "", "1.5", kBoth, "times an equal part"),
-       of_words(key("sharing.mps.reserve", kReserve, kOurs, "none", "600Mi", kBoth,
+      {of_words(key("sharing.mps.reserve", kReserve, kOurs, "none", "600Mi", kBoth,
                     "what is taken off each GPU before its memory is divided", "shares.md"),
                 {"none", "auto"}),
        of_words(key("sharing.mps.split", kWord, kOurs, "reject", "span", kNode,

@@ -193,18 +193,24 @@ class TheImage(unittest.TestCase):
     def test_has_the_settings_that_the_dockerfile_gives(self):
         with open(f"{SOURCE}/deploy/image/Dockerfile") as file:
             stages = re.split(r"^FROM ", file.read().replace("\\\n", " "), flags=re.MULTILINE)[2:]
-        self.assertEqual([stage.splitlines()[0] for stage in stages], ["scratch AS compat", "scratch"])
-        for name, stage in zip(("compat", "plain"), stages):
+        self.assertEqual([stage.splitlines()[0] for stage in stages], ["scratch AS bare", "bare AS compat", "bare"])
+        bare, compat, plain = map(self.settings_of, stages)
+        for name, stage in (("compat", compat), ("plain", plain)):
             config = self.images[name].config["config"]
-            told = dict(re.findall(r'([a-zA-Z0-9_.-]+)="([^"]*)"', re.search(r"^LABEL (.*)$", stage, re.MULTILINE).group(1)))
+            told = bare["LABEL"] | stage["LABEL"]
             for key, value in config["Labels"].items():
                 if key == "org.opencontainers.image.created":
                     continue  # an engine writes down when it made an image
                 self.assertEqual(told.get(key), {"release": "$REVISION", "org.opencontainers.image.revision": "$REVISION"}.get(key, value), f"{name}: {key}")
-            variables = re.search(r"^ENV (.*)$", stage, re.MULTILINE).group(1).split()
-            self.assertEqual(set(variables), set(config["Env"]), name)
-            self.assertEqual(json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.MULTILINE).group(1)), config["Entrypoint"])
-            self.assertEqual(re.findall(r"^(?:USER|WORKDIR) (.*)$", stage, re.MULTILINE), [config["User"], config["WorkingDir"]])
+            self.assertEqual(bare["ENV"] | stage["ENV"], dict(each.split("=", 1) for each in config["Env"]), name)
+            self.assertEqual(json.loads(stage["ENTRYPOINT"]), config["Entrypoint"])
+            self.assertEqual([(bare | stage)[word] for word in ("USER", "WORKDIR")], [config["User"], config["WorkingDir"]])
+
+    @staticmethod
+    def settings_of(stage):
+        """LABEL and ENV of a stage as mappings, its other words as they stand."""
+        words = dict(re.findall(r"^([A-Z]+) (.*)$", stage, re.MULTILINE))
+        return words | {"LABEL": dict(re.findall(r'([a-zA-Z0-9_.-]+)="([^"]*)"', words.get("LABEL", ""))), "ENV": dict(each.split("=", 1) for each in words.get("ENV", "").split())}
 
     def test_takes_a_name_of_any_registry_and_tag(self):
         name = "registry.example:5000/a/b-c/tranche:v1_x.y-compat"

@@ -6,7 +6,7 @@ import os
 
 from . import helm as helms
 from . import kubectl as kubectls
-from .installation import SOURCE, begin
+from .installation import SOURCE, Node, begin
 from .kubectl import Shell
 from .machine import ADDRESS, NODE
 from .pods import TOOLS
@@ -46,6 +46,7 @@ class Mission:
         self.world, self.report, self.api, self.machine = world, world.report, world.control_plane, world.machine
         simulate(world, profile, gpus)
         self.image = begin(world)
+        self.before = Node(world)  # as it was found
         # A person gives `-f values`; what the simulation and this cluster without kube-proxy need comes behind it, whoever calls Helm.
         server = self.machine.path("server.json")
         write(server, json.dumps({"devicePlugin": {"extraEnv": [{"name": "TRANCHE_SIM_NODE", "value": f"{SIM}/node"}, {"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS},
@@ -139,6 +140,18 @@ class Mission:
     def stop(self):
         self.world.kubelet.stop()
         self.api.stop()
+
+
+def play(world, title, profile, gpus, *acts):
+    """A scenario: `acts`, one after the other, on a node with GPUs of this profile."""
+    world.report.start(title)
+    found = programs(world)
+    if not found:
+        return
+    m = Mission(world, found, profile, gpus)
+    for act in acts:
+        act(m)
+    m.stop()
 
 
 def tenant(name, limits, command, image="tranche.io/tranche:v0.1.0", **metadata):

@@ -142,3 +142,16 @@ def show_pods(nvidia):
                 print(f"--- {p['metadata']['name']} {state['name']}: {state['state']} restarts {state['restartCount']}")
                 print("\n".join(nvidia.kubelet.log(p, state["name"]).splitlines()[-12:]))
     print(subprocess.run(["ls", "-la", "/var/lib/kubelet/device-plugins", "/run/nvidia/mps", "/run/nvidia"], capture_output=True, text=True, check=False).stdout)
+
+
+def play(world, title, namespace, *acts):
+    """A scenario: `acts`, one after the other; where one ends early, what the pods said."""
+    world.report.start(title)
+    nvidia = NvidiaWorld(world, namespace)
+    try:
+        for act in acts:
+            act(nvidia)
+    except Exception:
+        show_pods(nvidia)
+        raise
+    nvidia.close()

@@ -1,12 +1,12 @@
 """A whole cluster of one node: capacity, scheduling, restarts of everyone under running pods, a GPU that fails and recovers."""
 
 import signal
-import threading
 import time
 
 from lib.pods import Told, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
+from lib.watching import Meanwhile
 
 GPU = "nvidia.com/gpu"
 APPS = "/apis/apps/v1/namespaces/default/deployments"
@@ -17,31 +17,6 @@ def deployment(name, replicas, spec):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
         "replicas": replicas, "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": dict(spec["spec"], restartPolicy="Always")}}}
-
-
-class Seen:
-    """For how long capacity and allocatable were other than they should be, at a stretch."""
-
-    def __init__(self, api, wanted):
-        self.api, self.wanted, self.longest, self.done = api, wanted, 0.0, threading.Event()
-        self.thread = threading.Thread(target=self.look)
-
-    def look(self):
-        since = None
-        while not self.done.wait(0.1):
-            if self.api.amounts() == self.wanted:
-                since = None
-                continue
-            since = since or time.monotonic()
-            self.longest = max(self.longest, time.monotonic() - since)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
 
 
 def run(world):
@@ -143,7 +118,7 @@ def run(world):
     new_pod("agent killed", "new-3")
 
     old = tranche.node
-    with Seen(api, (80, 80)) as seen_meanwhile:
+    with Meanwhile(lambda: api.amounts() == (80, 80)) as seen_meanwhile:
         tranche.start_node(name="node-newer")
         until("the newer agent to serve", lambda: tranche.status().get("pid") == tranche.node.pid and tranche.resource().get("registered"), 30)
         old.stop()

@@ -6,7 +6,7 @@ import os
 from lib.containers import called, delete_and_time, of_daemon_set, restarts
 from lib.gpu_operator import DEPLOY, GFD, MPS, NAMESPACE, PLUGIN, PRESENT, TOOLKIT, Node, Operator
 from lib.nvidia_objects import apply
-from lib.nvidia_world import NvidiaWorld, show_pods
+from lib.nvidia_world import play
 from lib.report import until
 from lib.tranche import sharing
 
@@ -125,13 +125,4 @@ def paused(nvidia):
 
 
 def run(world):
-    world.report.start("our image where the GPU Operator puts NVIDIA's")
-    nvidia = NvidiaWorld(world, NAMESPACE)
-    try:
-        waits(nvidia)
-        configured(nvidia)
-        paused(nvidia)
-    except Exception:
-        show_pods(nvidia)
-        raise
-    nvidia.close()
+    play(world, "our image where the GPU Operator puts NVIDIA's", NAMESPACE, waits, configured, paused)

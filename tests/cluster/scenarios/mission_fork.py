@@ -4,7 +4,7 @@ import re
 
 from lib.installation import SOURCE
 from lib.machine import NODE
-from lib.mission import GPU, SIM, Mission, programs, tenant
+from lib.mission import GPU, SIM, play, tenant
 from lib.report import until
 
 SCRIPTS = f"{SOURCE}/scripts"
@@ -89,13 +89,4 @@ def troubles(m):
 
 
 def run(world):
-    world.report.start("M3: a fork's setup guide")
-    found = programs(world)
-    if not found:
-        return
-    m = Mission(world, found, "RTX-5090", 4)
-    aggregate(m)
-    verify(m)
-    individual(m)
-    troubles(m)
-    m.stop()
+    play(world, "M3: a fork's setup guide", "RTX-5090", 4, aggregate, verify, individual, troubles)

@@ -3,7 +3,7 @@
 import re
 
 from lib.machine import NODE
-from lib.mission import GPU, SIM, Mission, programs, tools
+from lib.mission import GPU, SIM, play, tools
 from lib.report import until
 
 PLAIN = "version: v1\n"
@@ -57,11 +57,4 @@ def mixed(m):
 
 
 def run(world):
-    world.report.start("M4: MIG")
-    found = programs(world)
-    if not found:
-        return
-    m = Mission(world, found, "A100-PCIE-40GB", 2)
-    single(m)
-    mixed(m)
-    m.stop()
+    play(world, "M4: MIG", "A100-PCIE-40GB", 2, single, mixed)

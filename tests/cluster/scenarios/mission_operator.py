@@ -3,7 +3,7 @@
 import re
 
 from lib.machine import NODE
-from lib.mission import AGENT, GPU, KIND, LABEL, SHARED, SIM, Mission, programs
+from lib.mission import AGENT, GPU, KIND, LABEL, SHARED, SIM, play
 from lib.report import until
 
 TOTAL = 15360
@@ -98,14 +98,4 @@ def several(m):
 
 
 def run(world):
-    world.report.start("M2: NVIDIA's guide to MPS under the operator")
-    found = programs(world)
-    if not found:
-        return
-    m = Mission(world, found, "T4", 2)
-    before_installing(m)
-    by_label(m)
-    names = verification(m)
-    edit(m, names)
-    several(m)
-    m.stop()
+    play(world, "M2: NVIDIA's guide to MPS under the operator", "T4", 2, before_installing, by_label, lambda m: edit(m, verification(m)), several)

@@ -2,7 +2,7 @@
 
 from lib.installation import SOURCE, Node
 from lib.machine import NODE
-from lib.mission import GPU, KIND, SHARED, SIM, Mission, programs, tenant
+from lib.mission import GPU, KIND, SHARED, SIM, play, tenant
 from lib.report import until
 
 from .chart import uninstalled
@@ -83,7 +83,8 @@ def tenants(m):
     report.check("M4.6 seven tenants compute, as user 65534, without hostIPC, privileges or capabilities", len(running) == 7 and not special and all(p["status"]["phase"] == "Running" for p in running), special)
 
 
-def reset(m, before):
+def reset(m):
+    before = m.before
     report = m.report
     m.helm("upgrade", "--reuse-values", "--set", "reset.enabled=true")
     said = until("the job to refuse", lambda: next((text for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=reset")["items"]
@@ -102,14 +103,4 @@ def reset(m, before):
 
 
 def run(world):
-    world.report.start("M4: time-slicing and MPS on OpenShift's guide")
-    found = programs(world)
-    if not found:
-        return
-    m = Mission(world, found, "A100-PCIE-40GB", 2)
-    before = Node(world)
-    time_slicing(m)
-    mps(m)
-    tenants(m)
-    reset(m, before)
-    m.stop()
+    play(world, "M4: time-slicing and MPS on OpenShift's guide", "A100-PCIE-40GB", 2, time_slicing, mps, tenants, reset)

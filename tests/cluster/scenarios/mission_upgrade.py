@@ -1,47 +1,32 @@
 """An upgrade as pods with a network of their own see it: the newer agent starts before the older one ends (maxSurge), under running tenants; then
 the two commands of docs/install.md that leave the node as it was found."""
 
-import threading
 import time
 
 from lib.installation import Node
 from lib.machine import NODE
-from lib.mission import KIND, SHARED, Mission, programs
+from lib.mission import KIND, SHARED, play
 from lib.report import until
+from lib.watching import Meanwhile
 
 from .chart import uninstalled
 
 CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
 
 
-class Watch:
-    """What a rollout looks like from outside: how many agents there are at once, and what the cluster may allocate."""
+class Rollout(Meanwhile):
+    """What a rollout looks like from outside: how many agents there are at once, and for how long there were fewer slots than before."""
 
     def __init__(self, m):
-        self.m, self.most, self.least, self.done = m, 0, 1 << 30, threading.Event()
-        self.short = 0.0  # seconds at a stretch with fewer slots than before
-        self.thread = threading.Thread(target=self.look)
+        super().__init__(self.all_slots)
+        self.m, self.most, self.least = m, 0, 1 << 30
 
-    def look(self):
-        since = None
-        while not self.done.wait(0.1):
-            status, listed = self.m.api.call("GET", "/api/v1/namespaces/tranche/pods?labelSelector=app.kubernetes.io/component=node")
-            if status == 200:
-                running = [p for p in listed["items"] if p["status"].get("phase") == "Running"]
-                self.most, self.least = max(self.most, len(running)), min(self.least, len(running))
-            if self.m.api.amounts(SHARED) == (8, 8):
-                since = None
-                continue
-            since = since or time.monotonic()
-            self.short = max(self.short, time.monotonic() - since)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
+    def all_slots(self):
+        status, listed = self.m.api.call("GET", "/api/v1/namespaces/tranche/pods?labelSelector=app.kubernetes.io/component=node")
+        if status == 200:
+            running = [p for p in listed["items"] if p["status"].get("phase") == "Running"]
+            self.most, self.least = max(self.most, len(running)), min(self.least, len(running))
+        return self.m.api.amounts(SHARED) == (8, 8)
 
 
 def containers(m):
@@ -52,14 +37,9 @@ def clients(m):
     return sorted(pid for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"] for door in pool["doors"] for pid in door["clients"])
 
 
-def run(world):
-    report = world.report
-    report.start("upgrade and uninstall, with a network for pods")
-    found = programs(world)
-    if not found:
-        return
-    m = Mission(world, found, "H200", 2)
-    before = Node(world)
+def upgrade(m):
+    world, report = m.world, m.report
+    before = m.before
     config = {"config": {"map": {"mps-four": CONFIG}, "default": "mps-four"}}
     m.install(**config)
     m.amounts({SHARED: 8})
@@ -73,14 +53,14 @@ def run(world):
 
     newer = f"{m.image.rpartition(':')[0]}:v0.1.0-newer"
     world.runtime.ctr("images", "tag", m.image, newer)
-    with Watch(m) as seen:
+    with Rollout(m) as seen:
         m.helm("upgrade", "--wait", "--timeout", "120s", values={**config, "image": {"tag": "v0.1.0-newer"}})
         m.kubectl("-n", "tranche", "rollout", "status", "daemonset/tranche-node", "--timeout=120s")
         until("one agent, the newer", lambda: [p["spec"]["containers"][0]["image"] for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=node")["items"]] == [newer], 60)
         m.amounts({SHARED: 8})
         time.sleep(2)  # kubelet writes its node's status once a second here
     report.check("surge: the newer agent runs before the older one ends, and there always is one", seen.most == 2 and seen.least >= 1, [seen.most, seen.least])
-    report.check("surge: fewer slots are allocatable for no longer than until kubelet's next status", seen.short < 1.5, f"{seen.short:.1f} s")
+    report.check("surge: fewer slots are allocatable for no longer than until kubelet's next status", seen.longest < 1.5, f"{seen.longest:.1f} s")
     report.check("upgraded under seven tenants: the same containers, the same clients, the same daemons", held == containers(m) and running == clients(m)
                  and daemons == sorted(pool["daemonPid"] for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]), running)
     told = m.probe("newcomer", {SHARED: 1})
@@ -96,4 +76,7 @@ def run(world):
     kept = [kind for kind in ("daemonsets", "configmaps", "serviceaccounts", "services") for item in m.get(kind, "-n", "tranche")["items"] if item["metadata"]["name"].startswith("tranche")]
     conditions = [c["type"] for c in m.get("node", NODE)["status"]["conditions"]]
     report.check("uninstalled: no object of the release, and the node says nothing of Tranche", not kept and "TrancheReady" not in conditions, [kept, conditions])
-    m.stop()
+
+
+def run(world):
+    play(world, "upgrade and uninstall, with a network for pods", "H200", 2, upgrade)

@@ -4,7 +4,7 @@ variables and rights (lib/nvidia_chart.py), first with the chart's defaults, the
 from lib.containers import called, delete_and_time, restarts
 from lib.nvidia_chart import GFD, MPS, NAMESPACE, PLUGIN, Chart
 from lib.nvidia_objects import apply
-from lib.nvidia_world import NvidiaWorld, show_pods
+from lib.nvidia_world import play
 from lib.report import until
 from lib.tranche import sharing
 
@@ -126,14 +126,4 @@ def back(nvidia):
 
 
 def run(world):
-    world.report.start("our image in NVIDIA's chart")
-    nvidia = NvidiaWorld(world, NAMESPACE)
-    try:
-        as_it_comes(nvidia)
-        configured(nvidia)
-        disturbed(nvidia)
-        back(nvidia)
-    except Exception:
-        show_pods(nvidia)
-        raise
-    nvidia.close()
+    play(world, "our image in NVIDIA's chart", NAMESPACE, as_it_comes, configured, disturbed, back)
