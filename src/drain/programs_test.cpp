@@ -85,6 +85,7 @@ class SmallPrograms : public ::testing::Test {
     env.try_emplace("PATH", "/usr/bin:/bin");
     auto loop = *host::Loop::open();
     Ran ran;
+    const auto began = std::chrono::steady_clock::now();  // before the program can have begun
     auto process = host::Process::start(
         *loop, {.argv = arguments, .env = env, .kill_on_drop = true},
         [&](const std::string& line) { ran.lines.push_back(line); },
@@ -94,7 +95,6 @@ class SmallPrograms : public ::testing::Test {
         });
     EXPECT_TRUE(process) << to_string(process.error());
     if (!process) return ran;
-    const auto began = std::chrono::steady_clock::now();
     loop->run();
     ran.took = std::chrono::steady_clock::now() - began;
     return ran;
