@@ -55,13 +55,18 @@ void NodeBed::write(const std::string& name, const std::string& text) const {
 
 void NodeBed::make_node(int gpus, const std::string& more) {
   write("node/node.yaml", more + "gpus: {profile: H200, count: " + std::to_string(gpus) + "}\n");
-  Program& shown = start({build_ + "/standins/sim-node", "show"});
-  ASSERT_EQ(finish(shown), 0);
-  std::istringstream words(shown.out());
+  const std::string shown = shown_node();
+  std::istringstream words(shown);
   for (std::string word; words >> word;) {
     if (word.starts_with("GPU-")) uuids_.push_back(word);
   }
-  ASSERT_EQ(uuids_.size(), static_cast<std::size_t>(gpus)) << shown.out();
+  ASSERT_EQ(uuids_.size(), static_cast<std::size_t>(gpus)) << shown;
+}
+
+std::string NodeBed::shown_node() {
+  Program& shown = start({build_ + "/standins/sim-node", "show"});
+  EXPECT_EQ(finish(shown), 0);
+  return shown.out();
 }
 
 void NodeBed::sim_node(Words words) {

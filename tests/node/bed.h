@@ -39,6 +39,7 @@ class NodeBed : public ::testing::Test {
   void make_node(int gpus, const std::string& more = "");
   void write(const std::string& name, const std::string& text) const;  // replaced as a whole
   void sim_node(Words words);
+  std::string shown_node();  // what `sim-node show` prints: the GPUs, with their compute modes
   void start_kubelet();
   sim::Kubelet& kubelet() { return *kubelet_; }
   std::string uuid(int gpu) const { return uuids_.at(static_cast<std::size_t>(gpu)); }

@@ -49,11 +49,6 @@ class DaemonsOnTheHost : public NodeBed {
     words.emplace_back("--end");
     return start_mps(words);
   }
-  std::string modes() {
-    Program& shown = start({build() + "/standins/sim-node", "show"});
-    EXPECT_EQ(finish(shown), 0);
-    return shown.out();
-  }
 };
 
 TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsToldToStopAndServeAgainWithoutATenantNoticing) {
@@ -66,7 +61,7 @@ TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsToldToStopAndServeAgainWithoutATen
   stop(*program("mps"), SIGTERM, 0);
   ASSERT_TRUE(until_healthy_of(4, 0)) << "nothing is promised meanwhile";
   for (const int pid : before) EXPECT_TRUE(alive(pid)) << pid;
-  EXPECT_THAT(modes(), HasSubstr("mode exclusive-process")) << "nothing may run beside MPS in the gap";
+  EXPECT_THAT(shown_node(), HasSubstr("mode exclusive-process")) << "nothing may run beside MPS in the gap";
   expect_goes_on(tenant);
 
   start_mps(kOnHost);
@@ -85,7 +80,7 @@ TEST_F(DaemonsOnTheHost, EndForGoodWithTheRunningInstance) {
   EXPECT_THAT(end.out(), HasSubstr("ended by tranche mps (pid " + std::to_string(first.pid()) + ")"));
   EXPECT_EQ(finish(first), 0);
   for (const int pid : before) EXPECT_FALSE(alive(pid)) << pid;
-  EXPECT_THAT(modes(), Not(HasSubstr("exclusive")));
+  EXPECT_THAT(shown_node(), Not(HasSubstr("exclusive")));
 }
 
 TEST_F(DaemonsOnTheHost, EndForGoodWithoutAnInstance) {
@@ -97,7 +92,7 @@ TEST_F(DaemonsOnTheHost, EndForGoodWithoutAnInstance) {
   EXPECT_EQ(finish(end), 0) << end.err();
   EXPECT_THAT(end.out(), HasSubstr(": daemon ended"));
   for (const int pid : before) EXPECT_FALSE(alive(pid)) << pid;
-  EXPECT_THAT(modes(), Not(HasSubstr("exclusive")));
+  EXPECT_THAT(shown_node(), Not(HasSubstr("exclusive")));
   Program& again = end_mps();
   EXPECT_EQ(finish(again), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr("no daemon runs under"));

@@ -42,10 +42,9 @@ class NodeDiscovery : public NodeBed {
   }
   // Of a GPU's PCI function, as sysfs writes it: with four digits of the domain.
   std::string address(int gpu) {
-    Program& show = start({build() + "/standins/sim-node", "show"});
-    finish(show);
-    const auto at = show.out().find("00000000:", show.out().find(uuid(gpu)));
-    std::string found = show.out().substr(at + 4, 12);
+    const std::string shown = shown_node();
+    const auto at = shown.find("00000000:", shown.find(uuid(gpu)));
+    std::string found = shown.substr(at + 4, 12);
     std::ranges::transform(found, found.begin(), [](unsigned char c) { return std::tolower(c); });
     return found;
   }

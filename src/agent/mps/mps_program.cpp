@@ -218,8 +218,10 @@ Status MpsProgram::open_modes() {
   TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
                                                          host::ComputeModes::Done done) {
         if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
-        log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
-        nvml_->set_compute_mode(uuid, mode, std::move(done));
+        nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
+          if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
+          done(status);
+        });
       }));
   modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
   return {};
@@ -288,6 +290,7 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   presence_.saw(options_.system_root, *scanned);
   const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
   inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned, has_left).inventory;
+  for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
   driver_problem_.clear();
   plan_again();
 }

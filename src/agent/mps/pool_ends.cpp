@@ -23,16 +23,19 @@ void PoolSet::look_again() {
     if (alive.expired()) return;
     for (auto& [id, member] : members_) {
       if (!member.wanted) retire(member);
-      if (member.wanted && has_no_daemon(member) && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
+      if (member.wanted && begins_anew(member) && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
     }
     sweep();
     on_change_();
   });
 }
 
-// Not begun yet, or ended and wanted again before its last server was gone.
-bool PoolSet::has_no_daemon(const Member& member) {
-  return !member.pool || (member.pool->supervisor().state == mps::State::kAbsent && !member.switching);
+// Not begun yet, or wanted again while it ends or before its last server was gone: whoever came to its GPUs meanwhile
+// is waited for as at a first beginning.
+bool PoolSet::begins_anew(const Member& member) {
+  if (!member.pool) return true;
+  const auto state = member.pool->supervisor().state;
+  return !member.switching && (state == mps::State::kAbsent || state == mps::State::kStopping);
 }
 
 // Clients that are known of may be gone by now: what is known is up to a few seconds old.
@@ -90,6 +93,8 @@ void PoolSet::retire_by_force(Member& member) {
 
 std::string PoolSet::waits_for(const std::string& id, const Member& member) const {
   for (const auto& uuid : member.planned.devices) {
+    if (const auto found = giving_back_.find(uuid); found != giving_back_.end() && !found->second)
+      return fmt::format("waits: {} is being given back its compute mode; it begins after that", uuid);
     if (other_holders_.contains(uuid))
       return fmt::format("waits: containers hold {} without MPS; it begins when they are gone", uuid);
     for (const auto& [other, had] : members_) {

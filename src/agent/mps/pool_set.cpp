@@ -49,7 +49,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
     Member& member = members_[planned.id];
     const bool same = member.planned == planned;
     member.planned = planned;
-    if (has_no_daemon(member) || !same || member.pool->supervisor().state == mps::State::kStopping) {
+    if (begins_anew(member) || !same) {
       if (!member.preparing) prepare(planned.id);
     }
   }
@@ -67,11 +67,13 @@ void PoolSet::prepare(const std::string& id) {
     member.problem = to_string(binary_.error());  // set_binary() comes back here
     return;
   }
-  if (has_no_daemon(member)) {
-    if (auto why = waits_for(id, member); !why.empty()) {
+  if (begins_anew(member)) {
+    auto why = waits_for(id, member);
+    member.waits = !why.empty();
+    if (member.waits) {
       if (member.problem != why) log::info("pool.waits", {{"pool", id}, {"why", why}});
       member.problem = std::move(why);  // look_again() comes back here
-      return;
+      return sweep();
     }
   }
   member.preparing = true;
@@ -93,11 +95,7 @@ void PoolSet::make_next_exclusive(const std::string& id, std::vector<std::string
   }
   const std::string uuid = left.back();
   left.pop_back();
-  const auto* gpu = inventory::find_gpu(inventory_, uuid);
-  const bool done_before = modes_.changed().contains(uuid) && member.pool;
-  const auto present = gpu == nullptr ? inventory::ComputeMode::kDefault : gpu->compute_mode;
-  const auto mode = done_before ? inventory::ComputeMode::kExclusiveProcess : present;
-  modes_.make_exclusive(uuid, mode, [this, id, left = std::move(left)](const Status& status) {
+  modes_.make_exclusive(uuid, [this, id, left = std::move(left)](const Status& status) {
     if (status) return make_next_exclusive(id, left);
     const auto again = members_.find(id);
     if (again == members_.end()) return;
@@ -258,7 +256,7 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
         continue;
       }
       switch_tier_if_idle(member);
-      if (!member.switching && replan_partitions(member)) member.pool->want(limits_of(member));
+      if (!member.switching && !member.waits && replan_partitions(member)) member.pool->want(limits_of(member));
     }
     sweep();
   });
@@ -308,7 +306,7 @@ void PoolSet::sweep() {
   for (auto it = members_.begin(); it != members_.end();) {
     Member& member = it->second;
     const bool unwanted = !member.wanted || stopped_;
-    if (!unwanted && member.switching && member.pool->gone()) {
+    if (!unwanted && (member.switching || member.waits) && member.pool && member.pool->gone()) {
       member.switching = false;
       member.partitions.reset();
       member.namespaces.reset();
@@ -337,9 +335,10 @@ void PoolSet::sweep() {
 void PoolSet::give_back_unneeded() {
   std::set<std::string> needed;
   for (const auto& [id, member] : members_) {
-    if (!is_exclusive(member.planned) && member.wanted) continue;
+    if (member.wanted && (!is_exclusive(member.planned) || (member.waits && !member.pool))) continue;
     needed.insert(member.planned.devices.begin(), member.planned.devices.end());
   }
+  std::erase_if(giving_back_, [&](const auto& entry) { return entry.second && needed.contains(entry.first); });
   const host::ModeJournal changed = modes_.changed();
   for (const auto& [uuid, mode] : changed) {
     if (needed.contains(uuid) || giving_back_.contains(uuid)) continue;
@@ -352,6 +351,7 @@ void PoolSet::give_back_unneeded() {
         log::warning("compute_mode.kept", {{"gpu", uuid}, {"why", status.error()}});
       }
       give_back_unneeded();
+      look_again();  // at those that waited for it
       on_change_();
     });
   }

@@ -47,6 +47,7 @@ struct Member {
   std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; goes before its pool
   std::optional<host::ServerMemory> memory;     // of its servers; since it was opened
   bool switching = false;                       // its daemon ends, for one of another tier
+  bool waits = false;                           // for whoever has its GPUs; a daemon that it still has ends
   bool forced = false;                          // its clients are being ended, by a forced change
   host::Loop::Id retry = 0;
 };
@@ -113,7 +114,7 @@ class PoolSet {
   host::Pool::Callbacks callbacks_for(const std::string& id);
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
-  static bool has_no_daemon(const Member& member);
+  static bool begins_anew(const Member& member);
   void retire(Member& member);
   void retire_if_idle(Member& member);
   void retire_by_force(Member& member);
@@ -136,7 +137,7 @@ class PoolSet {
   std::function<void()> stopped_;
   bool sweeping_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may come after our end
-  std::map<std::string, bool> giving_back_;  // by UUID: true = failed, not tried again while stopping
+  std::map<std::string, bool> giving_back_;  // by UUID: true = failed, not tried again before it was needed again
 };
 
 }  // namespace tranche::agent

@@ -64,7 +64,16 @@ Status ComputeModes::save(const ModeJournal& journal) {
   return {};
 }
 
-void ComputeModes::make_exclusive(const std::string& uuid, ComputeMode present, Done done) {
+void ComputeModes::set(const std::string& uuid, ComputeMode mode, Done done) {
+  set_(uuid, mode, [this, uuid, mode, done = std::move(done)](const Status& status) {
+    if (status) present_[uuid] = mode;
+    done(status);
+  });
+}
+
+void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
+  const auto found = present_.find(uuid);
+  const auto present = found == present_.end() ? ComputeMode::kDefault : found->second;
   if (present == ComputeMode::kExclusiveProcess) return done({});
   // Written first: killed between the two steps, we give back a mode that was never changed, which is no harm.
   if (!journal_.contains(uuid)) {
@@ -72,7 +81,7 @@ void ComputeModes::make_exclusive(const std::string& uuid, ComputeMode present, 
     with[uuid] = present;
     if (auto saved = save(with); !saved) return done(std::unexpected(within(saved.error(), "compute mode")));
   }
-  set_(uuid, ComputeMode::kExclusiveProcess, [uuid, done = std::move(done)](const Status& status) {
+  set(uuid, ComputeMode::kExclusiveProcess, [uuid, done = std::move(done)](const Status& status) {
     if (status) return done({});
     done(
         std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be set to EXCLUSIVE_PROCESS")));
@@ -82,7 +91,7 @@ void ComputeModes::make_exclusive(const std::string& uuid, ComputeMode present, 
 void ComputeModes::give_back(const std::string& uuid, Done done) {
   const auto found = journal_.find(uuid);
   if (found == journal_.end()) return done({});
-  set_(uuid, found->second, [this, uuid, done = std::move(done)](const Status& status) {
+  set(uuid, found->second, [this, uuid, done = std::move(done)](const Status& status) {
     if (!status) {
       return done(std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be given back")));
     }

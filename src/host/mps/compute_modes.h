@@ -28,8 +28,11 @@ class ComputeModes {
   // A journal that cannot be read is an error: starting over it would forget what to give back.
   static Result<ComputeModes> open(const std::string& mps_root, Setter set);
 
-  // done: it is exclusive now (at once, if it was). present = the mode it has.
-  void make_exclusive(const std::string& uuid, inventory::ComputeMode present, Done done);
+  // A scan found it so. What is set after a scan counts until the next one: both are answered by the driver's thread in
+  // the order in which they were asked. A GPU that was never seen counts as DEFAULT.
+  void seen(const std::string& uuid, inventory::ComputeMode mode) { present_[uuid] = mode; }
+  // done: it is exclusive now (at once, if it was).
+  void make_exclusive(const std::string& uuid, Done done);
   // done: it has the mode from before, or nothing was to be given back.
   void give_back(const std::string& uuid, Done done);
 
@@ -39,9 +42,11 @@ class ComputeModes {
   ComputeModes(Dir root, ModeJournal journal, Setter set)
       : root_(std::move(root)), journal_(std::move(journal)), set_(std::move(set)) {}
   Status save(const ModeJournal& journal);
+  void set(const std::string& uuid, inventory::ComputeMode mode, Done done);
 
   Dir root_;
   ModeJournal journal_;
+  std::map<std::string, inventory::ComputeMode> present_;
   Setter set_;
 };
 

@@ -47,7 +47,8 @@ class ComputeModesTest : public ::testing::Test {
 
 TEST_F(ComputeModesTest, AreExclusiveWhileSharedAndGivenBackAfter) {
   auto modes = open();
-  modes.make_exclusive(kA, ComputeMode::kDefault, done());
+  modes.seen(kA, ComputeMode::kDefault);
+  modes.make_exclusive(kA, done());
   EXPECT_TRUE(last_);
   EXPECT_EQ(driver_.modes[kA], ComputeMode::kExclusiveProcess);
   modes.give_back(kA, done());
@@ -58,24 +59,43 @@ TEST_F(ComputeModesTest, AreExclusiveWhileSharedAndGivenBackAfter) {
 
 TEST_F(ComputeModesTest, AreWrittenDownBeforeTheyAreChanged) {
   auto modes = open();
-  modes.make_exclusive(kB, ComputeMode::kProhibited, done());
+  modes.seen(kB, ComputeMode::kProhibited);
+  modes.make_exclusive(kB, done());
   ASSERT_EQ(driver_.journal_when_set.size(), 1u);
   EXPECT_THAT(driver_.journal_when_set[0], HasSubstr("\"" + kB + "\": \"PROHIBITED\""));
 }
 
 TEST_F(ComputeModesTest, AreGivenBackByTheNextStartAfterAKill) {
-  open().make_exclusive(kB, ComputeMode::kProhibited, done());
+  {
+    auto killed = open();
+    killed.seen(kB, ComputeMode::kProhibited);
+    killed.make_exclusive(kB, done());
+  }
   auto next = open();
-  next.make_exclusive(kB, ComputeMode::kExclusiveProcess, done());  // as it is found: not what it was
+  next.seen(kB, ComputeMode::kExclusiveProcess);  // as it is found: not what it was
+  next.make_exclusive(kB, done());
   EXPECT_TRUE(last_);
   next.give_back(kB, done());
   EXPECT_EQ(driver_.modes[kB], ComputeMode::kProhibited);
   EXPECT_TRUE(next.changed().empty());
 }
 
+TEST_F(ComputeModesTest, AreKnownToBeWhatWasSetSinceTheLastScan) {
+  auto modes = open();
+  modes.seen(kB, ComputeMode::kProhibited);
+  modes.make_exclusive(kB, done());
+  modes.seen(kB, ComputeMode::kExclusiveProcess);  // a scan while it was shared
+  modes.give_back(kB, done());
+  modes.make_exclusive(kB, done());
+  EXPECT_EQ(driver_.modes[kB], ComputeMode::kExclusiveProcess) << "the scan is older than what was given back";
+  modes.give_back(kB, done());
+  EXPECT_EQ(driver_.modes[kB], ComputeMode::kProhibited);
+}
+
 TEST_F(ComputeModesTest, ThatWereExclusiveBeforeStaySo) {
   auto modes = open();
-  modes.make_exclusive(kA, ComputeMode::kExclusiveProcess, done());
+  modes.seen(kA, ComputeMode::kExclusiveProcess);
+  modes.make_exclusive(kA, done());
   EXPECT_TRUE(last_);
   modes.give_back(kA, done());
   EXPECT_TRUE(last_);
@@ -85,7 +105,8 @@ TEST_F(ComputeModesTest, ThatWereExclusiveBeforeStaySo) {
 TEST_F(ComputeModesTest, ThatCannotBeSetAreAnErrorThatNamesTheGpu) {
   driver_.refuses = true;
   auto modes = open();
-  modes.make_exclusive(kA, ComputeMode::kDefault, done());
+  modes.seen(kA, ComputeMode::kDefault);
+  modes.make_exclusive(kA, done());
   ASSERT_FALSE(last_);
   EXPECT_EQ(last_.error().kind, Kind::kDenied);
   EXPECT_THAT(last_.error().what, HasSubstr("the compute mode of " + kA + " cannot be set to EXCLUSIVE_PROCESS"));
