@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check/check.h"
+#include "host/nvml/nvml.h"
 #include "inventory/inventory.h"
 
 namespace tranche::check {
@@ -21,6 +22,8 @@ void check_runtime(const CheckOptions& options, Findings& findings);
 void check_containers(const CheckOptions& options, Findings& findings);  // runtime, SELinux, user ids
 void check_system(const CheckOptions& options, Findings& findings);
 void check_config(const CheckOptions& options, Findings& findings);
+
+host::NvmlSettings driver_settings(const CheckOptions& options);
 
 // `path` (absolute) under the options' root.
 std::string under_root(const CheckOptions& options, const std::string& path);

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "check/checks.h"
-#include "host/nvml/nvml.h"
 
 namespace tranche::check {
 namespace {
@@ -54,9 +53,10 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& fin
                         gpu.uuid, "share it by time-slicing, or leave it whole"});
   }
   if (gpu.mig_enabled && gpu.mig_devices.empty()) {
-    findings.push_back(
-        {Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
-         "make instances (`nvidia-smi mig -cgi … -C`), or switch MIG off (`nvidia-smi -mig 0 -i " + number + "`)"});
+    findings.push_back({Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
+                        "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
+                        "or switch MIG off (`nvidia-smi -mig 0 -i " +
+                            number + "`)"});
   }
   if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
     findings.push_back({Level::kError, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
@@ -72,13 +72,6 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& fin
                         name + " is switched off whenever nobody uses it: slow starts, and its settings are lost",
                         gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
   }
-}
-
-host::NvmlSettings settings_of(const CheckOptions& options) {
-  host::NvmlSettings settings;
-  settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
-  settings.system_root = options.root;
-  return settings;
 }
 
 // WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
@@ -98,8 +91,15 @@ void doubt(const std::vector<std::string>& doubts, Findings& findings) {
 
 }  // namespace
 
+host::NvmlSettings driver_settings(const CheckOptions& options) {
+  host::NvmlSettings settings;
+  settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
+  settings.system_root = options.root;
+  return settings;
+}
+
 inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
-  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(settings_of(options));
+  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(driver_settings(options));
   Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
   if (!ordinary) note_platform(node->platform, findings);

@@ -6,6 +6,7 @@
 
 #include "agent/config/config_source.h"
 #include "check/main.h"
+#include "check/mig_profiles.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
 #include "config/reference.h"
@@ -24,6 +25,7 @@ struct Held {
   bool with_node = false;
   bool reference = false;
   bool schema = false;
+  bool mig_profiles = false;
   std::string run_dir = "/run/tranche";
 };
 
@@ -51,16 +53,32 @@ std::vector<std::string> own_sockets(const std::string& run_dir) {
   return sockets;
 }
 
+// As `tranche node` in this container finds the driver.
+void find_driver(Held& held, const agent::ConfigView& config) {
+  const std::string& mounted = config.config.flags.plugin.container_driver_root;
+  std::error_code absent;
+  if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
+    held.node.driver_root = root->second.back();
+  else if (std::filesystem::is_directory(mounted, absent))
+    held.node.driver_root = mounted;
+}
+
+int list_mig_profiles(Held& held, const agent::ConfigView& config, bool colour) {
+  find_driver(held, config);
+  const auto choices = check::mig_choices(held.node);
+  if (!choices) {
+    fmt::print(stderr, "tranche check: {}\n", to_string(choices.error()));
+    return 1;
+  }
+  fmt::print("{}", held.json ? check::choices_json(*choices) : check::choices_text(*choices, colour));
+  return 0;
+}
+
 int check_node(Held& held, const agent::ConfigView& config, const Process& process) {
   check::CheckOptions& o = held.node;
   if (const auto path = process.environment.find("PATH"); path != process.environment.end())
     o.search_path = path->second;
-  const std::string& mounted = config.config.flags.plugin.container_driver_root;
-  std::error_code absent;
-  if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
-    o.driver_root = root->second.back();
-  else if (std::filesystem::is_directory(mounted, absent))
-    o.driver_root = mounted;  // as `tranche node` in this container finds the driver
+  find_driver(held, config);
   o.own_sockets = own_sockets(held.run_dir);
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   o.config_path = config.path;
@@ -93,6 +111,8 @@ void add_check(CLI::App& app, Process& process) {
   command->add_flag("--json", held->json, "findings as JSON");
   command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and end");
   command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and end");
+  command->add_flag("--mig-profiles", held->mig_profiles,
+                    "list what the GPUs here can be cut into by MIG, with memory, SMs and resource, and end");
   command->callback([held, &process] {
     if (held->reference || held->schema) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
@@ -100,6 +120,10 @@ void add_check(CLI::App& app, Process& process) {
     }
     const config::Environment environment(process.environment.begin(), process.environment.end());
     const auto config = agent::load_config(held->flags, environment, unknown_keys(held->strict));
+    if (held->mig_profiles) {
+      process.exit_code = list_mig_profiles(*held, config, process.terminal);
+      return;
+    }
     const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;
     process.exit_code = config_only ? check_config(*held, config) : check_node(*held, config, process);
   });

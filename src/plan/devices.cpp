@@ -67,11 +67,6 @@ bool same_kind(const MigDevice& a, const MigDevice& b) {
          a.ci_slices == b.ci_slices && a.engines == b.engines;
 }
 
-std::string mig_resource(std::string profile) {
-  std::ranges::replace(profile, '+', '.');
-  return "nvidia.com/mig-" + profile;
-}
-
 Problem mig_problem(std::string what, std::string remedy) {
   return {Severity::kError, {}, "flags.migStrategy", std::move(what), std::move(remedy)};
 }
@@ -202,6 +197,11 @@ class Collector {
 };
 
 }  // namespace
+
+std::string mig_resource(std::string profile) {
+  std::ranges::replace(profile, '+', '.');
+  return "nvidia.com/mig-" + profile;
+}
 
 std::string list_of(const std::vector<std::uint32_t>& indices) {
   std::vector<std::string> parts;

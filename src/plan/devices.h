@@ -23,6 +23,8 @@ struct BaseResources {
   std::vector<Problem> problems;
 };
 
+std::string mig_resource(std::string profile);  // "1g.18gb+me" → "nvidia.com/mig-1g.18gb.me"
+
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
 
 std::string name_of(const inventory::Gpu& gpu);                  // "GPU 2 (GPU-…)"

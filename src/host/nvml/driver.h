@@ -20,6 +20,7 @@ class Driver {
   Result<inventory::Inventory> scan();
   Result<std::vector<GpuUse>> use();  // GPUs that do not answer are left out; scans when there was no scan yet
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
+  Result<std::vector<MigProfile>> mig_profiles(const std::string& gpu_uuid);
   bool has_library() const;             // false: the platform is served without one
   bool answers(const Held& gpu) const;  // false: the driver says that it is lost
   bool more_answer() const;             // than at the last scan: a missing GPU, or one more than were counted
@@ -32,6 +33,7 @@ class Driver {
   Driver(std::unique_ptr<Library> library, const NvmlSettings& settings, inventory::PlatformSigns signs)
       : library_(std::move(library)), root_(settings.system_root), discovery_(settings.discovery), signs_(signs) {}
   Result<GpuUse> use_of(const Held& gpu) const;
+  Result<Held> find(const std::string& gpu_uuid);  // scans when there was no scan yet
 
   std::unique_ptr<Library> library_;
   std::string root_;

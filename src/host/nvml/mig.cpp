@@ -14,17 +14,31 @@ std::string suffix_of_name(std::string_view name) {
   return at == std::string_view::npos ? std::string() : std::string(name.substr(at + 2));
 }
 
+// Calls take(number, profile) for each kind of GPU instance until that returns true; tells of one that did not answer.
+template <typename Take>
+Return each_profile(const Functions& f, Device gpu, Take take) {
+  Return silent = Return::kSuccess;
+  for (std::uint32_t number = 0; number < kGpuInstanceProfiles; ++number) {
+    GpuInstanceProfileInfo profile{};
+    const Return code = call(f.gpu_instance_profile, gpu, number, &profile);
+    if (code == Return::kInvalidArgument) break;  // past the last one the driver knows
+    if (code == Return::kSuccess && take(number, profile)) break;
+    if (code != Return::kSuccess && code != Return::kNotSupported) silent = code;  // that one is a gap
+  }
+  return silent;
+}
+
 std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32_t gpu_instance) {
   GpuInstance instance = nullptr;
   GpuInstanceInfo info{};
   if (call(f.gpu_instance_by_id, parent, gpu_instance, &instance) == Return::kSuccess &&
       call(f.gpu_instance_info, instance, &info) == Return::kSuccess) {
-    for (std::uint32_t number = 0; number < kGpuInstanceProfiles; ++number) {
-      GpuInstanceProfileInfo profile{};
-      const Return code = call(f.gpu_instance_profile, parent, number, &profile);
-      if (code == Return::kInvalidArgument) break;  // past the last one the driver knows; NOT_SUPPORTED is a gap
-      if (code == Return::kSuccess && profile.id == info.profile_id) return std::string(profile_suffix(number));
-    }
+    std::optional<std::string_view> suffix;
+    each_profile(f, parent, [&](std::uint32_t number, const GpuInstanceProfileInfo& profile) {
+      if (profile.id == info.profile_id) suffix = profile_suffix(number);
+      return suffix.has_value();
+    });
+    if (suffix) return std::string(*suffix);
   }
   std::array<char, kNameLength> name{};
   if (call(f.name, mig, name.data(), static_cast<std::uint32_t>(name.size())) != Return::kSuccess) return {};
@@ -107,6 +121,25 @@ std::string_view profile_suffix(std::uint32_t profile_number) {
     default:
       return "";
   }
+}
+
+Result<std::vector<MigProfile>> read_profiles(const Library& library, Device device, Bytes memory) {
+  std::vector<MigProfile> profiles;
+  const auto take = [&](std::uint32_t number, const GpuInstanceProfileInfo& profile) {
+    const std::uint32_t slices = profile.slice_count;
+    profiles.push_back(
+        {.name = profile_text(slices, slices, profile.memory_size_mib, memory.value, profile_suffix(number)),
+         .slices = slices,
+         .memory = mib(profile.memory_size_mib),
+         .sm_count = profile.multiprocessor_count,
+         .at_most = profile.instance_count});
+    return false;
+  };
+  const Return silent = each_profile(library.functions(), device, take);
+  if (profiles.empty() && silent != Return::kSuccess)
+    return std::unexpected(
+        library.error(silent, "cannot list the MIG profiles", "nvmlDeviceGetGpuInstanceProfileInfo"));
+  return profiles;
 }
 
 Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable) {

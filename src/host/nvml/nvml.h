@@ -109,6 +109,16 @@ struct GpuSample {
   std::string problem;             // why there are no figures, or ""
 };
 
+// A kind of GPU instance that a GPU can be cut into by MIG.
+struct MigProfile {
+  std::string name;          // "1g.18gb", "1g.18gb+me"
+  std::uint32_t slices = 0;  // of the GPU's compute slices
+  Bytes memory{};            // nominal, as the driver lists it
+  std::uint32_t sm_count = 0;
+  std::uint32_t at_most = 0;  // how many of this kind alone fit
+  friend bool operator==(const MigProfile&, const MigProfile&) = default;
+};
+
 // Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.
 class Nvml {
  public:
@@ -118,6 +128,9 @@ class Nvml {
   virtual Result<inventory::Inventory> scan() = 0;
   virtual Result<std::vector<GpuUse>> use() = 0;
   virtual Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) = 0;
+  // Of a GPU of the last scan, in the driver's order. Empty where the driver lists none, as one older than 550 does
+  // while MIG is off. Not part of a scan: nothing that is decided rests on it.
+  virtual Result<std::vector<MigProfile>> mig_profiles(const std::string& gpu_uuid) = 0;
 };
 
 // The same behind a thread, for the agents. Opens the library as soon as it can be opened (retrying with back-off),
