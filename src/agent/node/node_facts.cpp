@@ -103,6 +103,9 @@ void NodeProgram::on_answered() {
 
 void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
   if (stopping_) return;
+  // What kubelet lists we gave, perhaps a moment ago: a grant that is not booked yet would pass for one without MPS,
+  // and the free slots of its GPU would be taken from kubelet until it is.
+  on_answered();
   state_.holdings_problem = listed ? "" : to_string(listed.error());
   std::error_code unknown;
   change_->listed(listed, holdings_->answer_of(), std::filesystem::exists(options_.pod_resources_socket, unknown));
