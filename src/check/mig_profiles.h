@@ -18,7 +18,7 @@ struct MigChoice {
   bool capable = false;
   bool enabled = false;
   std::vector<host::MigProfile> profiles;  // the smallest first
-  std::string why;  // there are none of a capable GPU
+  std::string why;                         // why a GPU that can be cut has none
 };
 
 Result<std::vector<MigChoice>> mig_choices(const CheckOptions& options);  // by index; error: no driver
