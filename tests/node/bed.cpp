@@ -163,8 +163,17 @@ bool NodeBed::until(const std::function<bool()>& condition, const std::string& w
     loop_->stop();
   });
   check_ = condition;
-  if (!condition()) loop_->run();
+  host::Loop::Id look = 0;
+  const std::function<void()> look_again = [&] {
+    if (condition()) return loop_->stop();
+    look = loop_->after(kLookAgain, look_again);
+  };
+  if (!condition()) {
+    look = loop_->after(kLookAgain, look_again);
+    loop_->run();
+  }
   check_ = {};
+  loop_->cancel(look);
   loop_->cancel(timer);
   const bool met = condition();
   EXPECT_TRUE(met) << "waited for " << what << (late ? ", in vain" : "");

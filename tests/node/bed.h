@@ -1,7 +1,8 @@
 #pragma once
 // A test bed for the real programs: a simulated node in a directory of its own, kubelet's double in this process, and
 // `tranche node`, `tranche mps` and CUDA programs as processes. Everything is waited for by what it says (a status
-// line, kubelet's view, a line of output, its end), with a deadline. Whatever a test leaves is killed and removed.
+// line, kubelet's view, a line of output, its end), with a deadline; what cannot tell of itself (a page, a file) is
+// looked at again and again. Whatever a test leaves is killed and removed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,6 +25,7 @@ using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
 inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
+inline constexpr Duration kLookAgain = std::chrono::milliseconds(50);
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 
 std::string sharing(const std::string& strategy, int replicas, const std::string& more = "");  // a configuration

@@ -8,7 +8,9 @@
 namespace tranche::e2e {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 using NodeMps = NodeBed;
@@ -90,6 +92,25 @@ TEST_F(NodeMps, APoolThatIsConfiguredAgainWhileItEndsWaitsForWhoCameMeanwhile) {
     ASSERT_THAT(shown_node(), HasSubstr("mode exclusive-process"));
     ASSERT_FALSE(HasFailure()) << round;
   }
+}
+
+// What is told of first is not what was written first: a file beside the configuration has it read before the holders.
+TEST_F(NodeMps, HoldersThatWereWrittenBeforeAConfigurationAreKnownBeforeIt) {
+  make_node(1);
+  write("config.yaml", "version: v1\n");
+  Program& mps = start_mps();
+  until_mps([](const Json&) { return true; });
+  mps.signal(SIGSTOP);
+  write("beside.yaml", "");
+  write("mps/other-holders", uuid(0) + "\n");
+  write("config.yaml", sharing("mps", 4));
+  mps.signal(SIGCONT);
+  until_mps([](const Json& status) {
+    return !status["pools"].empty() && status["pools"][0]["reason"].get<std::string>().contains("without MPS");
+  });
+  EXPECT_THAT(mps.err(), AllOf(Not(HasSubstr("pool.state")), Not(HasSubstr("compute_mode.set"))));
+  write("mps/other-holders", "");
+  until_serving(1);
 }
 
 TEST_F(NodeMps, AStoppedTrancheMpsMakesEverySlotUnhealthyAndSaysWhyAndAStartedOneHealthy) {

@@ -313,6 +313,7 @@ void MpsProgram::plan_again() {
       doors_->set_policy(config_.view().config.sharing.door);
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
       const auto& sharing = config_.view().config.sharing;
+      other_holders_->look();
       pools_->want(plan_, kept, sharing.proof_every, sharing.change);
     } else if (plan.error() != plan_problems_) {
       plan_problems_ = plan.error();  // the last good plan stays

@@ -10,10 +10,7 @@ namespace tranche::agent {
 OtherHolders::OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change)
     : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
   auto watch = host::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
-    if (name != mps::kOtherHoldersFile && !name.empty()) return;
-    const auto before = devices_;
-    read();
-    if (devices_ != before) on_change_();
+    if (name == mps::kOtherHoldersFile || name.empty()) look();
   });
   if (watch) {
     watch_ = *std::move(watch);
@@ -21,6 +18,12 @@ OtherHolders::OtherHolders(host::Loop& loop, std::string mps_root, std::function
     log::warning("other_holders.unwatched", {{"why", watch.error()}});
   }
   read();
+}
+
+void OtherHolders::look() {
+  const auto before = devices_;
+  read();
+  if (devices_ != before) on_change_();
 }
 
 void OtherHolders::read() {

@@ -16,6 +16,10 @@ class OtherHolders {
   // on_change: a turn of the loop, after devices() changed. The file may come later, or never.
   OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change);
 
+  // Reads it now, as whoever has read a configuration must: the holders were written before it, and word of them may
+  // come after word of it. on_change comes within this call.
+  void look();
+
   const std::set<std::string>& devices() const { return devices_; }
 
  private:

@@ -151,6 +151,8 @@ Status PoolSet::open_pool(Member& member) {
 
 void PoolSet::run(Member& member) {
   if (!member.wanted || member.switching) return sweep();
+  // Somebody came while its compute modes were set.
+  if (begins_anew(member) && !waits_for(member.planned.id, member).empty()) return prepare(member.planned.id);
   if (!member.pool) {
     if (const auto opened = open_pool(member); !opened) {
       member.namespaces.reset();
