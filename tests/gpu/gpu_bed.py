@@ -328,7 +328,7 @@ class Node:
             raise RuntimeError(f"pod {name} does not run: {self.kubelet_pods().get(name)}")
         tenant = Tenant(self, name, running)
         # Its process is there before its mounts are; who enters too early is outside of the container, and beside MPS.
-        if tenant.enter and not wait_for(lambda: mounts_of(running["pid"], tenant.inside), 20):
+        if tenant.enter and tenant.inside and not wait_for(lambda: mounts_of(running["pid"], tenant.inside), 20):
             raise RuntimeError(f"pod {name} does not get its door")
         return tenant
 

@@ -7,7 +7,7 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 
 import argparse, json, os, sys, time
 
-import hold_rows, hold_rows_door
+import hold_rows, hold_rows_begin, hold_rows_door
 from gpu_bed import Machine, Node, PlainDaemon, leftovers
 
 ROWS = {  # in this order; what each promises
@@ -20,6 +20,7 @@ ROWS = {  # in this order; what each promises
     "culprit": ("a client uses an illegal address, a neighbour computes", "whom MPS names, and who was hit, by pod"),
     "daemon": ("the daemon is killed, or stopped", "unhealthy within 1 s, and healthy again"),
     "outside": ("a client keeps out of MPS (compute mode left alone)", "it is named"),
+    "held": ("a container holds the GPU without MPS when we begin", "its GPU is left to it, then shared"),
     "products": ("half-precision products, 2 to 48 slots", "none wrong"),
 }
 NOT_AVAILABLE = "not available"
@@ -36,16 +37,20 @@ def guarded(function, *args):
     return result
 
 
+def function_of(row):
+    return next(getattr(module, row) for module in (hold_rows, hold_rows_door, hold_rows_begin) if hasattr(module, row))
+
+
 def before(machine, args, name):
     daemon = PlainDaemon(machine)
     try:
-        return guarded(getattr(hold_rows, f"{name}_before", None) or getattr(hold_rows_door, f"{name}_before"), machine, daemon, args)
+        return guarded(function_of(f"{name}_before"), machine, daemon, args)
     finally:
         daemon.stop()
 
 
 def after(machine, args, name, node):
-    return guarded(getattr(hold_rows, f"{name}_after", None) or getattr(hold_rows_door, f"{name}_after"), machine, node, args)
+    return guarded(function_of(f"{name}_after"), machine, node, args)
 
 
 def wait_for_none(look, seconds=3):

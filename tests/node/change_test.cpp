@@ -115,6 +115,31 @@ TEST_F(NodeChange, FindsOutWhatAnAgentBeforeItWroteOfHoldersThatAreGone) {
   EXPECT_TRUE(until_healthy(5)) << "the pool waits for holders that kubelet does not name";
 }
 
+TEST_F(NodeChange, APoolThatBeganBeforeItsHoldersWereKnownEndsForThemAndBeginsAfterThem) {
+  make_node(2);
+  write("config.yaml", sharing("timeSlicing", 4));
+  start_kubelet();
+  Program& before = start_node();
+  ASSERT_TRUE(until_healthy(8));
+  const auto grant = admitted_to("a", kGpu);
+  stop(before, SIGTERM, 0);
+  std::filesystem::remove(in("mps/other-holders"));
+  write("config.yaml", sharing("mps", 5));
+  Program& mps = start_mps();
+  until_serving(2);
+  start_node();
+  const int held = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
+  until_mps([&](const Json& status) {
+    const auto& pool = pool_of(status, held);
+    return pool["state"] == "absent" && pool["reason"].get<std::string>().contains("without MPS");
+  });
+  EXPECT_TRUE(until([&] { return mps.err().contains(R"("mode":"DEFAULT")"); }, "its compute mode to be given back"));
+  EXPECT_EQ(pool_of(until_mps([](const Json&) { return true; }), 1 - held)["state"], "serving");
+  pod_ends("a");
+  until_serving(2);
+  EXPECT_TRUE(until_healthy(10));
+}
+
 TEST_F(NodeChange, OfFewerSlotsLeavesThoseThatAreHeldUntilTheyAreFree) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 6));

@@ -82,7 +82,7 @@ class DoorsTest : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   }
-  bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
+  bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
   }
   // The reply, or "" when it does not come at once.

@@ -103,14 +103,24 @@ class MpsProgramTest : public ::testing::Test {
     std::erase(running_, pid);
     return code;
   }
+  // Looked at with every status, and now and then for what tells no one.
   void run_until(const std::function<bool()>& condition) {
-    const auto timer = loop_->after(30s, [this] {
+    const auto timer = loop_->after(60s, [this] {
       ADD_FAILURE() << "nothing happened in time; the last status was " << status_.dump(1) << "\nand the log\n"
                     << log();
       loop_->stop();
     });
     check_ = condition;
-    if (!condition()) loop_->run();
+    host::Loop::Id look = 0;
+    const std::function<void()> look_again = [&] {
+      if (condition()) return loop_->stop();
+      look = loop_->after(50ms, look_again);
+    };
+    if (!condition()) {
+      look = loop_->after(50ms, look_again);
+      loop_->run();
+    }
+    loop_->cancel(look);
     check_ = {};
     loop_->cancel(timer);
   }

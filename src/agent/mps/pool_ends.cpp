@@ -23,6 +23,7 @@ void PoolSet::look_again() {
     if (alive.expired()) return;
     for (auto& [id, member] : members_) {
       if (!member.wanted) retire(member);
+      yield_if_idle(member);
       if (member.wanted && begins_anew(member) && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
     }
     sweep();
@@ -50,16 +51,31 @@ void PoolSet::retire_if_idle(Member& member) {
   if (s.state == mps::State::kAbsent || s.state == mps::State::kStopping) return;
   if (member.forced) return;
   if (change_ == config::ChangePolicy::kForce && !stopped_) return retire_by_force(member);
-  const bool has_clients =
-      std::ranges::any_of(s.servers, [](const mps::ServerSeen& server) { return !server.clients.empty(); });
-  if (has_clients && !stopped_) {
-    member.problem = "not configured any more: it ends when its last client has left";
+  if (const auto end = end_of_use(member); !end.empty() && !stopped_) {
+    member.problem = "not configured any more: it ends when its last " + end;
     return;
   }
-  if (settings_.doors != nullptr && settings_.doors->has_doors(member.planned.id) && !stopped_) {
-    member.problem = "not configured any more: it ends when its last container is gone";
-    return;
-  }
+  member.pool->stop();
+}
+
+// After which nobody uses it any more; "" = nobody does.
+std::string PoolSet::end_of_use(const Member& member) const {
+  const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
+  if (std::ranges::any_of(member.pool->supervisor().servers, has_clients)) return "client has left";
+  const bool has_doors = settings_.doors != nullptr && settings_.doors->has_doors(member.planned.id);
+  return has_doors ? "container is gone" : "";
+}
+
+// On a node where containers held GPUs before us, word of them may come when a pool has begun already: as long as
+// nobody uses it, it ends again for them.
+void PoolSet::yield_if_idle(Member& member) {
+  if (stopped_ || !member.wanted || member.preparing || member.switching || begins_anew(member)) return;
+  const bool held = std::ranges::any_of(member.planned.devices,
+                                        [this](const std::string& uuid) { return other_holders_.contains(uuid); });
+  if (!held || !end_of_use(member).empty()) return;
+  member.waits = true;
+  member.problem = waits_for(member.planned.id, member);
+  log::info("pool.waits", {{"pool", member.planned.id}, {"why", member.problem}});
   member.pool->stop();
 }
 

@@ -257,6 +257,7 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
         retire_if_idle(member);
         continue;
       }
+      yield_if_idle(member);
       switch_tier_if_idle(member);
       if (!member.switching && !member.waits && replan_partitions(member)) member.pool->want(limits_of(member));
     }

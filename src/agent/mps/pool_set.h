@@ -65,7 +65,7 @@ class PoolSet {
   // have in flight harms nobody.
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every,
             config::ChangePolicy change = config::ChangePolicy::kWait);
-  // Devices that containers hold without MPS: no daemon is started on them.
+  // Devices that containers hold without MPS: no daemon is started on them, and one that nobody uses yet ends.
   void set_other_holders(std::set<std::string> devices);
   // Something that may have kept a pool from ending, or from beginning, may be gone.
   void look_again();
@@ -118,6 +118,8 @@ class PoolSet {
   void retire(Member& member);
   void retire_if_idle(Member& member);
   void retire_by_force(Member& member);
+  void yield_if_idle(Member& member);
+  std::string end_of_use(const Member& member) const;
   std::string waits_for(const std::string& id, const Member& member) const;  // why it can not begin yet; "" = it can
   void sweep();  // members that are gone; compute modes that nobody needs any more
   void give_back_unneeded();
