@@ -9,7 +9,7 @@
 namespace tranche::host {
 
 inline bool run_until(Loop& loop, const std::function<bool()>& condition,
-                      Duration deadline = std::chrono::seconds(20)) {
+                      Duration deadline = std::chrono::seconds(60)) {
   bool late = false;
   const auto timer = loop.after(deadline, [&] {
     late = true;

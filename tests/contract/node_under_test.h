@@ -18,7 +18,7 @@
 
 namespace tranche::contract {
 
-inline constexpr Duration kSoon = std::chrono::seconds(10);  // a deadline, not an expectation
+inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 inline constexpr const char* kShared = "nvidia.com/gpu.shared";
 inline constexpr const char* kWhole = "nvidia.com/gpu";
 

@@ -126,7 +126,7 @@ TEST_F(KubeClientContract, IsGoneAtOnceWhileRequestsAndWatchesAreOpen) {
   ASSERT_TRUE(until([&] { return server_->requests().size() == 2; }));
   const auto before = std::chrono::steady_clock::now();
   client_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s) << "no deadline of a request is waited for";
   pass(20ms);
 }
 

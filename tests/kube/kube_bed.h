@@ -16,7 +16,7 @@
 
 namespace tranche::kube {
 
-inline constexpr Duration kSoon = std::chrono::seconds(10);  // a deadline, not an expectation
+inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 
 class KubeBed : public ::testing::Test {
  protected:

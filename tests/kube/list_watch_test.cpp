@@ -212,7 +212,7 @@ TEST_F(PodsOfANode, EndAtOnceWithAnOpenWatch) {
   const auto before = std::chrono::steady_clock::now();
   watch_.reset();
   client_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s) << "no deadline of a request is waited for";
   server_->bookmark();
   EXPECT_TRUE(until([&] { return server_->watches() == 0; }));
 }

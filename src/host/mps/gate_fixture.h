@@ -63,7 +63,7 @@ class GateAtTheDoor : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
   }
 
-  bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
+  bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return run_until(*loop_, condition, deadline);
   }
   void turns(Duration time) {

@@ -86,7 +86,7 @@ class PoolTest : public ::testing::Test {
     if (check_ && check_()) loop_->stop();
   }
   // Runs the loop until `condition` holds, looked at after every change and now and then for what tells no one.
-  bool until(std::function<bool()> condition, Duration deadline = 20s) {
+  bool until(std::function<bool()> condition, Duration deadline = 60s) {
     if (condition()) return true;
     bool late = false;
     check_ = condition;

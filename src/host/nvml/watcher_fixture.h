@@ -30,7 +30,7 @@ class Watcher {
   void told() { loop_->stop(); }
 
   // Until `done` holds; false at the deadline.
-  bool until(const std::function<bool()>& done, Duration deadline = std::chrono::seconds(20)) {
+  bool until(const std::function<bool()>& done, Duration deadline = std::chrono::seconds(60)) {
     bool late = false;
     const Loop::Id timer = loop_->after(deadline, [&] {
       late = true;

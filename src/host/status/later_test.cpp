@@ -31,12 +31,12 @@ class LaterTest : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     server_ = *std::move(opened);
   }
-  void ask(const std::string& line, Duration deadline = 20s) {
+  void ask(const std::string& line, Duration deadline = 60s) {
     client_->request(line, deadline, [this](const Result<std::string>& answer) {
       answers_.push_back(answer ? *answer : std::string(to_string(answer.error().kind)));
     });
   }
-  bool until(const std::function<bool()>& condition, Duration deadline = 20s) {
+  bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return run_until(*loop_, condition, deadline);
   }
 

@@ -26,7 +26,7 @@ using testing::SizeIs;
 using Method = Call::Method;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
-constexpr Duration kSoon = 10s;
+constexpr Duration kSoon = 60s;
 
 class KubeletDouble : public testing::Test {
  protected:

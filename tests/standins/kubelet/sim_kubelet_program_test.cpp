@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
-constexpr auto kSoon = 20s;
+constexpr auto kSoon = 60s;
 
 int milliseconds_until(steady_clock::time_point deadline) {
   return static_cast<int>(
