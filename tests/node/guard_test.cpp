@@ -15,6 +15,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::Eq;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kClientTerminated = 90;  // CUDA error 810
@@ -191,6 +192,37 @@ TEST_F(NodeGuard, AStrangerIsAskedToEndWhereThePolicySaysSo) {
   EXPECT_EQ(acts(1)[0]["what"], "ask-to-end");
   EXPECT_TRUE(client.running());
   EXPECT_THAT(until_serving(1)["pools"][0]["servers"], SizeIs(1)) << "the server is no stranger";
+}
+
+// On a node that others served before: until kubelet has told who holds what, nobody is taken for a stranger.
+TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
+  make_node(2);  // the other is shared, so the guard is at work
+  write("config.yaml", "version: v1\n");
+  start_kubelet();
+  start_node();
+  ASSERT_TRUE(until_healthy(2));
+  auto grant = admitted(kubelet(), "before", 1);
+  grant.envs["CUDA_MPS_PIPE_DIRECTORY"] = "/nowhere";
+  const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
+  Program& holder = start_cuda(grant, {"--allocate", "60G", "--hold"});
+  ASSERT_EQ(attached(holder)["mps"], false);
+  stop(*program("node"), SIGTERM, 0);
+  write("config.yaml", sharing("mps", 4, "    computeMode: leave\n    guard: {strangers: terminate}\n"));
+  for (int round = 0; round < 5; ++round) {
+    std::filesystem::remove(in("mps/other-holders"));
+    Program& mps = start_mps();
+    until_serving(2);
+    Program& node = start_node();
+    until_mps([&](const Json& s) { return pool_of(s, gpu)["reason"].get<std::string>().contains("without MPS"); });
+    const Json status = until_node([](const Json& s) {
+      return s["guard"]["state"] == "on" && s["change"]["waitingFor"].size() == 1 && !s["devices"].empty();
+    });
+    EXPECT_THAT(status["guard"]["acts"], IsEmpty());
+    ASSERT_TRUE(holder.running()) << node.err();
+    stop(node, SIGTERM, 0);
+    stop(mps, SIGTERM, 0);
+  }
+  EXPECT_TRUE(holder.running());
 }
 
 TEST_F(NodeGuard, WhatAGrantIsWorthStaysWhatItWasWhenItWasGiven) {

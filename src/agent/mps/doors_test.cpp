@@ -100,8 +100,8 @@ class DoorsTest : public ::testing::Test {
     return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, grant)}});
   }
   std::string first_line(sim::TestProcess& process) {
-    EXPECT_TRUE(until([&] { return !came_.empty() || process.ended_within(0ms); }));
-    (void)until([] { return false; }, 50ms);  // the rest of its handshake
+    // The loop is our side of its handshake.
+    EXPECT_TRUE(until([&] { return process.says("\n") || process.ended_within(0ms); }));
     return process.line_with("{");
   }
   static Terminated well(const std::vector<int>& pids) {

@@ -141,10 +141,10 @@ TEST_F(GateAtTheDoor, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
 class GateWithShortTimes : public GateAtTheDoor {
  protected:
   GateWithShortTimes() {
-    times_.words = 100ms;
-    times_.taken = 100ms;
-    times_.turn = 300ms;
-    times_.greeting = 300ms;
+    times_.words = 400ms;
+    times_.taken = 400ms;
+    times_.turn = 1200ms;
+    times_.greeting = 1200ms;
   }
 };
 

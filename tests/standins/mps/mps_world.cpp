@@ -121,6 +121,12 @@ std::string TestProcess::lines_until(const std::string& part) {
   }
 }
 
+bool TestProcess::says(const std::string& part) {
+  while (read_more(Clock::now())) {
+  }
+  return output_.find(part) != std::string::npos;
+}
+
 std::string TestProcess::rest() {
   const auto deadline = Clock::now() + kPatience;
   while (read_more(deadline)) {

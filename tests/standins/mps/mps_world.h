@@ -14,7 +14,7 @@
 
 namespace tranche::sim {
 
-inline constexpr std::chrono::seconds kPatience{20};  // generous: the deadline of what must happen
+inline constexpr std::chrono::seconds kPatience{60};  // generous: the deadline of what must happen
 
 struct Spawn {
   std::vector<std::string> argv;  // argv[0] is looked up in the build's standins folder
@@ -38,8 +38,9 @@ class TestProcess {
   // The next line of output that holds `part`; "" when none came in time or the output ended.
   std::string line_with(const std::string& part);
   std::string lines_until(const std::string& part);  // all lines to that one; "" as above
-  std::string rest();                                // all output until it ends
-  int wait();                                        // exit status, 128 + signal, or -1 after the deadline
+  bool says(const std::string& part);  // whether its output, as far as it is there, holds that; takes none
+  std::string rest();                  // all output until it ends
+  int wait();                          // exit status, 128 + signal, or -1 after the deadline
   bool ended_within(std::chrono::milliseconds time);
 
  private:
