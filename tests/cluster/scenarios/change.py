@@ -1,5 +1,6 @@
 """The configuration file is edited under running pods: allocatable follows at once, and nobody who holds something notices."""
 
+import shutil
 import time
 
 from lib.pods import cuda, events, pod
@@ -74,6 +75,21 @@ def run(world):
     until("the problem to be told", lambda: tranche.status().get("config", {}).get("problems"), 30)
     report.check("a configuration that cannot be used changes nothing", api.amounts() == (8, 8), api.amounts())
     undisturbed("a configuration that cannot be used", ["three"])
+
+    # As on a node that another plugin served until now: nothing of ours is there, and "three" computes on.
+    tranche.stop()
+    for folder in ("/run/tranche", "/run/nvidia/mps"):
+        shutil.rmtree(folder, ignore_errors=True)
+    tranche.configure(sharing("mps", 10))
+    tranche.start_mps()
+    pools = lambda: tranche.status("/run/nvidia/mps/mps.sock").get("pools", [])
+    until("a pool to serve", lambda: any(pool["state"] == "serving" for pool in pools()), 30)
+    tranche.start_node()
+    report.check("a node that others served: the free GPU is shared by MPS", until("10 slots", lambda: api.amounts()[1] == 10, 60), api.amounts())
+    report.check("a node that others served: the GPU that is held is left alone",
+                 until("its pool to wait", lambda: any("without MPS" in pool.get("reason", "") for pool in pools()), 30) and waiting(),
+                 [pool.get("reason", "") for pool in pools()])
+    undisturbed("a node that others served", ["three"])
 
     # By force nobody is waited for: what "three" runs beside MPS on its GPU is ended, and both GPUs serve MPS.
     tranche.configure(sharing("mps", 10).replace("sharing:\n", "sharing:\n  change: force\n"))
