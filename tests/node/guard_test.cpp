@@ -225,6 +225,22 @@ TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
   EXPECT_TRUE(holder.running());
 }
 
+TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
+  start_shared("    computeMode: leave\n");
+  const auto pace = [](int ms) { return [ms](const Json& s) { return s["guard"]["paceMs"] == ms; }; };
+  until_node(pace(1000));
+  // Of no grant, and no client of MPS.
+  Program& other =
+      start({build() + "/standins/sim-cuda", "--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
+  ASSERT_EQ(attached(other)["mps"], false);
+  until_node([](const Json& s) { return s["guard"]["strangers"].size() == 1; });
+  until_node(pace(100));
+  other.signal(SIGKILL);
+  until_node(pace(1000));
+  admitted(kubelet(), "a", 1);
+  until_node(pace(100));
+}
+
 TEST_F(NodeGuard, WhatAGrantIsWorthStaysWhatItWasWhenItWasGiven) {
   start_shared();
   const auto grant = admitted(kubelet(), "old", 1);

@@ -51,7 +51,10 @@ Json processes_json(const std::vector<GuardedProcess>& processes) {
 }  // namespace
 
 Json guard_json(const GuardReport& report) {
-  Json json{{"state", report.off.empty() ? "on" : "off"}, {"reason", report.off}, {"intervalMs", ms(report.interval)}};
+  Json json{{"state", report.off.empty() ? "on" : "off"},
+            {"reason", report.off},
+            {"intervalMs", ms(report.interval)},
+            {"paceMs", ms(report.pace)}};
   json["memory"] = Json::object();
   for (const auto& [resource, policy] : report.policies) json["memory"][resource] = std::string(to_string(policy));
   json["strangersPolicy"] = std::string(to_string(report.strangers_policy));

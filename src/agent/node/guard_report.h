@@ -49,6 +49,7 @@ struct GuardedProcess {
 struct GuardReport {
   std::string off;  // why there is no guard, "" while there is one
   Duration interval{};
+  Duration pace{};  // how often the driver is asked now: the interval, or less while nobody holds anything
   std::map<std::string, config::GuardMemory> policies;  // by resource
   config::GuardStrangers strangers_policy = config::GuardStrangers::kObserve;
   std::map<std::pair<std::string, std::string>, Bytes> limits;                        // by grant and device

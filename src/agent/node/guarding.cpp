@@ -16,6 +16,7 @@ constexpr std::uint32_t kWhole = 0xffffffff;
 constexpr Duration kSilentAfter = 2s;  // without figures of the driver
 constexpr Duration kWatchEvery = 5s;
 
+constexpr Duration kIdlePace = 1s;
 constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
 
 // Those that are to be named: no MPS clients, and clients of no grant.
@@ -41,6 +42,7 @@ Guarding::~Guarding() {
 void Guarding::follow(const Snapshot& snapshot) {
   follow_plan(snapshot);
   follow_worth(snapshot);
+  keep_pace();
   take_sample();
   judge();
 }
@@ -82,7 +84,8 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
 }
 
 void Guarding::sample_again() {
-  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, interval_);
+  pace_ = report_.pace = wanted_pace();
+  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, pace_);
   if (sampled_gpus_.empty()) samples_.clear();
   loop_.cancel(watch_timer_);
   watch_timer_ = 0;
@@ -90,10 +93,25 @@ void Guarding::sample_again() {
   if (!sampled_gpus_.empty()) watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
 }
 
+// Seldom while there is nobody whose share could be held: no container has a GPU of the node, and no process is on one
+// but the node's own. A grant has its door before its container starts, so whoever comes is looked at often from the
+// first.
+Duration Guarding::wanted_pace() const {
+  const auto has_doors = [](const auto& pool) { return !pool.second.doors.empty(); };
+  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_doors)) return interval_;
+  const auto& all = processes_.all();
+  const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
+  return alone ? std::max(interval_, kIdlePace) : interval_;
+}
+
+void Guarding::keep_pace() {
+  if (!sampled_gpus_.empty() && wanted_pace() != pace_) sample_again();
+}
+
 // A call into the driver that hangs tells nothing by itself.
 void Guarding::watch_the_sampling() {
   watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
-  const bool silent = loop_.now() - hands_.last_sample() > std::max(kSilentAfter, 5 * interval_);
+  const bool silent = loop_.now() - hands_.last_sample() > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
@@ -154,6 +172,7 @@ void Guarding::on_pools(const std::string& line) {
   }
   facts_.doors = doors_of_tenants();
   processes_.attribute(pools_);
+  keep_pace();
   take_sample();
   judge();
 }
@@ -166,6 +185,7 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
   std::ranges::sort(pids);
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (processes_.follow(pids)) processes_.attribute(pools_);
+  keep_pace();
   take_sample();
   judge();
 }

@@ -84,6 +84,8 @@ class Guarding {
   void judge();
   void arm(bool open);
   void watch_the_sampling();
+  Duration wanted_pace() const;
+  void keep_pace();
   void carry_out(guard::Order order);
   void terminate(guard::Order order);
   void admit(const guard::Order& order);
@@ -114,6 +116,7 @@ class Guarding {
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
   Duration interval_{};
+  Duration pace_{};      // how often the driver is asked: the interval, or seldom while nobody holds anything
   bool silent_ = false;  // the driver does not tell who holds memory
   host::Loop::Id timer_ = 0;
   host::Loop::Id watch_timer_ = 0;

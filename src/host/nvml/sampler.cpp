@@ -46,6 +46,7 @@ void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
 }  // namespace
 
 void Sampler::follow(std::vector<std::string> gpu_uuids) {
+  if (std::ranges::equal(samples_, gpu_uuids, {}, &GpuSample::uuid)) return;  // only as often as others want
   gpus_.clear();
   samples_.clear();
   for (std::string& uuid : gpu_uuids) {
