@@ -177,7 +177,7 @@ int run_one(const std::string& question, int gpus, int slots, int calls) {
 struct Shape {
   int gpus;
   int slots;
-  bool rest;  // measure memory and idle CPU too, after it has answered
+  bool rest;  // measure idle CPU too, before anybody asks, and memory after it has answered
 };
 
 int run(bool quick) {
@@ -188,13 +188,17 @@ int run(bool quick) {
         Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}, Shape{16, 1000, false}}) {
     const auto programs = Programs::start({shape.gpus, shape.slots, true});
     Json one;
+    if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
     for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"}) {
       // Of a thousand slots a GPU most are refused one by one: an MPS server takes 48 clients.
       if (std::string_view(question) == "allocate" && shape.slots > 48) continue;
       one[question] = ask(*programs, question, calls);
     }
     one["list_first"] = ask(*programs, "list_first", calls / 10);
-    if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
+    if (shape.rest) {
+      one["rest"]["node_rss_mb"] = resident_mb(programs->node());
+      one["rest"]["mps_rss_mb"] = resident_mb(programs->mps());
+    }
     if (shape.gpus == 1 && shape.slots == 10) one["admission"] = admission_cost(*programs, quick ? 50 : 200);
     if (shape.gpus == 8 && shape.slots == 48) one["guard"] = guard_cost(*programs, {8, 48, quick ? 2s : 10s});
     result[std::to_string(shape.gpus) + " GPUs x " + std::to_string(shape.slots)] = std::move(one);
