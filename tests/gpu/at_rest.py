@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What `tranche node` and `tranche mps` cost on one GPU: CPU time and resident memory while nobody has the GPU, and while one client holds
+memory of it. Needs root, an idle GPU with MPS, and a build; --simulated runs on the stand-ins. It changes no setting of the GPU."""
+
+import argparse, os, sys, time
+
+from gpu_bed import Machine, Node
+
+
+def cpu_ms(pid):
+    """Of all its threads, since they began."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return total / 1e6
+
+
+def resident_mib(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) // 1024 for line in file if line.startswith("VmRSS"))
+
+
+def cost(node, seconds, when):
+    pids = {name: node.parts[name].pid for name in ("node", "mps")}
+    before = {name: cpu_ms(pid) for name, pid in pids.items()}
+    time.sleep(seconds)
+    figures = [f"{(cpu_ms(pids[name]) - before[name]) / seconds:.2f} ms/s, {resident_mib(pids[name])} MiB" for name in pids]
+    return f"| {when} | " + " | ".join(figures) + f" | {node.status()['guard']['paceMs']} ms |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    parser.add_argument("--seconds", type=float, default=15)
+    args = parser.parse_args()
+    args.cublas = ""
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    machine = Machine(args)
+    node = Node(machine)
+    time.sleep(2)  # what a start does is done
+    lines = ["| | `tranche node` | `tranche mps` | the guard looks every |", "| --- | --- | --- | --- |"]
+    lines.append(cost(node, args.seconds, "nobody has the GPU"))
+    tenant = node.tenant("one")
+    client = tenant.client()
+    attached = client.ready() and client.ask("alloc 1024").get("code") == 0
+    lines.append(cost(node, args.seconds, "one client holds 1 GiB"))
+    client.leave()
+    tenant.delete()
+    killed = node.stop()
+    machine.clean()
+    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print("\n".join(lines))
+    return 0 if attached and not killed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
