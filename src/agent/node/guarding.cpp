@@ -84,8 +84,7 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
 }
 
 void Guarding::sample_again() {
-  pace_ = report_.pace = wanted_pace();
-  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, pace_);
+  ask_for_samples();
   if (sampled_gpus_.empty()) samples_.clear();
   loop_.cancel(watch_timer_);
   watch_timer_ = 0;
@@ -104,8 +103,14 @@ Duration Guarding::wanted_pace() const {
   return alone ? std::max(interval_, kIdlePace) : interval_;
 }
 
+void Guarding::ask_for_samples() {
+  pace_ = report_.pace = wanted_pace();
+  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, pace_);
+}
+
+// A driver that tells nothing stays one, at whatever pace it is asked.
 void Guarding::keep_pace() {
-  if (!sampled_gpus_.empty() && wanted_pace() != pace_) sample_again();
+  if (!sampled_gpus_.empty() && wanted_pace() != pace_) ask_for_samples();
 }
 
 // A call into the driver that hangs tells nothing by itself.

@@ -85,6 +85,7 @@ class Guarding {
   void arm(bool open);
   void watch_the_sampling();
   Duration wanted_pace() const;
+  void ask_for_samples();
   void keep_pace();
   void carry_out(guard::Order order);
   void terminate(guard::Order order);
