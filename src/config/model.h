@@ -117,6 +117,9 @@ std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
 std::string_view to_string(DoorPolicy);         // "gate", "link"
 std::string_view to_string(SmRounding);         // "up", "down", "off"
 
+inline constexpr Duration kStopPatienceLeast = std::chrono::milliseconds(100);
+inline constexpr Duration kStopPatienceMost = std::chrono::seconds(60);
+
 struct Sharing {
   SharingStrategy strategy = SharingStrategy::kNone;  // of the section that is in force; MPS wins over time-slicing
   // Ours, sharing.perDevice: `devices` and `rename` of entries count, and with both sections given both are in force:
@@ -139,6 +142,10 @@ struct Sharing {
   std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must have room for
   Duration proof_every = std::chrono::minutes(10);  // a CUDA start through each pool's daemon; 0 = none
   bool mig_devices = false;                         // MPS serves MIG devices as well, which NVIDIA's programs refuse
+  // How long the queued GPU work of a stopped client is given before the client is killed. Too short hurts neighbours:
+  // work in flight of a client that dies kills them.
+  Duration stop_patience = std::chrono::seconds(2);
+  bool framework_environment = true;  // containers get variables that make frameworks keep to the share
   friend bool operator==(const Sharing&, const Sharing&) = default;
 };
 

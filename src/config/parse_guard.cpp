@@ -2,24 +2,19 @@
 #include "config/sections.h"
 
 namespace tranche::config {
-namespace {
 
-void read_interval(const Value& value, Duration& into) {
+void read_duration(const Value& value, Duration& into, Duration least, Duration most, const char* remedy) {
   if (!value.given()) return;
   value.note_given();
-  const char* remedy = "write for example 100ms";
-  const auto text = value.text();
-  if (!text) return;
+  const auto text = value.plain_text();
+  if (!text) return value.wrong_type("a duration", remedy);
   const auto duration = parse_duration(*text);
   if (!duration) return value.error("must be a duration, but is " + in_quotes(*text), remedy);
-  if (*duration < kGuardIntervalLeast || *duration > kGuardIntervalMost)
-    return value.error("must be from " + render_duration(kGuardIntervalLeast) + " to " +
-                           render_duration(kGuardIntervalMost) + ", but is " + *text,
+  if (*duration < least || *duration > most)
+    return value.error("must be from " + render_duration(least) + " to " + render_duration(most) + ", but is " + *text,
                        remedy);
   into = *duration;
 }
-
-}  // namespace
 
 std::string_view to_string(GuardMemory value) {
   switch (value) {
@@ -44,7 +39,7 @@ void parse_guard(const Value& section, Guard& guard) {
   if (section.node().kind != Node::Kind::kMapping)
     return section.wrong_type("a mapping", "write memory: terminate-newest below it, or remove it");
   const Fields f(section);
-  read_interval(f["interval"], guard.interval);
+  read_duration(f["interval"], guard.interval, kGuardIntervalLeast, kGuardIntervalMost, "write for example 100ms");
   f["memory"].read_word(guard.memory, kGuardMemories);
   f["strangers"].read_word(guard.strangers, kGuardStrangers);
 }

@@ -57,7 +57,8 @@ TEST(GuardConfig, WhatIsWrongIsToldWithPlaceAndRemedy) {
   EXPECT_THAT(said(with("{interval: 10ms}")),
               ElementsAre(HasSubstr("guard.interval: must be from 50ms to 10s, but is 10ms; write for example 100ms")));
   EXPECT_THAT(said(with("{interval: soon}")), ElementsAre(HasSubstr("must be a duration, but is \"soon\"")));
-  EXPECT_THAT(said(with("{interval: 100}")), ElementsAre(HasSubstr("put quotes around it")));
+  EXPECT_THAT(said(with("{interval: 100}")),
+              ElementsAre(HasSubstr("must be a duration, but is the number 100; write for example 100ms")));
   EXPECT_THAT(said(with("strict")), ElementsAre(HasSubstr("sharing.mps.guard: must be a mapping")));
   EXPECT_THAT(said(with("{stranger: observe}")), ElementsAre(HasSubstr("did you mean strangers?")));
   EXPECT_THAT(said(with("{}", ", guard: {memory: 3}")), ElementsAre(HasSubstr("resources[0].guard.memory: must be")));

@@ -160,6 +160,9 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_clients(f["processesPerSlot"], sharing.processes_per_slot,
                "write how many CUDA processes a container with one slot starts, or remove it");
   f["migDevices"].read(sharing.mig_devices);
+  read_duration(f["stopPatience"], sharing.stop_patience, kStopPatienceLeast, kStopPatienceMost,
+                "write for example 2s");
+  f["frameworkEnvironment"].read(sharing.framework_environment);
   parse_guard(f["guard"], sharing.guard);
   read_sm_rounding(f["smRounding"], sharing.sm_rounding);
   if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules, sharing);

@@ -156,10 +156,11 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
 }
 
 TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
-  for (const char* bad : {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5",
-                          "computeMode: shared", "smRounding: sideways", "smRounding: true", "door: open", "tier: v4",
-                          "tier: 3", "maxClients: 0", "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1",
-                          "processesPerSlot: 0", "processesPerSlot: many", "migDevices: 1"})
+  for (const char* bad :
+       {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
+        "smRounding: sideways", "smRounding: true", "door: open", "tier: v4", "tier: 3", "maxClients: 0",
+        "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many",
+        "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
 }
 
@@ -173,6 +174,28 @@ TEST(SharingTest, ProofsHaveAnIntervalOrNone) {
   for (const char* bad : {"5", "1s", "true", "infinite", "-10m", "often", "[10m]"}) {
     EXPECT_TRUE(refused(mps(kResources + ", proofEvery: " + bad))) << bad;
   }
+}
+
+TEST(SharingTest, StoppedClientsAreGivenTimeForTheirQueues) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(sharing_in(mps(kResources)).stop_patience, Duration(2s));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: 100ms")).stop_patience, Duration(100ms));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: 1m")).stop_patience, Duration(60s));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: null")).stop_patience, Duration(2s));
+  for (const char* bad : {"5", "0", "99ms", "60001ms", "true", "infinite", "-2s", "long", "[2s]", "{a: 2s}"}) {
+    EXPECT_TRUE(refused(mps(kResources + ", stopPatience: " + bad))) << bad;
+    EXPECT_EQ(parse(mps(kResources + ", stopPatience: " + bad), "c").config.sharing.stop_patience, Duration(2s)) << bad;
+  }
+  EXPECT_THAT(said(mps(kResources + ", stopPatience: 90s")),
+              ElementsAre(HasSubstr("sharing.mps.stopPatience: must be from 100ms to 60s, but is 90s; write for "
+                                    "example 2s")));
+  EXPECT_THAT(said(slicing(kResources + ", stopPatience: 2s")), Contains(HasSubstr("is not a known key")));
+}
+
+TEST(SharingTest, FrameworksGetTheirVariablesUnlessSaidOtherwise) {
+  EXPECT_TRUE(sharing_in(mps(kResources)).framework_environment);
+  EXPECT_TRUE(sharing_in(mps(kResources + ", frameworkEnvironment: true")).framework_environment);
+  EXPECT_FALSE(sharing_in(mps(kResources + ", frameworkEnvironment: false")).framework_environment);
 }
 
 TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {

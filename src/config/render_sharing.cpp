@@ -76,6 +76,8 @@ void add_mps(const Sharing& sharing, Json& section) {
   if (sharing.max_clients != 0) section["maxClients"] = sharing.max_clients;
   section["processesPerSlot"] = sharing.processes_per_slot;
   section["migDevices"] = sharing.mig_devices;
+  section["stopPatience"] = render_duration(sharing.stop_patience);
+  section["frameworkEnvironment"] = sharing.framework_environment;
 }
 
 }  // namespace

@@ -265,6 +265,8 @@ class Resolution {
     row("maxClients", sharing.max_clients == 0 ? "as the driver takes" : std::to_string(sharing.max_clients));
     row("processesPerSlot", std::to_string(sharing.processes_per_slot));
     row("migDevices", sharing.mig_devices ? "true" : "false");
+    row("stopPatience", render_duration(sharing.stop_patience));
+    row("frameworkEnvironment", sharing.framework_environment ? "true" : "false");
   }
 
   const Parsed& file_;

@@ -88,6 +88,8 @@ const std::vector<Key>& keys() {
       {"sharing.mps.memory", {"equal", "open", "{factor: 1.5}", "4Gi"}, {"half", "4", "[open]", "{factor: x}", "4GB"}},
       {"sharing.mps.reserve", {"none", "auto", "600Mi"}, {"some", "600", "[auto]", "{}"}},
       {"sharing.mps.split", {"reject", "span"}, kNoWords},
+      {"sharing.mps.stopPatience", {"100ms", "1.5s", "60s"}, {"5", "99ms", "61s", "soon", "[2s]", "{a: 1}"}},
+      {"sharing.mps.frameworkEnvironment", kSwitches, kNoSwitches},
       {"devices.include", {"[0]", "[\"NVIDIA H200*\"]", "[]"}, {"0", "[-1]", "[GPU-1]", "{a: 1}", "[[0]]"}},
       {"devices.exclude", {"[\"0000:3b:00.0\"]", "[3, 4]"}, {"all", "[\"0:1\"]", "[1.5]"}},
       {"sharing.mps.resources", kLists, kNoLists},
