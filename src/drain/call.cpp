@@ -14,7 +14,7 @@
 namespace tranche::drain {
 namespace {
 
-constexpr std::string_view kRequest = "drain\n";
+constexpr std::string_view kRequest = "drain";
 
 // Readable when the time is over: the one clock of these programs.
 int deadline_in(int timeout_ms) {
@@ -45,13 +45,19 @@ Called read_line(int fd, int deadline, std::span<char> into) {
       return failed("cannot wait for the answer", errno);
     }
     if (wait[0].revents == 0) return failed("no answer in time", ETIMEDOUT);
-    const auto got = ::recv(fd, into.data() + size, into.size() - size, MSG_DONTWAIT);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) return failed("cannot read the answer", errno);
-    if (got == 0) return failed("the connection was closed before an answer", ECONNRESET);
-    if (const void* end = ::memchr(into.data() + size, '\n', static_cast<std::size_t>(got)); end != nullptr)
-      return {{into.data(), static_cast<std::size_t>(static_cast<const char*>(end) - into.data())}, nullptr, 0};
-    size += static_cast<std::size_t>(got);
+    const auto there = ::recv(fd, into.data() + size, into.size() - size, MSG_DONTWAIT | MSG_PEEK);
+    if (there < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (there < 0) return failed("cannot read the answer", errno);
+    if (there == 0) return failed("the connection was closed before an answer", ECONNRESET);
+    // What comes behind the line is left for the next call.
+    const void* end = ::memchr(into.data() + size, '\n', static_cast<std::size_t>(there));
+    const auto length = end == nullptr ? static_cast<std::size_t>(there)
+                                       : static_cast<std::size_t>(static_cast<const char*>(end) - into.data()) - size;
+    const auto taken = length + (end == nullptr ? 0 : 1);
+    if (::recv(fd, into.data() + size, taken, MSG_DONTWAIT) != static_cast<ssize_t>(taken))
+      return failed("cannot read the answer", errno);
+    size += length;
+    if (end != nullptr) return {{into.data(), size}, nullptr, 0};
   }
   return failed("the answer is too long", EMSGSIZE);
 }
@@ -105,11 +111,25 @@ std::string_view read_short(const char* path, std::span<char> into, bool owned) 
   return {into.data(), size};
 }
 
-Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<char> into) {
+// The first of two lines came, and perhaps the second behind it.
+Called read_second_line(int fd, int longest_ms, std::string_view first, std::span<char> into) {
+  if (first.find("\"waiting\"") == std::string_view::npos || longest_ms == 0) return {first, nullptr, 0};
+  const int deadline = deadline_in(longest_ms);
+  if (deadline < 0) return failed("cannot make a timer", errno);
+  const auto called = read_line(fd, deadline, into);
+  ::close(deadline);
+  return called;
+}
+
+Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<char> into, int signal, int longest_ms) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (socket_path.size() >= sizeof address.sun_path) return failed("the socket's path is too long", ENAMETOOLONG);
   ::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  Text request;
+  request << kRequest;
+  if (signal != 0) request << " " << signal;
+  request << "\n";
   const int deadline = deadline_in(timeout_ms);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (deadline < 0 || fd < 0) return failed("cannot make a socket", errno);
@@ -117,10 +137,12 @@ Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<cha
   Called called;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     called = failed("nobody drains here", errno);
-  } else if (::send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
+  } else if (::send(fd, request.view().data(), request.view().size(), MSG_NOSIGNAL) !=
+             static_cast<ssize_t>(request.view().size())) {
     called = failed("cannot ask", errno);
   } else {
     called = read_line(fd, deadline, into);
+    if (called.problem == nullptr) called = read_second_line(fd, longest_ms, called.line, into);
   }
   ::close(fd);
   ::close(deadline);

@@ -32,7 +32,9 @@ using ::testing::StartsWith;
 // Answers one question after another with the same bytes; with none of them, it stays mute.
 class Drains {
  public:
-  Drains(const std::string& path, std::string answer) : answer_(std::move(answer)), fd_(*host::listen_at(path)) {
+  // `keeps`: leaves the connection open behind its answer.
+  Drains(const std::string& path, std::string answer, bool keeps = false)
+      : answer_(std::move(answer)), keeps_(keeps), fd_(*host::listen_at(path)) {
     thread_ = std::thread([this] { serve(); });
   }
   ~Drains() {
@@ -56,13 +58,12 @@ class Drains {
       const auto got = ::recv(client.get(), bytes, sizeof bytes, 0);
       const std::lock_guard lock(mutex_);
       asked_.append(bytes, got > 0 ? static_cast<std::size_t>(got) : 0);
-      if (answer_.empty())
-        kept_.push_back(std::move(client));
-      else if (::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL) < 0)
-        continue;
+      if (!answer_.empty() && ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL) < 0) continue;
+      if (answer_.empty() || keeps_) kept_.push_back(std::move(client));
     }
   }
   std::string answer_;
+  bool keeps_;
   host::Fd fd_;
   std::mutex mutex_;
   std::string asked_;
@@ -222,7 +223,29 @@ TEST_F(RuntimeProgram, DrainsBeforeAKillOfAContainerThatHoldsAGrant) {
   const auto ran = call({"--root", "/r", "--log-format", "json", "kill", "--all", "c1", "15"});
   EXPECT_EQ(ran.status, 7);
   EXPECT_THAT(ran.lines, ElementsAre(runc_ + " --root /r --log-format json kill --all c1 15"));
-  EXPECT_EQ(drains.asked(), "drain\n");
+  EXPECT_EQ(drains.asked(), "drain 15\n");
+}
+
+// The stand-in says that the clients are stopped, and never that they have ended.
+TEST_F(RuntimeProgram, ASignalFollowsTheStopAtOnceAndASigkillWaitsForTheEnd) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a record counts only when it is root's";
+  record("c1");
+  {
+    Drains stopped(socket(), "{\"waiting\":true}\n", /*keeps=*/true);
+    EXPECT_LT(call({"kill", "c1", "15"}).took, 5s);
+  }
+  {
+    Drains both(socket(), std::string("{\"waiting\":true}\n") + kDone);
+    const auto ran = call({"kill", "c1", "SIGKILL"});
+    EXPECT_EQ(ran.status, 7);
+    EXPECT_LT(ran.took, 5s) << "both lines may come at once";
+    EXPECT_EQ(both.asked(), "drain 9\n");
+  }
+  Drains stopped(socket(), "{\"waiting\":true}\n", /*keeps=*/true);
+  const auto ran = call({"kill", "c1", "9"});
+  EXPECT_EQ(ran.status, 7);
+  EXPECT_GE(ran.took, 9900ms) << "waits for the end of the drain, and no longer than ten seconds";
+  EXPECT_LT(ran.took, 20s);
 }
 
 TEST_F(RuntimeProgram, KillsOtherContainersAtOnce) {

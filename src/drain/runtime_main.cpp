@@ -1,6 +1,7 @@
-// tranche-runtime: stands before the OCI runtime. When a container that holds a grant is to be signalled, its CUDA
-// clients are ended through MPS first; everything else is handed on untouched. It never says a word, since the shim
-// reads the runtime's output, and never fails a call: whatever is in doubt, the runtime runs at once.
+// tranche-runtime: stands before the OCI runtime. When a container that holds a grant is to be signalled, those of its
+// CUDA clients that the signal would kill are stopped first, and a SIGKILL waits until they have ended; everything else
+// is handed on untouched. It never says a word, since the shim reads the runtime's output, and never fails a call:
+// whatever is in doubt, the runtime runs at once.
 //
 // Three ways lead to the runtime, in this order: `runtime` of /etc/tranche/runtime.conf, runc in PATH, runc where
 // distributions put it; never ourselves. A marker in the environment tells that a script led back to us: then the
@@ -19,7 +20,11 @@ namespace {
 using namespace tranche::drain;
 using namespace tranche::stopping;
 
-constexpr int kPatienceMs = 300;  // the shim holds the container's lock meanwhile
+// The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow at once:
+// stopped processes keep it pending until their queued GPU work has run out and they are killed.
+constexpr int kStoppedWithinMs = 300;
+constexpr int kEndedWithinMs = 10'000;
+constexpr int kSigkill = 9;
 constexpr const char* kConf = "/etc/tranche/runtime.conf";
 constexpr const char* kConfVariable = "TRANCHE_RUNTIME_CONF";
 constexpr const char* kMarker = "TRANCHE_RUNTIME_PASSED";
@@ -55,13 +60,15 @@ void become_runc_of(std::string_view folders, const Self& self, char** argv) {
   }
 }
 
-void drain_first(std::string_view run_dir, std::string_view container) {
+void drain_first(std::string_view run_dir, const KillWords& kill) {
   Text path;
-  path << run_dir << "/containers/" << container;
+  path << run_dir << "/containers/" << kill.container;
   char bytes[4096];
   const auto record = read_container_record(path.fits() ? read_short(path.c_str(), bytes, true) : "");
   char answer[16384];
-  if (!record.drain.empty()) (void)ask_for_drain(record.drain, kPatienceMs, answer);
+  const int signal = kill.signal != 0 ? kill.signal : kSigkill;  // a name that we do not know: to be on the safe side
+  if (!record.drain.empty())
+    (void)ask_for_drain(record.drain, kStoppedWithinMs, answer, signal, signal == kSigkill ? kEndedWithinMs : 0);
 }
 
 }  // namespace
@@ -80,7 +87,7 @@ int main(int argc, char** argv) {
   char bytes[4096];
   const auto conf = read_runtime_conf(read_short(given != nullptr ? given : kConf, bytes, false));
   const auto kill = read_kill_words({const_cast<const char* const*>(argv), static_cast<std::size_t>(argc)});
-  if (!passed && !kill.container.empty()) drain_first(conf.run_dir, kill.container);
+  if (!passed && !kill.container.empty()) drain_first(conf.run_dir, kill);
 
   ::setenv(kMarker, passed ? "2" : "1", 1);
   const Self self;

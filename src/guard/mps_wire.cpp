@@ -1,5 +1,6 @@
 #include "guard/mps_wire.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -7,6 +8,8 @@ namespace tranche::guard {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::int64_t kLongestWaitMs = 3'600'000;
 
 std::string text_at(const Json& object, const char* key) {
   const auto it = object.find(key);
@@ -50,7 +53,7 @@ Result<Json> accepted(std::string_view line) {
 
 std::optional<mps::TerminateOutcome> outcome_of(std::string_view word) {
   using enum mps::TerminateOutcome;
-  for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut})
+  for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut, kSpared})
     if (mps::to_string(outcome) == word) return outcome;
   return std::nullopt;
 }
@@ -87,15 +90,27 @@ Status read_reply(std::string_view line) {
 }
 
 Result<std::vector<mps::Terminated>> read_terminated(std::string_view line) {
+  TRY(auto reply, read_end_reply(line));
+  return std::move(reply.clients);
+}
+
+Result<EndReply> read_end_reply(std::string_view line) {
   TRY(const Json reply, accepted(line));
-  std::vector<mps::Terminated> clients;
+  EndReply read;
+  if (const auto it = reply.find("neighbours"); it != reply.end() && it->is_number_unsigned())
+    read.neighbours = it->get<std::size_t>();
   for (const Json& client : objects_at(reply, "clients")) {
     const auto pid = client.contains("pid") ? pid_of(client["pid"]) : std::nullopt;
     const auto outcome = outcome_of(text_at(client, "outcome"));
     if (!pid || !outcome) return fail(Kind::kInvalid, "tranche mps answered with a client without pid or outcome");
-    clients.push_back({static_cast<int>(*pid), *outcome, text_at(client, "note")});
+    mps::Terminated one{.pid = static_cast<int>(*pid), .outcome = *outcome, .note = text_at(client, "note")};
+    if (const auto waited = client.find("waitedMs"); waited != client.end() && waited->is_number_integer())
+      one.waited = std::chrono::milliseconds(std::clamp<std::int64_t>(waited->get<std::int64_t>(), 0, kLongestWaitMs));
+    if (const auto idle = client.find("idleSeen"); idle != client.end() && idle->is_boolean())
+      one.idle_seen = idle->get<bool>();
+    read.clients.push_back(std::move(one));
   }
-  return clients;
+  return read;
 }
 
 std::map<std::string, PoolFacts> read_pool_facts(std::string_view line) {

@@ -23,6 +23,12 @@ std::string admit_request(const std::string& pool, const std::string& grant, boo
 // Errors are the other side's own words where it refused.
 Status read_reply(std::string_view line);
 Result<std::vector<mps::Terminated>> read_terminated(std::string_view line);
+// The same with what is said besides: how many clients of others were in the pool then.
+struct EndReply {
+  std::vector<mps::Terminated> clients;
+  std::size_t neighbours = 0;
+};
+Result<EndReply> read_end_reply(std::string_view line);
 
 // Doors that the guard closed give a reason that begins with this.
 inline constexpr std::string_view kOurReason = "memory: ";

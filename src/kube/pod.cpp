@@ -20,18 +20,18 @@ Result<std::string> needed(const Json& metadata, const char* key) {
   return value.get<std::string>();
 }
 
-// The command of lifecycle.preStop.exec of the container of that name, in any of the pod's lists.
-std::vector<std::string> pre_stop_of(const Json& spec, const std::string& name) {
-  std::vector<std::string> command;
+// lifecycle.preStop of the container of that name, in any of the pod's lists.
+void read_pre_stop(const Json& spec, ContainerSeen& seen) {
   for (const char* list : {"containers", "initContainers"}) {
     for (const Json& container : list_at(spec, list)) {
-      if (text_at(container, "name") != name) continue;
-      for (const Json& word : list_at(at(at(at(container, "lifecycle"), "preStop"), "exec"), "command"))
-        command.push_back(word.is_string() ? word.get<std::string>() : "");
-      return command;
+      if (text_at(container, "name") != seen.name) continue;
+      const Json& hook = at(at(container, "lifecycle"), "preStop");
+      for (const Json& word : list_at(at(hook, "exec"), "command"))
+        seen.pre_stop.push_back(word.is_string() ? word.get<std::string>() : "");
+      seen.pre_stop_sleep = std::max<std::int64_t>(0, number_at(at(hook, "sleep"), "seconds").value_or(0));
+      return;
     }
   }
-  return command;
 }
 
 // A value that comes from elsewhere, or that kubelet puts together, is not known here.
@@ -65,7 +65,7 @@ ContainerSeen read_container(const Json& spec, const Json& status) {
   seen.ready = truth_at(status, "ready");
   seen.started = truth_at(status, "started");
   seen.ended = at(at(status, "state"), "terminated").is_object();
-  seen.pre_stop = pre_stop_of(spec, seen.name);
+  read_pre_stop(spec, seen);
   seen.stop_signal = text_at(status, "stopSignal");
   return seen;
 }

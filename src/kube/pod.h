@@ -19,6 +19,7 @@ struct ContainerSeen {
   bool started = false;
   bool ended = false;                      // it has terminated; it may be started again
   std::vector<std::string> pre_stop = {};  // its preStop hook's command, when it has an exec hook
+  std::int64_t pre_stop_sleep = 0;         // seconds, when it has a sleep hook
   std::string stop_signal = {};            // "SIGTERM"; "" where kubelet does not tell
   friend bool operator==(const ContainerSeen&, const ContainerSeen&) = default;
 };

@@ -75,6 +75,7 @@ TEST(Pod, TellsHowItsContainersAreStopped) {
   EXPECT_EQ(seen->containers[0].stop_signal, "SIGQUIT");
   json["spec"]["containers"][1]["lifecycle"] = {{"preStop", {{"sleep", {{"seconds", 1}}}}}};
   EXPECT_THAT(read_pod(json).value_or(*seen).containers[0].pre_stop, IsEmpty());
+  EXPECT_EQ(read_pod(json).value_or(*seen).containers[0].pre_stop_sleep, 1);
 }
 
 TEST(Pod, FieldsOfAnotherTypeAreAbsentAndOnesThatNameItAreNeeded) {

@@ -42,9 +42,6 @@ std::string set_server_memory(int server, std::string_view uuid, Bytes limit) {
   return "set_device_pinned_mem_limit " + std::to_string(server) + ' ' + std::string(uuid) + ' ' +
          std::to_string(limit.in_mib()) + 'M';
 }
-std::string terminate_client(int server, int client) {
-  return "terminate_client " + std::to_string(server) + ' ' + std::to_string(client);
-}
 std::string quit(int seconds) {
   return "quit -t " + std::to_string(seconds);
 }

@@ -24,7 +24,6 @@ std::string get_server_threads(int server);
 std::string set_server_threads(int server, Percent threads);
 std::string get_server_memory(int server, std::string_view uuid);
 std::string set_server_memory(int server, std::string_view uuid, Bytes limit);
-std::string terminate_client(int server, int client);
 std::string quit(int seconds);  // at most so long for clients to leave
 
 // Sessions: several commands for one run of the program, whose replies follow each other without a mark between them.

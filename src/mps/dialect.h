@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mps/supervisor.h"
-#include "mps/terminated.h"
 #include "mps/tier.h"
 
 namespace tranche::mps {
@@ -20,24 +19,15 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-// One question: a run, and what its reply leads to, which is another run or what it came to.
-template <class Outcome, class Reply>
-struct OnwardTo;
-template <class Outcome, class Reply>
-struct Asking {
+// One question: a run, and what its reply leads to, which is another run or the event that it came to.
+struct Onward;
+struct Exchange {
   Run run;
-  std::function<OnwardTo<Outcome, Reply>(const Reply& reply)> then;
-  bool takes_errors = false;  // a run that failed is a reply, too; else it is the end of the question
+  std::function<Onward(const std::string& reply)> then;
 };
-template <class Outcome, class Reply>
-struct OnwardTo : std::variant<Outcome, Asking<Outcome, Reply>> {
-  using std::variant<Outcome, Asking<Outcome, Reply>>::variant;
+struct Onward : std::variant<Event, Exchange> {
+  using std::variant<Event, Exchange>::variant;
 };
-using Exchange = Asking<Event, std::string>;
-using Onward = OnwardTo<Event, std::string>;
-// Ending clients: one outcome for each process, or why nothing was learnt of any.
-using Termination = Asking<Result<std::vector<Terminated>>, Result<std::string>>;
-using TerminationOnward = OnwardTo<Result<std::vector<Terminated>>, Result<std::string>>;
 
 class Dialect {
  public:
@@ -50,7 +40,6 @@ class Dialect {
   virtual Exchange read(const ReadLimits& action) const = 0;
   virtual Exchange apply_server(const ApplyServerLimits& action) const = 0;
   virtual Run quit(Duration patience) const = 0;  // the daemon's exit is the answer
-  virtual Termination terminate(const std::vector<int>& pids) const = 0;
 };
 
 const Dialect& dialect_of(Tier tier);  // for ever

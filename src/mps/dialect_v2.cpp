@@ -2,7 +2,6 @@
 
 #include "mps/control_text.h"
 #include "mps/replies.h"
-#include "mps/terminate_session.h"
 
 namespace tranche::mps {
 namespace {
@@ -69,22 +68,6 @@ Exchange V2Dialect::apply_server(const ApplyServerLimits& action) const {
 Run V2Dialect::quit(Duration patience) const {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   return session({command::quit(static_cast<int>(seconds))});
-}
-
-// Every process at every server, in one session.
-Termination V2Dialect::terminate(const std::vector<int>& pids) const {
-  return {session(command::health_session()), [pids](const Result<std::string>& reply) -> TerminationOnward {
-            using Outcomes = Result<std::vector<Terminated>>;
-            const auto servers = parse_health_session(*reply);
-            if (!servers) return Outcomes(std::unexpected(servers.error()));
-            if (servers->empty())
-              return Outcomes(all_terminated_as(pids, TerminateOutcome::kNotAClient, "this pool has no MPS server"));
-            const auto asked = terminations(*servers, pids);
-            return Termination{session(terminate_session(asked)),
-                               [asked](const Result<std::string>& answers) -> TerminationOnward {
-                                 return Outcomes(parse_terminate_session(asked, *answers));
-                               }};
-          }};
 }
 
 }  // namespace tranche::mps

@@ -13,7 +13,6 @@ class V2Dialect : public Dialect {
   Exchange read(const ReadLimits& action) const override;
   Exchange apply_server(const ApplyServerLimits& action) const override;
   Run quit(Duration patience) const override;
-  Termination terminate(const std::vector<int>& pids) const override;
 };
 
 // The same, with -S: after the limits come the partitions, told and read back.

@@ -6,13 +6,11 @@
 #include <deque>
 
 #include "base/text.h"
-#include "mps/terminate_session.h"
 #include "mps/v3.h"
 
 namespace tranche::mps {
 namespace {
 
-using Outcomes = Result<std::vector<Terminated>>;
 
 Run one_run(v3::Words words) {
   return {.words = std::move(words)};
@@ -116,25 +114,6 @@ Onward ask_for_clients(Answered so_far) {
                   }};
 }
 
-TerminationOnward terminate_next(std::deque<int> left, std::vector<Terminated> ended) {
-  if (left.empty()) return Outcomes(std::move(ended));
-  const int pid = left.front();
-  left.pop_front();
-  return Termination{one_run(v3::terminate_client(pid)),
-                     [pid, left, ended](const Result<std::string>& reply) -> TerminationOnward {
-                       auto all = ended;
-                       if (reply) {
-                         all.push_back({pid, TerminateOutcome::kTerminated, ""});
-                       } else {
-                         const bool late = reply.error().kind == Kind::kTimeout;
-                         all.push_back({pid, late ? TerminateOutcome::kTimedOut : TerminateOutcome::kRefused,
-                                        to_string(reply.error())});
-                       }
-                       return terminate_next(left, std::move(all));
-                     },
-                     true};
-}
-
 }  // namespace
 
 Exchange delete_namespace(const std::string& name) {
@@ -197,26 +176,6 @@ Exchange V3Dialect::apply_server(const ApplyServerLimits& action) const {
 
 Run V3Dialect::quit(Duration) const {
   return one_run(v3::quit());
-}
-
-Termination V3Dialect::terminate(const std::vector<int>& pids) const {
-  return {one_run(v3::list_clients()), [pids](const Result<std::string>& reply) -> TerminationOnward {
-            const auto clients = v3::parse_clients(*reply);
-            if (!clients) return Outcomes(std::unexpected(clients.error()));
-            std::deque<int> left;
-            std::vector<Terminated> ended;
-            for (const int pid : pids) {
-              const bool twice = std::ranges::find(left, pid) != left.end() ||
-                                 std::ranges::find(ended, pid, &Terminated::pid) != ended.end();
-              if (twice) continue;
-              if (std::ranges::find(*clients, pid, &v3::Client::pid) != clients->end()) {
-                left.push_back(pid);
-              } else {
-                ended.push_back({pid, TerminateOutcome::kNotAClient, "no server of this pool knows it"});
-              }
-            }
-            return terminate_next(std::move(left), std::move(ended));
-          }};
 }
 
 }  // namespace tranche::mps

@@ -14,7 +14,6 @@ class V3Dialect final : public Dialect {
   Exchange read(const ReadLimits& action) const override;
   Exchange apply_server(const ApplyServerLimits& action) const override;
   Run quit(Duration patience) const override;
-  Termination terminate(const std::vector<int>& pids) const override;
 };
 
 }  // namespace tranche::mps

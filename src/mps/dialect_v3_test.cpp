@@ -119,21 +119,5 @@ TEST(V3Dialect, MissesANamespaceThatSomebodyDeleted) {
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
 }
 
-TEST(V3Dialect, EndsOneClientAfterTheOtherAndAsksNobodyElse) {
-  auto asking = v3_dialect().terminate({101, 102, 103, 101});
-  auto onward = asking.then(std::string("pid,server,namespace\n101,pool,g1\n103,pool,g2\n"));
-  asking = std::get<Termination>(std::move(onward));
-  EXPECT_THAT(asking.run.words, ElementsAre("client", "terminate", "101"));
-  onward = asking.then(std::unexpected(Error{Kind::kUnavailable, "it ended with status 1", "x", 1}));
-  asking = std::get<Termination>(std::move(onward));
-  EXPECT_THAT(asking.run.words, ElementsAre("client", "terminate", "103"));
-  onward = asking.then(std::string());
-  const auto outcomes = std::get<Result<std::vector<Terminated>>>(onward).value();
-  ASSERT_EQ(outcomes.size(), 3u);
-  EXPECT_EQ(outcomes[0], (Terminated{102, TerminateOutcome::kNotAClient, "no server of this pool knows it"}));
-  EXPECT_EQ(outcomes[1].outcome, TerminateOutcome::kRefused);
-  EXPECT_EQ(outcomes[2], (Terminated{103, TerminateOutcome::kTerminated, ""}));
-}
-
 }  // namespace
 }  // namespace tranche::mps

@@ -5,7 +5,7 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::size_t kMostRemembered = 256;  // deaths and terminations; a log that repeats them costs no more
+constexpr std::size_t kMostRemembered = 256;  // deaths; a log that repeats them costs no more
 
 template <class T>
 void remember(std::deque<T>& all, T one) {
@@ -34,26 +34,17 @@ FaultBook::News FaultBook::add(Fault fault) {
 }
 
 int FaultBook::dying_at(int server) const {
-  const auto found =
-      std::ranges::find_if(dying_, [&](const Dying& one) { return one.server == server && !ended_by_mps(one.pid); });
+  const auto found = std::ranges::find(dying_, server, &Dying::server);
   return found == dying_.end() ? 0 : found->pid;
-}
-
-bool FaultBook::ended_by_mps(int pid) const {
-  return std::ranges::find(told_, pid) != told_.end();
 }
 
 FaultBook::News FaultBook::read(const LogLine& line, WallTime now) {
   switch (line.what) {
-    case LogWhat::kClientTold:
-      remember(told_, line.pid);
-      return News::kNothing;
     case LogWhat::kClientLost:
       if (line.number > 0) remember(dying_, {line.writer, line.pid});
       return News::kNothing;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
-      std::erase(told_, line.pid);
       return News::kNothing;
     case LogWhat::kFatalCulprit: {
       const int dead = dying_at(line.writer);

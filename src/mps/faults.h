@@ -2,7 +2,7 @@
 // Who broke a pool, and whom it hit, from what its servers log. A fatal GPU error names its culprit, with one
 // exception that was measured: after a client died with work in flight the error is put on a peer that did nothing,
 // and the one that died is told by the line before, "assuming client … exit". That line comes at every death, also the
-// harmless; a client counts as the culprit only while the server is still busy with its death and MPS did not end it.
+// harmless; a client counts as the culprit only while the server is still busy with its death.
 // Pure; fuzzed.
 #include <deque>
 #include <optional>
@@ -33,7 +33,6 @@ class FaultBook {
   // What the line says of faults: a new one, another victim of the last, or nothing.
   enum class News { kNothing, kFault, kVictim };
   News read(const LogLine& line, WallTime now);
-  bool ended_by_mps(int pid) const;  // it was asked to exit (terminate_client) and has not left yet
   const std::deque<Fault>& faults() const { return faults_; }  // oldest first
 
  private:
@@ -45,7 +44,6 @@ class FaultBook {
   int dying_at(int server) const;
   std::deque<Fault> faults_;
   std::deque<Dying> dying_;
-  std::deque<int> told_;  // ended through MPS
 };
 
 }  // namespace tranche::mps

@@ -59,13 +59,6 @@ TEST(Faults, ADeathThatIsOverIsNobodysFault) {
   EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
-TEST(Faults, AClientThatMpsEndedIsNoCulprit) {
-  Rig rig;
-  rig.say("MPS server requesting client {PID: 527, Context ID: 1} to exit");
-  rig.lost(527, 1).fatal(554, {554});
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {}, 532}));
-}
-
 TEST(Faults, ADeathAtAnotherServerHasNothingToDoWithIt) {
   Rig rig;
   rig.say("Server failed to recevie command with status 806, assuming client {PID: 9, Context ID: 1} exit", 600);

@@ -144,15 +144,6 @@ Result<std::optional<Bytes>> parse_memory_limit(std::string_view text) {
   return std::optional(Bytes{*number << shift});
 }
 
-Status parse_terminate_client(std::string_view text) {
-  TRY(const auto line, only_line("terminate_client", text, "one status number"));
-  const auto status = parse_int(line);
-  if (!status) return unreadable("terminate_client", line, "a status number");
-  if (*status == 0) return {};
-  return fail(Kind::kUnavailable, "the client was not terminated: the control daemon answers " + std::string(line),
-              "terminate_client", *status);
-}
-
 Result<std::vector<PsRow>> parse_ps(std::string_view text) {
   const auto lines = lines_of(text);
   if (lines.size() == 1 && lines[0] == "Server not found") return std::vector<PsRow>{};

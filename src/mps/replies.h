@@ -24,7 +24,6 @@ Result<std::string> parse_server_status(std::string_view text);          // "INI
 Result<Pids> parse_client_list(std::string_view text);                   // host process ids; may be empty
 Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
 Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
-Status parse_terminate_client(std::string_view text);                    // "0" and nothing else is success
 
 struct PsRow {
   int pid = 0;

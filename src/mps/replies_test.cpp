@@ -67,15 +67,6 @@ TEST(Replies, TellMemoryLimits) {
     EXPECT_FALSE(parse_memory_limit(text)) << text;
 }
 
-TEST(Replies, TellWhetherAClientWasTerminated) {
-  EXPECT_TRUE(parse_terminate_client("0\n"));
-  EXPECT_EQ(parse_terminate_client("201\n").error().code, 201);
-  EXPECT_EQ(parse_terminate_client("Server 1 not found\nServer 1 not found!\n1\n").error().kind, Kind::kNotFound);
-  EXPECT_EQ(parse_terminate_client("Invalid process 886!\n1\n").error().kind, Kind::kNotFound);
-  EXPECT_EQ(parse_terminate_client(std::string(kDenied) + "800\n").error().kind, Kind::kDenied);
-  EXPECT_FALSE(parse_terminate_client(""));
-}
-
 TEST(Replies, ListProcesses) {
   const auto rows = parse_ps(
       "PID       ID        SERVER         DEVICE                    NAMESPACE      COMMAND        \n"

@@ -1,16 +1,18 @@
 #pragma once
-// What became of a client that was to be ended through MPS (`terminate_client SERVER PID`), which drains its work first
-// so that nobody else on the GPU is hurt (measured: 11-13 ms, neighbours survive). Plain values.
+// What became of a client that was to be ended: the process is stopped (SIGSTOP), the GPU work that it has queued runs
+// out, and then it is killed, so that no neighbour on the GPU is hurt (docs/evidence/stopping.md). Plain values.
+#include <chrono>
 #include <string>
 #include <string_view>
 
 namespace tranche::mps {
 
 enum class TerminateOutcome {
-  kTerminated,  // MPS says that it is drained; the process itself may live on
-  kNotAClient,  // no server knows this process (any more)
-  kRefused,     // MPS answered with an error
-  kTimedOut,    // no answer in time
+  kTerminated,  // it was stopped and killed, and has exited
+  kNotAClient,  // it has exited already, or the pool's servers do not know it
+  kRefused,     // the kernel did not let us stop it
+  kTimedOut,    // it did not exit in time
+  kSpared,      // left alone: it handles the coming signal itself
 };
 
 inline std::string_view to_string(TerminateOutcome outcome) {
@@ -23,6 +25,8 @@ inline std::string_view to_string(TerminateOutcome outcome) {
       return "refused";
     case TerminateOutcome::kTimedOut:
       return "timed-out";
+    case TerminateOutcome::kSpared:
+      return "spared";
   }
   return "refused";
 }
@@ -30,7 +34,9 @@ inline std::string_view to_string(TerminateOutcome outcome) {
 struct Terminated {
   int pid = 0;
   TerminateOutcome outcome = TerminateOutcome::kTerminated;
-  std::string note;  // MPS's own words when it refused
+  std::string note = {};               // for people: why, or what was waited for
+  std::chrono::milliseconds waited{};  // from SIGSTOP to SIGKILL
+  bool idle_seen = false;              // every GPU of the pool was seen idle in that time: nothing was in flight
   friend bool operator==(const Terminated&, const Terminated&) = default;
 };
 

@@ -162,9 +162,6 @@ Words list_namespaces(const std::string& server) {
 Words list_clients() {
   return {"client", "list", "--all", "--format=csv"};
 }
-Words terminate_client(int pid) {
-  return {"client", "terminate", std::to_string(pid)};
-}
 Words quit() {
   return {"--quit"};
 }

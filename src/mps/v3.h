@@ -39,7 +39,6 @@ Words set_namespace(const std::string& server, const std::string& name, const Li
 Words delete_namespace(const std::string& server, const std::string& name);
 Words list_namespaces(const std::string& server);
 Words list_clients();
-Words terminate_client(int pid);
 Words quit();
 
 struct Server {

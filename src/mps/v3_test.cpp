@@ -26,7 +26,6 @@ TEST(V3, CommandsAreWordsWithNamedValues) {
   EXPECT_THAT(set_namespace("s", "g", {{}, Percent{50}}),
               ElementsAre("namespace", "set", "g", "--server=s", "--active-thread-percentage=1"));
   EXPECT_THAT(delete_namespace("s", "g"), ElementsAre("namespace", "delete", "g", "--server=s"));
-  EXPECT_THAT(terminate_client(7), ElementsAre("client", "terminate", "7"));
   EXPECT_THAT(list_servers(), ElementsAre("server", "list", "--format=csv"));
   EXPECT_THAT(list_namespaces("s"), ElementsAre("namespace", "list", "--server=s", "--format=csv"));
   EXPECT_THAT(list_clients(), ElementsAre("client", "list", "--all", "--format=csv"));

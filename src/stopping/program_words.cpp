@@ -77,6 +77,30 @@ bool value_of(std::span<const char* const> argv, std::size_t& at, std::string_vi
   return true;
 }
 
+// "9", "KILL", "SIGKILL" and what images name as their stop signal; 0 for any other.
+int signal_of(std::string_view text) {
+  int number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') {
+      number = -1;
+      break;
+    }
+    number = number * 10 + (c - '0');
+    if (number > 64) return 0;
+  }
+  if (number > 0) return number;
+  struct Named {
+    std::string_view name;
+    int number;
+  };
+  constexpr std::array<Named, 7> kNamed{
+      {{"HUP", 1}, {"INT", 2}, {"QUIT", 3}, {"KILL", 9}, {"USR1", 10}, {"USR2", 12}, {"TERM", 15}}};
+  if (text.starts_with("SIG")) text.remove_prefix(3);
+  for (const auto& [name, known] : kNamed)
+    if (name == text) return known;
+  return 0;
+}
+
 // Global flags of runc and crun.
 constexpr std::array<std::string_view, 6> kWithValue{"root", "log", "log-format", "criu", "rootless", "cgroup-manager"};
 constexpr std::array<std::string_view, 2> kSwitches{"debug", "systemd-cgroup"};
@@ -187,7 +211,7 @@ KillWords read_kill_words(std::span<const char* const> argv) {
   const std::string_view container = argv[at];
   const std::string_view signal = at + 1 < argv.size() ? argv[at + 1] : "15";
   if (!is_container_id(container) || signal == "0") return {};
-  return {container};
+  return {container, signal_of(signal)};
 }
 
 RuntimeConf read_runtime_conf(std::string_view text) {

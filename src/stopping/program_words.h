@@ -31,6 +31,7 @@ DrainWords read_drain_words(std::span<const char* const> argv);
 // not sure to read as the runtime does (a flag that we do not know may take the next word).
 struct KillWords {
   std::string_view container;
+  int signal = 0;  // 0: a name that we do not know
 };
 KillWords read_kill_words(std::span<const char* const> argv);
 

@@ -26,6 +26,20 @@ TEST(KillWordsOf, ContainerdAndCrioAreRead) {
   EXPECT_EQ(killed({"--debug", "-root", "/x", "kill", "3f2a"}), "3f2a");
 }
 
+TEST(KillWordsOf, TheSignalIsReadByNumberAndByName) {
+  const auto signal = [](const char* word) {
+    const std::vector<const char*> argv{"runc", "kill", "3f2a", word};
+    return read_kill_words(argv).signal;
+  };
+  EXPECT_EQ(signal("9"), 9);
+  EXPECT_EQ(signal("KILL"), 9);
+  EXPECT_EQ(signal("SIGTERM"), 15);
+  EXPECT_EQ(signal("37"), 37);
+  for (const char* word : {"65", "SIGRTMIN+3", "99999999999", "-1", "TERMINATE"}) EXPECT_EQ(signal(word), 0) << word;
+  const std::vector<const char*> argv{"runc", "kill", "3f2a"};
+  EXPECT_EQ(read_kill_words(argv).signal, 15);
+}
+
 TEST(KillWordsOf, EveryOtherCallAreNone) {
   EXPECT_EQ(killed({}), "");
   EXPECT_EQ(killed({"kill"}), "");

@@ -1,14 +1,17 @@
 #pragma once
-// When the clients of a pod that is being deleted are to be ended through MPS, so that no signal finds one with work in
-// flight (that kills its neighbours on the GPU). The pod watch leads SIGTERM by some 19 ms and SIGKILL by the whole
-// grace, so (docs/stopping.md):
+// When the clients of a pod that is being deleted are ended, so that no signal finds one with GPU work in flight (that
+// kills its neighbours). The pod watch leads SIGTERM by some 19 ms and SIGKILL by the whole grace, so each container's
+// grant is asked for twice (docs/stopping.md):
 //
-//   container with our preStop hook, or proven to survive the stop signal ── shortly before the SIGKILL
-//   any other ── now
-//   no clients ── nothing, until there are some
+//   now             clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not for
+//                   a container with our preStop hook, which asks by itself when the user's own hook has ended; after a
+//                   preStop sleep, shortly before its end.
+//   margin() before the SIGKILL, or when the pod was deleted by force
+//                   all that are left.
+//   no clients      nothing, until there are some
 //
-// Facts go in whole at every step, and what they say now counts: steps may come late, twice or in any order. Each
-// container's grant is drained once, and once more when that failed. Nothing here holds a deletion up. Pure.
+// Facts go in whole at every step, and what they say now counts: steps may come late, twice or in any order. What failed
+// is tried once more. Nothing here holds a deletion up. Pure.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -24,26 +27,27 @@ struct Holding {  // what one container of the pod holds
   std::string container = {};
   std::string pool = {};
   std::string grant = {};
-  std::optional<std::size_t> clients = {};  // absent: nobody knows, which counts as one
-  bool survives = false;                    // its stop signal, proven (survival.h)
-  bool hooked = false;                      // its preStop hook is ours and drains before the signal
+  std::optional<std::size_t> clients = {};  // absent: not known, which counts as one
+  bool hooked = false;                      // its preStop hook is ours
+  Duration sleeps{};                        // its preStop hook is a sleep of this length
+  int stop_signal = 0;                      // 0: not known
 };
 
 struct StoppingPod {
   std::string uid;
   std::string pod_namespace;
   std::string name;
-  Duration grace{};   // deletionGracePeriodSeconds as told at `seen`
+  Duration grace{};   // deletionGracePeriodSeconds as reported at `seen`
   MonoTime seen{};    // when that was received: deletionTimestamp is rounded, this is not
   bool gone = false;  // deleted by force: the object is away, its containers are about to be killed
   std::vector<Holding> holdings;
 };
 
 struct Settings {
-  Duration margin_least = std::chrono::milliseconds(500);  // between a late drain and the SIGKILL
-  Duration margin_per_client = std::chrono::milliseconds(50);
-  Duration patience = std::chrono::seconds(2);  // for a drain
+  Duration stop_patience = std::chrono::seconds(2);  // sharing.mps.stopPatience
 };
+// Between the second request and the SIGKILL: the work of stopped clients runs out, and they exit.
+Duration margin(const Settings& settings);
 
 struct Drain {
   std::string uid;
@@ -52,17 +56,23 @@ struct Drain {
   std::string container;
   std::string pool;
   std::string grant;
-  std::string reason;   // for logs, events, and whoever executes it
-  Duration deadline{};  // for the drain
+  std::string reason;    // for logs, events, and whoever executes it
+  bool spare = false;    // clients that the stop signal does not kill
+  int stop_signal = 0;   // 0: not known
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
-enum class Phase { kWaiting, kDraining, kDrained, kFailed };
+enum class Phase { kWaiting, kRunning, kDone, kFailed };
+
+struct Request {
+  Phase phase = Phase::kWaiting;
+  int attempts = 0;
+};
 
 struct Entry {  // of one container's grant
   MonoTime kill_at{};
-  Phase phase = Phase::kWaiting;
-  int attempts = 0;
+  Request first;  // spares
+  Request last;   // ends all
 };
 
 using Key = std::pair<std::string, std::string>;  // pod uid, grant
@@ -76,7 +86,7 @@ struct Step {
 // `pods`: every pod of the node that is being deleted, with what it holds now. What is not in it any more is forgotten.
 Step step(State& state, std::span<const StoppingPod> pods, MonoTime now, const Settings& settings = {});
 
-// A drain that was asked for has ended. Of one that is not known (any more), nothing.
-void ended(State& state, const Key& key, bool drained);
+// A request has ended. Of one that is not known (any more), nothing.
+void ended(State& state, const Key& key, bool spare, bool done);
 
 }  // namespace tranche::stopping

@@ -30,6 +30,11 @@ constexpr std::array kOnArm{Waiting{137, 0, "rt_sigtimedwait"}, Waiting{133, 0, 
                             Waiting{426, 5, "io_uring_enter"},  Waiting{441, 5, "epoll_pwait2"},
                             Waiting{177, 0, "rt_sigtimedwait"}, Waiting{421, 0, "rt_sigtimedwait"}};
 
+constexpr int kTerm = 15;
+// SIGTERM is the default; nginx has SIGQUIT, systemd SIGRTMIN+3, others SIGUSR1 or SIGUSR2. SIGINT is not among them:
+// every shell and every Python program catches it and hardly an image names it.
+constexpr std::array kUsualStopSignals{kTerm, 3, 10, 12, 37};
+
 std::span<const Waiting> waiting_calls(Machine machine) {
   return machine == Machine::kX86_64 ? std::span<const Waiting>(kOnX86) : std::span<const Waiting>(kOnArm);
 }
@@ -105,7 +110,52 @@ bool is_init(const Place& place) {
   return place.namespaced.size() == 2 && place.namespaced.back() == 1;
 }
 
-Survival survives(const InitTexts& init, int stop_signal, Machine machine) {
+namespace {
+
+// What a process does with a signal by its masks. "" when the kernel's default action ends it.
+std::string how_it_lives(const ProcessTexts& process, int signal) {
+  if (in_mask(process.status, "SigCgt", signal).value_or(false)) return "handles";
+  if (in_mask(process.status, "SigIgn", signal).value_or(false)) return "ignores";
+  // Who reads signals from sigwait or a signalfd blocks them in all threads.
+  const auto blocks = [signal](const ThreadTexts& thread) {
+    return in_mask(thread.status, "SigBlk", signal).value_or(false);
+  };
+  return !process.threads.empty() && std::ranges::all_of(process.threads, blocks) ? "blocks" : "";
+}
+
+}  // namespace
+
+Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_is_init, int stop_signal,
+             Machine machine) {
+  if (init == nullptr) return {false, "the container's first process is not known"};
+  const int signal = stop_signal == 0 ? kTerm : stop_signal;
+  const auto place = place_of(init->status);
+  const bool kept = place && is_init(*place);  // the kernel keeps signals without a handler from it
+  const auto init_lives = how_it_lives(*init, signal);
+  if (client_is_init) {
+    if (!init_lives.empty()) return {true, fmt::format("it {} the stop signal", init_lives)};
+    if (kept) return {true, "it is PID 1 of its namespace: the stop signal does not end it"};
+    return {false, "the stop signal ends it"};
+  }
+  if (kept && (stop_signal == 0 ? survives_usual_signals(*init, machine) : survives(*init, signal, machine)).survives)
+    return {true, "the container's first process takes no notice of the stop signal"};
+  if (!kept && init_lives.empty())
+    return {false, "the stop signal ends the container's first process, and that ends it"};
+  const auto lives = how_it_lives(client, signal);
+  if (lives.empty()) return {false, "it does not handle the stop signal, and its first process may hand it on"};
+  return {true, fmt::format("it {} the stop signal", lives)};
+}
+
+Survival survives_usual_signals(const ProcessTexts& init, Machine machine) {
+  Survival verdict;
+  for (const int usual : kUsualStopSignals) {
+    verdict = survives(init, usual, machine);
+    if (!verdict.survives) return verdict;
+  }
+  return verdict;
+}
+
+Survival survives(const ProcessTexts& init, int stop_signal, Machine machine) {
   if (machine == Machine::kOther) return may_die("this machine's system calls are not known");
   if (stop_signal < 1 || stop_signal > 64) return may_die(fmt::format("{} is no signal", stop_signal));
   if (stop_signal == 9 || stop_signal == 19) return may_die(fmt::format("nothing survives signal {}", stop_signal));

@@ -24,8 +24,8 @@ struct ThreadTexts {
   std::string syscall;  // /proc/<init>/task/<tid>/syscall
 };
 
-struct InitTexts {
-  std::string status;  // /proc/<init>/status
+struct ProcessTexts {
+  std::string status;  // /proc/<pid>/status
   std::vector<ThreadTexts> threads;
 };
 
@@ -35,7 +35,23 @@ struct Survival {
   friend bool operator==(const Survival&, const Survival&) = default;
 };
 
-Survival survives(const InitTexts& init, int stop_signal, Machine machine);
+Survival survives(const ProcessTexts& init, int stop_signal, Machine machine);
+
+// Where the stop signal is not known: none of those that images name may end it.
+Survival survives_usual_signals(const ProcessTexts& init, Machine machine);
+
+// What the stop signal does to one CUDA client of a container that is about to be stopped.
+struct Fate {
+  bool keeps_grace = false;  // the signal does not kill it: it may work until shortly before the SIGKILL
+  std::string why;           // in both cases
+  friend bool operator==(const Fate&, const Fate&) = default;
+};
+// `init`: the container's first process, which alone is sent the signal; null: not known. `client_is_init`: the client
+// is that process. `stop_signal` 0: not known; SIGTERM is assumed. A client does not keep its grace when the signal, or
+// the end of the first process by it, kills it by the kernel's default action. Whether a first process with a handler
+// hands the signal on, and waits, cannot be seen.
+Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_is_init, int stop_signal,
+             Machine machine);
 
 // The place of a process in its pid namespaces, from its status: what the search for a container's init needs.
 struct Place {

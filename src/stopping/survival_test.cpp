@@ -21,13 +21,13 @@ struct Shape {
   int threads = 1;
 };
 
-InitTexts texts(const Shape& shape) {
+ProcessTexts texts(const Shape& shape) {
   const std::string status = fmt::format(
       "Name:\tsh\nState:\tS "
       "(sleeping)\nPPid:\t4000\nTracerPid:\t{}\nNSpid:\t{}\nThreads:\t{}\nSigBlk:\t{}\nSigIgn:\t{}\n"
       "SigCgt:\t{}\n",
       shape.tracer, shape.nspid, shape.threads, shape.blocked, shape.ignored, shape.caught);
-  InitTexts init{status, {}};
+  ProcessTexts init{status, {}};
   for (int n = 0; n < shape.threads; ++n) init.threads.push_back({status, shape.syscall});
   return init;
 }

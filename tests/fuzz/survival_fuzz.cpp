@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace tranche::stopping;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto parts = tranche::split(text, '\0');
-  InitTexts init;
+  ProcessTexts init;
   init.status = parts[0];
   for (std::size_t at = 1; at + 1 < parts.size(); at += 2)
     init.threads.push_back({std::string(parts[at]), std::string(parts[at + 1])});
@@ -22,5 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                              text.find("SigCgt:") == std::string_view::npos))
       std::abort();
   }
+  if (fate_of(init, &init, false, 0, Machine::kX86_64).why.empty()) std::abort();
   return 0;
 }

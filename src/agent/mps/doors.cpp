@@ -1,6 +1,7 @@
 #include "agent/mps/doors.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "host/files/files.h"
 #include "host/log/log.h"
 #include "host/mps/pool_dirs.h"
+#include "host/survival/survival.h"
 
 namespace tranche::agent {
 namespace {
@@ -32,9 +34,13 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
     : loop_(loop),
       settings_(std::move(settings)),
       world_(std::move(world)),
-      draining_(loop, {.clients = [this](const DoorName& door) { return clients_of(door); },
-                       .terminate = world_.terminate,
-                       .on_change = world_.on_change}) {}
+      draining_(loop,
+                {.clients = [this](const DoorName& door) { return clients_of(door); },
+                 .neighbours = [this](const DoorName& door) { return clients(door.pool).size() - clients_of(door).size(); },
+                 .terminate = world_.terminate,
+                 .on_change = world_.on_change,
+                 .fate = [](int client, int stop_signal) { return host::client_fate(client, stop_signal); },
+                 .ancestors = [](int client) { return host::ancestors_in_container(client); }}) {}
 
 Doors::~Doors() = default;
 
@@ -115,8 +121,15 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   Door& door = pool.doors[grant];
   if (!door.drain) {
     auto drain = host::DrainSocket::open(
-        loop_, *directory, {}, [this, name = DoorName{id, grant}](int caller, const host::DrainSocket::Reply& reply) {
-          if (caller > 0) return draining_.drain(name, caller, "asked for in its container", kLongestDrain / 10, reply);
+        loop_, *directory, {},
+        [this, name = DoorName{id, grant}](const host::DrainSocket::Asked& asked,
+                                           const host::DrainSocket::Reply& reply) {
+          const bool spare = asked.signal != SIGKILL;
+          // The node's own container runtime speaks for whichever container is there.
+          if (asked.pid > 0 && asked.uid == 0 && container_of(asked.pid) == container_of(1))
+            return draining_.drain(name, {0, "its container is about to be signalled", spare, asked.signal}, reply);
+          if (asked.pid > 0)
+            return draining_.drain(name, {asked.pid, "asked for in its container", spare, asked.signal}, reply);
           reply(error_reply(
               {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
         });
@@ -257,6 +270,12 @@ std::vector<int> Doors::clients(const std::string& id) const {
   return pids;
 }
 
+std::optional<std::vector<int>> Doors::relay_clients(const std::string& id) const {
+  const auto found = pools_.find(id);
+  if (found == pools_.end() || !found->second.gate) return std::nullopt;
+  return clients(id);
+}
+
 const std::string* Doors::grant_of(const std::string& id, int pid) const {
   const auto found = pools_.find(id);
   return found == pools_.end() || !found->second.gate ? nullptr : found->second.gate->grant_of(pid);
@@ -319,7 +338,7 @@ void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const 
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, door] : pool.doors) {
     const auto view = pool.gate ? pool.gate->door(grant) : host::DoorView{};
-    const bool draining = !draining_.closed({id, grant}).empty();
+    const bool draining = draining_.closed({id, grant});
     list.push_back({{"grant", grant},
                     {"clients", view.clients},
                     {"admitting", door.admitting && !draining},

@@ -95,6 +95,8 @@ class Doors {
   bool has_doors(const std::string& pool) const;
   std::vector<int> clients(
       const std::string& pool) const;  // that are in by its doors, known before any look at servers
+  // The same where every client comes through a relay; absent where endpoints are links and clients are seen later.
+  std::optional<std::vector<int>> relay_clients(const std::string& pool) const;
   // What the grants of a pool with namespaces are worth. Those of which nothing was said are worth `own` from here on,
   // for a namespace that has clients cannot be told otherwise. Without grants whose limits cannot be read.
   std::map<std::string, mps::GrantLimits> worth(const std::string& pool, const mps::GrantLimits& own);

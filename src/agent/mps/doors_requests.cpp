@@ -7,8 +7,6 @@ namespace {
 
 using Reply = std::function<void(const std::string&)>;
 
-constexpr Duration kTerminateDeadline = std::chrono::seconds(5);
-
 void say(const Reply& reply, const Status& status) {
   reply(status ? done_reply() : error_reply(status.error()));
 }
@@ -24,13 +22,13 @@ void Doors::answer(const std::string& request, Reply reply) {
     return say(reply, admit(admission->door, admission->open, admission->reason));
   if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
     if (const auto pool = find(drain->door.pool); !pool) return reply(error_reply(pool.error()));
-    return draining_.drain(drain->door, 0, drain->reason, drain->deadline, std::move(reply));
+    return draining_.drain(drain->door, {0, drain->reason, drain->spare, drain->stop_signal}, std::move(reply));
   }
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
   log::info("clients.terminate",
             {{"pool", terminate.pool}, {"clients", terminate.pids.size()}, {"why", terminate.reason}});
-  world_.terminate(terminate.pool, terminate.pids, kTerminateDeadline,
+  world_.terminate(terminate.pool, {terminate.pids},
                    [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
                      reply(terminated_reply(outcomes, loop.now() - begun));
                    });

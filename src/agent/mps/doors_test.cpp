@@ -65,9 +65,9 @@ class DoorsTest : public ::testing::Test {
     doors_ = std::make_unique<Doors>(
         *loop_, DoorsSettings{.paths = paths_, .policy = policy},
         Doors::World{.terminate =
-                         [this](const std::string&, std::vector<int> pids, Duration,
+                         [this](const std::string&, const host::EndRequest& ended,
                                 std::function<void(const Terminated&)> done) {
-                           asked_.push_back(pids);
+                           asked_.push_back(ended.clients);
                            done_ = std::move(done);
                          },
                      .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
@@ -233,39 +233,47 @@ TEST_F(DoorsTest, BehindADaemonThatGreetsInOtherWordsDoorsAreLinksAndTheReasonIs
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
 }
 
-TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndASecondOneJoinsIt) {
+TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
   open();
   auto process = client();
   (void)first_line(*process);
   std::vector<std::string> answers;
   const auto note = [&](const std::string& json) { answers.push_back(json); };
   const std::string line = R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","reason":"stop"})";
-  doors_->answer(line, note);
-  doors_->answer(line, note);
-  ASSERT_THAT(asked_, ElementsAre(ElementsAre(process->pid())));
-  EXPECT_THAT(answers, IsEmpty());
-  done_(well(asked_[0]));
-  ASSERT_EQ(answers.size(), 2u);
-  EXPECT_EQ(Json::parse(answers[0])["clients"][0]["outcome"], "terminated");
-  EXPECT_EQ(answers[0], answers[1]);
+  for (std::size_t times = 1; times <= 2; ++times) {
+    doors_->answer(line, note);
+    ASSERT_EQ(asked_.size(), times);
+    EXPECT_THAT(asked_.back(), ElementsAre(process->pid()));
+    done_(well(asked_.back()));
+    ASSERT_EQ(answers.size(), times);
+    EXPECT_EQ(Json::parse(answers.back())["clients"][0]["outcome"], "terminated");
+    EXPECT_EQ(Json::parse(answers.back())["neighbours"], 0);
+  }
+}
+
+TEST_F(DoorsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
+  open();
+  const auto before = std::signal(SIGUSR2, SIG_IGN);  // a process inherits what is ignored
+  auto process = client();
+  std::signal(SIGUSR2, before);
+  (void)first_line(*process);
+  const auto ask = [&](int signal) {
+    std::string answer;
+    doors_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":true,"signal":)" +
+                       std::to_string(signal) + "}",
+                   [&](const std::string& json) { answer = json; });
+    if (!asked_.empty()) done_(well(asked_.back()));
+    return Json::parse(answer)["clients"][0]["outcome"].get<std::string>();
+  };
+  EXPECT_EQ(ask(SIGUSR2), "spared");
+  EXPECT_THAT(asked_, IsEmpty());
+  EXPECT_EQ(ask(SIGTERM), "terminated");
 }
 
 TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
   open();
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
   EXPECT_THAT(asked_, IsEmpty());
-}
-
-TEST_F(DoorsTest, ADrainThatNobodyAnswersEndsWithItsDeadline) {
-  open();
-  auto process = client();
-  (void)first_line(*process);
-  std::string answer;
-  doors_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":30})",
-                 [&](const std::string& json) { answer = json; });
-  ASSERT_TRUE(until([&] { return !answer.empty(); }));
-  EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "timed-out");
-  done_(well({process->pid()}));  // too late, and harmless
 }
 
 TEST_F(DoorsTest, TerminateIsPassedOn) {

@@ -1,61 +1,70 @@
 #pragma once
-// Carries drains out (drains.h decides): watches the containers that are closed until their init has ended, has their
-// clients ended through MPS, and answers whoever waits, at the latest after the deadline. Loop thread only.
+// Ends the clients of a container that is about to be stopped (docs/stopping.md): decides which of them the stop signal
+// would kill, has those stopped, waited for and killed with the container's first process held still meanwhile, and
+// keeps newcomers of the container out until its first process has ended. A client that handles the stop signal is
+// spared, unless everything is to end now. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "agent/mps/drains.h"
+#include "agent/mps/requests.h"
+#include "base/time.h"
 #include "host/loop/loop.h"
+#include "host/mps/client_ending.h"
 #include "host/process/process.h"
 #include "mps/terminated.h"
+#include "stopping/survival.h"
 
 namespace tranche::agent {
 
 using Terminated = std::vector<mps::Terminated>;
-// Ends clients of a pool through MPS: one outcome for each, at the latest after the deadline.
-using Terminate = std::function<void(const std::string& pool, std::vector<int> pids, Duration deadline,
+// Ends clients of a pool: stop, wait, kill. One outcome for each; all are stopped when it returns.
+using Terminate = std::function<void(const std::string& pool, const host::EndRequest& request,
                                      std::function<void(const Terminated&)> done)>;
+
+struct DrainOrder {
+  int caller = 0;  // a process of the container that is about to be stopped; 0: all containers that have clients here
+  std::string reason = {};
+  bool spare = false;   // clients that the stop signal does not kill
+  int stop_signal = 0;  // 0: not known
+};
 
 class Draining {
  public:
-  struct World {
-    std::function<std::vector<int>(const DoorName&)> clients;  // that are in by this door
+  struct Callbacks {
+    std::function<std::vector<int>(const DoorName&)> clients;  // that are in by this endpoint
+    std::function<std::size_t(const DoorName&)> neighbours;    // clients of other grants in its pool
     Terminate terminate;
     std::function<void()> on_change;  // a container was closed, or is open again
+    // What /proc shows (host/survival). Empty: every client dies of its stop signal, and stands alone.
+    std::function<stopping::Fate(int client, int stop_signal)> fate = {};
+    std::function<std::vector<int>(int client)> ancestors = {};
   };
   using Reply = std::function<void(const std::string& json)>;
 
-  Draining(host::Loop& loop, World world) : loop_(loop), world_(std::move(world)) {}
-  ~Draining();
+  Draining(host::Loop& loop, Callbacks callbacks) : loop_(loop), callbacks_(std::move(callbacks)) {}
   Draining(const Draining&) = delete;
   Draining& operator=(const Draining&) = delete;
 
-  // `caller`: a process of the container that is about to be stopped; 0: all containers that have clients here.
-  void drain(const DoorName& door, int caller, const std::string& reason, Duration deadline, Reply reply);
+  // reply comes once, at once or later; never when this is dropped before.
+  void drain(const DoorName& door, const DrainOrder& order, Reply reply);
   // Why this process may not come in; "" when no drain keeps it out.
   std::string refuses(const DoorName& door, int pid) const;
-  std::set<std::string> closed(const DoorName& door) const { return drains_.closed(door); }
+  bool closed(const DoorName& door) const { return closed_.contains(door); }
   void forget(const DoorName& door);
 
  private:
   std::set<std::string> containers_of(const DoorName& door, int caller) const;
-  void watch(const DoorName& door, const std::string& container);
-  void finish(const DoorName& door, std::uint64_t run, const Terminated& outcomes);
+  void close(const DoorName& door, const std::set<std::string>& containers);
+  void container_ended(const DoorName& door, const std::string& container);
 
   host::Loop& loop_;
-  World world_;
-  Drains drains_;
-  std::uint64_t next_ = 1;
-  std::map<Drains::Waiter, Reply> waiters_;
-  struct Run {
-    std::uint64_t number = 0;
-    host::Loop::Id timer = 0;
-  };
-  std::map<DoorName, Run> runs_;
-  std::map<std::pair<DoorName, std::string>, std::unique_ptr<host::Process>> inits_;
+  Callbacks callbacks_;
+  // Containers whose newcomers are refused, each known by its mount namespace, with its first process.
+  std::map<DoorName, std::map<std::string, std::unique_ptr<host::Process>>> closed_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // terminate() may answer after our end
 };
 

@@ -52,9 +52,9 @@ class MpsProgram {
   void plan_again();
   void publish();
   void on_signal(int number);
-  void begin_stop();
-  void terminate(const std::string& pool, std::vector<int> pids, Duration deadline,
-                 std::function<void(const Terminated&)> done);
+  void begin_stop(bool end_clients = false);
+  void end_clients(const std::string& pool, const host::EndRequest& request,
+                   std::function<void(const Terminated&)> done);
   void end_for_good();
   MpsView view() const;
   MpsReadiness readiness() const;
@@ -152,10 +152,8 @@ Status MpsProgram::open() {
       *loop_, DoorsSettings{.paths = {root_}, .policy = config_.view().config.sharing.door},
       Doors::World{
           .terminate =
-              [this](const std::string& pool, std::vector<int> pids, Duration deadline,
-                     std::function<void(const Terminated&)> done) {
-                terminate(pool, std::move(pids), deadline, std::move(done));
-              },
+              [this](const std::string& pool, const host::EndRequest& request,
+                     std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
           .on_client = {},
           .on_change =
               [this] {
@@ -314,7 +312,7 @@ void MpsProgram::plan_again() {
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
       const auto& sharing = config_.view().config.sharing;
       other_holders_->look();
-      pools_->want(plan_, kept, sharing.proof_every, sharing.change);
+      pools_->want(plan_, kept, sharing);
     } else if (plan.error() != plan_problems_) {
       plan_problems_ = plan.error();  // the last good plan stays
       log_problems(plan_problems_);
@@ -323,13 +321,14 @@ void MpsProgram::plan_again() {
   publish();
 }
 
-void MpsProgram::terminate(const std::string& pool, std::vector<int> pids, Duration deadline,
-                           std::function<void(const Terminated&)> done) {
+void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& request,
+                             std::function<void(const Terminated&)> done) {
   const auto found = pools_->members().find(pool);
   if (found != pools_->members().end() && found->second.pool)
-    return found->second.pool->terminate(std::move(pids), deadline, std::move(done));
+    return found->second.pool->end_clients(request, std::move(done));
   Terminated none;
-  for (const int pid : pids) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  for (const int pid : request.clients)
+    none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
   done(none);
 }
 
@@ -369,10 +368,10 @@ void MpsProgram::on_signal(int number) {
 void MpsProgram::end_for_good() {
   if (stopping_) return;
   log::info("stop.asked", {{"by", "tranche mps --end"}});
-  begin_stop();
+  begin_stop(/*end_clients=*/true);
 }
 
-void MpsProgram::begin_stop() {
+void MpsProgram::begin_stop(bool end_clients) {
   stopping_ = true;
   publish();
   binary_question_.reset();
@@ -381,7 +380,7 @@ void MpsProgram::begin_stop() {
     exit_code_ = 1;
     loop_->stop();
   });
-  pools_->stop([this] { loop_->stop(); });
+  pools_->stop([this] { loop_->stop(); }, end_clients);
 }
 
 }  // namespace

@@ -7,11 +7,6 @@
 #include "host/log/log.h"
 
 namespace tranche::agent {
-namespace {
-
-constexpr Duration kForcedDrain = std::chrono::seconds(5);  // for clients to be ended through MPS
-
-}  // namespace
 
 void PoolSet::set_other_holders(std::set<std::string> devices) {
   other_holders_ = std::move(devices);
@@ -87,16 +82,17 @@ void PoolSet::retire_by_force(Member& member) {
     pids.insert(server.clients.begin(), server.clients.end());
   if (settings_.doors != nullptr)
     for (const int pid : settings_.doors->clients(id)) pids.insert(pid);
-  member.problem = "not configured any more: it is ended by force (sharing.change: force)";
+  const std::string why = stopped_ ? "tranche mps --end" : "sharing.change: force";
+  member.problem = "it is ended by force (" + why + ")";
   member.forced = true;
-  log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", "sharing.change: force"}});
+  log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", why}});
   if (settings_.doors != nullptr) settings_.doors->hold_pool(id);  // nobody comes in any more
   if (pids.empty()) return member.pool->stop();
-  member.pool->terminate({pids.begin(), pids.end()}, kForcedDrain, [this, id](const auto& outcomes) {
+  member.pool->end_clients({{pids.begin(), pids.end()}}, [this, id](const auto& outcomes) {
     const auto found = members_.find(id);
     if (found == members_.end() || !found->second.pool) return;
     const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
-    log::info("pool.drained", {{"pool", id}, {"terminated", ended}, {"of", outcomes.size()}});
+    log::info("pool.drained", {{"pool", id}, {"ended", ended}, {"of", outcomes.size()}});
     if (!found->second.wanted || stopped_) return found->second.pool->stop();
     // It is configured again by now: who is left, and whoever comes, is served on.
     found->second.forced = false;

@@ -35,12 +35,14 @@ void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
   on_change_();
 }
 
-void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every,
-                   config::ChangePolicy change) {
-  settings_.proof.every = proof_every;
-  change_ = change;
+void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing) {
+  settings_.proof.every = sharing.proof_every;
+  stop_patience_ = sharing.stop_patience;
+  change_ = sharing.change;
   for (auto& [id, member] : members_) {
-    if (member.pool) member.pool->prove_every(proof_every);
+    if (!member.pool) continue;
+    member.pool->prove_every(sharing.proof_every);
+    member.pool->set_stop_patience(sharing.stop_patience);
   }
   plan_ = plan;
   inventory_ = inventory;
@@ -138,6 +140,7 @@ Status PoolSet::open_pool(Member& member) {
     TRY_STATUS(settings_.doors->add_pool(id));
     settings_.doors->set_most_clients(id, member.planned.max_clients, member.planned.devices);
     settings.open_doors = [doors = settings_.doors, id] { return doors->open_pool(id); };
+    settings.relay_clients = [doors = settings_.doors, id] { return doors->relay_clients(id); };
     settings.take_turn = [doors = settings_.doors, id](std::function<void()> go) {
       return doors->take_turn(id, std::move(go));
     };
@@ -145,6 +148,7 @@ Status PoolSet::open_pool(Member& member) {
   auto pool = host::Pool::open(loop_, std::move(settings), callbacks_for(id));
   if (!pool) return std::unexpected(pool.error());
   member.pool = *std::move(pool);
+  member.pool->set_stop_patience(stop_patience_);
   open_namespaces(member);
   return open_partitions(member);
 }
@@ -382,12 +386,17 @@ void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()>
   stop(std::move(done));
 }
 
-void PoolSet::stop(std::function<void()> done) {
+void PoolSet::stop(std::function<void()> done, bool end_clients) {
   stopped_ = std::move(done);
   giving_back_.clear();
   for (auto& [id, member] : members_) {
     member.wanted = false;
-    if (member.pool) member.pool->stop();
+    if (!member.pool) continue;
+    if (end_clients && !end_of_use(member).empty() && !member.forced) {
+      retire_by_force(member);
+    } else {
+      member.pool->stop();
+    }
   }
   sweep();
 }

@@ -61,16 +61,16 @@ class PoolSet {
 
   // nullopt: it is not there yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  // kForce: a pool that is no longer planned ends at once; its clients are ended through MPS first, so that what they
-  // have in flight harms nobody.
-  void want(const plan::Plan& plan, const inventory::Inventory& inventory, Duration proof_every,
-            config::ChangePolicy change = config::ChangePolicy::kWait);
+  // sharing.change `force`: a pool that is no longer planned ends at once, after its clients were stopped, waited for and
+  // killed.
+  void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and one that nobody uses yet ends.
   void set_other_holders(std::set<std::string> devices);
   // Something that may have kept a pool from ending, or from beginning, may be gone.
   void look_again();
   // Ends everything; done comes once all daemons are gone and all compute modes are given back (or could not be).
-  void stop(std::function<void()> done);
+  // With `end_clients` its clients are ended as above first; without, they lose MPS when their server ends.
+  void stop(std::function<void()> done, bool end_clients = false);
 
   // The same for daemons that were left by an earlier run, without a plan.
   void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
@@ -132,6 +132,7 @@ class PoolSet {
   std::function<void()> on_change_;
   Result<host::ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
   config::ChangePolicy change_ = config::ChangePolicy::kWait;
+  Duration stop_patience_ = config::Sharing{}.stop_patience;
   plan::Plan plan_;
   inventory::Inventory inventory_;
   std::map<std::string, Member> members_;

@@ -16,6 +16,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;
 constexpr std::size_t kGrantDigits = 16;
+constexpr int kLargestSignal = 64;
 
 std::unexpected<Error> wrong(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
@@ -155,15 +156,20 @@ Result<MpsRequest> read_terminate(const Fields& fields) {
 }
 
 Result<MpsRequest> read_drain(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "reason", "deadlineMs"}));
+  // Agents of version 0.1 send deadlineMs: how long a drain takes is ours to say now.
+  TRY_STATUS(fields.only({"pool", "grant", "reason", "spare", "signal", "deadlineMs"}));
   DrainRequest request;
   TRY(request.door, fields.door());
   TRY(request.reason, fields.reason());
-  if (const auto* deadline = fields.find("deadlineMs")) {
-    const auto most = std::chrono::duration_cast<std::chrono::milliseconds>(kLongestDrain).count();
-    const auto given = deadline->is_number_integer() ? deadline->get<std::int64_t>() : 0;
-    if (given < 1 || given > most) return wrong(fmt::format("\"deadlineMs\" must be a number from 1 to {}", most));
-    request.deadline = std::chrono::milliseconds(given);
+  if (const auto* spare = fields.find("spare")) {
+    if (!spare->is_boolean()) return wrong("the field \"spare\" must be true or false");
+    request.spare = spare->get<bool>();
+  }
+  if (const auto* signal = fields.find("signal")) {
+    const auto number = signal->is_number_integer() ? signal->get<std::int64_t>() : -1;
+    if (number < 0 || number > kLargestSignal)
+      return wrong(fmt::format("the field \"signal\" must be a number from 0 (not known) to {}", kLargestSignal));
+    request.stop_signal = static_cast<int>(number);
   }
   return request;
 }
@@ -211,12 +217,17 @@ std::string error_reply(const Error& error) {
   return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took) {
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& client : clients)
-    list.push_back({{"pid", client.pid}, {"outcome", to_string(client.outcome)}, {"note", client.note}});
+    list.push_back({{"pid", client.pid},
+                    {"outcome", to_string(client.outcome)},
+                    {"note", client.note},
+                    {"waitedMs", client.waited.count()},
+                    {"idleSeen", client.idle_seen}});
   const nlohmann::ordered_json reply{{"ok", true},
                                      {"clients", std::move(list)},
+                                     {"neighbours", neighbours},
                                      {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}};
   return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

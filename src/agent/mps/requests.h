@@ -44,13 +44,13 @@ struct TerminateRequest {
 struct DrainRequest {
   DoorName door;
   std::string reason;
-  Duration deadline = std::chrono::seconds(2);
+  bool spare = false;   // clients that the stop signal does not kill
+  int stop_signal = 0;  // 0: not known
 };
 using MpsRequest = std::variant<OpenDoorRequest, RemoveDoorRequest, AdmitRequest, TerminateRequest, DrainRequest>;
 
 inline constexpr std::size_t kMostPids = 512;
 inline constexpr std::uint32_t kMostSlots = 4096;  // of a GPU
-inline constexpr Duration kLongestDrain = std::chrono::seconds(30);
 
 bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
 bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
@@ -60,6 +60,7 @@ Result<MpsRequest> parse_mps_request(std::string_view line);
 std::string done_reply();
 std::string opened_reply(const std::string& partition);  // "" = this pool has none
 std::string error_reply(const Error& error);
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took);
+// `neighbours`: clients of other grants in the pool at the time, which a kill into work in flight would have hurt.
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0);
 
 }  // namespace tranche::agent

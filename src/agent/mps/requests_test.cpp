@@ -31,8 +31,9 @@ TEST(MpsRequests, EachIsRead) {
   const auto terminate = parsed<TerminateRequest>(R"({"do":"terminate","pool":"gpu-1","pids":[7,8],"reason":"x"})");
   EXPECT_THAT(terminate.pids, ElementsAre(7, 8));
   const auto drain = parsed<DrainRequest>(
-      R"({"do":"drain","pool":"gpu-3f2a1b4c","grant":"0011223344556677","reason":"stop","deadlineMs":250})");
-  EXPECT_EQ(drain.deadline, std::chrono::milliseconds(250));
+      R"({"do":"drain","pool":"gpu-3f2a1b4c","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})");
+  EXPECT_TRUE(drain.spare);
+  EXPECT_EQ(drain.stop_signal, 15);
 }
 
 TEST(MpsRequests, ToOpenADoorMayNameSlots) {
@@ -77,9 +78,10 @@ TEST(MpsRequests, LimitsThatAreNotExactlyThatAreRefused) {
   }
 }
 
-TEST(MpsRequests, ADrainHasTwoSecondsUnlessItSaysOtherwise) {
-  EXPECT_EQ(parsed<DrainRequest>(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})").deadline,
-            std::chrono::seconds(2));
+TEST(MpsRequests, ADrainOfAnOlderAgentEndsAll) {
+  const auto old = parsed<DrainRequest>(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":250})");
+  EXPECT_FALSE(old.spare);
+  EXPECT_EQ(old.stop_signal, 0);
 }
 
 TEST(MpsRequests, WhatIsWrongIsNamed) {
@@ -101,8 +103,8 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
       {R"({"do":"terminate","pool":"gpu-1","pids":[0]})", "positive"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[-4]})", "positive"},
       {R"({"do":"terminate","pool":"gpu-1","pids":["7"]})", "positive"},
-      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":0})", "from 1 to 30000"},
-      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":99999999})", "from 1 to 30000"}};
+      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":1})", "true or false"},
+      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","signal":65})", "from 0 (not known) to 64"}};
   for (const auto& [line, word] : rows) {
     const auto request = parse_mps_request(line);
     ASSERT_FALSE(request) << line;
@@ -116,9 +118,9 @@ TEST(MpsRequests, RepliesAreOneLineOfJson) {
   EXPECT_EQ(error_reply({Kind::kNotFound, "no such pool", "gpu-1", 0}),
             R"({"ok":false,"error":"no such pool [gpu-1]"})");
   EXPECT_EQ(terminated_reply({{7, mps::TerminateOutcome::kTerminated, ""}, {8, mps::TerminateOutcome::kRefused, "no"}},
-                             std::chrono::milliseconds(12)),
-            R"({"ok":true,"clients":[{"pid":7,"outcome":"terminated","note":""},)"
-            R"({"pid":8,"outcome":"refused","note":"no"}],"tookMs":12})");
+                             std::chrono::milliseconds(12), 3),
+            R"({"ok":true,"clients":[{"pid":7,"outcome":"terminated","note":"","waitedMs":0,"idleSeen":false},)"
+            R"({"pid":8,"outcome":"refused","note":"no","waitedMs":0,"idleSeen":false}],"neighbours":3,"tookMs":12})");
 }
 
 }  // namespace

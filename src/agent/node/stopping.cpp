@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "guard/mps_wire.h"
 #include "host/log/log.h"
 #include "stopping/program_words.h"
 
@@ -34,6 +35,12 @@ bool is_drain_hook(std::span<const std::string> command) {
 
 Stopping::Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered)
     : loop_(loop), hooks_(std::move(hooks)), records_(std::move(records)), hook_offered_(hook_offered) {}
+
+void Stopping::set_stop_patience(Duration patience) {
+  if (settings_.stop_patience == patience) return;
+  settings_.stop_patience = patience;
+  turn();
+}
 
 Stopping::~Stopping() {
   *alive_ = false;
@@ -101,13 +108,13 @@ stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& do
   const auto container = std::ranges::find(pod.containers, door.container, &WatchedContainer::name);
   const bool known = container != pod.containers.end();
   holding.hooked = hook_offered_ && known && container->hooked;
+  if (known) {
+    holding.sleeps = container->sleeps;
+    holding.stop_signal = container->stop_signal;
+  }
   if (!clients_) return holding;
   const auto found = clients_->find(door.grant);
   holding.clients = found == clients_->end() ? 0 : found->second.size();
-  const auto entry = state_.find({pod.uid, door.grant});
-  const bool open = entry == state_.end() || entry->second.phase == stopping::Phase::kWaiting;
-  if (*holding.clients > 0 && open && !holding.hooked && !pod.gone && hooks_.survival)
-    holding.survives = hooks_.survival(found->second, known ? container->stop_signal : 0).survives;
   return holding;
 }
 
@@ -138,16 +145,16 @@ void Stopping::settle_gone() {
     if (!pod.gone) return false;
     return std::ranges::none_of(state_, [&uid](const auto& entry) {
       const bool its = entry.first.first == uid;
-      const auto phase = entry.second.phase;
+      const auto phase = entry.second.last.phase;
       return its &&
-             (phase == stopping::Phase::kDraining || (phase == stopping::Phase::kWaiting && entry.second.attempts > 0));
+             (phase == stopping::Phase::kRunning || (phase == stopping::Phase::kWaiting && entry.second.last.attempts > 0));
     });
   });
   std::erase_if(gone_doors_, [this](const auto& each) { return !pods_.contains(each.first); });
 }
 
 void Stopping::turn() {
-  const auto step = stopping::step(state_, stopping_pods(), loop_.now());
+  const auto step = stopping::step(state_, stopping_pods(), loop_.now(), settings_);
   settle_gone();
   auto next = step.next;
   for (const auto& pool : suspicions_.take_due(loop_.now()))
@@ -165,22 +172,54 @@ void Stopping::start(const stopping::Drain& drain) {
   });
 }
 
-void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& reply) {
-  const bool ok = reply && stopping::says_ok(*reply);
-  const std::string outcome = ok ? "drained" : reply ? *reply : to_string(reply.error());
-  if (ok) {
-    log::info("drain.done", {{"pod", full_name(drain)}, {"grant", drain.grant}});
-  } else {
-    log::warning("drain.failed", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"why", outcome}});
+namespace {
+
+// One sentence of what the clients' end came to.
+std::string ending_words(const guard::EndReply& reply) {
+  std::size_t ended = 0, idle = 0;
+  std::chrono::milliseconds longest{};
+  for (const auto& client : reply.clients) {
+    if (client.outcome != mps::TerminateOutcome::kTerminated) continue;
+    ++ended;
+    idle += client.idle_seen ? 1 : 0;
+    longest = std::max(longest, client.waited);
   }
+  std::string words = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work{}, and killed", ended,
+                                  ended == 1 ? " was" : "es were", longest.count(),
+                                  ended > 0 && idle == ended ? " (the GPU was idle then)" : "");
+  if (reply.neighbours > 0)
+    words += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
+                         reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");
+  return words;
+}
+
+}  // namespace
+
+void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& reply) {
+  const auto read = reply ? guard::read_end_reply(*reply) : Result<guard::EndReply>(std::unexpected(reply.error()));
+  const auto with = [&read](mps::TerminateOutcome outcome) {
+    return read ? std::ranges::count(read->clients, outcome, &mps::Terminated::outcome) : 0;
+  };
+  const auto ended = with(mps::TerminateOutcome::kTerminated), spared = with(mps::TerminateOutcome::kSpared);
+  const auto left = with(mps::TerminateOutcome::kRefused) + with(mps::TerminateOutcome::kTimedOut);
+  const bool ok = read && left == 0;
+  std::string outcome = ended > 0 ? "ended" : spared > 0 ? "spared" : "nothing to end";
+  if (!ok) outcome = read ? *reply : to_string(read.error());
+  const auto say = ok ? log::info : log::warning;
+  say("stop.clients", {{"pod", full_name(drain)},
+                       {"grant", drain.grant},
+                       {"ended", ended},
+                       {"spared", spared},
+                       {"because", drain.reason},
+                       {"outcome", outcome}});
   recent_.push_back({loop_.now(), full_name(drain), drain.grant, drain.reason, outcome});
   if (recent_.size() > kRecent) recent_.pop_front();
-  stopping::ended(state_, {drain.uid, drain.grant}, ok);
-  if (hooks_.told) {
+  stopping::ended(state_, {drain.uid, drain.grant}, drain.spare, ok);
+  if (hooks_.told && (!ok || ended > 0)) {
     hooks_.told({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
                  drain.uid, drain.container, drain.pool, drain.grant,
-                 ok ? "its CUDA processes were ended through MPS before the container is stopped: " + drain.reason
-                    : "its CUDA processes could not be ended through MPS before the container is stopped (" + outcome +
+                 ok ? ending_words(*read) + ": " + drain.reason
+                    : "its CUDA processes could not be ended before the container is stopped (" + outcome +
                           "); neighbours on the GPU may be hurt"});
   }
   turn();

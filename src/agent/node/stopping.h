@@ -19,7 +19,6 @@
 #include "base/result.h"
 #include "host/loop/loop.h"
 #include "stopping/stopping.h"
-#include "stopping/survival.h"
 #include "stopping/suspicion.h"
 
 namespace tranche::agent {
@@ -27,8 +26,9 @@ namespace tranche::agent {
 struct WatchedContainer {
   std::string name = {};
   std::string id = {};  // "" until it has been created
-  bool hooked = false;  // lifecycle.preStop.exec begins with our program (drain_hook())
-  int stop_signal = 0;  // status.containerStatuses[].stopSignal as a number; 0 = not told
+  bool hooked = false;  // lifecycle.preStop.exec begins with our program (is_drain_hook())
+  Duration sleeps{};    // lifecycle.preStop.sleep
+  int stop_signal = 0;  // status.containerStatuses[].stopSignal as a number; 0 = not reported
 };
 
 // A pod of this node as the watch tells it.
@@ -69,11 +69,10 @@ struct StopEvent {
 
 struct StoppingHooks {
   using Done = std::function<void(Result<std::string>)>;  // the reply's line
-  // Closes the door and ends its clients (the drain request on mps.sock). `done` once, as a turn.
+  // Ends clients (the drain request on mps.sock). `done` once, as a callback of its own.
   std::function<void(const stopping::Drain&, Done done)> drain;
   std::function<void(const std::string& pool)> prove;
   std::function<void(const StopEvent&)> told;
-  std::function<stopping::Survival(std::span<const pid_t> clients, int stop_signal)> survival;
 };
 
 struct StoppingReport {
@@ -82,7 +81,7 @@ struct StoppingReport {
     std::string pod;  // "namespace/name/container"
     std::string grant;
     std::string reason;
-    std::string outcome;  // "drained", or why not
+    std::string outcome;  // "ended", "spared", or why not
     friend bool operator==(const Recent&, const Recent&) = default;
   };
   DrainOffer offer;
@@ -101,7 +100,8 @@ class Stopping {
   Stopping(const Stopping&) = delete;
   Stopping& operator=(const Stopping&) = delete;
 
-  void pods(std::vector<WatchedPod> all);  // every pod of the node, where a whole list is at hand
+  void set_stop_patience(Duration patience);  // sharing.mps.stopPatience
+  void pods(std::vector<WatchedPod> all);     // every pod of the node, where a whole list is at hand
   void pod(WatchedPod changed);            // one of them: added, modified or deleted (watched_pod.h)
   void holdings(std::vector<HeldDoor> all);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
@@ -134,6 +134,7 @@ class Stopping {
   std::map<std::string, std::vector<HeldDoor>> gone_doors_;  // of pods that were deleted by force, as they held them
   std::vector<HeldDoor> holdings_;
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
+  stopping::Settings settings_;
   stopping::State state_;
   stopping::Suspicions suspicions_;
   std::deque<StoppingReport::Recent> recent_;

@@ -15,7 +15,9 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr const char* kGrant = "00ff11ee22dd33cc";
-constexpr const char* kOk = R"({"ok":true,"clients":[],"tookMs":3})";
+constexpr const char* kOk =
+    R"({"ok":true,"clients":[{"pid":71,"outcome":"terminated","note":"","waitedMs":2000,"idleSeen":false},)"
+    R"({"pid":72,"outcome":"spared","note":"it handles the stop signal"}],"neighbours":3,"tookMs":2010})";
 
 class StoppingPods : public ::testing::Test {
  protected:
@@ -28,11 +30,6 @@ class StoppingPods : public ::testing::Test {
     };
     hooks.prove = [this](const std::string& pool) { proved_.push_back(pool); };
     hooks.told = [this](const StopEvent& event) { told_.push_back(event); };
-    hooks.survival = [this](std::span<const pid_t> pids, int signal) {
-      judged_.emplace_back(pids.begin(), pids.end());
-      signals_.push_back(signal);
-      return stopping::Survival{survives_, "as the test says"};
-    };
     stopping_ = std::make_unique<Stopping>(
         *loop_, std::move(hooks),
         std::make_unique<ContainerRecords>(scratch_.path(), allocate::Paths{"/run/nvidia/mps"}), hook_offered);
@@ -65,41 +62,51 @@ class StoppingPods : public ::testing::Test {
   std::vector<StoppingHooks::Done> done_;
   std::vector<std::string> proved_;
   std::vector<StopEvent> told_;
-  std::vector<std::vector<pid_t>> judged_;
-  std::vector<int> signals_;
-  bool survives_ = false;
   std::unique_ptr<Stopping> stopping_;
 };
 
 TEST_F(StoppingPods, ARunningPodIsLeftAlone) {
   EXPECT_THAT(asked_, IsEmpty());
-  EXPECT_THAT(judged_, IsEmpty());
 }
 
-TEST_F(StoppingPods, ADeletionIsDrainedAtOnceAndTold) {
+TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   stopping_->pod(deleted());
   ASSERT_THAT(asked_, SizeIs(1));
   EXPECT_EQ(asked_[0].grant, kGrant);
   EXPECT_EQ(asked_[0].container, "main");
-  EXPECT_THAT(judged_, ElementsAre(ElementsAre(71, 72)));
+  EXPECT_TRUE(asked_[0].spare);
   done_[0](std::string(kOk));
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
   EXPECT_EQ(told_[0].uid, "u1");
+  EXPECT_THAT(told_[0].message, HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
+                                          "processes of other containers share the GPU"));
   stopping_->pod(deleted());
   EXPECT_THAT(asked_, SizeIs(1)) << "the same again asks nothing";
   ASSERT_THAT(stopping_->report().recent, SizeIs(1));
-  EXPECT_EQ(stopping_->report().recent[0].outcome, "drained");
+  EXPECT_EQ(stopping_->report().recent[0].outcome, "ended");
 }
 
-TEST_F(StoppingPods, ASurvivorIsDrainedByTheClockBeforeItsGraceEnds) {
-  survives_ = true;
-  stopping_->pod(deleted(700ms));
-  EXPECT_THAT(asked_, IsEmpty());
+TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
+  stopping_->set_stop_patience(100ms);
+  stopping_->pod(deleted(800ms));
+  ASSERT_THAT(asked_, SizeIs(1));
+  done_[0](std::string(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
+  EXPECT_THAT(told_, IsEmpty()) << "nothing has happened to anybody";
+  EXPECT_EQ(stopping_->report().recent[0].outcome, "spared");
   run_for(100ms);
-  EXPECT_THAT(asked_, IsEmpty());
-  run_for(200ms);
   EXPECT_THAT(asked_, SizeIs(1));
+  run_for(300ms);
+  ASSERT_THAT(asked_, SizeIs(2));
+  EXPECT_FALSE(asked_[1].spare);
+}
+
+TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
+  stopping_->pod(deleted());
+  done_[0](std::string(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].what, StopEvent::What::kDrainFailed);
+  EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
 }
 
 TEST_F(StoppingPods, AContainerWithOurHookIsNotDrainedBeforeIt) {
@@ -129,7 +136,6 @@ TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
 }
 
 TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
-  survives_ = true;
   stopping_->pod(gone());
   ASSERT_THAT(asked_, SizeIs(1));
   stopping_->holdings({});
@@ -170,7 +176,8 @@ TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
   auto changed = deleted();
   changed.containers[0].stop_signal = 3;
   stopping_->pod(changed);
-  EXPECT_THAT(signals_, ElementsAre(3));
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].stop_signal, 3);
 }
 
 TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {

@@ -11,16 +11,12 @@
 #include "agent/node/watched_pod.h"
 #include "base/text.h"
 #include "host/log/log.h"
-#include "host/survival/survival.h"
 
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kDrainGrace = std::chrono::seconds(1);  // for the answer, beyond the drain's own deadline
-
-std::int64_t in_ms(Duration duration) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-}
+// Longer than any ending takes: the longest stopPatience, four times when the clients are continued meanwhile.
+constexpr Duration kEndDeadline = std::chrono::minutes(5);
 
 std::string holder_name(const Holder& holder) {
   return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
@@ -79,9 +75,6 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
   StoppingHooks hooks;
   hooks.drain = [this](const stopping::Drain& which, StoppingHooks::Done done) { drain(which, std::move(done)); };
   hooks.told = [this](const StopEvent& event) { told_stop(event); };
-  hooks.survival = [](std::span<const pid_t> clients, int stop_signal) {
-    return host::container_survives(clients, stop_signal);
-  };
   // Proofs after an unclean end are asked for where the end is noticed first: in `tranche mps`.
   hooks.prove = [](const std::string&) {};
   stopping_ = std::make_unique<Stopping>(loop_, std::move(hooks),
@@ -94,12 +87,14 @@ void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
                                {"pool", which.pool},
                                {"grant", which.grant},
                                {"reason", which.reason},
-                               {"deadlineMs", in_ms(which.deadline)}};
-  link_->request(request.dump(), std::move(done), which.deadline + kDrainGrace);
+                               {"spare", which.spare},
+                               {"signal", which.stop_signal}};
+  link_->request(request.dump(), std::move(done), kEndDeadline);
 }
 
 void Tenants::follow(const Snapshot& snapshot) {
   owners_ = snapshot.owners;
+  stopping_->set_stop_patience(snapshot.config.config.sharing.stop_patience);
   guarding_->follow(snapshot);
   keeping_.follow(guarding_->tenants(), pools_);
   retiring_ = collecting_.retire(pools_, snapshot);

@@ -1,5 +1,6 @@
 #include "agent/node/watched_pod.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
@@ -9,6 +10,7 @@
 namespace tranche::agent {
 namespace {
 
+constexpr std::int64_t kLongestSleep = 86'400;
 constexpr int kFirstRealTime = 34;  // as C libraries count: the kernel's first two are their own
 constexpr int kLastRealTime = 64;
 
@@ -46,6 +48,7 @@ WatchedPod watched_pod(const kube::PodSeen& seen) {
   pod.seen = seen.deletion_seen.value_or(MonoTime{});
   for (const auto& container : seen.containers)
     pod.containers.push_back({container.name, container.container_id, is_drain_hook(container.pre_stop),
+                              std::chrono::seconds(std::min<std::int64_t>(container.pre_stop_sleep, kLongestSleep)),
                               signal_number(container.stop_signal)});
   return pod;
 }

@@ -12,7 +12,7 @@ kube::PodSeen seen() {
   pod.uid = "u1";
   pod.pod_namespace = "default";
   pod.name = "train";
-  pod.containers = {{"main", "containerd://3f2a", true, true, false, {"/run/tranche/bin/tranche-drain"}, "SIGQUIT"}};
+  pod.containers = {{"main", "containerd://3f2a", true, true, false, {"/run/tranche/bin/tranche-drain"}, 0, "SIGQUIT"}};
   return pod;
 }
 

@@ -10,6 +10,7 @@ constexpr std::size_t kLongestOutput = 64 << 10;
 constexpr int kBySignal = 128;
 // A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
 constexpr Duration kLongest = std::chrono::seconds(120);
+constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
 
 }  // namespace
 
@@ -50,10 +51,15 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
     return probe;
   }
   probe->process_ = *std::move(process);
-  probe->timer_ = loop_->after(kLongest, [self] {
+  probe->timer_ = loop_->after(kLongest, [this, self] {
     self->timer_ = 0;
     self->run_.timed_out = true;
-    (void)self->process_->signal(SIGKILL);
+    // Killed with work in flight it would take its neighbours along.
+    (void)self->process_->signal(SIGSTOP);
+    self->timer_ = loop_->after(kQueueRunsOut, [self] {
+      self->timer_ = 0;
+      (void)self->process_->signal(SIGKILL);
+    });
   });
   return probe;
 }

@@ -5,14 +5,30 @@
 
 #include <cerrno>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "host/mps/gate_packet.h"
 
 namespace tranche::host {
 namespace {
 
-constexpr std::string_view kRequest = "drain\n";
+constexpr std::size_t kLongestRequest = 16;
+constexpr int kLargestSignal = 64;
+constexpr std::string_view kWaiting = "{\"waiting\":true}\n";
+
+// "drain" or "drain N", without the end of line; absent: neither.
+std::optional<int> signal_of(std::string_view line) {
+  constexpr std::string_view kWord = "drain";
+  if (line == kWord) return 0;
+  if (!line.starts_with(kWord) || line[kWord.size()] != ' ') return std::nullopt;
+  const auto number = parse_unsigned(line.substr(kWord.size() + 1));
+  if (!number || *number == 0 || *number > kLargestSignal) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 
 struct Caller {
@@ -25,7 +41,7 @@ struct Caller {
 
 class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<DoorDrain> {
  public:
-  DoorDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(int, Reply)> asked)
+  DoorDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(const Asked&, Reply)> asked)
       : loop_(loop), listening_(std::move(listening)), limits_(limits), asked_(std::move(asked)) {}
   ~DoorDrain() override { close_all(); }
   DoorDrain(const DoorDrain&) = delete;
@@ -43,7 +59,7 @@ class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<
   Loop& loop_;
   Fd listening_;
   DrainSocketLimits limits_;
-  std::function<void(int, Reply)> asked_;
+  std::function<void(const Asked&, Reply)> asked_;
   Loop::Id watch_ = 0;
   Loop::Id pause_ = 0;
   std::uint64_t next_id_ = 1;
@@ -96,16 +112,25 @@ void DoorDrain::hear(std::uint64_t id) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return close(id);
   caller.words.append(bytes, static_cast<std::size_t>(got));
-  if (!kRequest.starts_with(caller.words)) return close(id);
-  if (caller.words != kRequest) return;
+  const auto end = caller.words.find('\n');
+  if (end == std::string::npos) {
+    if (caller.words.size() >= kLongestRequest) close(id);
+    return;
+  }
+  const auto signal = signal_of(std::string_view(caller.words).substr(0, end));
+  if (!signal || end + 1 != caller.words.size()) return close(id);
   caller.asked = true;
   loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
   caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
   loop_.cancel(caller.timer);
   caller.timer = loop_.after(limits_.answer, [this, id] { close(id); });
-  asked_(peer_of(caller.fd.get()).pid, [weak = weak_from_this(), id](const std::string& json) {
+  const auto peer = peer_of(caller.fd.get());
+  asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
     if (const auto self = weak.lock()) self->answer(id, json);
   });
+  // The clients are stopped by now; the answer may have been given as well.
+  if (const auto found = callers_.find(id); *signal != 0 && found != callers_.end())
+    (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void DoorDrain::answer(std::uint64_t id, const std::string& json) {
@@ -141,7 +166,7 @@ class OwnedDrain final : public DrainSocket {
 }  // namespace
 
 Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& door, DrainSocketLimits limits,
-                                                       std::function<void(int pid, Reply reply)> asked) {
+                                                       std::function<void(const Asked&, Reply reply)> asked) {
   TRY(Fd listening, listen_in(door, "drain", Protocol::kStream));
   auto drain = std::make_shared<DoorDrain>(loop, std::move(listening), limits, std::move(asked));
   if (!drain->watch()) return fail(Kind::kUnavailable, "the event loop refuses to watch a drain socket", door.path());

@@ -1,8 +1,11 @@
 #pragma once
-// The `drain` socket of one door: a program in the container (tranche-drain, before the container is stopped) writes
-// one line, "drain\n", and gets one line of JSON back when its container's clients have been ended through MPS. It is
-// the tenant's to use and to misuse: a few connections at a time, few bytes, deadlines, and nothing but its own
-// container can be reached by it. Who asks is the kernel's word. Loop thread only.
+// The `drain` socket of one endpoint. A program in the container (tranche-drain, before the container is stopped) writes
+// "drain\n" and gets one line of JSON when those of its container's clients that the stop signal would kill have been
+// ended. A program on the node (tranche-runtime) writes "drain N\n", where N is the signal that the container is about
+// to get, and gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
+//
+// It is the tenant's to use and to misuse: a few connections at a time, few bytes, deadlines, and nothing but its own
+// container can be reached by it. The kernel reports who asks. Loop thread only.
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,15 +19,20 @@ namespace tranche::host {
 struct DrainSocketLimits {
   std::size_t connections = 4;                 // more wait unaccepted
   Duration words = std::chrono::seconds(2);    // for the line
-  Duration answer = std::chrono::seconds(35);  // for ours; then the connection is closed
+  Duration answer = std::chrono::minutes(5);   // for ours; then the connection is closed
 };
 
 class DrainSocket {
  public:
   using Reply = std::function<void(const std::string& json)>;  // once; nothing happens when it is gone
-  // Replaces what is at `<door>/drain`. `asked` gets the caller's process id in our namespace; 0: not to be seen.
+  struct Asked {
+    int pid = 0;  // of the caller in our namespace; 0: not visible
+    unsigned uid = 0;
+    int signal = 0;  // 0: it does not say
+  };
+  // Replaces what is at `<door>/drain`.
   static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& door, DrainSocketLimits limits,
-                                                   std::function<void(int pid, Reply reply)> asked);
+                                                   std::function<void(const Asked&, Reply reply)> asked);
   virtual ~DrainSocket() = default;  // the file stays
 };
 

@@ -11,6 +11,8 @@ namespace tranche::host {
 namespace {
 
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
+constexpr Duration kClientQuestion = std::chrono::seconds(1);
+constexpr std::size_t kMostEndedRemembered = 256;
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
   auto env = settings.binary.env;
@@ -84,8 +86,8 @@ ProverMeans Pool::prover_means() {
                 for (const auto& server : state_.servers) pids.push_back(server.pid);
                 return pids;
               },
-          .terminate = [this](std::vector<int> pids, Duration deadline,
-                              ProverMeans::Terminated done) { terminate(std::move(pids), deadline, std::move(done)); },
+          .end_clients = [this](std::vector<int> pids,
+                                ProverMeans::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
           .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
           .on_change =
               [this](const mps::Proof& before) {
@@ -184,16 +186,65 @@ void Pool::look() {
   feed(mps::LookNow{});
 }
 
-void Pool::terminate(std::vector<int> pids, Duration deadline,
-                     std::function<void(const std::vector<mps::Terminated>&)> done) {
-  if (std::exchange(ping_, nullptr)) feed(mps::PingSkipped{});  // the daemon is busy from here on, and not mute
-  const std::uint64_t id = ++last_termination_;
-  terminating_[id] =
-      std::make_unique<Terminating>(loop_, sessions_, dialect_, target(), std::move(pids), deadline,
-                                    [this, id, done = std::move(done)](const std::vector<mps::Terminated>& outcomes) {
-                                      const auto ended = terminating_.extract(id);  // until this turn is over
-                                      done(outcomes);
-                                    });
+bool Pool::is_client(int pid) const {
+  const auto known = clients();
+  return std::ranges::find(known, pid) != known.end();
+}
+
+std::vector<int> Pool::clients() const {
+  std::vector<int> pids;
+  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
+  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
+// Without neighbours there is nobody to hurt. The pool's own CUDA start counts as a neighbour: it tells whether new
+// clients can start.
+bool Pool::are_alone(const std::vector<int>& pids) const {
+  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
+  const auto all = clients();
+  return prover_.pid() == 0 && std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
+}
+
+// What is known of the servers' clients is up to a few seconds old: about others the daemon is asked.
+void Pool::end_clients(const EndRequest& request, ClientEnding::Done done) {
+  if (std::ranges::all_of(request.clients, [this](int pid) { return is_client(pid); }))
+    return end_known(request, {}, std::move(done));
+  aside(dialect_.ask(0, state_.desired), kClientQuestion,
+        [this, request, done = std::move(done)](const mps::Event& event) {
+          std::vector<int> listed = clients();
+          if (const auto* answered = std::get_if<mps::Answered>(&event))
+            for (const auto& server : answered->servers)
+              listed.insert(listed.end(), server.clients.begin(), server.clients.end());
+          EndRequest known{{}, request.companions};
+          std::vector<mps::Terminated> unknown;
+          for (const int pid : request.clients) {
+            if (std::ranges::find(listed, pid) != listed.end()) {
+              known.clients.push_back(pid);
+            } else if (std::ranges::find(unknown, pid, &mps::Terminated::pid) == unknown.end()) {
+              unknown.push_back(
+                  {pid, mps::TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
+            }
+          }
+          end_known(known, std::move(unknown), done);
+        });
+}
+
+void Pool::end_known(const EndRequest& request, std::vector<mps::Terminated> unknown, ClientEnding::Done done) {
+  ended_.insert(ended_.end(), request.clients.begin(), request.clients.end());
+  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
+  const std::uint64_t id = ++last_ending_;
+  endings_[id] = std::make_unique<ClientEnding>(
+      loop_,
+      ClientEnding::Settings{.gpus = settings_.devices,
+                             .patience = are_alone(request.clients) ? Duration{} : stop_patience_,
+                             .activity = settings_.activity},
+      request, [this, id, unknown = std::move(unknown), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+        const auto ended = endings_.extract(id);  // until this callback returns
+        outcomes.insert(outcomes.end(), unknown.begin(), unknown.end());
+        look();  // that they have left MPS
+        done(std::move(outcomes));
+      });
 }
 
 bool Pool::gone() const {
@@ -311,7 +362,7 @@ void Pool::doubt(const mps::LogLine& line) {
     case mps::LogWhat::kServerExited:
       return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a server ended"});
     case mps::LogWhat::kClientLost:
-      if (line.number == 0 || line.pid == prover_.pid() || faults_.ended_by_mps(line.pid)) return;
+      if (line.number == 0 || line.pid == prover_.pid() || std::ranges::find(ended_, line.pid) != ended_.end()) return;
       return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a client ended with open contexts"});
     default:
       return;

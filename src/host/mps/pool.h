@@ -19,6 +19,7 @@
 #include "host/loop/loop.h"
 #include "host/mps/aside.h"
 #include "host/mps/binary.h"
+#include "host/mps/client_ending.h"
 #include "host/mps/control_client.h"
 #include "host/mps/daemon_home.h"
 #include "host/mps/log_tail.h"
@@ -27,7 +28,6 @@
 #include "host/mps/pool_dirs.h"
 #include "host/mps/prover.h"
 #include "host/mps/sessions.h"
-#include "host/mps/terminating.h"
 #include "host/process/process.h"
 #include "mps/dialect.h"
 #include "mps/faults.h"
@@ -53,6 +53,10 @@ struct PoolSettings {
   std::function<Status()> open_doors = {};
   // Where a gate lets clients in: ProverMeans::take_turn.
   std::function<ProofTurn(std::function<void()> go)> take_turn = {};
+  // The pool's clients as its relay knows them, beside those that its servers list. Absent: they do not come through a
+  // relay, and what is known of them is up to a few seconds old. May be empty.
+  std::function<std::optional<std::vector<int>>()> relay_clients = {};
+  ActivityWatch activity = {};
 };
 
 // What has happened since this program started; for metrics.
@@ -98,10 +102,12 @@ class Pool {
   bool holds(const mps::DaemonLimits& limits) const;  // told and read back already
   // The limits of clients that are worth what the pool allows at most.
   mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
-  // Ends clients through MPS, which drains their work first so that no neighbour is hurt. One outcome for each distinct
-  // pid, at the latest after `deadline`; done comes once, as a turn of its own, and never when the pool is dropped.
-  void terminate(std::vector<int> pids, Duration deadline,
-                 std::function<void(const std::vector<mps::Terminated>&)> done);
+  // Ends clients by stop, wait, kill (client_ending.h); their queued GPU work is given stop_patience(), or nothing where
+  // they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One outcome
+  // for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
+  void end_clients(const EndRequest& request, ClientEnding::Done done);
+  void set_stop_patience(Duration patience) { stop_patience_ = patience; }
+  Duration stop_patience() const { return stop_patience_; }
 
   const mps::Supervisor& supervisor() const { return state_; }
   const mps::Proof& proof() const { return prover_.state(); }
@@ -158,6 +164,10 @@ class Pool {
   void count(const mps::LogLine& line);
   void tell_server(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
+  bool is_client(int pid) const;
+  std::vector<int> clients() const;
+  void end_known(const EndRequest& request, std::vector<mps::Terminated> unknown, ClientEnding::Done done);
+  bool are_alone(const std::vector<int>& pids) const;
   ProverMeans prover_means();
   std::map<std::string, std::string> proof_environment() const;
   void tell_prover(mps::State before);
@@ -182,8 +192,10 @@ class Pool {
   std::unique_ptr<Telling> telling_next_;  // and the one that waits for it
   std::uint64_t last_aside_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Aside>> asides_;
-  std::uint64_t last_termination_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<Terminating>> terminating_;
+  Duration stop_patience_ = std::chrono::seconds(2);
+  std::uint64_t last_ending_ = 0;
+  std::map<std::uint64_t, std::unique_ptr<ClientEnding>> endings_;
+  std::deque<int> ended_;  // by us, not long ago
   std::unique_ptr<Ping> ping_;
   Prover prover_;
   bool fault_handled_ = false;

@@ -104,8 +104,7 @@ void Prover::act(const mps::EndStep& action) {
 }
 
 void Prover::end_clients() {
-  means_.terminate(means_.clients(), settings_.step_patience,
-                   [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
+  means_.end_clients(means_.clients(), [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
 }
 
 // Servers are children of the daemon, not ours; the next client makes it start another.

@@ -19,11 +19,11 @@ using ProofTurn = std::shared_ptr<void>;
 
 // What it needs from its pool.
 struct ProverMeans {
-  using Terminated = std::function<void(const std::vector<mps::Terminated>&)>;
+  using Ended = std::function<void(const std::vector<mps::Terminated>&)>;
   std::function<ProofPlan()> plan;
   std::function<std::vector<int>()> clients;  // host process ids, the proof's own among them
   std::function<std::vector<int>()> servers;
-  std::function<void(std::vector<int> pids, Duration deadline, Terminated done)> terminate;
+  std::function<void(std::vector<int> pids, Ended done)> end_clients;
   std::function<void(const std::string& why)> replace_daemon;
   std::function<void(const mps::Proof& before)> on_change;
   // Has the pool's own limits hold for the start, and those of no grant, until the turn is dropped; `go` comes once,

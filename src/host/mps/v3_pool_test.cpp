@@ -121,16 +121,17 @@ TEST_F(V3PoolTest, MakesANamespaceWithoutLeavingServiceAndDeletesItAgain) {
   EXPECT_THAT(std::get<mps::QuestionFailed>(*event).error.what, HasSubstr("has clients"));
 }
 
-TEST_F(V3PoolTest, EndsClientsThroughMps) {
+TEST_F(V3PoolTest, EndsClients) {
   serve_with(limits());
   const pid_t tenant = start_through(kGrant);
   std::vector<mps::Terminated> told;
-  pool_->terminate({tenant, ::getpid()}, 5s, [&](const std::vector<mps::Terminated>& outcomes) { told = outcomes; });
+  pool_->set_stop_patience(10ms);
+  pool_->end_clients({{tenant, ::getpid()}}, [&](const std::vector<mps::Terminated>& outcomes) { told = outcomes; });
   ASSERT_TRUE(until([&] { return !told.empty(); }));
   ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[0].outcome, mps::TerminateOutcome::kNotAClient);
-  EXPECT_EQ(told[1].pid, tenant);
-  EXPECT_EQ(told[1].outcome, mps::TerminateOutcome::kTerminated);
+  EXPECT_EQ(told[0].pid, tenant);
+  EXPECT_EQ(told[0].outcome, mps::TerminateOutcome::kTerminated);
+  EXPECT_EQ(told[1].outcome, mps::TerminateOutcome::kNotAClient);
 }
 
 TEST_F(V3PoolTest, StopLeavesNoProcess) {

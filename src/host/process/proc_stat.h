@@ -11,10 +11,11 @@ namespace tranche::host {
 // choice and may hold blanks and parentheses; fields are counted from the last ')'.
 std::optional<std::uint64_t> parse_start_ticks(std::string_view stat);
 
-// Fields 2 and 4: the name, as far as it is printable ASCII ("?" for the rest), and the parent's pid.
+// Fields 2 to 4: the name, as far as it is printable ASCII ("?" for the rest), the state and the parent's pid.
 struct ProcStatHead {
   std::string name;
   std::uint32_t parent = 0;
+  char state = '?';  // 'R', 'S', 'T' …
 };
 std::optional<ProcStatHead> parse_stat_head(std::string_view stat);
 

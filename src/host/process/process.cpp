@@ -182,7 +182,7 @@ Result<ProcessSight> look_at_process(pid_t pid) {
   const auto ticks = parse_start_ticks(stat);
   auto head = parse_stat_head(stat);
   if (!ticks || !head) return fail(Kind::kInvalid, "cannot read when a process started", path);
-  return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name)};
+  return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name), head->state};
 }
 
 Result<ProcessRef> process_ref(pid_t pid) {

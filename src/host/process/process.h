@@ -51,6 +51,7 @@ struct ProcessSight {
   ProcessRef ref;
   pid_t parent = 0;
   std::string name;  // printable ASCII
+  char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped
 };
 Result<ProcessSight> look_at_process(pid_t pid);
 

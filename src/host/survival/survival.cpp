@@ -2,9 +2,9 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <array>
-#include <csignal>
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -14,10 +14,8 @@
 namespace tranche::host {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kMostThreads = 1024;
-// SIGTERM is the default; nginx has SIGQUIT, systemd SIGRTMIN+3, others SIGUSR1 or SIGUSR2.
-constexpr std::array kUsualStopSignals{SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, 37};
 
 Result<std::string> read_of(const std::string& proc, pid_t pid, std::string_view name) {
   return read_file(fmt::format("{}/{}/{}", proc, pid, name));
@@ -35,41 +33,55 @@ Result<std::vector<std::string>> threads_of(const std::string& path) {
   return names;
 }
 
-Result<pid_t> common_init(std::span<const pid_t> clients, const std::string& proc) {
-  std::optional<pid_t> common;
-  for (const pid_t client : clients) {
-    TRY(const auto init, container_init(client, proc));
-    if (common && *common != init) return fail(Kind::kConflict, "its clients are in different containers");
-    common = init;
-  }
-  if (!common) return fail(Kind::kNotFound, "none of its processes is known");
-  return *common;
+std::optional<stopping::Place> place(pid_t pid, const std::string& proc) {
+  const auto status = read_of(proc, pid, "status");
+  return status ? stopping::place_of(*status) : std::nullopt;
+}
+
+// "mnt:[4026531840]"; "" when it cannot be read.
+std::string mounts_of(const std::string& proc, std::string_view process) {
+  char link[64];
+  const auto length = ::readlink(fmt::format("{}/{}/ns/mnt", proc, process).c_str(), link, sizeof link);
+  return length <= 0 ? std::string() : std::string(link, static_cast<std::size_t>(length));
+}
+
+// Whether a control group is another or lies below it, in every hierarchy; both as /proc/<pid>/cgroup has them.
+bool is_below(std::string_view cgroup, std::string_view other) {
+  const auto lines = lines_of(cgroup), others = lines_of(other);
+  return lines.size() == others.size() && std::ranges::equal(lines, others, [](auto line, auto above) {
+    return line.starts_with(above) && (line.size() == above.size() || line[above.size()] == '/' || above.ends_with('/'));
+  });
 }
 
 }  // namespace
 
-Result<pid_t> container_init(pid_t client, const std::string& proc) {
-  TRY(const auto cgroup, read_of(proc, client, "cgroup"));
-  pid_t pid = client;
-  for (int depth = 0; depth < kDeepest; ++depth) {
-    TRY(const auto status, read_of(proc, pid, "status"));
-    const auto place = stopping::place_of(status);
-    if (!place) return fail(Kind::kInvalid, "cannot read the place among processes", fmt::format("{}/{}", proc, pid));
-    if (stopping::is_init(*place)) {
-      TRY(const auto its_cgroup, read_of(proc, pid, "cgroup"));
-      if (its_cgroup != cgroup) return fail(Kind::kNotFound, "PID 1 of its namespace is not its container's own");
-      return pid;
-    }
-    if (place->namespaced.size() < 2 || place->parent <= 0) break;
-    pid = static_cast<pid_t>(place->parent);
+std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc) {
+  std::vector<pid_t> above;
+  const std::string ours = mounts_of(proc, "self"), nodes = mounts_of(proc, "1");
+  const auto cgroup = read_of(proc, client, "cgroup");
+  auto here = place(client, proc);
+  while (here && cgroup && above.size() < kDeepest && here->parent > 1) {
+    const auto parent = static_cast<pid_t>(here->parent);
+    if (stopping::is_init(*here)) break;  // who started PID 1 of a namespace stands outside of it
+    const auto its = place(parent, proc);
+    const auto its_cgroup = read_of(proc, parent, "cgroup");
+    if (!its || !its_cgroup) break;
+    // No container has the node's mounts, nor ours.
+    const auto mounts = mounts_of(proc, std::to_string(parent));
+    if (!mounts.empty() && (mounts == ours || mounts == nodes)) break;
+    // A shim; or the pause process of a pod whose containers share their pid namespace.
+    const bool own_namespace = its->namespaced.size() >= 2;
+    if (!is_below(*cgroup, *its_cgroup) && (!own_namespace || stopping::is_init(*its))) break;
+    above.push_back(parent);
+    here = its;
   }
-  return fail(Kind::kNotFound, "its first process is not PID 1 of a namespace of its own");
+  return above;
 }
 
-Result<stopping::InitTexts> read_init(pid_t init, const std::string& proc) {
-  stopping::InitTexts texts;
-  TRY(texts.status, read_of(proc, init, "status"));
-  const std::string folder = fmt::format("{}/{}/task", proc, init);
+Result<stopping::ProcessTexts> read_process(pid_t pid, const std::string& proc) {
+  stopping::ProcessTexts texts;
+  TRY(texts.status, read_of(proc, pid, "status"));
+  const std::string folder = fmt::format("{}/{}/task", proc, pid);
   TRY(const auto threads, threads_of(folder));
   for (const auto& thread : threads) {
     TRY(auto status, read_file(folder + "/" + thread + "/status"));
@@ -79,19 +91,14 @@ Result<stopping::InitTexts> read_init(pid_t init, const std::string& proc) {
   return texts;
 }
 
-stopping::Survival container_survives(std::span<const pid_t> clients, int stop_signal, const std::string& proc) {
-  const auto init = common_init(clients, proc);
-  if (!init) return {false, to_string(init.error())};
-  const auto texts = read_init(*init, proc);
-  if (!texts) return {false, to_string(texts.error())};
+stopping::Fate client_fate(pid_t client, int stop_signal, const std::string& proc) {
+  const auto texts = read_process(client, proc);
+  if (!texts) return {false, "it cannot be read: " + to_string(texts.error())};
+  const auto above = ancestors_in_container(client, proc);
   const auto machine = stopping::this_machine();
-  if (stop_signal != 0) return stopping::survives(*texts, stop_signal, machine);
-  stopping::Survival verdict;
-  for (const int usual : kUsualStopSignals) {
-    verdict = stopping::survives(*texts, usual, machine);
-    if (!verdict.survives) return verdict;
-  }
-  return verdict;
+  if (above.empty()) return stopping::fate_of(*texts, &*texts, true, stop_signal, machine);
+  const auto init = read_process(above.back(), proc);
+  return stopping::fate_of(*texts, init ? &*init : nullptr, false, stop_signal, machine);
 }
 
 }  // namespace tranche::host

@@ -1,25 +1,25 @@
 #pragma once
-// The proof of stopping/survival.h about a running container, from /proc, by its CUDA clients. Blocks for a few reads.
-// Any thread. Needs the host's process ids; without them nothing is proven.
+// What /proc shows of a container that is about to be stopped: what its stop signal does to a CUDA client
+// (stopping/survival.h decides), and which processes of the container stand above the client. Blocks for a few reads.
+// Any thread. Needs the host's process ids and CAP_SYS_PTRACE; what cannot be read counts as "the signal ends it".
 #include <sys/types.h>
 
-#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "stopping/survival.h"
 
 namespace tranche::host {
 
-// The container's first process: the client's ancestor that is PID 1 of a pid namespace right below ours and in the
-// same cgroup (a pod's shared namespace has the pause process there). kNotFound when there is none.
-Result<pid_t> container_init(pid_t client, const std::string& proc = "/proc");
+// The client's ancestors in its container, the nearest first, so that the last is the container's first process. They
+// end where a process stands in our own pid namespace and another control group (a container runtime's shim), or has
+// the node's or our own mounts. Empty: the client itself is the first process.
+std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc = "/proc");
 
-Result<stopping::InitTexts> read_init(pid_t init, const std::string& proc = "/proc");
+Result<stopping::ProcessTexts> read_process(pid_t pid, const std::string& proc = "/proc");
 
-// `stop_signal` 0 = not known: then none of the signals that images name as theirs may end it. SIGINT is not among
-// them, since every shell and every Python program catches it and hardly an image names it.
-stopping::Survival container_survives(std::span<const pid_t> clients, int stop_signal,
-                                      const std::string& proc = "/proc");
+// `stop_signal` 0 = not known.
+stopping::Fate client_fate(pid_t client, int stop_signal, const std::string& proc = "/proc");
 
 }  // namespace tranche::host

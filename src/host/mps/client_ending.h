@@ -1,0 +1,92 @@
+#pragma once
+// Ends CUDA clients of one pool without hurting the others: SIGSTOP to each process, so that it submits nothing more;
+// its queued GPU work runs out; SIGKILL; its exit is awaited. The kill comes when the patience is over, or earlier, as
+// soon as every GPU of the pool was seen idle after the stop (docs/evidence/stopping.md has the measurements).
+//
+// `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
+// whose death by a stop signal would make the kernel kill the clients with their work in flight.
+//
+// It asks MPS for nothing: `terminate_client` kills the neighbours of tensor-core work, and blocks the control daemon
+// for 10 s when the client is stopped. It does not close the grant's endpoint; its caller does.
+//
+// A process that is continued meanwhile (SIGCONT) is stopped again and waited for anew, three times at most. Dropping
+// this leaves the processes stopped, which is safe for their neighbours. Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "host/loop/loop.h"
+#include "host/process/process.h"
+#include "mps/terminated.h"
+
+namespace tranche::host {
+
+// What a driver that reports GPU activity saw between two samples.
+struct ActivityWindow {
+  std::string gpu;  // UUID
+  MonoTime from{};
+  MonoTime to{};
+  bool idle = false;  // no work ran on the GPU
+};
+// Windows come as callbacks of the loop for as long as what is returned lives. Empty: activity is not known.
+using ActivityWatch = std::function<std::shared_ptr<void>(const std::vector<std::string>& gpus,
+                                                          std::function<void(const ActivityWindow&)>)>;
+
+struct EndRequest {
+  std::vector<int> clients;
+  std::vector<int> companions = {};
+};
+
+class ClientEnding {
+ public:
+  struct Settings {
+    std::vector<std::string> gpus;                       // UUIDs of the pool's GPUs
+    Duration patience = std::chrono::seconds(2);         // between SIGSTOP and SIGKILL
+    Duration exit_patience = std::chrono::seconds(5);    // between SIGKILL and the exit
+    Duration idle_for = std::chrono::milliseconds(200);  // how long every GPU must have been idle
+    ActivityWatch activity = {};
+  };
+  using Done = std::function<void(std::vector<mps::Terminated>)>;
+
+  // All processes are stopped when this returns. The clients must be clients of the pool. done comes once, as a
+  // callback of its own, and may drop this; never after this was dropped. One outcome for each distinct client, in
+  // their order.
+  ClientEnding(Loop& loop, Settings settings, const EndRequest& request, Done done);
+  ~ClientEnding();
+  ClientEnding(const ClientEnding&) = delete;
+  ClientEnding& operator=(const ClientEnding&) = delete;
+
+ private:
+  struct Client {
+    mps::Terminated outcome;
+    std::unique_ptr<Process> process;  // null: there is nothing (more) to do
+  };
+  void stop(Client& client);
+  void hold(int pid);
+  void wait();
+  void window(const ActivityWindow& window);
+  void wait_is_over(bool idle_seen);
+  bool stop_those_that_run_again();
+  void kill(bool idle_seen);
+  void exited(int pid);
+  void finish_if_done();
+  void finish();
+
+  Loop& loop_;
+  Settings settings_;
+  Done done_;
+  std::vector<Client> clients_;
+  std::vector<std::unique_ptr<Process>> companions_;
+  MonoTime stopped_{};
+  MonoTime first_stopped_{};
+  bool killed_ = false;
+  int stops_ = 0;
+  std::map<std::string, Duration> idle_;  // by GPU: for how long without a break
+  std::shared_ptr<void> watch_;
+  Loop::Id timer_ = 0;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,177 @@
+// Ending clients of the stand-in daemon: processes as tenants start them, one outcome for each.
+#include "host/mps/pool_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::HasSubstr;
+using enum mps::TerminateOutcome;
+
+char state_of(pid_t pid) {
+  const auto sight = look_at_process(pid);
+  return sight ? sight->state : 'X';
+}
+
+class PoolEnds : public PoolTest {
+ protected:
+  void begin(const EndRequest& request) {
+    outcomes_.reset();
+    pool_->end_clients(request, [&](const std::vector<mps::Terminated>& all) {
+      outcomes_ = all;
+      wake();
+    });
+    EXPECT_FALSE(outcomes_) << "answered within the call";
+  }
+  std::vector<mps::Terminated> finish() {
+    EXPECT_TRUE(until([&] { return outcomes_.has_value(); }));
+    return outcomes_.value_or(std::vector<mps::Terminated>{});
+  }
+  std::vector<mps::Terminated> end(const EndRequest& request) {
+    begin(request);
+    return finish();
+  }
+  std::optional<std::vector<mps::Terminated>> outcomes_;
+};
+
+TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAndHurtsNobody) {
+  serve();
+  pool_->set_stop_patience(600ms);
+  const pid_t busy = start_client({"--allocate", "1G", "--kernel-ms", "200", "--hold"});
+  const pid_t peer = start_client({"--allocate", "1G", "--hold"});
+  // The servers list it a moment after it has attached; the relay of a real pool knows it at once.
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients.size() == 2;
+  }));
+  begin({{busy}});
+  EXPECT_TRUE(until([&] { return state_of(busy) == 'T'; }));
+  const auto all = finish();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, kTerminated) << all[0].note;
+  EXPECT_GE(all[0].waited, 600ms);
+  EXPECT_FALSE(all[0].idle_seen);
+  EXPECT_EQ(state_of(busy), 'X');
+  EXPECT_TRUE(runs(peer));
+  EXPECT_EQ(pool_->counters().fatal_faults + pool_->counters().unclean_exits, 0u);
+}
+
+TEST_F(PoolEnds, GivesOneOutcomeForEachProcess) {
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  const auto all = end({{client, ::getpid(), 4194300, client}});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].pid, client);
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_EQ(all[1].outcome, kNotAClient);
+  EXPECT_EQ(all[2].outcome, kNotAClient);
+}
+
+TEST_F(PoolEnds, WithoutAServerNoProcessIsAClient) {
+  serve();
+  const auto all = end({{::getpid()}});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, kNotAClient);
+  EXPECT_THAT(all[0].note, HasSubstr("do not know this process"));
+}
+
+TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients.size() == 1;
+  }));
+  ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
+  EXPECT_EQ(end({{client}})[0].outcome, kTerminated);
+  ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
+}
+
+TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
+  serve();
+  pool_->set_stop_patience(300ms);
+  const pid_t client = start_client({"--hold"});
+  const pid_t first = start_client({"--hold"});  // any process will do
+  begin({{client}, {first}});
+  EXPECT_TRUE(until([&] { return state_of(client) == 'T' && state_of(first) == 'T'; }));
+  EXPECT_EQ(finish()[0].outcome, kTerminated);
+  EXPECT_TRUE(until([&] { return state_of(first) != 'T'; })) << "it is continued";
+  EXPECT_TRUE(runs(first));
+}
+
+TEST_F(PoolEnds, AClientThatIsContinuedIsStoppedAgainAndWaitedForAnew) {
+  serve();
+  pool_->set_stop_patience(300ms);
+  const pid_t client = start_client({"--hold"});
+  begin({{client}});
+  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
+  ASSERT_EQ(::kill(client, SIGCONT), 0);
+  const auto all = finish();
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_GE(all[0].waited, 600ms);
+  EXPECT_THAT(all[0].note, HasSubstr("continued meanwhile"));
+}
+
+TEST_F(PoolEnds, AClientThatExitsByItselfIsDone) {
+  serve();
+  pool_->set_stop_patience(60s);
+  const pid_t client = start_client({"--hold"});
+  begin({{client}});
+  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
+  ASSERT_EQ(::kill(client, SIGKILL), 0);
+  const auto all = finish();
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_THAT(all[0].note, HasSubstr("before it was killed"));
+}
+
+TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
+  fast_.question_deadline = 250ms;
+  serve();
+  pool_->set_stop_patience(50ms);
+  std::vector<int> clients;
+  for (int i = 0; i < 30; ++i) clients.push_back(start_client({"--hold", "--stay"}));
+  history_.clear();
+  for (const auto& one : end({clients})) EXPECT_EQ(one.outcome, kTerminated) << one.note;
+  for (const auto& seen : history_) EXPECT_EQ(seen.state, mps::State::kServing) << seen.reason;
+}
+
+// Windows of a watch that the test plays.
+class PoolSeesActivity : public PoolEnds {
+ protected:
+  PoolSettings settings() override {
+    auto s = PoolEnds::settings();
+    s.activity = [this](const std::vector<std::string>&, std::function<void(const ActivityWindow&)> window) {
+      window_ = std::move(window);
+      return std::make_shared<int>(0);
+    };
+    return s;
+  }
+  void seen(Duration from, Duration to, bool idle) {
+    loop_->post([this, from, to, idle] { window_({kUuid, begun_ + from, begun_ + to, idle}); });
+  }
+  std::function<void(const ActivityWindow&)> window_;
+  MonoTime begun_{};
+};
+
+TEST_F(PoolSeesActivity, AnIdleGpuEndsTheWait) {
+  serve();
+  pool_->set_stop_patience(60s);
+  const pid_t client = start_client({"--hold"});
+  ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
+  begun_ = loop_->now();
+  begin({{client}});
+  ASSERT_TRUE(window_);
+  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
+  seen(-100ms, 100ms, true);  // began before the stop: may hold the work of before
+  seen(100ms, 200ms, false);
+  seen(200ms, 310ms, true);
+  seen(310ms, 420ms, true);
+  const auto all = finish();
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_TRUE(all[0].idle_seen);
+  EXPECT_THAT(all[0].note, HasSubstr("the GPU was idle"));
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Programs that people run on a share of a GPU, for the hardware scripts: `tenants.py KIND [key=value…]`.
+
+One line of JSON each: {"event": "ready"} when the program has done its first step, {"event": "window", …} every 100 ms with the
+steps of that window (serving and training kinds), {"event": "error", …} and status 3 when CUDA fails or an answer is wrong.
+With `wait=1` it begins to work when a line comes on its standard input. PyTorch, JAX (kind `jax`) or NCCL (kind `nccl`)."""
+
+import json, os, signal, sys, time
+
+KIND = sys.argv[1]
+OPTIONS = dict(word.split("=", 1) for word in sys.argv[2:])
+
+
+def option(name, default):
+    return type(default)(OPTIONS.get(name, default))
+
+
+def say(event, **more):
+    print(json.dumps({"event": event, "at": time.monotonic(), **more}), flush=True)
+
+
+def ready(**more):
+    say("ready", pid=os.getpid(), **more)
+    if option("wait", 0):
+        sys.stdin.readline()
+        say("begun")
+
+
+class Windows:
+    """Says every 100 ms how long the steps took that ended in it."""
+
+    def __init__(self):
+        self.begin, self.last, self.steps = time.monotonic(), time.monotonic(), []
+
+    def step(self):
+        now = time.monotonic()
+        self.steps.append((now - self.last) * 1000)
+        self.last = now
+        if now - self.begin >= 0.1:
+            say("window", since=self.begin, steps=len(self.steps), worst=round(max(self.steps), 3), ms=[round(s, 2) for s in self.steps[:200]])
+            self.begin, self.steps = now, []
+
+
+def matrices(n, dtype):
+    import torch
+    return [torch.randn(n, n, device="cuda", dtype=torch.float32).to(dtype) for _ in range(2)]
+
+
+def products(dtype="bfloat16"):
+    """Matrix products with `queue` of them in flight at most (shallow by default, 256 or 1024 for a deep queue)."""
+    import torch
+    a, b = matrices(option("n", 8192), getattr(torch, option("dtype", dtype)))
+    c, queue = torch.empty_like(a), option("queue", 4)
+    torch.mm(a, b, out=c)
+    torch.cuda.synchronize()
+    ready()
+    while True:
+        for _ in range(queue):
+            torch.mm(a, b, out=c)
+        torch.cuda.synchronize()
+
+
+def fp8():
+    import torch
+    n = 8192
+    a = torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn)
+    b = torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn).t()
+    one = torch.ones((), device="cuda")
+    work = lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    work()
+    torch.cuda.synchronize()
+    ready()
+    while True:
+        for _ in range(option("queue", 16)):
+            work()
+        torch.cuda.synchronize()
+
+
+def convolutions():
+    import torch
+    net = torch.nn.Sequential(*[torch.nn.Conv2d(512, 512, 3, padding=1, bias=False) for _ in range(8)]).to("cuda", torch.bfloat16)
+    net = net.to(memory_format=torch.channels_last)
+    image = torch.randn(64, 512, 56, 56, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        net(image)
+        torch.cuda.synchronize()
+        ready()
+        while True:
+            for _ in range(option("queue", 4)):
+                net(image)
+            torch.cuda.synchronize()
+
+
+def triton_kernels():
+    """One kernel of `ms` milliseconds after the other: with tensor cores (tl.dot), or fp32 arithmetic with plain=1."""
+    import tempfile
+    import torch, triton
+    os.environ.setdefault("TRITON_CACHE_DIR", os.path.join(tempfile.gettempdir(), "tranche-triton"))
+    import triton_kernels as kernels
+    n = 132
+    a, b = (torch.randn(128, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty(n, 128, 128, device="cuda", dtype=torch.float32)
+    kernel = kernels.plain_loop if option("plain", 0) else kernels.dot_loop
+    launch = lambda turns: kernel[(n,)](a, b, out, turns, num_warps=4)
+    launch(10)
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    launch(20000)
+    torch.cuda.synchronize()
+    turns = max(1, int(20000 * option("ms", 20) / 1000 / (time.monotonic() - begin)))
+    ready(turns=turns)
+    while True:
+        for _ in range(option("queue", 2)):
+            launch(turns)
+        torch.cuda.synchronize()
+
+
+def serve():
+    """A small language model by CUDA graph, as inference servers run it; its answers must stay the same."""
+    import torch
+    torch.manual_seed(1)
+    width, layers, batch = 2048, 12, 4
+    blocks = [torch.nn.Sequential(torch.nn.RMSNorm(width), torch.nn.Linear(width, 4 * width, bias=False), torch.nn.SiLU(),
+                                  torch.nn.Linear(4 * width, width, bias=False)).to("cuda", torch.bfloat16) for _ in range(layers)]
+    head = torch.nn.Linear(width, 32000, bias=False).to("cuda", torch.bfloat16)
+    tokens = torch.randn(batch, width, device="cuda", dtype=torch.bfloat16)
+    out = torch.zeros(batch, 32000, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        x = tokens
+        for block in blocks:
+            x = x + block(x)
+        out.copy_(head(x))
+
+    with torch.no_grad():
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        graph.replay()
+        expected = int(out.float().argmax(-1).sum())
+        ready()
+        windows = Windows()
+        while True:
+            for _ in range(4):
+                graph.replay()
+            if int(out.float().argmax(-1).sum()) != expected:
+                say("error", why="wrong answer")
+                sys.exit(3)
+            windows.step()
+
+
+def train():
+    """Mixed-precision training. On SIGTERM it saves a checkpoint to `checkpoint`, reads it back and exits with 0."""
+    import torch
+    torch.manual_seed(3)
+    width = option("width", 1024)
+    net = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)).to("cuda")
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+    x = torch.randn(4096, width, device="cuda")
+    y = torch.sin(x)
+    told, steps = [], 0
+    if "checkpoint" in OPTIONS:
+        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+
+    def step():
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = (net(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step()
+    torch.cuda.synchronize()
+    ready()
+    windows = Windows()
+    while not told:
+        for _ in range(option("queue", 4)):
+            loss = step()
+            steps += 1
+        value = float(loss)
+        if value != value:
+            say("error", why="the loss is no number")
+            sys.exit(3)
+        windows.step()
+    path = OPTIONS["checkpoint"]
+    torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps}, path + ".part")
+    time.sleep(option("slow", 0.0))  # what saving to a slow disk takes
+    back = torch.load(path + ".part", map_location="cpu")
+    whole = all(torch.equal(back["net"][k], v.cpu()) for k, v in net.state_dict().items()) and back["steps"] == steps
+    os.rename(path + ".part", path)
+    say("saved", whole=whole, steps=steps)
+    sys.exit(0 if whole else 4)
+
+
+def elementwise():
+    """Small plain kernels, and memory that comes from the driver every step with fresh=1."""
+    import torch
+    x = torch.arange(1 << 22, device="cuda", dtype=torch.float32)
+    ready()
+    windows, fresh = Windows(), option("fresh", 0)
+    while True:
+        for _ in range(20):
+            y = x * 2 + 1
+        if fresh:
+            del y
+            torch.cuda.empty_cache()
+            y = x * 2 + 1
+        if float(y[12345]) != 24691.0:
+            say("error", why="wrong answer")
+            sys.exit(3)
+        windows.step()
+
+
+def grow():
+    """Takes `step` MiB at a time, as fast as it can, up to `most` MiB, and keeps it."""
+    import torch
+    torch.zeros(1, device="cuda")
+    ready()
+    held, blocks, begin, marks = 0, [], time.monotonic(), []
+    try:
+        while held < option("most", 200 << 10):
+            blocks.append(torch.empty(option("step", 512) << 20, dtype=torch.uint8, device="cuda"))
+            held += option("step", 512)
+            marks.append((round((time.monotonic() - begin) * 1000, 1), held))
+    except torch.OutOfMemoryError:
+        pass
+    say("grown", held=held, ms=round((time.monotonic() - begin) * 1000, 1), marks=marks[:: max(1, len(marks) // 20)])
+    while True:
+        time.sleep(1)
+
+
+def churn():
+    """What asks the MPS server for something all the time: memory, modules, contexts or captured graphs."""
+    what = OPTIONS.get("of", "memory")
+    if what == "contexts":
+        import ctypes
+        cuda = ctypes.CDLL("libcuda.so.1")
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        said = False
+        while True:
+            for name, *args in (("cuInit", 0), ("cuDeviceGet", ctypes.byref(device), 0), ("cuDevicePrimaryCtxReset_v2", 0),
+                                ("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)):
+                code = getattr(cuda, name)(*args)
+                if code:
+                    say("error", why=f"{name}: {code}")
+                    sys.exit(3)
+            if not said:
+                ready()
+                said = True
+    import torch
+    x = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
+    x @ x
+    if what == "memory":
+        ready()
+        while True:
+            blocks = [torch.empty(64 << 20, dtype=torch.uint8, device="cuda") for _ in range(8)]
+            del blocks
+            torch.cuda.empty_cache()
+    if what == "graphs":
+        ready()
+        while True:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(20):
+                    y = x @ x
+            graph.replay()
+            torch.cuda.synchronize()
+            del graph
+    if what == "modules":
+        import cupy
+        ready()
+        turn = 0
+        while True:
+            turn += 1
+            module = cupy.RawModule(code='extern "C" __global__ void f(float* p) { p[threadIdx.x] += 1; }', backend="nvrtc", options=(f"-DT={turn % 64}",))
+            module.get_function("f")
+    raise SystemExit(f"churn of={what}?")
+
+
+def nccl():
+    """All-reduces and products over all GPUs, one process a GPU; this one starts the others."""
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    mp.set_start_method("spawn")
+    world = option("gpus", torch.cuda.device_count())
+    others = [mp.Process(target=rank_of, args=(rank, world)) for rank in range(1, world)]
+    for other in others:
+        other.start()
+    rank_of(0, world)
+
+
+def rank_of(rank, world):
+    import torch
+    import torch.distributed as dist
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{option('port', 29511)}", rank=rank, world_size=world)
+    a, b = matrices(4096, torch.bfloat16)
+    gradient = torch.ones(64 << 20, device="cuda", dtype=torch.bfloat16)
+    dist.all_reduce(gradient)
+    torch.cuda.synchronize()
+    say("ready", pid=os.getpid(), rank=rank)
+    while True:
+        for _ in range(4):
+            a @ b
+            dist.all_reduce(gradient)
+        gradient.fill_(1)
+        torch.cuda.synchronize()
+
+
+def jax_products():
+    import jax, jax.numpy as jnp
+    key = jax.random.key(1)
+    a = jax.random.normal(key, (8192, 8192), dtype=jnp.bfloat16)
+    step = jax.jit(lambda x: (x @ a) * jnp.bfloat16(0.01))
+    x = step(a).block_until_ready()
+    stats = jax.devices()[0].memory_stats() or {}
+    ready(limit_mib=stats.get("bytes_limit", 0) >> 20)
+    while True:
+        for _ in range(option("queue", 4)):
+            x = step(x)
+        x.block_until_ready()
+
+
+KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, "convolutions": convolutions, "triton": triton_kernels, "serve": serve,
+         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products}
+
+if __name__ == "__main__":
+    try:
+        KINDS[KIND]()
+    except Exception as error:
+        say("error", why=f"{type(error).__name__}: {error}"[:300])
+        sys.stdout.flush()
+        os._exit(3)
