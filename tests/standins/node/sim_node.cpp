@@ -315,14 +315,18 @@ class MappedNode final : public Node {
       slot = ProcessSlot{};
       slot.gpu = gpu;
       slot.started = started;
+      slot.pid_namespace = own_pid_namespace();
       slot.gpu_instance = slot.compute_instance = kWholeGpu;
       return &slot;
     }
     return nullptr;
   }
 
+  // Rows of another PID namespace are left to it: here their pids name other processes, or none.
   void prune() const {
+    const std::uint64_t own = own_pid_namespace();
     for (auto& slot : state_.processes) {
+      if (slot.pid_namespace != own) continue;
       if (slot.pid != 0 && slot.started != 0 && process_start(slot.pid) != slot.started) slot.pid = 0;
     }
   }

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 
 #include <atomic>
 #include <chrono>
@@ -113,6 +115,28 @@ TEST(SimNode, SurvivesADeathWhileTheLockIsHeld) {
   EXPECT_TRUE(node->processes(0).empty());
   close(pipe_ends[0]);
   close(pipe_ends[1]);
+}
+
+TEST(SimNode, AProcessInAPidNamespaceOfItsOwnLeavesTheRowsOfOthersAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root for a PID namespace";
+  const TestNode place(kFourH200);
+  const auto node = place.open();
+  ASSERT_TRUE(node->attach(getpid(), 0, ProcessKind::kCompute, 0));
+  const pid_t child = in_child([&] {
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return 77;
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;  // its /proc is for nobody else
+    const pid_t inner = fork();
+    if (inner == 0) {
+      if (mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(77);
+      _exit(place.open()->processes(0).size() == 1 ? 0 : 1);
+    }
+    int status = 0;
+    return waitpid(inner, &status, 0) == inner && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+  });
+  const int status = wait_status(child);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no namespaces here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(node->processes(0).size(), 1u);
 }
 
 TEST(SimNode, WakesAWaiterWhenAnEventIsRaised) {

@@ -137,4 +137,9 @@ std::uint64_t process_start(pid_t pid) {
   return parse_unsigned(words[kStartTime]).value_or(0);
 }
 
+std::uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
 }  // namespace tranche::sim

@@ -26,7 +26,8 @@ struct ProcessSlot {
   std::uint32_t kind;
   std::uint32_t sms;
   std::uint64_t bytes;
-  std::uint64_t started;  // clock ticks since boot, from /proc; 0: a made-up process, never pruned
+  std::uint64_t started;        // clock ticks since boot, from /proc; 0: a made-up process, never pruned
+  std::uint64_t pid_namespace;  // in which the pid counts: a container of its own looks up other processes under it
   std::uint32_t gpu_instance, compute_instance;
   std::uint32_t utilization;
 };
@@ -87,5 +88,8 @@ void wait_for_wake(State& state, std::uint32_t seen, std::int64_t timeout_ns);
 
 // Start time of a live process in clock ticks since boot, 0 for one that is gone or only waits to be reaped.
 std::uint64_t process_start(pid_t pid);
+
+// The inode of this process's PID namespace; 0 when it cannot be read.
+std::uint64_t own_pid_namespace();
 
 }  // namespace tranche::sim
