@@ -296,7 +296,8 @@ void CudaProcess::release(int device, std::uint64_t bytes) {
   }
 }
 
-CudaError CudaProcess::launch(int device, std::int64_t kernel_ns, std::int64_t count, std::int64_t* done_ns) {
+CudaError CudaProcess::launch(int device, std::int64_t kernel_ns, std::int64_t count, std::int64_t* done_ns,
+                              bool tensor) {
   const std::lock_guard lock(mutex_);
   if (sticky_ != CudaError::kSuccess) return sticky_;
   auto& context = contexts_[static_cast<std::size_t>(device)];
@@ -306,6 +307,7 @@ CudaError CudaProcess::launch(int device, std::int64_t kernel_ns, std::int64_t c
   if (under_mps() && !send_message(server_.get(), {"work",
                                                    {{"gpu", gpu(device).facts.uuid},
                                                     {"kernel_ns", std::to_string(kernel_ns)},
+                                                    {"tensor", tensor ? "1" : "0"},
                                                     {"until_ns", std::to_string(context.busy_until)}}})) {
     return CudaError::kMpsRpcFailure;
   }

@@ -69,7 +69,9 @@ class CudaProcess {
   void release(int device, std::uint64_t bytes);
 
   // Queues `count` kernels of `kernel_ns` each on the device's timeline; done_ns (monotonic) is when the last one ends.
-  CudaError launch(int device, std::int64_t kernel_ns, std::int64_t count, std::int64_t* done_ns = nullptr);
+  // `tensor`: they use tensor cores, whose work in flight `terminate_client` does not end cleanly.
+  CudaError launch(int device, std::int64_t kernel_ns, std::int64_t count, std::int64_t* done_ns = nullptr,
+                   bool tensor = false);
   CudaError wait_until(std::int64_t done_ns);  // or until a sticky error
   CudaError synchronize(int device);
   CudaError fault(int device);  // an illegal address by this process

@@ -2,9 +2,12 @@
 // a JSON line, does what its options say, and ends with an exit status per CUDA error. One JSON object per line on
 // stdout.
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -22,10 +25,29 @@ std::int64_t monotonic_ns() {
       .count();
 }
 
+volatile std::sig_atomic_t term_event = -1;
+
+void note_term(int /*signal*/) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(term_event, &one, sizeof one);
+}
+
+// A handler, and not a signal descriptor: who asks whether a process catches SIGTERM looks for handlers in /proc. The
+// descriptor that becomes readable with the first SIGTERM.
+Fd catch_term() {
+  Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  term_event = event.get();
+  struct sigaction action{};
+  action.sa_handler = note_term;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  return event;
+}
+
 class Program {
  public:
-  Program(SimCudaOptions options, std::unique_ptr<CudaProcess> process)
-      : options_(std::move(options)), process_(std::move(process)) {}
+  Program(SimCudaOptions options, std::unique_ptr<CudaProcess> process, Fd term)
+      : options_(std::move(options)), process_(std::move(process)), term_(std::move(term)) {}
 
   CudaError run() {
     for (int device = 0; device < static_cast<int>(process_->devices().size()); ++device) {
@@ -77,7 +99,7 @@ class Program {
   CudaError allocate(std::uint64_t bytes) { return fail("allocate", process_->allocate(0, bytes)); }
 
   void launch(std::int64_t kernel_ns, std::int64_t count) {
-    say("launch", process_->launch(0, kernel_ns, count, &work_done_ns_));
+    say("launch", process_->launch(0, kernel_ns, count, &work_done_ns_, options_.tensor));
   }
 
   // One line of stdin. false: end.
@@ -123,22 +145,48 @@ class Program {
         next_growth += kGrowthNs;
       }
       if (options_.kernel_ns > 0 && !said_error_) keep_busy(now);
-      pollfd fds[2] = {{said_error_ ? -1 : process_->error_descriptor(), POLLIN, 0},
-                       {options_.stdin_commands ? STDIN_FILENO : -1, POLLIN, 0}};
+      pollfd fds[3] = {{said_error_ ? -1 : process_->error_descriptor(), POLLIN, 0},
+                       {options_.stdin_commands ? STDIN_FILENO : -1, POLLIN, 0},
+                       {said_term_ ? -1 : term_.get(), POLLIN, 0}};
       timespec wait{};
       const std::int64_t wake = earliest({end, next_report, next_growth, busy_wake(now)});
       if (wake != 0) {
         const std::int64_t left = std::max<std::int64_t>(0, wake - monotonic_ns());
         wait = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
       }
-      if (::ppoll(fds, 2, wake == 0 ? nullptr : &wait, nullptr) < 0) continue;
+      if (::ppoll(fds, 3, wake == 0 ? nullptr : &wait, nullptr) < 0) continue;
       if (fds[0].revents != 0) {
         said_error_ = true;
         const auto error = fail("error", process_->sticky());
         if (!options_.stay) return error;
       }
+      if (fds[2].revents != 0) {
+        said_term_ = true;
+        say("term", process_->sticky());
+        if (options_.on_term) return save(*options_.on_term);
+      }
       if (fds[1].revents != 0 && !read_lines(&input)) return process_->sticky();
     }
+  }
+
+  // The end of a program that saves a checkpoint: in pieces, so that a file that somebody cut short shows it.
+  CudaError save(const OnTerm& on_term) {
+    if (const auto error = process_->synchronize(0); error != CudaError::kSuccess) return fail("save", error);
+    FILE* file = std::fopen(on_term.file.c_str(), "we");
+    if (file == nullptr) {
+      std::fprintf(stderr, "sim-cuda: cannot write %s\n", on_term.file.c_str());
+      return fail("save", CudaError::kUnknown);
+    }
+    const std::int64_t start = monotonic_ns();
+    CudaError error = CudaError::kSuccess;
+    for (int part = 1; part <= kSavedParts && error == CudaError::kSuccess; ++part) {
+      error = process_->wait_until(start + on_term.seconds_ns * part / kSavedParts);
+      if (error == CudaError::kSuccess) std::fprintf(file, "part %d of %d\n", part, kSavedParts);
+      std::fflush(file);
+    }
+    if (error == CudaError::kSuccess) std::fprintf(file, "%s\n", kSavedEnd);
+    if (std::fclose(file) != 0) error = CudaError::kUnknown;
+    return fail("save", error);
   }
 
   bool read_lines(std::string* input) {
@@ -159,7 +207,7 @@ class Program {
     const std::int64_t in_flight =
         work_done_ns_ <= now ? 0 : (work_done_ns_ - now + options_.kernel_ns - 1) / options_.kernel_ns;
     if (in_flight < options_.queue) {
-      process_->launch(0, options_.kernel_ns, options_.queue - in_flight, &work_done_ns_);
+      process_->launch(0, options_.kernel_ns, options_.queue - in_flight, &work_done_ns_, options_.tensor);
     }
   }
   std::int64_t busy_wake(std::int64_t now) const {
@@ -181,6 +229,8 @@ class Program {
   std::unique_ptr<CudaProcess> process_;
   std::int64_t work_done_ns_ = 0;
   bool said_error_ = false;
+  Fd term_;  // invalid: SIGTERM ends the process at once
+  bool said_term_ = false;
 };
 
 }  // namespace
@@ -200,6 +250,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "sim-cuda: %s\n", node.error().c_str());
     return 2;
   }
+  Fd term;
+  if (options->on_term || options->catch_term) term = catch_term();
   CudaError error = CudaError::kSuccess;
   auto process = CudaProcess::start(read_cuda_environment(), &error);
   if (!process) {
@@ -207,5 +259,5 @@ int main(int argc, char** argv) {
                 std::string(error_name(static_cast<int>(error))).c_str(), static_cast<int>(error));
     return exit_status(error);
   }
-  return exit_status(Program(*options, std::move(process)).run());
+  return exit_status(Program(*options, std::move(process), std::move(term)).run());
 }

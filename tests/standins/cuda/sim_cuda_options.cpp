@@ -20,6 +20,13 @@ std::optional<std::int64_t> scaled(const std::string& text, double unit) {
   return std::llround(*value * unit);
 }
 
+std::optional<OnTerm> parse_on_term(const std::string& text) {
+  const auto colon = text.find(':');
+  if (colon == std::string::npos || colon + 1 == text.size()) return std::nullopt;
+  const auto seconds = scaled(text.substr(0, colon), 1e9);
+  return seconds ? std::optional(OnTerm{*seconds, text.substr(colon + 1)}) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> parse_size(std::string text) {
@@ -49,6 +56,8 @@ std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::stri
                  : word == "--hold"        ? &options.hold
                  : word == "--stdin"       ? &options.stdin_commands
                  : word == "--stay"        ? &options.stay
+                 : word == "--tensor"      ? &options.tensor
+                 : word == "--catch-term"  ? &options.catch_term
                  : word == "--help"        ? &options.help
                                            : nullptr;
     if (flag != nullptr) {
@@ -65,6 +74,11 @@ std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::stri
       } else {
         options.allocations.push_back(*size);
       }
+      continue;
+    }
+    if (word == "--on-term") {
+      options.on_term = parse_on_term(value);
+      if (!options.on_term) return bad(word, value);
       continue;
     }
     std::int64_t* target = nullptr;

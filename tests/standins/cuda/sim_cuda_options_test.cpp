@@ -28,6 +28,20 @@ TEST(SimCudaOptions, AWholeCommandLine) {
   EXPECT_TRUE(options->fault && options->stay && !options->hold);
 }
 
+TEST(SimCudaOptions, HowItEndsAtSigterm) {
+  std::string problem;
+  const auto options = parse_sim_cuda_options({"--tensor", "--on-term", "1.5:/tmp/a:b"}, &problem);
+  ASSERT_TRUE(options && options->on_term) << problem;
+  EXPECT_TRUE(options->tensor);
+  EXPECT_EQ(options->on_term->seconds_ns, 1'500'000'000);
+  EXPECT_EQ(options->on_term->file, "/tmp/a:b");
+  EXPECT_FALSE(parse_sim_cuda_options({}, &problem)->on_term);
+  for (const char* bad : {"", "1", "1:", ":/tmp/a", "soon:/tmp/a", "-1:/tmp/a"}) {
+    EXPECT_FALSE(parse_sim_cuda_options({"--on-term", bad}, &problem)) << bad;
+    EXPECT_EQ(problem, std::string("--on-term does not take \"") + bad + "\"");
+  }
+}
+
 TEST(SimCudaOptions, WhatItDoesNotKnowItNames) {
   std::string problem;
   EXPECT_FALSE(parse_sim_cuda_options({"--allocat", "1G"}, &problem));

@@ -17,9 +17,11 @@ class MpsFaults : public testing::Test {
   MpsFaults() { world.start_daemon({"-M"}); }
 
   // A victim with this in flight dies by `signal`; does a peer with short kernels die of it?
-  bool peer_dies(const std::string& kernel_ms, const std::string& queue, int signal) {
+  bool peer_dies(const std::string& kernel_ms, const std::string& queue, int signal, bool tensor = false) {
     auto peer = world.client({"--kernel-ms", "1"});
-    const auto victim = world.client({"--kernel-ms", kernel_ms, "--queue", queue});
+    std::vector<std::string> options{"--kernel-ms", kernel_ms, "--queue", queue};
+    if (tensor) options.emplace_back("--tensor");
+    const auto victim = world.client(options);
     EXPECT_NE(victim.process->line_with("\"launch\""), "");
     victim.process->signal(signal);
     EXPECT_EQ(victim.process->wait(), 128 + signal);
@@ -68,6 +70,12 @@ TEST_F(MpsFaults, LongKernelsInFlightKillThePeersSixTimesOfSix) {
   EXPECT_TRUE(world.client().mps());
 }
 
+TEST_F(MpsFaults, TensorKernelsInFlightKillThePeersTooAndShortOnesDoNot) {
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(peer_dies("6", "40", SIGKILL, true));
+  EXPECT_TRUE(peer_dies("200", "2", SIGTERM, true));
+  EXPECT_FALSE(peer_dies("3", "40", SIGKILL, true));
+}
+
 TEST_F(MpsFaults, EveryWayOfDyingIsTheSame) {
   for (const int signal : {SIGTERM, SIGINT, SIGABRT, SIGKILL}) {
     EXPECT_TRUE(peer_dies("200", "2", signal)) << signal;
@@ -83,7 +91,7 @@ TEST_F(MpsFaults, AnOrderlyExitWithWorkInFlightIsTheSame) {
   EXPECT_EQ(peer.process->wait(), 70);
 }
 
-TEST_F(MpsFaults, TerminateFirstThenKillHurtsNobody) {
+TEST_F(MpsFaults, PlainKernelsAreTerminatedThenKilledWithoutHarm) {
   for (int i = 0; i < 4; ++i) {
     auto peer = world.client({"--kernel-ms", "1"});
     const auto victim = world.client({"--kernel-ms", "200", "--queue", "2", "--stay"});
@@ -98,6 +106,41 @@ TEST_F(MpsFaults, TerminateFirstThenKillHurtsNobody) {
     EXPECT_THAT(log, Not(HasSubstr("encountered a fatal GPU error")));
     EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
   }
+}
+
+// docs/evidence/stopping.md: 29 of 30, with and without a kill afterwards.
+TEST_F(MpsFaults, TerminatingTensorKernelsKillsThePeersAndIsReportedAsASuccess) {
+  for (const bool kill : {false, true}) {
+    auto peer = world.client({"--kernel-ms", "1"});
+    const auto victim = world.client({"--kernel-ms", "200", "--queue", "2", "--tensor", "--stay"});
+    EXPECT_NE(victim.process->line_with("\"launch\""), "");
+    const std::string pid = std::to_string(victim.process->pid());
+    EXPECT_EQ(world.ask("terminate_client " + std::to_string(world.server()) + " " + pid), "0\n");
+    if (kill) victim.process->signal(SIGKILL);
+    EXPECT_THAT(peer.process->line_with("\"event\":\"error\""), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+    EXPECT_EQ(peer.process->wait(), 70);
+    if (!kill) {
+      EXPECT_THAT(victim.process->line_with("\"error\":"), HasSubstr("CUDA_ERROR_MPS_CLIENT_TERMINATED"));
+    }
+    EXPECT_TRUE(recovers()) << "though the terminated process may live on";
+  }
+}
+
+TEST_F(MpsFaults, TerminatingTensorKernelsThatAreShortOrHaveRunOutHurtsNobody) {
+  auto peer = world.client({"--kernel-ms", "1"});
+  auto brief = world.client({"--kernel-ms", "3", "--queue", "40", "--tensor", "--stay"});
+  EXPECT_NE(brief.process->line_with("\"launch\""), "");
+  auto done = world.client({"--tensor", "--stay"});
+  done.obey("launch 200", "launch");
+  EXPECT_THAT(done.obey("sync", "sync"), HasSubstr("CUDA_SUCCESS"));
+  for (const auto* victim : {&brief, &done}) {
+    const std::string pid = std::to_string(victim->process->pid());
+    EXPECT_EQ(world.ask("terminate_client " + std::to_string(world.server()) + " " + pid), "0\n");
+    victim->process->signal(SIGKILL);
+    victim->process->wait();
+    EXPECT_THAT(log_of_death(*victim), Not(HasSubstr("encountered a fatal GPU error")));
+  }
+  EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
 }
 
 TEST_F(MpsFaults, ATerminatedClientLosesItsMemoryStaysListedAndANewOneMayStart) {

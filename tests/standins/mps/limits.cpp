@@ -133,10 +133,14 @@ double effective_percentage(const std::optional<std::string>& value, double serv
   return own ? std::min(*own, server) : server;
 }
 
-bool death_hurts_peers(std::int64_t kernel_ns, std::int64_t left_ns) {
-  if (left_ns <= 0) return false;
-  if (kernel_ns >= 20'000'000) return true;
-  return kernel_ns >= 5'000'000 && left_ns > 2 * kernel_ns;
+bool death_hurts_peers(const WorkInFlight& work) {
+  if (work.left_ns <= 0) return false;
+  if (work.kernel_ns >= 20'000'000) return true;
+  return work.kernel_ns >= 5'000'000 && (work.tensor || work.left_ns > 2 * work.kernel_ns);
+}
+
+bool termination_hurts_peers(const WorkInFlight& work) {
+  return work.tensor && death_hurts_peers(work);
 }
 
 }  // namespace tranche::sim

@@ -61,8 +61,20 @@ std::optional<std::uint64_t> effective_memory(const ClientMemory& client, const 
 // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: a number in (0, 100] or ignored (section 1); the smaller of both holds.
 double effective_percentage(const std::optional<std::string>& value, double server);
 
-// Would the death of a client with this in flight kill its peers? `kernel_ns` long kernels, `left_ns` of them still to
-// run (section 3: 20 ms and longer always; 5 ms only with several queued; 1 ms never).
-bool death_hurts_peers(std::int64_t kernel_ns, std::int64_t left_ns);
+// What a client has in flight on one GPU: kernels of one length, and how much of them is still to run. A client that is
+// stopped (SIGSTOP) submits nothing more, so that what is left falls to 0.
+struct WorkInFlight {
+  bool tensor = false;  // on tensor cores, as cuBLAS multiplies bf16 matrices
+  std::int64_t kernel_ns = 0;
+  std::int64_t left_ns = 0;
+};
+
+// Does the death of the client kill its peers? Plain kernels: from 20 ms on always; from 5 ms on only with several
+// queued; 1 ms never. Tensor kernels: 6 ms killed 6 of 6, 1 to 3 ms none; we draw the line at 5 ms.
+bool death_hurts_peers(const WorkInFlight& work);
+
+// Does `terminate_client` kill them? It ends plain kernels cleanly, and kills the peers of tensor kernels that a death
+// would kill too.
+bool termination_hurts_peers(const WorkInFlight& work);
 
 }  // namespace tranche::sim

@@ -99,13 +99,30 @@ TEST(MpsLimits, AClientsOrdinalCountsItsVisibleDevices) {
 // facts, section 3: "which deaths hurt".
 TEST(MpsLimits, DeathHurtsByKernelLength) {
   constexpr std::int64_t ms = 1'000'000;
-  EXPECT_FALSE(death_hurts_peers(ms / 5, 2000 * ms / 5));
-  EXPECT_FALSE(death_hurts_peers(ms, 2000 * ms));
-  EXPECT_FALSE(death_hurts_peers(5 * ms, 5 * ms));
-  EXPECT_TRUE(death_hurts_peers(5 * ms, 40 * 5 * ms));
-  EXPECT_TRUE(death_hurts_peers(20 * ms, 20 * ms));
-  EXPECT_TRUE(death_hurts_peers(200 * ms, ms));
-  EXPECT_FALSE(death_hurts_peers(200 * ms, 0));
+  const auto hurts = [](std::int64_t kernel_ns, std::int64_t left_ns) {
+    const WorkInFlight plain{.kernel_ns = kernel_ns, .left_ns = left_ns};
+    EXPECT_FALSE(termination_hurts_peers(plain));
+    return death_hurts_peers(plain);
+  };
+  EXPECT_FALSE(hurts(ms / 5, 2000 * ms / 5));
+  EXPECT_FALSE(hurts(ms, 2000 * ms));
+  EXPECT_FALSE(hurts(5 * ms, 5 * ms));
+  EXPECT_TRUE(hurts(5 * ms, 40 * 5 * ms));
+  EXPECT_TRUE(hurts(20 * ms, 20 * ms));
+  EXPECT_TRUE(hurts(200 * ms, ms));
+  EXPECT_FALSE(hurts(200 * ms, 0));
+}
+
+// docs/evidence/stopping.md: products of 8192x8192 bf16 matrices, language-model decoding, small training.
+TEST(MpsLimits, TensorWorkInFlightHurtsAtDeathAndAtTerminationAlike) {
+  constexpr std::int64_t ms = 1'000'000;
+  for (const auto hurts : {death_hurts_peers, termination_hurts_peers}) {
+    EXPECT_TRUE(hurts({.tensor = true, .kernel_ns = 6 * ms, .left_ns = 4 * 6 * ms}));
+    EXPECT_TRUE(hurts({.tensor = true, .kernel_ns = 6 * ms, .left_ns = 1}));
+    EXPECT_TRUE(hurts({.tensor = true, .kernel_ns = 200 * ms, .left_ns = ms}));
+    EXPECT_FALSE(hurts({.tensor = true, .kernel_ns = 6 * ms, .left_ns = 0})) << "the queue has run out";
+    EXPECT_FALSE(hurts({.tensor = true, .kernel_ns = 3 * ms, .left_ns = 40 * 3 * ms})) << "short kernels";
+  }
 }
 
 }  // namespace

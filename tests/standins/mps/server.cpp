@@ -307,6 +307,7 @@ void MpsServer::note_work(Client& client, const Message& message) {
   const int ordinal = ordinal_of(message.text("gpu"));
   for (auto& context : client.contexts) {
     if (context.ordinal != ordinal || client.terminated) continue;
+    context.tensor = message.number("tensor") != 0;
     context.kernel_ns = message.number("kernel_ns");
     context.until_ns = message.number("until_ns");
   }
@@ -336,7 +337,7 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   }
   std::erase(sticky_, client->pid);
   for (const auto& context : contexts) {
-    if (!client->terminated && !context.poisoned && death_hurts_peers(context.kernel_ns, context.until_ns - now_ns)) {
+    if (!client->terminated && !context.poisoned && death_hurts_peers(context.work(now_ns))) {
       spread_fault(context.ordinal, nullptr, kIllegalAddress);
     }
   }

@@ -45,8 +45,10 @@ class MpsServer {
     int ordinal = 0;  // the server's number of the device
     int id = 0;
     bool poisoned = false;
-    std::int64_t kernel_ns = 0;  // of the work in flight
-    std::int64_t until_ns = 0;   // monotonic: when that work is done
+    bool tensor = false;         // the work in flight: on tensor cores
+    std::int64_t kernel_ns = 0;  // how long each of its kernels is
+    std::int64_t until_ns = 0;   // monotonic: when it is done
+    WorkInFlight work(std::int64_t now_ns) const { return {tensor, kernel_ns, until_ns - now_ns}; }
     std::string partition = {};  // "<uuid>/<id>"; "" without -S
   };
   struct Client {
@@ -67,6 +69,7 @@ class MpsServer {
   struct Drain {  // a terminate_client under way
     std::int64_t due_ns = 0;
     std::int64_t ask = 0;
+    std::vector<int> hurt;  // the devices whose clients it kills
   };
 
   bool share_memory();

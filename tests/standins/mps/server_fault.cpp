@@ -25,7 +25,7 @@ void MpsServer::spread_fault(int ordinal, const Client* culprit, int code) {
   for (bool grown = true; grown;) {
     grown = false;
     for (const auto& slot : slots_) {
-      if (!slot || std::ranges::find(victims, slot.get()) != victims.end()) continue;
+      if (!slot || slot->terminated || std::ranges::find(victims, slot.get()) != victims.end()) continue;
       if (std::ranges::none_of(slot->contexts, [&](const Context& c) { return gpus.contains(c.ordinal); })) continue;
       for (const auto& context : slot->contexts) gpus.insert(context.ordinal);
       victims.push_back(slot.get());
