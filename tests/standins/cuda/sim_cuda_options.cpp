@@ -20,11 +20,13 @@ std::optional<std::int64_t> scaled(const std::string& text, double unit) {
   return std::llround(*value * unit);
 }
 
+constexpr std::int64_t kLongestSaveNs = 1'000'000'000'000'000;  // 11 days: 64 times that still fits
+
 std::optional<OnTerm> parse_on_term(const std::string& text) {
   const auto colon = text.find(':');
   if (colon == std::string::npos || colon + 1 == text.size()) return std::nullopt;
   const auto seconds = scaled(text.substr(0, colon), 1e9);
-  return seconds ? std::optional(OnTerm{*seconds, text.substr(colon + 1)}) : std::nullopt;
+  return seconds && *seconds <= kLongestSaveNs ? std::optional(OnTerm{*seconds, text.substr(colon + 1)}) : std::nullopt;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(SimCudaOptions, HowItEndsAtSigterm) {
   EXPECT_EQ(options->on_term->seconds_ns, 1'500'000'000);
   EXPECT_EQ(options->on_term->file, "/tmp/a:b");
   EXPECT_FALSE(parse_sim_cuda_options({}, &problem)->on_term);
-  for (const char* bad : {"", "1", "1:", ":/tmp/a", "soon:/tmp/a", "-1:/tmp/a"}) {
+  for (const char* bad : {"", "1", "1:", ":/tmp/a", "soon:/tmp/a", "-1:/tmp/a", "1000001:/tmp/a"}) {
     EXPECT_FALSE(parse_sim_cuda_options({"--on-term", bad}, &problem)) << bad;
     EXPECT_EQ(problem, std::string("--on-term does not take \"") + bad + "\"");
   }
