@@ -190,7 +190,8 @@ def ordinary(scene):
     for shape in SHAPES:
         print(f"        {shape}: {times([one for one in ended if one.shape == shape])}", flush=True)
     scene.report.check(f"{len(ended)} tenants are deleted with tensor-core work in flight: no neighbour is hurt", hurt == 0, f"{hurt} hurt; {times(ended)}")
-    scene.report.check("the neighbours' processes are those that began", [one.process for one in scene.neighbours] == first)
+    now = [one.process for one in scene.neighbours]
+    scene.report.check("the neighbours' processes are those that began", now == first, f"began {first}, now {now}")
     scene.report.check("every one of those tenants was stopped before it ended", stopped_first(ended) == len(ended), f"{stopped_first(ended)} of {len(ended)}")
 
 
