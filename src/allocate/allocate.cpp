@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "allocate/framework_environment.h"
 #include "allocate/grant.h"
 #include "allocate/mps_answer.h"
 #include "base/text.h"
@@ -131,6 +132,7 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
     put_limits(grant, held);
     TRY_STATUS(check_limits(resource, grant, held, around));
     TRY_STATUS(put_mps(grant, held, settings, around));
+    if (settings.framework_environment) put_framework_environment(grant, held, around);
   }
 
   const auto& strategies = settings.flags.plugin.device_list_strategy;

@@ -25,6 +25,7 @@ struct Combination {
   unsigned extras = 0;  // bits: gdrcopy, gds, mofed
   bool imex = false;
   bool two_devices = false;
+  bool frameworks = true;
 
   bool on(ListStrategy s) const { return (lists >> static_cast<unsigned>(s) & 1U) != 0; }
   bool extra(unsigned bit) const { return (extras >> bit & 1U) != 0; }
@@ -109,6 +110,7 @@ Settings settings_of(const Combination& c) {
   settings.flags.gdrcopy_enabled = c.extra(0);
   settings.flags.gds_enabled = c.extra(1);
   settings.flags.mofed_enabled = c.extra(2);
+  settings.framework_environment = c.frameworks;
   settings.imex.channel_ids = {0};  // asked for; found only where the combination says so
   if (c.imex) settings.imex_channels = {0};
   settings.control_nodes = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
@@ -149,6 +151,13 @@ Expected expected(const Combination& c) {
     e.envs["CUDA_MPS_PIPE_DIRECTORY"] = "/run/tranche/mps";
     e.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = std::string(kGpuUuid[0]) + "=40000M";
     e.envs["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = "50";
+    if (c.frameworks) {
+      e.envs["TRANCHE_MEMORY_MIB"] = "40000";
+      e.envs["TRANCHE_MEMORY_FRACTION"] = "0.5000";
+      e.envs["TRANCHE_SMS"] = "66";
+      e.envs["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.4442";  // 0.9 × (40000 - 512) / 80000
+      e.envs["TF_FORCE_GPU_ALLOW_GROWTH"] = "true";
+    }
     e.mounts.emplace_back("/run/tranche/mps", "/run/nvidia/mps/pools/gpu-a/doors/" + grant_id(ids_of(c)));
   }
   if (c.extra(0)) e.envs["NVIDIA_GDRCOPY"] = "enabled";
@@ -194,7 +203,8 @@ std::string name_of(const Combination& c) {
   static constexpr const char* kDevices[] = {"GPU", "MIG", "WSL", "Tegra"};
   return std::string(kDevices[static_cast<int>(c.device)]) + (c.two_devices ? " x 2, " : ", ") +
          std::string(config::to_string(c.sharing)) + ", lists:" + lists + (c.by_index ? ", by index" : ", by uuid") +
-         (c.specs ? ", device specs" : "") + ", extras " + std::to_string(c.extras) + (c.imex ? ", IMEX" : "");
+         (c.specs ? ", device specs" : "") + ", extras " + std::to_string(c.extras) + (c.imex ? ", IMEX" : "") +
+         (c.frameworks ? ", frameworks" : "");
 }
 
 bool exists(const Combination& c) {
@@ -207,9 +217,9 @@ template <class Visit>
 void for_each_combination(const Visit& visit) {
   for (const auto device : {Device::kGpu, Device::kMig, Device::kWsl, Device::kTegra})
     for (const auto sharing : {SharingStrategy::kNone, SharingStrategy::kTimeSlicing, SharingStrategy::kMps})
-      for (unsigned bits = 0; bits < 1U << 11; ++bits) {
+      for (unsigned bits = 0; bits < 1U << 12; ++bits) {
         const auto bit = [&](unsigned n) { return (bits >> n & 1U) != 0; };
-        const Combination c{device, sharing, bits & 15U, bit(4), bit(5), bits >> 6 & 7U, bit(9), bit(10)};
+        const Combination c{device, sharing, bits & 15U, bit(4), bit(5), bits >> 6 & 7U, bit(9), bit(10), bit(11)};
         if (exists(c)) visit(c);
       }
 }
@@ -241,7 +251,7 @@ TEST(AnswerTable, EveryCombinationAnswersAsTheTableSays) {
       EXPECT_EQ(grant->annotations, (Envs{{"example.com/nvidia-device-plugin_" + grant->id, e.annotation}}));
     }
   });
-  EXPECT_EQ(combinations, 13312);
+  EXPECT_EQ(combinations, 26624);
 }
 
 // What is asked of one container and what comes of it; ids are "<device>::<n>" where the resource is shared.

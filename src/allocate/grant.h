@@ -83,6 +83,9 @@ struct Settings {
   // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
   // one for GPUs, what has none is left out of answers; GPUs never are.
   std::set<std::string> cdi_classes;
+  // Whether containers with a share are told what it is worth (framework_environment.h):
+  // sharing.mps.frameworkEnvironment.
+  bool framework_environment = true;
   std::string program_dir;  // the node's folder with tranche-drain, for containers with a door; "" = not offered
 };
 

@@ -229,7 +229,7 @@ void add_mps(Rows& rows) {
            "stopping.md"),
        key("sharing.mps.frameworkEnvironment", kSwitch, kOurs, "true", "false", kNode,
            "containers with a share get variables that say what it is worth and that keep JAX and TensorFlow in it",
-           "config.md"),
+           "frameworks.md"),
        key("sharing.mps.enableMemoryLimit", kSwitch, kFork, "true", "true", kBoth, "false is memory: open"),
        section("sharing.mps.guard", "The guard of memory", KeyCase::kExact, kOurs),
        key("sharing.mps.guard.interval", kDuration, kOurs, "100ms", "200ms", kNode,

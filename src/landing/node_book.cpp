@@ -20,6 +20,7 @@ ResourceBook::ResourceBook(const plan::Plan& plan, const plan::PlannedResource& 
       taken_on_(resource.devices.size()) {
   settings_.flags = config.flags;
   settings_.imex = config.imex;
+  settings_.framework_environment = config.sharing.framework_environment;
   for (std::size_t d = 0; d < resource.devices.size(); ++d) {
     const auto& device = resource.devices[d];
     for (std::uint32_t n = 0; n < device.slots; ++n) {

@@ -97,6 +97,7 @@ void NodeProgram::publish() {
   state_.taken_wall = loop_->wall_now();
   state_.allocation.flags = config.flags;
   state_.allocation.imex = config.imex;
+  state_.allocation.framework_environment = config.sharing.framework_environment;
   state_.allocation.control_nodes = nodes_->control();
   state_.allocation.imex_channels = nodes_->imex_channels();
   state_.allocation.paths = {host_mps_root(config)};
