@@ -20,7 +20,8 @@ std::optional<ProcStatHead> parse_stat_head(std::string_view stat) {
   const auto fields = words_of(stat.substr(end + 1));
   const auto parent = fields.size() > 1 ? parse_unsigned(fields[1]) : std::nullopt;
   if (!parent || *parent > 0x7fffffff) return std::nullopt;
-  ProcStatHead head{std::string(stat.substr(begin + 1, end - begin - 1)), static_cast<std::uint32_t>(*parent), fields[0].front()};
+  ProcStatHead head{std::string(stat.substr(begin + 1, end - begin - 1)), static_cast<std::uint32_t>(*parent),
+                    fields[0].front()};
   for (char& c : head.name)
     if (c < ' ' || c > '~') c = '?';
   return head;
