@@ -31,6 +31,45 @@ std::optional<Percent> threads_of(std::string_view text) {
   return *percent;
 }
 
+bool same_letters(char a, char b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return lower(a) == lower(b);
+}
+
+// Whether the driver finds no device for this key. The beginning of a UUID in any case may do, and blanks around a
+// number: nobody has measured it, so they count as found.
+bool names_none(std::string_view key, const std::vector<std::string>& visible) {
+  if (visible.empty()) return key.empty();
+  constexpr std::string_view kKind = "GPU-";
+  const auto begins_with_key = [key](const std::string& uuid) {
+    return key.size() <= uuid.size() &&
+           std::ranges::equal(key, std::string_view(uuid).substr(0, key.size()), same_letters);
+  };
+  if (key.size() > kKind.size() && std::ranges::any_of(visible, begins_with_key)) return false;
+  const auto number = trimmed(key);
+  if (number.starts_with('-') || number.starts_with('+')) return false;
+  const auto place = parse_unsigned(number);
+  return !place || *place >= visible.size();
+}
+
+// Whether the driver reads no amount here: no number at the front, or zero. A negative one keeps the limit (measured).
+bool is_no_amount(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('-') || text.starts_with('+')) return false;
+  const auto digits = text.substr(0, text.find_first_not_of("0123456789"));
+  return std::ranges::all_of(digits, [](char c) { return c == '0'; });
+}
+
+bool lifts(std::string_view value, const std::vector<std::string>& visible) {
+  if (value.empty()) return false;                   // the same as none (measured)
+  if (value.ends_with(',')) value.remove_suffix(1);  // harmless (measured)
+  return std::ranges::any_of(split(value, ','), [&](std::string_view entry) {
+    const auto equals = entry.find('=');
+    return equals == std::string_view::npos || names_none(entry.substr(0, equals), visible) ||
+           is_no_amount(entry.substr(equals + 1));
+  });
+}
+
 // A key is the UUID of a device that the client sees, or its place among them.
 const DeviceMemory* device_of(std::string_view key, const TenantWorth& worth) {
   const auto found = std::ranges::find(worth.memory, key, &DeviceMemory::first);
@@ -93,8 +132,8 @@ std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth
     return TenantRemark{
         false,
         fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
-                    "guard ends it when the container holds more than its grant; write device=amount for devices "
-                    "of the container, such as {}",
+                    "relay refuses the process, or the guard ends it when the container holds more than its grant; "
+                    "write device=amount for devices of the container, such as {}",
                     kPinnedLimitVariable, shown(text), example(worth))};
   }
   for (const auto& [device, amount] : *entries) {
@@ -109,6 +148,17 @@ std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth
 }
 
 }  // namespace
+
+std::optional<std::string> lifting(std::string_view value, const std::vector<std::string>& visible) {
+  if (!lifts(value, visible)) return std::nullopt;
+  // A process may have any bytes there, and the sentence goes into documents that must be UTF-8.
+  std::string text(value.substr(0, kShown));
+  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return fmt::format(
+      "{}={} is not understood by the driver, which would then hold the process to no memory limit; write "
+      "device=amount for a device of the container, such as {}=4096M, or unset the variable",
+      kPinnedLimitVariable, in_quotes(text), visible.size() == 1 ? visible.front() : std::string("0"));
+}
 
 std::vector<TenantRemark> remarks_on(const TenantWords& words, const TenantWorth& worth) {
   std::vector<TenantRemark> remarks;

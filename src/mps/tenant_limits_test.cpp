@@ -50,6 +50,53 @@ TEST(TenantLimits, AnUnreadableMemoryLimitIsSaidWithWhatToWriteInstead) {
   }
 }
 
+const std::vector<std::string> kOne{kFirst};
+
+// Measured on H200 (docs/mps-contract.md, "Client variables"), with one device to be seen.
+TEST(LiftingLimits, EveryValueThatWasMeasuredToLiftTheLimitIsNamed) {
+  for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
+    const auto why = lifting(value, kOne);
+    ASSERT_TRUE(why) << value;
+    EXPECT_THAT(*why, HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"" + std::string(value) + "\""));
+    EXPECT_THAT(*why, HasSubstr(std::string("such as ") + kFirst + "=4096M"));
+  }
+}
+
+TEST(LiftingLimits, WhatKeepsOrLowersTheLimitIsNot) {
+  for (const std::string& value :
+       {std::string(), std::string("0=-1G"), std::string("0=2G"), std::string("0=2G,"), std::string("0=4096M"),
+        std::string(kFirst) + "=2G", std::string(kFirst) + "=14377M"})
+    EXPECT_FALSE(lifting(value, kOne)) << value;
+}
+
+// Nobody has measured what the driver makes of these, and a client is not refused on a guess.
+TEST(LiftingLimits, WhatIsNotKnownToLiftIsNotNamed) {
+  for (const char* value : {"0=1.5G", "0=2048", "0=2T", "0= 2G", " 0=2G", "0=+2G", "GPU-aaaaaaaa=2G",
+                            "gpu-AAAAAAAA-0000-4000-8000-00000000000a=2G", "00=2G"})
+    EXPECT_FALSE(lifting(value, kOne)) << value;
+}
+
+TEST(LiftingLimits, WhichDevicesAreSeenDecides) {
+  const std::vector<std::string> two{kFirst, kSecond};
+  EXPECT_FALSE(lifting("1=1G", two));
+  EXPECT_FALSE(lifting(std::string(kSecond) + "=1G", two));
+  EXPECT_FALSE(lifting("0=2G,1=3G", two));
+  EXPECT_TRUE(lifting("2=1G", two));
+  EXPECT_TRUE(lifting("0=2G,1=3G", kOne)) << "measured with one GPU to be seen";
+  EXPECT_TRUE(lifting(std::string(kSecond) + "=1G", kOne));
+  // Not known which are seen: only what is wrong for any.
+  EXPECT_FALSE(lifting("7=1G", {}));
+  EXPECT_FALSE(lifting("GPU-bad=1G", {}));
+  for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "0=1G,0=zz"}) EXPECT_TRUE(lifting(value, {})) << value;
+}
+
+TEST(LiftingLimits, AValueIsCutAndPrintable) {
+  const auto why = lifting("\x1b[31m\n\xff\xc3" + std::string(100000, 'x'), kOne);
+  ASSERT_TRUE(why);
+  EXPECT_LT(why->size(), 600u);
+  for (const char c : *why) EXPECT_TRUE(c >= ' ' && c <= '~') << static_cast<int>(c);
+}
+
 TEST(TenantLimits, WhatIsMoreThanTheGrantHasNoEffect) {
   ASSERT_THAT(on_threads("70"), SizeIs(1));
   EXPECT_TRUE(on_threads("70")[0].understood);

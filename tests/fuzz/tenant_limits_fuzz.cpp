@@ -1,4 +1,5 @@
 // Any text as the limits that a tenant writes for itself: a sentence each at most, and none of them long.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -17,5 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (remarks.size() > 2) std::abort();
   for (const auto& remark : remarks)
     if (remark.message.empty() || remark.message.size() > kLongest) std::abort();
+  // Whatever has a client refused is also told of a manifest, with a sentence that people can read.
+  if (const auto why = mps::lifting(text, {worth.memory.front().first})) {
+    if (why->empty() || why->size() > kLongest) std::abort();
+    if (std::ranges::any_of(*why, [](char c) { return c < ' ' || c > '~'; })) std::abort();
+    if (mps::remarks_on({std::nullopt, text}, worth).empty()) std::abort();
+  }
   return 0;
 }
