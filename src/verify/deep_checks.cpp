@@ -49,6 +49,11 @@ Outcome outcome_of(const ProbeRun& run) {
   return Outcome::kUnknown;
 }
 
+// The relay refuses a process whose environment lifts its memory limit (docs/guard.md).
+bool was_not_let_in(const ProbeRun& run) {
+  return run.status == 1 && run.output.find("MPS_CONNECTION_FAILED") != std::string::npos;
+}
+
 bool cannot_be_contained(const ProbeRun& run) {
   return !run.not_started.empty() || run.status == kNoContainer;
 }
@@ -118,6 +123,10 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
   }
   const std::string tried = fmt::format("{} of {} MiB{}", beyond_mib(grant.memory_mib), grant.memory_mib,
                                         means.empty() ? "" : " with " + means);
+  if (!means.empty() && was_not_let_in(run)) {
+    checks.push_back(pass(id, grant.gpu, tried + ": the process was not let in to MPS"));
+    return;
+  }
   switch (outcome_of(run)) {
     case Outcome::kRefused:
       checks.push_back(pass(id, grant.gpu, tried + " were refused"));

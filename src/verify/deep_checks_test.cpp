@@ -71,6 +71,17 @@ TEST(VerifyDeep, MoreThanTheGrantMustBeRefusedOrEnded) {
   EXPECT_EQ(judged({.not_started = "no file"}), Verdict::kSkip);
 }
 
+// With a variable that lifts its limit the relay does not let it in; without one, that is a failure.
+TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
+  const ProbeRun kept_out{.status = 1, .output = "tranche probe: CUDA_ERROR_MPS_CONNECTION_FAILED: no daemon\n"};
+  for (const auto& [means, verdict] :
+       {std::pair{std::string("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=zz"), Verdict::kPass}, {"", Verdict::kFail}}) {
+    Checks checks;
+    judge_beyond("x", kGrant, means, kept_out, checks);
+    EXPECT_EQ(checks.at(0).verdict, verdict) << means;
+  }
+}
+
 TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
   const auto judged = [](const ProbeRun& first, const ProbeRun& second, bool observed = false) {
     Checks checks;

@@ -10,7 +10,7 @@ constexpr Duration kEvery = std::chrono::minutes(1);
 }  // namespace
 
 void DoorLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
-                      std::uint32_t user, MonoTime now) {
+                      std::uint32_t user, const std::string& why, MonoTime now) {
   const auto [found, first] = told_.try_emplace({grant, passage.end});
   Told& told = found->second;
   if (!first && now - told.at < kEvery) {
@@ -27,6 +27,7 @@ void DoorLog::trouble(const std::string& pool, const std::string& grant, const m
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
                        {"uid", user},
                        {"what", mps::to_string(passage.end)},
+                       {"why", why},
                        {"untold", std::exchange(told.since, 0)}});
 }
 

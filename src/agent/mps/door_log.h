@@ -14,7 +14,7 @@ namespace tranche::agent {
 class DoorLog {
  public:
   void trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage, std::uint32_t user,
-               MonoTime now);
+               const std::string& why, MonoTime now);  // `why`: of a refusal
   void forget(const std::string& grant) {
     std::erase_if(told_, [&](const auto& entry) { return entry.first.first == grant; });
   }

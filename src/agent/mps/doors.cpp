@@ -40,7 +40,8 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
                  .terminate = world_.terminate,
                  .on_change = world_.on_change,
                  .fate = [](int client, int stop_signal) { return host::client_fate(client, stop_signal); },
-                 .ancestors = [](int client) { return host::ancestors_in_container(client); }}) {}
+                 .ancestors = [](int client) { return host::ancestors_in_container(client); }}),
+      looks_(loop) {}
 
 Doors::~Doors() = default;
 
@@ -77,14 +78,19 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
   }
   pool.gate = host::Gate::open(
       loop_, {.daemon_socket = settings_.paths.pipe(id) + "/control", .times = settings_.times},
-      {.refuse = [this, id](const std::string& grant, int pid) { return refuses(id, grant, pid); },
+      {.refuse =
+           [this, id](const std::string& grant, int pid) {
+             auto why = refuses(id, grant, pid);
+             if (!why.empty()) note_refusal(id, grant, why, false);
+             return why;
+           },
        .on_client =
            [this, id](const std::string& grant, int pid) {
              if (world_.on_client) world_.on_client(id, grant, pid);
            },
        .on_gone = [](const std::string&, int) {},
        .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
-                                std::uint32_t user) { log_.trouble(id, grant, passage, user, loop_.now()); },
+                                std::uint32_t user) { tell_trouble(id, grant, passage, user); },
        .on_not_itself =
            [id](const Error& error) {
              log::warning("door.own_name", {{"pool", id},
@@ -96,6 +102,8 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
        .prepare = std::move(prepare_one),
        .answer = [this, id](const std::string& grant,
                             const mps::GateQuestion& asked) { return told_of_itself(id, grant, asked); },
+       .look = [this, id](const std::string& grant, int pid,
+                          const ClientLooks::Done& done) { look_at(id, grant, pid, done); },
        .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
   set_kinds(pool);
 }
@@ -348,6 +356,8 @@ void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const 
                     {"limits", limits_json(door.limits)},
                     {"attempts", view.counters.attempts},
                     {"refused", view.counters.refused},
+                    {"refusedWhy", door.refused_why},
+                    {"limitsLifted", door.limits_lifted},
                     {"stalled", view.counters.stalled},
                     {"failed", view.counters.failed}});
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/mps/client_looks.h"
 #include "agent/mps/door_limits.h"
 #include "agent/mps/door_log.h"
 #include "agent/mps/draining.h"
@@ -111,6 +112,8 @@ class Doors {
     std::optional<mps::GrantLimits> limits;  // absent: the pool's own
     std::string unreadable;                  // why what was told before is not known
     std::string not_limited;                 // why its last client was not let in
+    std::string refused_why;                 // the last process that was refused, and by which rule
+    std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their limit
     std::unique_ptr<host::DrainSocket> drain;
   };
   struct Pool {
@@ -145,6 +148,9 @@ class Doors {
   std::string told_of_itself(const std::string& id, const std::string& grant, const mps::GateQuestion& question) const;
   void note_prepared(const DoorName& door, const Status& status);
   std::string refuses(const std::string& id, const std::string& grant, int pid) const;
+  void look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
+  void note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted);
+  void tell_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
   static std::size_t clients_on(const Pool& pool, const std::string& device);
   static std::string full_device(const Pool& pool, const std::string& grant);  // "" = there is room for one more
   std::vector<int> clients_of(const DoorName& door) const;
@@ -156,6 +162,7 @@ class Doors {
   std::map<std::string, Pool> pools_;
   Draining draining_;
   DoorLog log_;
+  ClientLooks looks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // tell_next() may answer after our end
 };
 

@@ -1,6 +1,8 @@
 // What a door's clients are worth: kept beside it, and told to the pool's daemon before one of them comes in.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "agent/mps/doors.h"
 #include "host/log/log.h"
 
@@ -91,6 +93,37 @@ std::string Doors::told_of_itself(const std::string& id, const std::string& gran
     for (const auto& [uuid, memory] : limits->memory) devices.push_back(uuid);
   }
   return mps::answer_to(question, *limits, devices);
+}
+
+// A container may see other devices of the pool than its grant's: before kubelet has said what it holds besides, and
+// where it is privileged. So all of them count, and what lifts the limit for fewer only is the guard's to hold.
+void Doors::look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done) {
+  auto devices = pools_.at(id).devices;
+  // What the driver makes of a GPU's UUID where a MIG device is seen, nobody has measured.
+  if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
+  looks_.look(pid, std::move(devices), [this, id, grant, done](const std::string& why_not) {
+    if (!why_not.empty()) note_refusal(id, grant, why_not, true);
+    done(why_not);
+  });
+}
+
+void Doors::note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted) {
+  const auto pool = pools_.find(id);
+  if (pool == pools_.end()) return;
+  const auto door = pool->second.doors.find(grant);
+  if (door == pool->second.doors.end()) return;
+  door->second.refused_why = why;
+  if (limit_lifted) ++door->second.limits_lifted;
+}
+
+void Doors::tell_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage,
+                         std::uint32_t user) {
+  std::string why;
+  if (passage.end == mps::GateEnd::kRefused)
+    if (const auto pool = pools_.find(id); pool != pools_.end())
+      if (const auto door = pool->second.doors.find(grant); door != pool->second.doors.end())
+        why = door->second.refused_why;
+  log_.trouble(id, grant, passage, user, why, loop_.now());
 }
 
 // Through links anybody comes in at any time: no grant's limits may stay behind.

@@ -174,6 +174,35 @@ TEST_F(DoorsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
   EXPECT_THAT(first_line(*again), HasSubstr("\"mps\":true"));
 }
 
+// By the stand-in as by the driver: with this value it would have all of the GPU's memory.
+TEST_F(DoorsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
+  open();
+  doors_->set_most_clients(kPool, 48, {world_.uuid()});
+  std::uint64_t refused = 0;
+  for (const std::string& value :
+       {std::string("zz"), std::string("0=0"), std::string("1=1G"), std::string(" "), std::string("\xff")}) {
+    const auto process = world_.start_client(
+        {"--hold", "--allocate", "100G"},
+        {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, kGrant)}, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
+    EXPECT_THAT(first_line(*process), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED")) << value;
+    const Json door = document()["doors"][0];
+    EXPECT_EQ(door["refused"], ++refused);
+    EXPECT_GE(door["limitsLifted"].get<std::uint64_t>(), refused);
+    EXPECT_THAT(door["refusedWhy"].get<std::string>(),
+                HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"" + (value == "\xff" ? "?" : value) +
+                          "\" is not understood by the driver"));
+    EXPECT_FALSE(document().dump().empty()) << "whatever bytes the tenant wrote";
+    EXPECT_THAT(door["refusedWhy"].get<std::string>(), HasSubstr("such as " + world_.uuid() + "=4096M"));
+    EXPECT_THAT(door["clients"], IsEmpty());
+  }
+  EXPECT_THAT(came_, IsEmpty());
+  for (const std::string& value : {std::string(), std::string("0=2G"), world_.uuid() + "=2G"}) {
+    auto process = world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, kGrant)},
+                                                    {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
+    EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true")) << value;
+  }
+}
+
 TEST_F(DoorsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   open();
   doors_->set_most_clients(kPool, 1, {"GPU-1"});

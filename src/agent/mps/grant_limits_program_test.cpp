@@ -95,13 +95,16 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   const auto less = start_client(
       kLarge, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", kA + "=7188M"}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10"}});
   expect_worth(*less, kSmall);
-  // Measured: a value that cannot be read lifts the memory limit, a server's like a daemon's; threads stay. The guard
-  // ends what comes of it.
-  const auto lifted =
-      start_client(kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "zz"}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "zz"}});
-  const std::string line = lifted->line_with("{");
-  EXPECT_THAT(line, HasSubstr("\"limit\":null"));
-  EXPECT_EQ(sim::number_in(line, "runs_on"), kSmall.sms);
+  // Measured: a percentage that cannot be read changes nothing, and a memory limit that cannot be read lifts that of
+  // the server like that of a daemon, so such a process is kept out.
+  const auto misread = start_client(kSmall, {{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "zz"}});
+  expect_worth(*misread, kSmall);
+  const auto lifted = start_client(kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "zz"}});
+  EXPECT_THAT(lifted->line_with("{"), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
+  ASSERT_TRUE(until([&](const json&) { return door_of(kSmall).value("limitsLifted", 0) > 0; }));
+  EXPECT_THAT(door_of(kSmall)["refusedWhy"].get<std::string>(), HasSubstr("such as " + kA + "=4096M"));
+  EXPECT_EQ(door_of(kLarge)["limitsLifted"], 0);
+  EXPECT_THAT(log(), HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="));
 }
 
 TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {

@@ -91,6 +91,7 @@ class RelayGate final : public Gate {
   std::string socket_for(const std::string& grant) const;
   bool refuses(GatePassage& passage);
   void wants_turn(GatePassage& passage);
+  void looked(std::uint64_t id, bool refused);
   void introduced(GatePassage& passage, const Status& as_itself);
   void let_in(GatePassage& passage);
   void ended(GatePassage& passage);
@@ -106,7 +107,7 @@ class RelayGate final : public Gate {
   std::map<std::uint64_t, std::shared_ptr<GatePassage>> passages_;
   std::map<std::uint64_t, std::function<void()>> own_turns_;
   GateSettling settling_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() may answer after our end
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
   bool serving_ = false;
@@ -280,7 +281,19 @@ bool RelayGate::refuses(GatePassage& passage) {
 
 void RelayGate::wants_turn(GatePassage& passage) {
   if (refuses(passage)) return;
-  turns_.wait(passage.id(), passage.grant());
+  if (!callbacks_.look) return looked(passage.id(), false);
+  callbacks_.look(passage.grant(), passage.state().client.pid,
+                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
+                    if (!alive.expired()) looked(id, !why_not.empty());
+                  });
+}
+
+void RelayGate::looked(std::uint64_t id, bool refused) {
+  const auto found = passages_.find(id);
+  if (found == passages_.end()) return;  // it has left meanwhile
+  const auto passage = found->second;
+  if (refused) return passage->refuse();
+  turns_.wait(id, passage->grant());
   pump();
 }
 

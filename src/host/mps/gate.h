@@ -69,6 +69,10 @@ class Gate {
     // What a container of this grant is told that asks about its own share (mps/gate_questions.h); "" = nothing. Empty:
     // nobody is told anything.
     std::function<std::string(const std::string& grant, const mps::GateQuestion&)> answer = {};
+    // Looks at a process that is a client by its own word, before it waits for its turn. `done` comes once, perhaps at
+    // once, with why it may not come in; "" when it may. Empty: nobody is looked at.
+    std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look =
+        {};
     // The daemon's socket for clients of this grant, where each has its own. Empty: GateSettings::daemon_socket.
     std::function<std::string(const std::string& grant)> socket = {};
   };

@@ -53,6 +53,7 @@ class GateAtTheDoor : public ::testing::Test {
                               const std::vector<std::string> devices{"GPU-a"};
                               return mps::answer_to(question, limits, devices);
                             },
+                        .look = look_,
                         .socket = socket_});
   }
   std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }
@@ -122,6 +123,7 @@ class GateAtTheDoor : public ::testing::Test {
   std::vector<mps::GateEnd> ends_;
   std::string not_itself_;
   std::function<void(const std::string&, const Gate::Prepared&)> prepare_;
+  std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;
   std::function<std::string(const std::string&)> socket_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Gate> gate_;

@@ -280,6 +280,34 @@ TEST_F(GateAtTheDoor, AGrantThatIsNotAdmittedIsToldNothingAndTheOthersComeIn) {
   EXPECT_TRUE(let_in(kOne).valid());
 }
 
+TEST_F(GateAtTheDoor, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsForAnothersLook) {
+  std::vector<std::pair<int, std::function<void(const std::string&)>>> looks;
+  look_ = [&](const std::string& grant, int pid, std::function<void(const std::string&)> done) {
+    if (grant == kOther) return done("");
+    looks.emplace_back(pid, std::move(done));
+  };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd good = introduced(kOne);
+  ASSERT_TRUE(until([&] { return looks.size() == 1; }));
+  EXPECT_EQ(looks[0].first, ::getpid());
+  const sim::Fd bad = introduced(kOne);
+  const sim::Fd gone = introduced(kOne);
+  ASSERT_TRUE(until([&] { return looks.size() == 3; }));
+  EXPECT_TRUE(let_in(kOther).valid()) << "while the others are looked at";
+  EXPECT_FALSE(readable(good.get()));
+  looks[1].second("its variable lifts its limit");
+  EXPECT_EQ(next(bad).bytes, "end");
+  EXPECT_EQ(gate_->door(kOne).counters.refused, 1u);
+  looks[0].second("");
+  EXPECT_EQ(next(good).bytes, sim::kDescriptor);
+  gate_->close_door(kOne);
+  looks[2].second("");  // of a connection that has ended
+  gate_.reset();
+  looks[2].second("");  // and after the gate's end
+}
+
 TEST_F(GateAtTheDoor, AClosedDoorEndsItsHandshakesAndNobodyElses) {
   gate_->hold();
   const sim::Fd one = introduced(kOne);
