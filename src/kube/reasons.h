@@ -26,7 +26,8 @@ inline constexpr Reason kDrainFailed{"DrainFailed", true, "pod",
                                      "They could not be ended in time, so a signal may have found work in flight."};
 inline constexpr Reason kMpsLimitNotUnderstood{
     "MpsLimitNotUnderstood", true, "pod",
-    "A limit that the pod sets for itself is not one that the driver understands; says what to write."};
+    "A limit that the pod sets for itself is not one that the driver understands; says what to write, and whether a "
+    "process was kept out of MPS for it."};
 inline constexpr Reason kMpsLimitWithoutEffect{"MpsLimitWithoutEffect", false, "pod",
                                                "It is more than the container was granted, which holds."};
 inline constexpr Reason kMpsFault{

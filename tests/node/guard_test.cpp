@@ -65,8 +65,9 @@ class NodeGuard : public NodeBed {
   }
 };
 
+// Behind a link, where no relay looks at the processes that come.
 TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
-  start_shared();
+  start_shared("    door: link\n");
   const auto grant = admitted(kubelet(), "escape", 1);
   const auto neighbour = admitted(kubelet(), "neighbour", 1);
   Program& peer = tenant(neighbour, {"--allocate", "30G", "--kernel-ms", "5", "--queue", "40", "--hold"});
@@ -99,6 +100,19 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   RecordProperty("worst_ms", took.back());
   EXPECT_TRUE(peer.running()) << peer.out();
   EXPECT_THAT(peer.out(), ::testing::Not(HasSubstr("\"event\":\"error\"")));
+}
+
+TEST_F(NodeGuard, AClientWhoseVariableIsKnownToLiftItsLimitNeverBecomesOne) {
+  start_shared();
+  const auto grant = admitted(kubelet(), "escape", 1);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  for (const char* variable : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
+    Program& escape = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", variable}});
+    EXPECT_NE(finish(escape), 0) << variable;
+    EXPECT_THAT(escape.out(), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED")) << variable;
+  }
+  EXPECT_TRUE(until_says(*program("node"), "tenant.refused"));
+  EXPECT_THAT(acts(0), IsEmpty()) << "there was nothing to end";
 }
 
 TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {

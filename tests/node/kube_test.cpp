@@ -88,6 +88,21 @@ TEST_F(NodeKubernetes, LimitsThatAPodSetsForItselfAreToldWhenTheyAreWrongOrWitho
   EXPECT_TRUE(until_says(*program("node"), "tenant.limit"));
 }
 
+TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsTold) {
+  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
+  api_->put_pod("default", "a", kHere);
+  auto grant = admitted(kubelet(), "a", 1);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  grant.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = "4096M";
+  Program& process = start_cuda(grant, {"--hold"});
+  EXPECT_NE(finish(process), 0);
+  EXPECT_THAT(process.out(), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
+  const auto told = event("MpsLimitNotUnderstood");
+  EXPECT_EQ(told["involvedObject"]["name"], "a");
+  EXPECT_THAT(told["message"].get<std::string>(),
+              HasSubstr("container main: a process was not let in to MPS: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
+}
+
 TEST_F(NodeKubernetes, SlotsOfAPodThatEndedAreFreeInStatusAtOnce) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);

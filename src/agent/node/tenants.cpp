@@ -105,6 +105,8 @@ void Tenants::on_pools(const std::string& line, const PoolReports& reports) {
   guarding_->on_pools(line);
   clients_are(reports);
   tell_faults(faults_.update(reports, loop_.now()));
+  lifted_.pools(reports);
+  tell_lifted(lifted_.news());
   keeping_.follow(guarding_->tenants(), pools_);
 }
 
@@ -173,6 +175,16 @@ void Tenants::tell_words(const std::vector<ToldWords>& told) const {
   }
 }
 
+// Who is refused by `tranche mps` is in its log; here it is told whose container that was.
+void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
+  for (const auto& [holder, grant, why] : lifted) {
+    log::warning("tenant.refused", {{"holder", holder}, {"grant", grant}, {"why", why}});
+    const std::string container = holder.substr(holder.rfind('/') + 1);
+    world_.tell(pod_of(holder, grant), kube::kMpsLimitNotUnderstood,
+                "container " + container + ": a process was not let in to MPS: " + why);
+  }
+}
+
 void Tenants::tell_split(const std::vector<SplitContainer>& split) const {
   for (const auto& [door, pools, words] : split) {
     const std::string pod = door.pod_namespace + "/" + door.pod;
@@ -193,6 +205,8 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
   }
   faults_.holders(holder_of);
   tell_faults(faults_.settled(loop_.now()));
+  lifted_.holders(holder_of);
+  tell_lifted(lifted_.news());
   tell_split(split_.look(doors));
   stopping_->holdings(std::move(doors));
   guarding_->follow(snapshot);
@@ -202,8 +216,11 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
 }
 
 void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
-  if (!holders_known)
-    for (const auto& grant : grants) faults_.given(grant.id);
+  for (const auto& grant : grants) {
+    if (holders_known) continue;
+    faults_.given(grant.id);
+    lifted_.given(grant.id);
+  }
   guarding_->granted(grants);
   collecting_.handed_out(grants);
 }

@@ -11,6 +11,7 @@
 #include "agent/node/door_keeping.h"
 #include "agent/node/fault_book.h"
 #include "agent/node/guarding.h"
+#include "agent/node/lifted_limits.h"
 #include "agent/node/mps_calls.h"
 #include "agent/node/snapshot.h"
 #include "agent/node/split_containers.h"
@@ -65,6 +66,7 @@ class Tenants {
   void clients_are(const PoolReports& reports);
   void tell_faults(const std::vector<ToldFault>& faults);
   void tell_words(const std::vector<ToldWords>& told) const;
+  void tell_lifted(const std::vector<LiftedLimit>& lifted) const;
   void tell_split(const std::vector<SplitContainer>& split) const;
   void told_act(const GuardAct& act);
   void told_stop(const StopEvent& event);
@@ -84,6 +86,7 @@ class Tenants {
   SplitContainers split_;
   std::vector<Holder> holders_;  // by kubelet's last answer
   FaultBook faults_;
+  LiftedLimits lifted_;
   host::Loop::Id fault_timer_ = 0;
   PoolReports pools_;
   std::vector<GrantOwner> owners_;

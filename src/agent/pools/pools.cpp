@@ -92,7 +92,8 @@ void read_more(const Json& object, PoolReport& pool) {
     const auto admitting = door.find("admitting");
     pool.doors.push_back({text_at(door, "grant"), pids_at(door, "clients"),
                           admitting == door.end() || !admitting->is_boolean() || admitting->get<bool>(),
-                          text_at(door, "reason"), read_limits(door)});
+                          text_at(door, "reason"), read_limits(door), text_at(door, "refusedWhy"),
+                          count_at(door, "limitsLifted")});
   });
   each_object(object, "faults", [&](const Json& fault) {
     pool.faults.push_back({number_at(fault, "atMs"), text_at(fault, "kind"), number_at(fault, "culprit"),

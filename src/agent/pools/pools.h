@@ -30,6 +30,8 @@ struct DoorReport {
   bool admitting = true;
   std::string reason;                     // why it does not admit
   std::optional<DoorLimits> limits = {};  // what openDoor said; absent: it was told none
+  std::string refused_why = {};           // of the process that was refused last
+  std::uint64_t limits_lifted = 0;        // processes refused because their environment lifts their memory limit
   friend bool operator==(const DoorReport&, const DoorReport&) = default;
 };
 

@@ -29,7 +29,7 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   const auto reports = parse_pool_reports(
       R"({"pools":[{"id":"gpu-1","state":"serving","daemon":{"pid":11,"state":"running"},"tier":"v2","sharedMemory":{"where":"/dev/shm","mount":true},
       "servers":[{"pid":12,"status":"FAULT","clients":[101]}],"clients":{"live":1,"most":48},"door":"gate",
-      "doors":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over"},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
+      "doors":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over","refusedWhy":"zz","limitsLifted":3},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
       "faults":[{"atMs":5,"kind":"unclean-exit","culprit":7,"victims":[8,"x",9],"server":12}],
       "faultsTotal":{"fatal":2,"exception":"x"},
       "proof":{"state":"running","reason":"r","ageMs":4,"pid":13,"passed":3,"failed":1,"ended":{"clients":1}}}]})");
@@ -42,7 +42,7 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   EXPECT_EQ(pool.clients_live, 1);
   EXPECT_EQ(pool.clients_most, 48);
   EXPECT_EQ(pool.door, "gate");
-  EXPECT_THAT(pool.doors, testing::ElementsAre(DoorReport{"0011223344556677", {101}, false, "over"},
+  EXPECT_THAT(pool.doors, testing::ElementsAre(DoorReport{"0011223344556677", {101}, false, "over", {}, "zz", 3},
                                                DoorReport{"8899aabbccddeeff", {}, true, ""}));
   EXPECT_THAT(pool.faults, testing::ElementsAre(PoolFault{5, "unclean-exit", 7, {8, 9}, 12}));
   EXPECT_EQ(pool.faults_total, (std::map<std::string, std::uint64_t>{{"fatal", 2}}));
