@@ -54,7 +54,7 @@ def say(event, **more):
 
 class Failed(Exception):
     def __init__(self, call, code):
-        super().__init__(call)
+        super().__init__(f"{call}: CUDA error {code}")
         self.call, self.code = call, code
 
 

@@ -258,7 +258,7 @@ def mounts_of(pid, place):
 class Node:
     """`tranche mps`, `tranche node` and kubelet's double in a scratch directory; ten slots a GPU, compute mode left alone."""
 
-    SLOTS = 10
+    SLOTS, LOG_FORMAT = 10, "text"
     CONFIG = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    resources:\n    - {name: nvidia.com/gpu, replicas: 10}\n"
 
     def __init__(self, machine):
@@ -268,7 +268,7 @@ class Node:
             os.mkdir(self.path(name))
         with open(self.path("config.yaml"), "w") as file:
             file.write(self.CONFIG)
-        common = ["--config-file", self.path("config.yaml"), "--mps-root", self.path("mps"), "--log-format", "text"]
+        common = ["--config-file", self.path("config.yaml"), "--mps-root", self.path("mps"), "--log-format", self.LOG_FORMAT]
         if machine.simulated:
             os.mkdir(self.path("driver"))
             common += ["--driver-root-ctr-path", self.path("driver")]
@@ -278,10 +278,14 @@ class Node:
                    "--containers", machine.containers, "--grace", "1")
         self.start("mps", f"{machine.bin}/tranche", "mps", *common)
         self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
-                   self.path("run/pr.sock"), "--run-dir", self.path("run"))
+                   self.path("run/pr.sock"), "--run-dir", self.path("run"), *self.node_options())
         if not wait_for(lambda: self.healthy() == self.SLOTS, 60):
             self.show_logs()
             sys.exit("the node's slots did not become healthy within 60 s")
+
+    def node_options(self):
+        """More flags for `tranche node`."""
+        return []
 
     def path(self, name):
         return f"{self.dir}/{name}"
@@ -311,10 +315,11 @@ class Node:
         except (OSError, ValueError):
             return {}
 
-    def tenant(self, name, slots=1, limits=None):
+    def tenant(self, name, slots=1, limits=None, command=("sleep", "86400"), env=None):
         """A running pod that holds `slots` of the node's resource, or what `limits` says by resource."""
+        more = {"env": [{"name": k, "value": v} for k, v in env.items()]} if env else {}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [
-            {"name": "main", "command": ["sleep", "86400"], "resources": {"limits": limits or {RESOURCE: slots}}}]}}
+            {"name": "main", "command": list(command), "resources": {"limits": limits or {RESOURCE: slots}}, **more}]}}
         with open(self.path(f"pods/{name}.yaml"), "w") as file:
             file.write(json.dumps(pod))
         self.kubelet_command("apply", self.path(f"pods/{name}.yaml"))
@@ -364,7 +369,7 @@ class Node:
         return killed
 
 
-OURS = re.compile(r"(^|/)nvidia-cuda-mps-(control|server)( |$)|(^|/)sim-kubelet( |$)|(^|/)tranche (mps|node|probe)( |$)|cuda_client\.py")
+OURS = re.compile(r"(^|/)nvidia-cuda-mps-(control|server)( |$)|(^|/)sim-kubelet( |$)|(^|/)tranche (mps|node|probe)( |$)|(cuda_client|tenants|contained)\.py")
 
 
 def leftovers(machine):

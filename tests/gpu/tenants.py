@@ -3,12 +3,16 @@
 
 One line of JSON each: {"event": "ready"} when the program has done its first step, {"event": "window", …} every 100 ms with the
 steps of that window (serving and training kinds), {"event": "error", …} and status 3 when CUDA fails or an answer is wrong.
-With `wait=1` it begins to work when a line comes on its standard input. PyTorch, JAX (kind `jax`) or NCCL (kind `nccl`)."""
+With `wait=1` it begins to work when a line comes on its standard input. With `limit=VALUE` it sets CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
+inside itself before CUDA is loaded, as a program may by accident. PyTorch, JAX (kind `jax`), NCCL (kind `nccl`), or the driver's own
+interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too)."""
 
 import json, os, signal, sys, time
 
 KIND = sys.argv[1]
 OPTIONS = dict(word.split("=", 1) for word in sys.argv[2:])
+if "limit" in OPTIONS:
+    os.environ["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = OPTIONS["limit"]
 
 
 def option(name, default):
@@ -53,7 +57,11 @@ def products(dtype="bfloat16"):
     c, queue = torch.empty_like(a), option("queue", 4)
     torch.mm(a, b, out=c)
     torch.cuda.synchronize()
-    ready()
+    begin = time.monotonic()
+    for _ in range(4):
+        torch.mm(a, b, out=c)
+    torch.cuda.synchronize()
+    ready(queued_ms=round((time.monotonic() - begin) * 250 * queue))
     while True:
         for _ in range(queue):
             torch.mm(a, b, out=c)
@@ -218,16 +226,28 @@ def elementwise():
 
 
 def grow():
-    """Takes `step` MiB at a time, as fast as it can, up to `most` MiB, and keeps it."""
+    """Takes `step` MiB at a time, as fast as it can, up to `most` MiB, and keeps it; with `queue` products of tensor cores in flight
+    meanwhile. What it holds is said at every step."""
     import torch
     torch.zeros(1, device="cuda")
+    queue, n = option("queue", 0), option("n", 4096)
+    if queue:
+        a, b = matrices(n, torch.bfloat16)
+        c = torch.empty_like(a)
+        torch.mm(a, b, out=c)
+        torch.cuda.synchronize()
     ready()
     held, blocks, begin, marks = 0, [], time.monotonic(), []
     try:
+        for _ in range(queue):
+            torch.mm(a, b, out=c)
         while held < option("most", 200 << 10):
             blocks.append(torch.empty(option("step", 512) << 20, dtype=torch.uint8, device="cuda"))
             held += option("step", 512)
             marks.append((round((time.monotonic() - begin) * 1000, 1), held))
+            say("held", mib=held)
+            if queue:
+                torch.mm(a, b, out=c)
     except torch.OutOfMemoryError:
         pass
     say("grown", held=held, ms=round((time.monotonic() - begin) * 1000, 1), marks=marks[:: max(1, len(marks) // 20)])
@@ -328,8 +348,122 @@ def jax_products():
         x.block_until_ready()
 
 
+def look():
+    """One start of a framework in a share: what it sees of the memory, a few products that it checks, and the end."""
+    framework = OPTIONS.get("of", "torch")
+    say("looked", of=framework, **{"torch": look_torch, "jax": look_jax, "cupy": look_cupy, "onnx": look_onnx, "driver": look_driver}[framework]())
+
+
+def look_torch():
+    import torch
+    a, b = (torch.ones(2048, 2048, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    right = bool((a @ b == 2048).all())
+    free, total = torch.cuda.mem_get_info()
+    return {"right": right, "free_mib": free >> 20, "total_mib": total >> 20, "limit_mib": None}
+
+
+def look_jax():
+    import jax, jax.numpy as jnp
+    a = jnp.ones((2048, 2048), dtype=jnp.bfloat16)
+    right = bool((jax.jit(lambda x: x @ x)(a) == 2048).all())
+    stats = jax.devices()[0].memory_stats() or {}
+    return {"right": right and jax.devices()[0].platform == "gpu", "free_mib": None, "total_mib": None, "limit_mib": stats.get("bytes_limit", 0) >> 20,
+            "environment": {k: v for k, v in os.environ.items() if k.startswith(("XLA_", "JAX_"))}}
+
+
+def look_cupy():
+    import cupy
+    a = cupy.ones((2048, 2048), dtype=cupy.float16)
+    right = bool((a @ a == 2048).all())
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return {"right": right, "free_mib": free >> 20, "total_mib": total >> 20, "limit_mib": cupy.get_default_memory_pool().get_limit() >> 20}
+
+
+def look_onnx():
+    import numpy, onnx, onnxruntime
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return {"right": None, "why": "this ONNX Runtime has no CUDA provider", "free_mib": None, "total_mib": None, "limit_mib": None}
+    value = lambda name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [512, 512])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "x"], ["y"])], "g", [value("x")], [value("y")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
+    y = session.run(None, {"x": numpy.ones((512, 512), dtype=numpy.float32)})[0]
+    right = bool((y == 512).all()) and session.get_providers()[0] == "CUDAExecutionProvider"
+    return {"right": right, "free_mib": None, "total_mib": None, "limit_mib": None}
+
+
+def driver():
+    from cuda_client import Cuda
+    return Cuda()
+
+
+def look_driver():
+    cuda = driver()
+    free, total = cuda.memory()
+    return {"right": cuda.step(), "free_mib": free, "total_mib": total, "limit_mib": None}
+
+
+def spin():
+    """Kernels of `ms` milliseconds without tensor cores, with `queue` of them in flight at most."""
+    cuda = driver()
+    turns = max(1, int(option("ms", 20.0) * cuda.per_ms))
+    ready(queued_ms=round(option("ms", 20.0) * option("queue", 4)))
+    while True:
+        for _ in range(option("queue", 4)):
+            cuda.launch(cuda.out, turns)
+        cuda.synchronize()
+
+
+def steps():
+    """Short checked kernels, one after the other. On SIGTERM it writes `checkpoint`, reads it back and exits with 0."""
+    cuda, told = driver(), []
+    if "checkpoint" in OPTIONS:
+        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    right = cuda.step()
+    ready()
+    windows = Windows()
+    while not told:
+        if not right:
+            say("error", why="wrong answer")
+            sys.exit(3)
+        time.sleep(0.002)
+        right = cuda.step()
+        windows.step()
+    path = OPTIONS["checkpoint"]
+    with open(path + ".part", "w") as file:
+        file.write(json.dumps({"steps": cuda.steps, "rest": "x" * 100000}))
+    time.sleep(option("slow", 0.0))
+    with open(path + ".part") as file:
+        back = json.load(file)
+    whole = back["steps"] == cuda.steps and len(back["rest"]) == 100000
+    os.rename(path + ".part", path)
+    say("saved", whole=whole, steps=cuda.steps)
+    sys.exit(0 if whole else 4)
+
+
+def hoard():
+    """What `grow` does, by the driver's interface."""
+    from cuda_client import Failed
+    cuda = driver()
+    ready()
+    held, step, begin = 0, option("step", 512), time.monotonic()
+    try:
+        for _ in range(option("queue", 0)):
+            cuda.launch(cuda.out, max(1, int(5 * cuda.per_ms)))
+        while held < option("most", 200 << 10):
+            cuda.allocate(step << 20)
+            held += step
+            say("held", mib=held)
+    except Failed as failure:
+        if failure.code != 2:  # out of memory is where it ends
+            raise
+    say("grown", held=held, ms=round((time.monotonic() - begin) * 1000, 1))
+    while True:
+        time.sleep(1)
+
+
 KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, "convolutions": convolutions, "triton": triton_kernels, "serve": serve,
-         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products}
+         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "spin": spin, "steps": steps, "hoard": hoard}
 
 if __name__ == "__main__":
     try:

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""How containers on a shared GPU end, with real programs: `tranche mps` and `tranche node` (compute mode left alone) with kubelet's
+double and an API that tells of pods, twelve slots, neighbours that serve, train and compute all the while. What counts is the
+neighbours' lives. Prints a table last and exits 1 when a row does not hold.
+
+  delete      an ordinary deletion with a grace, by shape of the container and kind of program
+  checkpoint  a program that saves on SIGTERM
+  force       a forced deletion
+  over        a program that lifts its own memory limit
+  change      a forced change of the means of sharing while clients multiply
+  hook        tranche-drain as the preStop hook, then SIGTERM
+  frameworks  what PyTorch, JAX, CuPy and ONNX Runtime see in a share, and whether they complain
+  noise       the neighbours' slowest steps before and during all that
+
+Needs root, an idle GPU with MPS, PyTorch (JAX, CuPy, ONNX Runtime for their parts) and a build; --simulated runs the same rows on the
+stand-ins, with programs that use the driver's interface. It changes no setting of the GPU. Raw results go to $OUT/endings.json."""
+
+import argparse, json, os, sys, time
+
+import ending_rows
+from endings_bed import EndingsNode, Neighbours
+from gpu_bed import Machine, leftovers
+from mps_that_holds import wait_for_none
+
+ROWS = {  # in this order; with its part of the time
+    "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
+    "over": ("a program lifts its own memory limit", 2), "hook": ("tranche-drain as preStop hook", 3),
+    "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1), "change": ("MPS to time-slicing, by force", 4)}
+SKIPPED = 77  # as ctest has it here
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--standins", default="build/standins")
+    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
+    parser.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
+    parser.add_argument("--kinds", default="", help=f"of victims, with commas between: {', '.join(ending_rows.KINDS)}; all by default")
+    parser.add_argument("--shapes", default="first,shell,init,shared", help="of containers: first, shell, init, shared (contained.py says what they are)")
+    parser.add_argument("--repeats", type=int, default=20, help="tries of each kind")
+    parser.add_argument("--change-repeats", type=int, default=5, help="forced changes")
+    parser.add_argument("--budget", type=float, default=560, help="seconds: no new try begins after them")
+    parser.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
+    parser.add_argument("--lead-ms", type=float, default=15, help="from the watch's event to SIGTERM")
+    parser.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
+    parser.add_argument("--victims", type=int, default=6, help="that are prepared at once; one slot each")
+    parser.add_argument("--silent", action="store_true", help="tell the node of no deletion: what would happen without it")
+    parser.add_argument("--out", default=os.environ.get("OUT", ""))
+    args = parser.parse_args()
+    if args.simulated:
+        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    args.cublas = ""
+    args.kinds = [k for k in args.kinds.split(",") if k] or list(ending_rows.KINDS)
+    args.shapes = args.shapes.split(",")
+    for kind in args.kinds:
+        if kind not in ending_rows.KINDS:
+            parser.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")
+    return args
+
+
+def driver_version(machine):
+    if machine.simulated:
+        return "simulated"
+    words = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.split()
+    return words[0] if words else "unknown"
+
+
+def table(machine, driver, rows, seconds):
+    lines = [f"{time.strftime('%Y-%m-%d', time.gmtime())}, {machine.gpu['name']} ({machine.sms} SMs), driver {driver}; {seconds:.0f} s", "",
+             "| row | what | measured | |", "| --- | --- | --- | --- |"]
+    for name, row in rows.items():
+        verdict = "measured" if row["holds"] is None else "holds" if row["holds"] else "DOES NOT HOLD"
+        lines += [f"| {name} | {what} | {measured} | {verdict if i == 0 else ''} |" for i, (what, measured) in enumerate(row["lines"])]
+    return "\n".join(lines)
+
+
+def save(args, machine, driver, rows):
+    if args.out:
+        with open(f"{args.out}/endings.json", "w") as file:
+            json.dump({"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows}, file, indent=1)
+
+
+def run_rows(args, machine, driver, node, began):
+    kinds = ending_rows.NEIGHBOURS if not machine.simulated else {name: ("steps",) for name in ending_rows.NEIGHBOURS}
+    neighbours = Neighbours(node, kinds, 2)
+    try:
+        bed = ending_rows.Bed(machine, args, node, neighbours, began + args.budget)
+        names, rows = [name for name in ROWS if not args.only or name in args.only], {}
+        for i, name in enumerate(names):
+            left = began + args.budget - time.monotonic()
+            bed.until = time.monotonic() + left * ROWS[name][1] / sum(ROWS[n][1] for n in names[i:])
+            begin = time.monotonic()
+            try:
+                rows[name] = getattr(ending_rows, name)(bed)
+            except Exception as error:  # a row must not take the others along
+                rows[name] = {"holds": False, "lines": [(ROWS[name][0], f"{type(error).__name__}: {error}"[:300])]}
+            rows[name]["seconds"] = round(time.monotonic() - begin, 1)
+            for line in rows[name]["lines"]:
+                print(f"{name}: {line[0]}: {line[1]}", file=sys.stderr, flush=True)
+            save(args, machine, driver, rows)
+        if any(row["holds"] is False for row in rows.values()):
+            node.show_logs()
+        return rows
+    finally:
+        neighbours.end()
+
+
+def main():
+    args = arguments()
+    if os.geteuid() != 0:
+        print("endings.py needs root: containers get namespaces of their own")
+        return SKIPPED
+    began = time.monotonic()
+    machine = Machine(args)
+    already, driver = leftovers(machine), driver_version(machine)
+    node = EndingsNode(machine)
+    try:
+        rows = run_rows(args, machine, driver, node, began)
+    finally:
+        killed = node.stop()
+    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    machine.clean()
+    print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
+    print(table(machine, driver, rows, time.monotonic() - began))
+    return 1 if left or killed or any(row["holds"] is False for row in rows.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

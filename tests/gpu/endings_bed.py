@@ -1,0 +1,365 @@
+"""What endings.py stands on: a node that watches its pods, containers with a pid namespace of their own, neighbours whose lives are
+counted, and the end of a container as kubelet and a container runtime bring it about."""
+
+import json, os, re, signal, socket, statistics, sys, threading, time
+
+from gpu_bed import Node, wait_for
+from pods_api import NODE, PodsApi
+from stop_moments import TENANTS, Program
+
+CONTAINED = os.path.join(os.path.dirname(TENANTS), "contained.py")
+DRAIN = "/run/tranche/bin/tranche-drain"
+DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/evidence)
+
+
+def config(sharing):
+    return f"version: v1\nsharing:\n{sharing}"
+
+
+class EndingsNode(Node):
+    """Twelve slots a GPU, so that SM counts stay trusted and several victims can be prepared at once; told of its pods by pods_api."""
+
+    SLOTS, LOG_FORMAT = 12, "json"
+    MPS = "  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n    - {name: nvidia.com/gpu, replicas: 12}\n"
+    CONFIG = config(MPS)
+
+    def __init__(self, machine):
+        self.api, self.wires = PodsApi(), {}
+        super().__init__(machine)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path("io.sock"))
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+        if not wait_for(lambda: self.status().get("kubernetes", {}).get("state") == "watching", 20):
+            self.show_logs()
+            sys.exit(f"the node does not watch its pods: {self.status().get('kubernetes')}. It needs libcurl.so.4 (7.87 or newer)")
+
+    def node_options(self):
+        os.mkdir(self.path("bin"))
+        with open(self.path("kubeconfig"), "w") as file:
+            file.write(self.api.kubeconfig())
+        return ["--kubeconfig", self.path("kubeconfig"), "--node-name", NODE, "--program-dir", self.path("bin")]
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            head = b""
+            while not head.endswith(b"\n"):
+                piece = connection.recv(1)
+                if not piece:
+                    break
+                head += piece
+            kind, _, name = head.decode().strip().partition(" ")
+            if name in self.wires:
+                self.wires[name].attach(kind, connection)
+
+    def contained(self, name, words, shape="first", slots=1, env=None, hook=None):
+        """A pod whose container runs tenants.py with these words."""
+        box = self.wires[name] = Contained(self, name, words, shape)
+        box.tenant = self.tenant(name, slots, env=env, command=[sys.executable, CONTAINED, self.path("io.sock"), name, shape,
+                                                                sys.executable, TENANTS, *words])
+        self.api.add(name, self.kubelet_pods()[name]["uid"], hook)
+        return box
+
+    def lines(self, since=None):
+        """Log lines of both programs, as values; `since`: what marks() answered."""
+        found = []
+        for name in ("node", "mps"):
+            with open(self.path(f"logs/{name}"), errors="replace") as file:
+                file.seek((since or {}).get(name, 0))
+                for line in file:
+                    try:
+                        found.append({"program": name, **json.loads(line)})
+                    except ValueError:
+                        pass
+        return found
+
+    def marks(self):
+        return {name: os.path.getsize(self.path(f"logs/{name}")) for name in ("node", "mps")}
+
+    def configure(self, sharing):
+        with open(self.path("config.new"), "w") as file:
+            file.write(config(sharing))
+        os.rename(self.path("config.new"), self.path("config.yaml"))
+
+    def daemon_faults(self):
+        """Lines of the MPS daemons' own logs that tell of a fault that took clients along."""
+        count = 0
+        for folder, _, names in os.walk(self.path("mps")):
+            for name in (n for n in names if n.endswith(".log")):
+                with open(os.path.join(folder, name), errors="replace") as file:
+                    count += len(re.findall(r"encountered a fatal GPU error", file.read()))
+        return count
+
+    def stop(self):
+        self.listener.close()
+        killed = super().stop()
+        self.api.stop()
+        return killed
+
+
+def state_of(pid):
+    """The letter of a process's state; "" when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def gone(pid):
+    return state_of(pid) in ("", "Z", "X")
+
+
+def mounts_namespace(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
+
+
+def signal_to(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+class Contained:
+    """A container of contained.py with one tenants.py in it; what that says is kept."""
+
+    def __init__(self, node, name, words, shape):
+        self.node, self.name, self.words, self.shape = node, name, words, shape
+        self.changed, self.events, self.errors, self.windows, self.stderr = threading.Condition(), [], [], [], []
+        self.pid = self.first = 0  # of tenants.py and of the container's first process, as the host numbers them
+        self.io, self.closed, self.begun, self.space = None, False, False, ""
+
+    def attach(self, kind, connection):
+        if kind == "io":
+            self.io = connection
+        threading.Thread(target=self._read, args=(kind, connection.makefile(errors="replace")), daemon=True).start()
+
+    def _read(self, kind, lines):
+        try:
+            for line in lines:
+                self._take(kind, line)
+        except OSError:
+            pass
+        if kind == "io":
+            with self.changed:
+                self.closed = True
+                self.changed.notify_all()
+
+    def _take(self, kind, line):
+        if kind == "err":
+            self.stderr.append(line)
+            return
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        if event["event"] == "window":
+            self.windows.append(event)
+            return
+        with self.changed:
+            (self.errors if event["event"] == "error" else self.events).append(event)
+            self.changed.notify_all()
+
+    def all_said(self, what):
+        return [event for event in list(self.events) if event["event"] == what]
+
+    def said(self, what, seconds=0.0):
+        """The first event of that name; None when it does not come before the time or the program is over."""
+        find = lambda: next((e for e in self.events if e["event"] == what), None)
+        with self.changed:
+            self.changed.wait_for(lambda: find() or self.closed, seconds)
+            return find()
+
+    def ready(self, seconds=90):
+        started = self.said("container", 20)
+        if not started or not self.said("ready", seconds):
+            return False
+        self.first = started["pid"]
+        self.space = mounts_namespace(self.first)
+        self.pid = next((pid for pid in self.members() if self._is_program(pid)), 0)
+        return self.pid != 0
+
+    @staticmethod
+    def _is_program(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            return len(words) > 1 and words[1] == TENANTS.encode()
+        except OSError:
+            return False
+
+    def members(self):
+        return sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.space and mounts_namespace(pid) == self.space)
+
+    def go(self):
+        self.begun = True
+        try:
+            self.io.sendall(b"\n")
+        except OSError:
+            return False
+        return self.said("begun", 5) is not None
+
+    def well(self):
+        return not self.errors and not gone(self.pid)
+
+    def kill(self):
+        for pid in self.members():
+            signal_to(pid, signal.SIGKILL)
+
+    def clear(self):
+        """Away with it, so that its slots are free. One that works is stopped first: its queued work runs out."""
+        if self.begun and self.pid and not gone(self.pid):
+            signal_to(self.pid, signal.SIGSTOP)
+            time.sleep(2.2)
+        self.kill()
+        self.node.api.remove(self.name)
+        self.node.kubelet_command("delete", self.name)
+        wait_for(lambda: self.name not in self.node.kubelet_pods(), 10)
+        self.node.wires.pop(self.name, None)
+
+
+class Sight:
+    """When a container's program and its first process were first seen stopped, and gone."""
+
+    def __init__(self, box):
+        self.box, self.stopped, self.gone, self.over = box, {}, {}, threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def _look(self):
+        pids, begin = {self.box.pid, self.box.first}, time.monotonic()
+        while not self.over.is_set() and len(self.gone) < len(pids):
+            now = time.monotonic()
+            for pid in pids - self.gone.keys():
+                state = state_of(pid)
+                if state in ("", "Z", "X"):
+                    self.gone[pid] = now
+                elif state in "Tt":
+                    self.stopped.setdefault(pid, now)
+            time.sleep(0.0003 if now - begin < 0.3 else 0.002)
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+
+    def wait_gone(self, pid, until):
+        return wait_for(lambda: pid in self.gone, until - time.monotonic(), every=0.005) is not None
+
+
+def since(moment, begin):
+    """Milliseconds; None when it has not come."""
+    return None if moment is None else round((moment - begin) * 1000, 1)
+
+
+def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=False):
+    """Ends the container as kubelet does (facts measured on Kubernetes 1.36: the watch leads SIGTERM by 13 to 25 ms; the runtime's
+    SIGKILL comes max(2 s, grace - whole seconds spent in the hook) after SIGTERM; a forced deletion removes the object at once and
+    gives the runtime its least, 2 s). `silent`: nobody tells the node. Times are in milliseconds since the node was told."""
+    sight, marks = Sight(box), node.marks()
+    told = time.monotonic()
+    if not silent:
+        told = node.api.when_told(node.api.remove(box.name) if force else node.api.mark(box.name, grace))
+        if told is None:
+            sight.end()
+            raise RuntimeError("the node's watch of pods is away")
+    result, hooked = {"told": told}, 0.0
+    if hook:
+        begin = time.monotonic()
+        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "--", DRAIN, "--timeout", "10s", timeout=max(1, grace))
+        hooked = time.monotonic() - begin
+        result.update(hook_ms=round(hooked * 1000), hook_status=done.returncode, hook_said=(done.stdout + done.stderr)[-400:])
+    time.sleep(0.012 if hook else max(0.0, told + lead - time.monotonic()))
+    asked = time.monotonic()
+    signal_to(box.first, signal.SIGTERM)
+    in_time = sight.wait_gone(box.first, asked + max(2.0, (0 if force else grace) - int(hooked)))
+    killed = time.monotonic()
+    program_was_there = box.pid not in sight.gone and not gone(box.pid)
+    box.kill()
+    sight.wait_gone(box.pid, time.monotonic() + 5)
+    sight.wait_gone(box.first, time.monotonic() + 5)
+    sight.end()
+    stopped, ended = sight.stopped.get(box.pid), sight.gone.get(box.pid)
+    by = ("itself" if box.said("saved") else "SIGKILL of the runtime" if program_was_there else
+          "SIGTERM" if stopped is None else "the node")
+    result.update(stopped_ms=since(stopped, told), held_ms=since(ended, stopped) if ended and stopped else None, sigterm_ms=since(asked, told),
+                  first_stopped_ms=since(sight.stopped.get(box.first), told), gone_ms=since(ended, told), container_ms=since(sight.gone.get(box.first), told),
+                  runtime_killed_ms=None if in_time else since(killed, told), by=by)
+    result.update(product_said(node, box, marks))
+    return result
+
+
+def product_said(node, box, marks):
+    """What the logs of both programs say of this container's end, and how long its clients were waited for."""
+    own = {box.name, f"default/{box.name}/main", f"default/{box.name}"}
+    grant = os.path.basename(box.tenant.door)
+    lines = [line for line in node.lines(marks) if line.get("grant") == grant or line.get("pod") in own or str(line.get("pid")) == str(box.pid)]
+    waited = [v for line in lines for k, v in line.items() if k in ("waitedMs", "tookMs") and isinstance(v, (int, float))]
+    kept = [{k: v for k, v in line.items() if k not in ("ts", "time", "level")} for line in lines]
+    outcomes = [f"{l.get('event')} {l.get('terminated', '')}/{l.get('of', '')}" if "terminated" in l else str(l.get("event")) for l in kept
+                if re.search(r"drain|stop|client|guard|fault", str(l.get("event")))]
+    return {"waited_ms": max(waited, default=None), "outcome": "; ".join(outcomes), "log": kept[:12]}
+
+
+class Neighbours:
+    """Programs of other tenants, whose deaths are the result. The dead are counted once and started again."""
+
+    def __init__(self, node, kinds, slots):
+        self.node, self.kinds, self.died, self.counted = node, kinds, 0, set()
+        self.tenants = {name: node.tenant(f"neighbour-{name}", slots) for name in kinds}
+        self.all = {name: [] for name in kinds}
+        self.start(kinds)
+
+    def start(self, names):
+        for _ in range(6):  # a server that is just recovering refuses clients
+            new = {name: Program(self.node.machine, self.tenants[name].envs, *self.kinds[name], prefix=self.tenants[name].enter) for name in names}
+            well = {name for name, program in new.items() if program.ready(90)}
+            for name, program in new.items():
+                if name in well:
+                    self.all[name].append(program)
+                else:
+                    program.kill()
+            names = [name for name in names if name not in well]
+            if not names:
+                return
+            time.sleep(1)
+        raise RuntimeError(f"neighbours do not start: {names}: {new[names[0]].errors} {''.join(new[names[0]].stderr)[-300:]}")
+
+    def new_dead(self):
+        """Names of those that have died since this was asked last."""
+        dead = [name for name, programs in self.all.items() if not programs[-1].well() and programs[-1] not in self.counted]
+        self.counted.update(self.all[name][-1] for name in dead)
+        self.died += len(dead)
+        return dead
+
+    def renew(self):
+        dead = [name for name, programs in self.all.items() if not programs[-1].well()]
+        for name in dead:
+            self.all[name][-1].kill()
+        if dead:
+            self.start(dead)
+
+    def steps(self, spans):
+        """Milliseconds of every step by neighbour, of the windows that overlap one of the spans."""
+        return {name: [ms for program in programs for w in list(program.windows) if any(w["at"] > b and w["since"] < e for b, e in spans)
+                       for ms in w["ms"]] for name, programs in self.all.items()}
+
+    def end(self):
+        for programs in self.all.values():
+            programs[-1].kill()
+
+
+def p99(values):
+    return round(sorted(values)[min(len(values) - 1, int(len(values) * 0.99))], 2) if values else None
+
+
+def median_worst(values):
+    values = [v for v in values if v is not None]
+    return f"{statistics.median(values):.0f}, {max(values):.0f}" if values else "-"
