@@ -2,9 +2,10 @@
 <row>_after(machine, node, args) on our node. A row answers {"measured": a few words, "holds": True, False or None (not available)}
 and whatever else is worth keeping."""
 
-import json, os, statistics, time
+import importlib.util, json, os, statistics, time
 
-from gpu_bed import Client, PlainDaemon, find, last_json, line_of, running_client, wait_for
+from gpu_bed import Client, PlainDaemon, find, last_json, running_client, wait_for
+from stop_moments import Program
 
 MALFORMED = ["zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz", "0", "0=1X", "=1G", "0:1G", "GPU-=1G", "0==1G",
              "0=G", "0=1G,9=1G", ",0=1G", "0=1G;0=1G"]
@@ -12,18 +13,34 @@ LONG_MS, IN_FLIGHT = 200, 5
 OUT_OF_MEMORY = 2
 
 
-def busy(client):
-    """Work in flight that takes the neighbours along when its process dies."""
-    return client.ready() and client.ask(f"launch {LONG_MS} {IN_FLIGHT}").get("code") == 0
+def has_torch(machine):
+    return not machine.simulated and importlib.util.find_spec("torch") is not None
+
+
+def busy_client(machine, start, envs, prefix=()):
+    """A process with work in flight that takes the neighbours along when it is killed: products of tensor cores where PyTorch is there,
+    else long kernels of our own; None when it does not start."""
+    if has_torch(machine):
+        program = Program(machine, envs, "products", "queue=4", prefix=prefix)
+        if program.ready(90):
+            return program
+        program.kill()
+        return None
+    client = start()
+    if client.ready() and client.ask(f"launch {LONG_MS} {IN_FLIGHT}").get("code") == 0:
+        return client
+    client.kill()
+    return None
 
 
 def busy_before(machine, daemon, args):
     died, tried, peer = 0, 0, None
-    for _ in range(args.repeats):
+    for _ in range(min(args.repeats, 8) if has_torch(machine) else args.repeats):  # PyTorch starts in 4 to 6 s
         peer = peer or running_client(daemon.client)
-        victim = daemon.client()
-        if peer is None or not busy(victim):
-            victim.kill()
+        victim = busy_client(machine, daemon.client, daemon.env)
+        if peer is None or victim is None:
+            if victim is not None:
+                victim.kill()
             continue
         time.sleep(0.25)
         victim.kill()
@@ -37,33 +54,23 @@ def busy_before(machine, daemon, args):
     return {"measured": f"{died} of {tried} peers dead", "died": died, "tried": tried}
 
 
-def drained(node, tenant, client):
-    """Drains through the door, or through `tranche mps` where the door has no drain socket; None when neither is there."""
-    answer = tenant.drain()
-    if answer is not None:
-        return answer
-    request = {"do": "terminate", "pool": node.pool().get("id"), "pids": [client.pid], "reason": "the row `busy`"}
-    answer = last_json(line_of(node.path("mps/mps.sock"), json.dumps(request)))
-    return answer if "clients" in answer else None
-
-
 def busy_after(machine, node, args):
+    """Each busy client is ended through its grant's drain socket, which stops it, waits for its queued work and kills it."""
     died, tried, took, answers = 0, 0, [], []
     neighbour = node.tenant("busy-neighbour")
     peer = running_client(neighbour.client)
     for i in range(args.repeats):
         tenant = node.tenant(f"busy-{i}")
-        victim = tenant.client()
-        if peer is None or not busy(victim):
-            raise RuntimeError(f"try {i}: {'the peer' if peer is None else 'the busy client'} does not start: {getattr(victim, 'first', '')}")
+        victim = busy_client(machine, tenant.client, tenant.envs, tenant.enter)
+        if peer is None or victim is None:
+            raise RuntimeError(f"try {i}: {'the peer' if peer is None else 'the busy client'} does not start")
         time.sleep(0.25)
-        answer = drained(node, tenant, victim)
+        answer = tenant.drain()
+        victim.kill()
         if answer is None:
-            victim.leave()
             tenant.delete()
             peer.leave()
-            return {"measured": "no drain socket in the door, and tranche mps does not terminate", "holds": None}
-        victim.kill()
+            return {"measured": "there is no drain socket", "holds": None}
         tried += 1
         answers.append(answer)
         took.append(answer.get("tookMs", answer.get("clockMs", 0)))
@@ -74,9 +81,10 @@ def busy_after(machine, node, args):
             peer = running_client(neighbour.client)
     peer.leave()
     neighbour.delete()
-    refused = [a for a in answers if any(c.get("outcome") not in ("terminated", "not-a-client") for c in a.get("clients", [{}]))]
-    return {"measured": f"{died} of {tried} peers dead; drained in {statistics.median(took):.0f} ms median, {max(took):.0f} ms worst",
-            "holds": died == 0 and tried == args.repeats and not refused, "took": took, "odd": refused[:3]}
+    odd = [a for a in answers if not a.get("clients") or any(c.get("outcome") != "terminated" for c in a["clients"])]
+    return {"measured": f"{died} of {tried} peers dead; stopped, waited for and killed in {statistics.median(took):.0f} ms median, {max(took):.0f} ms worst"
+            + (f"; {len(odd)} not as they should be: {json.dumps(odd[0])[:200]}" if odd else ""),
+            "holds": died == 0 and tried == args.repeats and not odd, "took": took, "odd": odd[:3]}
 
 
 def over_limit(client, limit, patience):
