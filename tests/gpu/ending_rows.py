@@ -52,7 +52,7 @@ class Bed:
     def start(self, spec):
         with self.lock:
             self.count += 1
-            name = f"v{self.count}-{spec.kind}"
+            name = f"v{self.count}-{re.sub('[^a-z0-9]+', '-', spec.kind)}"  # as pods may be named
         box = self.node.contained(name, [*spec.words, "wait=1"], spec.shape, env=spec.env, hook=spec.hook)
         if box.ready():
             with self.lock:
@@ -293,7 +293,7 @@ def change(bed):
     """All tenants lose their share. Each time: clients that work, time-slicing by force, the next tenant, MPS again, the next tenant."""
     node, tries = bed.node, []
     victims = [k for k in ("products", "fp8", "convolutions", "serve") if k in bed.args.kinds] or bed.args.kinds[:1]
-    bed.neighbours.end()
+    bed.neighbours.leave()  # slots that are held would be kept back from the next tenants
     sliced = "  change: force\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
     shared = "  change: force\n" + EndingsNode.MPS
     for i in range(bed.args.change_repeats):

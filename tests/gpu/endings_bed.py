@@ -351,6 +351,13 @@ class Neighbours:
         return {name: [ms for program in programs for w in list(program.windows) if any(w["at"] > b and w["since"] < e for b, e in spans)
                        for ms in w["ms"]] for name, programs in self.all.items()}
 
+    def leave(self):
+        """Programs and tenants: their slots are free."""
+        self.end()
+        for tenant in self.tenants.values():
+            tenant.delete()
+        wait_for(lambda: not any(tenant.name in self.node.kubelet_pods() for tenant in self.tenants.values()), 10)
+
     def end(self):
         for programs in self.all.values():
             programs[-1].kill()
