@@ -340,7 +340,8 @@ class Neighbours:
         return dead
 
     def renew(self):
-        dead = [name for name, programs in self.all.items() if not programs[-1].well()]
+        """Starts those again that were counted; one that dies just now is counted first."""
+        dead = [name for name, programs in self.all.items() if programs[-1] in self.counted]
         for name in dead:
             self.all[name][-1].kill()
         if dead:
