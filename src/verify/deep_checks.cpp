@@ -31,8 +31,10 @@ std::string last_words(const ProbeRun& run) {
   return words.empty() ? end : words + " (" + end + ")";
 }
 
-// MPS or the guard ended it, or it was told that there is no memory.
+// The guard killed it, it was not let in, or CUDA told it that there is no memory.
 bool was_ended(const ProbeRun& run) {
+  constexpr int kKilled = 128 + 9;
+  if (run.status == kKilled && !run.timed_out) return true;
   constexpr std::array<std::string_view, 4> kWords{"TERMINATED", "OUT_OF_MEMORY", "MPS_RPC_FAILURE", "MPS_SERVER"};
   return run.status == 1 &&
          std::ranges::any_of(kWords, [&](std::string_view word) { return run.output.find(word) != std::string::npos; });

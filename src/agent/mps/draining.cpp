@@ -38,10 +38,14 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   }
   const auto is_spared = [&spared](int pid) { return std::ranges::find(spared, pid, &mps::Terminated::pid) != spared.end(); };
   std::set<int> companions;
+  std::map<std::string, int> first;
   if (callbacks_.ancestors) {
-    for (const int pid : request.clients)
-      for (const int above : callbacks_.ancestors(pid))
-        if (!is_spared(above) && above != ::getpid()) companions.insert(above);
+    for (const int pid : request.clients) {
+      const auto above = callbacks_.ancestors(pid);
+      first.emplace(container_of(pid), above.empty() ? pid : above.back());
+      for (const int each : above)
+        if (!is_spared(each) && each != ::getpid()) companions.insert(each);
+    }
   }
   request.companions.assign(companions.begin(), companions.end());
 
@@ -64,22 +68,26 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
     all.insert(all.end(), spared.begin(), spared.end());
     reply(terminated_reply(all, took, neighbours));
   };
-  // The processes first: closing looks through all of /proc.
   if (request.clients.empty()) {
-    if (spared.empty()) close(door, containers);
+    if (spared.empty()) close(door, containers, first);
     return finish({});
   }
+  // Stopped first: the stop signal may be milliseconds away.
   callbacks_.terminate(door.pool, request, [finish, weak = std::weak_ptr(alive_)](const Terminated& outcomes) {
     if (!weak.expired()) finish(outcomes);
   });
-  if (spared.empty()) close(door, containers);
+  if (spared.empty()) close(door, containers, first);
 }
 
-void Draining::close(const DoorName& door, const std::set<std::string>& containers) {
+void Draining::close(const DoorName& door, const std::set<std::string>& containers,
+                     const std::map<std::string, int>& first) {
   for (const auto& container : containers) {
     if (const auto found = closed_.find(door); found != closed_.end() && found->second.contains(container)) continue;
-    const auto init = oldest_of(container);
-    if (!init) continue;  // nobody of it is left
+    const auto known = first.find(container);
+    const auto ref = known == first.end() ? Result<host::ProcessRef>(fail(Kind::kNotFound, "not known"))
+                                          : host::process_ref(known->second);
+    const auto init = ref ? std::optional(*ref) : oldest_of(container);  // which looks through all of /proc
+    if (!init) continue;                                                 // no process of it is left
     auto watched = host::Process::adopt(loop_, *init, [this, door, container](const host::ExitNote&) {
       container_ended(door, container);
     });

@@ -58,7 +58,8 @@ class Draining {
 
  private:
   std::set<std::string> containers_of(const DoorName& door, int caller) const;
-  void close(const DoorName& door, const std::set<std::string>& containers);
+  // `first`: the first process of each container, where that is known.
+  void close(const DoorName& door, const std::set<std::string>& containers, const std::map<std::string, int>& first);
   void container_ended(const DoorName& door, const std::string& container);
 
   host::Loop& loop_;

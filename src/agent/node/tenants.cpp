@@ -45,13 +45,12 @@ std::string act_words(const GuardAct& act) {
 Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world)
     : loop_(loop),
       world_(std::move(world)),
+      mps_socket_(settings.mps_root_here + "/mps.sock"),
       offer_(install_drain_program(settings.program_dir)),
       collecting_(loop, settings.mps_root_here + "/mps.sock"),
       keeping_(loop, settings.mps_root_here + "/mps.sock") {
   if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
-  const std::string socket = settings.mps_root_here + "/mps.sock";
-  calls_ = std::make_unique<MpsCalls>(loop_, socket);
-  link_ = std::make_unique<MpsLink>(loop_, socket);
+  calls_ = std::make_unique<MpsCalls>(loop_, mps_socket_);
   Guarding::Hands hands;
   hands.terminate = [this](const auto& pool, const auto& pids, const auto& reason, auto done) {
     calls_->terminate(pool, pids, reason, std::move(done));
@@ -89,7 +88,14 @@ void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
                                {"reason", which.reason},
                                {"spare", which.spare},
                                {"signal", which.stop_signal}};
-  link_->request(request.dump(), std::move(done), kEndDeadline);
+  // A connection of its own: the answer comes when the queued work has run out, and no other container's end waits for
+  // that.
+  const auto id = ++last_ending_;
+  auto& client = endings_[id] = host::StatusClient::open(loop_, mps_socket_);
+  client->request(request.dump(), kEndDeadline, [this, id, done = std::move(done)](const Result<std::string>& reply) {
+    const auto ended = endings_.extract(id);  // until this callback returns
+    done(reply);
+  });
 }
 
 void Tenants::follow(const Snapshot& snapshot) {

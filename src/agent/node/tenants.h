@@ -3,6 +3,7 @@
 // they are stopped, taking away doors that nobody needs, telling whose pod a fault was. It puts the parts together and
 // decides nothing itself. Asks `tranche mps` for what is to be done. Loop thread only.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@
 #include "agent/node/split_containers.h"
 #include "agent/node/stopping.h"
 #include "agent/node/tenant_words.h"
-#include "agent/pools/mps_link.h"
 #include "host/loop/loop.h"
+#include "host/status/status_socket.h"
 #include "kube/event_json.h"
 #include "kube/pod_table.h"
 #include "kube/reasons.h"
@@ -74,9 +75,11 @@ class Tenants {
 
   host::Loop& loop_;
   TenantsWorld world_;
+  std::string mps_socket_;
   DrainOffer offer_;
   std::unique_ptr<MpsCalls> calls_;
-  std::unique_ptr<MpsLink> link_;
+  std::uint64_t last_ending_ = 0;
+  std::map<std::uint64_t, std::unique_ptr<host::StatusClient>> endings_;  // requests that wait for their answers
   std::unique_ptr<Guarding> guarding_;
   std::unique_ptr<Stopping> stopping_;
   DoorCollecting collecting_;
