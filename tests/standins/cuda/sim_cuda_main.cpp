@@ -129,7 +129,7 @@ class Program {
   CudaError live() {
     const std::int64_t start = monotonic_ns();
     std::int64_t next_report = options_.report_ns > 0 ? start + options_.report_ns : 0;
-    std::int64_t next_growth = options_.grow_per_second > 0 ? start + kGrowthNs : 0;
+    std::int64_t next_growth = options_.grow_per_second > 0 ? start + options_.grow_every_ns : 0;
     const std::int64_t end = options_.hold ? 0 : start + options_.seconds_ns;
     std::string input;
     for (;;) {
@@ -140,9 +140,10 @@ class Program {
         next_report += options_.report_ns;
       }
       if (next_growth != 0 && now >= next_growth) {
-        const auto error = allocate(options_.grow_per_second * static_cast<std::uint64_t>(kGrowthNs) / 1'000'000'000u);
+        const double step = static_cast<double>(options_.grow_per_second) * static_cast<double>(options_.grow_every_ns);
+        const auto error = allocate(static_cast<std::uint64_t>(step / 1e9));
         if (error != CudaError::kSuccess && !options_.stay) return error;
-        next_growth += kGrowthNs;
+        next_growth += options_.grow_every_ns;
       }
       if (options_.kernel_ns > 0 && !said_error_) keep_busy(now);
       pollfd fds[3] = {{said_error_ ? -1 : process_->error_descriptor(), POLLIN, 0},
@@ -224,7 +225,6 @@ class Program {
     return first;
   }
 
-  static constexpr std::int64_t kGrowthNs = 50'000'000;
   SimCudaOptions options_;
   std::unique_ptr<CudaProcess> process_;
   std::int64_t work_done_ns_ = 0;

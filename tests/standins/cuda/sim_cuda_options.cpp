@@ -88,6 +88,9 @@ std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::stri
     if (word == "--kernel-ms") {
       target = &options.kernel_ns;
       unit = 1e6;
+    } else if (word == "--grow-every") {
+      target = &options.grow_every_ns;
+      unit = 1e6;
     } else if (word == "--queue") {
       target = &options.queue;
     } else if (word == "--seconds") {
@@ -105,6 +108,7 @@ std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::stri
     *target = *amount;
   }
   if (options.queue < 1) options.queue = 1;
+  if (options.grow_every_ns < 1) options.grow_every_ns = 1;
   return options;
 }
 

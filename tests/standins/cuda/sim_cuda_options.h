@@ -11,6 +11,7 @@ inline constexpr const char* kSimCudaHelp =
     R"(sim-cuda: a CUDA process on the simulated node $TRANCHE_SIM_NODE.
   --allocate SIZE     allocate this much (repeatable: steps); SIZE is a number and K, M, G or MiB, GiB
   --grow SIZE/s       then go on allocating at this rate
+  --grow-every N      a step of it every N milliseconds (50)
   --kernel-ms N       keep kernels of N milliseconds in flight (fractions allowed)
   --queue N           that many at a time (1)
   --tensor            all its kernels use tensor cores: terminate_client kills the neighbours of long ones in flight
@@ -40,6 +41,7 @@ inline constexpr const char* kSavedEnd = "complete";
 struct SimCudaOptions {
   std::vector<std::uint64_t> allocations;
   std::uint64_t grow_per_second = 0;
+  std::int64_t grow_every_ns = 50'000'000;
   std::int64_t kernel_ns = 0;
   std::int64_t queue = 1;
   std::int64_t seconds_ns = 0;
