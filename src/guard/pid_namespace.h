@@ -1,0 +1,10 @@
+#pragma once
+// Whether a process is the first of its container (PID 1 of a pid namespace below the reader's), from
+// /proc/<pid>/status. Its end is the end of all others of the namespace: the kernel kills them. Pure; fuzzed.
+#include <string_view>
+
+namespace tranche::guard {
+
+bool is_first_of_namespace(std::string_view status);
+
+}  // namespace tranche::guard
