@@ -154,7 +154,7 @@ void GuardJudge(benchmark::State& state) {
   MonoTime now{};
   for (auto _ : state) {
     now += std::chrono::milliseconds(100);
-    benchmark::DoNotOptimize(guard::judge(devices, facts, memory, now, now).open);
+    benchmark::DoNotOptimize(guard::judge(devices, facts, memory, now).open);
   }
 }
 BENCHMARK(GuardJudge);

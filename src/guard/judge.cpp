@@ -19,9 +19,7 @@ constexpr Duration kGrace = 2s;                  // between SIGTERM and SIGKILL
 constexpr Duration kFirstPause = 100ms;          // after an order that was not carried out, doubling …
 constexpr Duration kLongestPause = 5s;           // … up to this
 constexpr Duration kMemoryIsBack = 1s;           // of a process that was killed
-// A client that MPS has terminated has nothing in flight, but keeps its memory until its process ends (measured on
-// H200): one that does not end by itself is killed, which hurts nobody then.
-constexpr Duration kEndsByItself = 50ms;
+constexpr Duration kNoFigures = 10s;             // a stopped process is continued when its device has none for so long
 constexpr Duration kAskDoorAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
 constexpr std::string_view kForcedChange = "force";  // the word of sharing.change
@@ -38,13 +36,15 @@ bool newer(const Process& a, const Process& b) {
 
 class Judge {
  public:
-  Judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime sampled, MonoTime now)
-      : devices_(devices), facts_(facts), memory_(memory), sampled_(sampled), now_(now) {}
+  Judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now)
+      : devices_(devices), facts_(facts), memory_(memory), now_(now) {}
 
   Verdict run() {
     for (const Device& device : devices_) look_at(device);
     std::erase_if(memory_.strangers, [&](const auto& entry) { return !strangers_.contains(entry.first); });
-    std::erase_if(memory_.over, [&](const auto& entry) { return !over_.contains(entry.first) && !entry.second.asked; });
+    std::erase_if(memory_.over,
+                  [&](const auto& entry) { return !over_.contains(entry.first) && !any_asked(entry.second); });
+    tend_stopped();
     tend_doors();
     return std::move(verdict_);
   }
@@ -93,7 +93,8 @@ class Judge {
     over_.insert(key);
     auto [it, fresh] = memory_.over.try_emplace(key);
     Memory::Over& over = it->second;
-    if (fresh || over.since == MonoTime{}) over.since = sampled_;
+    if (fresh || over.since == MonoTime{}) over.since = device.sampled;
+    over.most = std::max(over.most, held.sum);
     verdict_.open = true;
     std::ranges::sort(held.processes, [](const Process* a, const Process* b) { return newer(*a, *b); });
     switch (limit.policy) {
@@ -122,43 +123,77 @@ class Judge {
     verdict_.orders.push_back(std::move(order));
   }
 
-  enum class Next { kTerminate, kKill, kWait, kPassOver };
+  enum class Next { kTerminate, kKill, kStop, kWait, kPassOver };
+
+  static bool any_asked(const Memory::Over& over) {
+    return std::ranges::any_of(over.processes, [](const auto& entry) { return entry.second.asked; });
+  }
 
   // What is to be done with one process of a grant that holds too much.
   Next next_for(const Device& device, const Process& process, const Memory::Process& before) const {
     if (process.memory.value == 0) return Next::kPassOver;
+    if (before.asked) return Next::kWait;
     if (now_ < before.not_before) return before.refusals < kRefusalsToBelieve ? Next::kWait : Next::kPassOver;
-    if (before.terminated != MonoTime{}) return now_ < before.terminated + kEndsByItself ? Next::kWait : Next::kKill;
     if (process.mps_client) return Next::kTerminate;
-    return is_no_client(device, process) ? Next::kKill : Next::kWait;  // in doubt: the next samples tell
+    return is_no_client(device, process) ? Next::kKill : Next::kStop;  // in doubt: the next samples tell
   }
 
-  void remember(const Held& held, Memory::Over& over) const {
+  void remember(const Device& device, const Held& held, Memory::Over& over) const {
     for (const Process* process : held.processes) {
       const auto [it, fresh] = over.processes.try_emplace(process->id);
-      if (fresh) it->second.since = sampled_;
+      if (fresh) it->second.since = device.sampled;
     }
     std::erase_if(over.processes, [&](const auto& entry) {
-      return std::ranges::none_of(held.processes, [&](const Process* each) { return each->id == entry.first; });
+      return !entry.second.asked &&
+             std::ranges::none_of(held.processes, [&](const Process* each) { return each->id == entry.first; });
     });
+    std::erase_if(over.ended, [&](const auto& entry) { return now_ >= entry.second.at + kMemoryIsBack; });
+  }
+
+  // The driver lists a process for a moment after its exit, and then nobody may end in its place. It is not to be seen
+  // in /proc any more, so its start may be unknown.
+  static bool has_ended(const Memory::Over& over, const ProcessId& id) {
+    const auto it = over.ended.find(id.pid);
+    return it != over.ended.end() && (id.start_ticks == 0 || id.start_ticks == it->second.start_ticks);
+  }
+
+  // Someone in the container may have continued it.
+  bool runs_again(const Process& process, const Memory::Process& before) const {
+    return memory_.stopped.contains(process.id) && before.memory.value != 0 &&
+           more_than(process.memory.value, before.memory);
+  }
+
+  void stop(const Order& order) {
+    for (const Process& process : order.processes)
+      memory_.stopped.try_emplace(process.id, Memory::Stopped{{order.grant, order.device}, now_});
   }
 
   void end(const Device& device, const GrantOnDevice& key, const Limit& limit, const Held& held, Memory::Over& over) {
-    remember(held, over);
-    if (over.asked || now_ < over.not_before || sampled_ <= over.settled) return;
+    ending_.insert(key);
+    remember(device, held, over);
     Order terminate = order(What::kTerminate, device, key, limit, held);
     Order kill = order(What::kKill, device, key, limit, held);
-    terminate.since = kill.since = sampled_;
+    Order doubt = order(What::kStop, device, key, limit, held);
+    Order again = doubt;
+    again.again = true;
+    terminate.since = kill.since = doubt.since = again.since = device.sampled;
     const auto add = [](Order& to, const Process& process, const Memory::Process& before) {
       to.processes.push_back(process);
       to.since = std::min(to.since, before.since);
     };
     std::uint64_t staying = held.sum.value;
+    for (const Process* process : held.processes)
+      if (has_ended(over, process->id)) staying -= std::min(staying, process->memory.value);
+    if (!more_than(staying, limit.memory)) return;
     for (const Process* process : held.processes) {
-      const Memory::Process before = over.processes[process->id];
+      if (has_ended(over, process->id)) continue;
+      Memory::Process& before = over.processes[process->id];
       const Next next = next_for(device, *process, before);
       if (next == Next::kTerminate) add(terminate, *process, before);
       if (next == Next::kKill) add(kill, *process, before);
+      if (next == Next::kStop && !memory_.stopped.contains(process->id)) add(doubt, *process, before);
+      if (next != Next::kTerminate && runs_again(*process, before)) add(again, *process, before);
+      before.memory = process->memory;
       // No more of the newest than it takes for the others to fit, and nobody is ended in place of the newest while
       // there is hope that it goes. Of one that MPS has refused to end there is little: it is asked again, beside the
       // next.
@@ -166,15 +201,88 @@ class Judge {
       if (next != Next::kPassOver && !hopeless) staying -= std::min(staying, process->memory.value);
       if (limit.policy == GuardMemory::kTerminateNewest && !more_than(staying, limit.memory)) break;
     }
+    spare_the_container(key, limit, over, terminate, kill, doubt);
+    for (Order* each : {&doubt, &again}) {
+      if (each->processes.empty()) continue;
+      stop(*each);
+      verdict_.orders.push_back(std::move(*each));
+    }
     if (!kill.processes.empty()) {
-      over.settled = now_;
       for (const Process& process : kill.processes) over.processes[process.id].not_before = now_ + kMemoryIsBack;
       verdict_.orders.push_back(std::move(kill));
     }
     if (!terminate.processes.empty()) {
-      over.asked = true;
+      stop(terminate);
+      for (const Process& process : terminate.processes) over.processes[process.id].asked = true;
       verdict_.orders.push_back(std::move(terminate));
     }
+  }
+
+  // The end of a container's first process is the end of all others in it, with their work in flight: its clients are
+  // ended together with it, or before it where it is not a client itself.
+  void spare_the_container(const GrantOnDevice& key, const Limit& limit, Memory::Over& over, Order& terminate,
+                           Order& kill, Order& doubt) {
+    const bool ends_first = std::ranges::any_of(terminate.processes, &Process::first);
+    const bool kills_first = std::ranges::any_of(kill.processes, &Process::first);
+    if (!ends_first && !kills_first) return;
+    bool clients = false;
+    for (const Device& device : devices_) {
+      if (device.pool != limit.pool) continue;
+      for (const Process& process : device.processes) {
+        if (!process.mps_client || process.ours || process.grant != key.first || has_ended(over, process.id)) continue;
+        clients = true;
+        const auto [it, fresh] = over.processes.try_emplace(process.id);
+        if (fresh) it->second.since = device.sampled;
+        const bool named =
+            std::ranges::find(terminate.processes, process.id, &Process::id) != terminate.processes.end();
+        if (!named && !it->second.asked && now_ >= it->second.not_before) terminate.processes.push_back(process);
+      }
+    }
+    if (!kills_first || !clients) return;
+    std::erase_if(kill.processes, [&](const Process& process) {
+      if (!process.first) return false;
+      if (!memory_.stopped.contains(process.id)) doubt.processes.push_back(process);
+      return true;
+    });
+  }
+
+  // A process that was stopped runs again when its grant is within its limit, or when it is not to be ended for other
+  // reasons: nothing stays stopped without a reason that is seen now. After a restart of the agent, those that it had
+  // stopped are judged by the first figures.
+  void tend_stopped() {
+    std::map<GrantOnDevice, Order> orders;
+    for (const auto& [id, stopped] : memory_.stopped) {
+      const auto over = memory_.over.find(stopped.because);
+      if (ending_.contains(stopped.because) || (over != memory_.over.end() && any_asked(over->second))) continue;
+      const auto device = std::ranges::find(devices_, stopped.because.second, &Device::uuid);
+      const bool seen_since = device != devices_.end() && device->sampled > stopped.since;
+      if (!seen_since && now_ < stopped.since + kNoFigures) continue;
+      Order& order = orders[stopped.because];
+      order.what = What::kContinue;
+      order.grant = stopped.because.first;
+      order.device = stopped.because.second;
+      order.since = stopped.since;
+      if (const auto limit = facts_.limits.find(stopped.because); limit != facts_.limits.end()) {
+        order.pool = limit->second.pool;
+        order.resource = limit->second.resource;
+        order.policy = to_string(limit->second.policy);
+        order.limit = limit->second.memory;
+      }
+      Process process{.id = id, .memory = {}, .grant = order.grant};
+      for (const Device& each : devices_) {
+        for (const Process& listed : each.processes) {
+          if (each.uuid != order.device || listed.grant != order.grant) continue;
+          if (order.processes.empty()) order.sum = order.sum + listed.memory;
+          if (listed.id == id) process = listed;
+        }
+      }
+      order.processes.push_back(std::move(process));
+    }
+    for (auto& [key, order] : orders) {
+      for (const Process& process : order.processes) memory_.stopped.erase(process.id);
+      verdict_.orders.push_back(std::move(order));
+    }
+    if (!memory_.stopped.empty()) verdict_.open = true;
   }
 
   // A stranger that the driver has been asked about since it was first seen.
@@ -187,7 +295,7 @@ class Judge {
     strangers_.insert(process.id);
     auto [it, fresh] = memory_.strangers.try_emplace(process.id);
     Memory::Stranger& stranger = it->second;
-    if (fresh) stranger.since = sampled_;
+    if (fresh) stranger.since = device.sampled;
     const bool taken = facts_.taken.contains(device.uuid);
     if ((facts_.strangers != config::GuardStrangers::kTerminate && !taken) || !process.in_container || stranger.ended)
       return;
@@ -247,10 +355,10 @@ class Judge {
   const std::vector<Device>& devices_;
   const Facts& facts_;
   Memory& memory_;
-  MonoTime sampled_;
   MonoTime now_;
   Verdict verdict_;
   std::set<GrantOnDevice> over_;
+  std::set<GrantOnDevice> ending_;  // of these, those whose processes are to end
   std::set<ProcessId> strangers_;
   std::set<std::string> closed_;
 };
@@ -265,8 +373,12 @@ std::string_view to_string(Order::What what) {
       return "refuse-new";
     case What::kLetIn:
       return "let-in";
+    case What::kStop:
+      return "stop";
     case What::kTerminate:
       return "terminate";
+    case What::kContinue:
+      return "continue";
     case What::kKill:
     case What::kEnd:
       return "kill";
@@ -276,32 +388,34 @@ std::string_view to_string(Order::What what) {
   return "";
 }
 
-Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime sampled, MonoTime now) {
-  return Judge(devices, facts, memory, sampled, now).run();
+Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now) {
+  return Judge(devices, facts, memory, now).run();
 }
 
 void answered(Memory& memory, const Order& order, const std::vector<mps::Terminated>& clients, MonoTime now) {
   const auto it = memory.over.find({order.grant, order.device});
   if (it == memory.over.end()) return;
   Memory::Over& over = it->second;
-  over.asked = false;
-  over.settled = now;
-  if (clients.empty()) {
-    over.not_before = now + pause_after(++over.failures);
-    return;
-  }
-  over.failures = 0;
-  for (const mps::Terminated& client : clients) {
-    const auto process = std::ranges::find(order.processes, static_cast<std::uint32_t>(client.pid),
-                                           [](const Process& each) { return each.id.pid; });
-    if (process == order.processes.end()) continue;
-    Memory::Process& record = over.processes[process->id];
-    if (client.outcome == mps::TerminateOutcome::kTerminated) {
-      record = {.since = record.since, .terminated = now};
+  over.failures = clients.empty() ? over.failures + 1 : 0;
+  for (const Process& process : order.processes) {
+    const auto record = over.processes.find(process.id);
+    if (record == over.processes.end()) continue;
+    record->second.asked = false;
+    const auto client = std::ranges::find(clients, static_cast<int>(process.id.pid), &mps::Terminated::pid);
+    if (clients.empty()) {
+      record->second.not_before = now + pause_after(over.failures);
+    } else if (client != clients.end() && client->outcome == mps::TerminateOutcome::kTerminated) {
+      exited(memory, process.id);
+      over.ended[process.id.pid] = {process.id.start_ticks, now};
+      over.processes.erase(record);
     } else {
-      record.not_before = now + pause_after(++record.refusals);
+      record->second.not_before = now + pause_after(++record->second.refusals);
     }
   }
+}
+
+void exited(Memory& memory, const ProcessId& process) {
+  memory.stopped.erase(process);
 }
 
 void not_admitted(Memory& memory, const Order& order, MonoTime now) {

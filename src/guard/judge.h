@@ -1,9 +1,13 @@
 #pragma once
-// What the guard does about the memory of processes on shared GPUs: a sample of who holds how much, what their grants
-// are worth, and what was done so far → orders. Pure: reads no clock, ends nobody. docs/guard.md is this in words.
+// What the guard does about the memory of processes on shared GPUs: a sample of who holds how much, the limits of their
+// grants, and what was done so far → orders. Pure: reads no clock, signals no process. docs/guard.md is this in words.
 //
 // The sum over the processes of a grant on one device counts, clients and others alike. A client that takes all that
 // its limit allows shows up to 4 MiB more (docs/evidence/limit-edges.md), so that much twice is no crossing.
+//
+// Processes that are to end are stopped first (SIGSTOP), in the callback that judged the sample: a stopped process
+// allocates nothing more, and can be continued. `tranche mps` then waits for their queued GPU work and kills them
+// (src/host/mps/client_ending.h). Siblings of theirs are judged meanwhile as if they had left.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -39,6 +43,7 @@ struct Process {
   std::string grant;          // "" = not known to belong to one
   bool in_container = false;  // of a pod, by its door or its control group
   bool ours = false;          // the node's own: MPS servers, probes, host daemons. Never judged, never touched
+  bool first = false;         // PID 1 of its container: the kernel kills all others of the container with it
   friend bool operator==(const Process&, const Process&) = default;
 };
 
@@ -47,6 +52,7 @@ struct Device {
   std::string pool;
   std::vector<Process> processes;
   MonoTime clients_read{};  // when the driver was last asked which of them are MPS clients
+  MonoTime sampled{};       // when the driver gave these figures
 };
 
 using GrantOnDevice = std::pair<std::string, std::string>;  // grant, device UUID
@@ -74,8 +80,10 @@ struct Order {
     kTell,       // over the limit and only observed
     kRefuse,     // let no new clients of the grant in
     kLetIn,      // let them in again
-    kTerminate,  // end these clients through MPS
-    kKill,       // SIGKILL for a process with nothing in flight through the server: no MPS client, or terminated by MPS
+    kStop,       // SIGSTOP: it is not known yet whether they are MPS clients, or they run again
+    kTerminate,  // SIGSTOP, then `tranche mps` ends these clients
+    kKill,       // SIGKILL for a process that is not an MPS client: it has no work in flight through the server
+    kContinue,   // SIGCONT for processes that were stopped and are not to end any more
     kAskToEnd,   // SIGTERM for a stranger
     kEnd,        // SIGKILL for a stranger that has not followed
   };
@@ -88,26 +96,35 @@ struct Order {
   std::vector<Process> processes;
   Bytes sum;
   Bytes limit;
-  MonoTime since{};  // when the crossing was first seen, with the processes that are to end (or the stranger)
+  MonoTime since{};    // when the crossing was first seen, with the processes that are to end (or the stranger)
+  bool again = false;  // kStop: they were stopped before
 };
 std::string_view to_string(Order::What what);
 
-// What is remembered between samples. Only the three functions below change it. A time of 0 is "not yet".
+// What is remembered between samples. Only the functions below change it. A time of 0 is "not yet".
 struct Memory {
   struct Process {
-    MonoTime since{};  // first seen while its grant holds too much
-    int refusals = 0;  // of MPS, in a row
+    MonoTime since{};    // first seen while its grant holds too much
+    bool asked = false;  // `tranche mps` is ending it
+    int refusals = 0;    // of `tranche mps`, in a row
     MonoTime not_before{};
-    MonoTime terminated{};  // by MPS: its memory comes back at once (measured), its process may live on
+    Bytes memory;  // at the last sample
+  };
+  struct Ended {
+    std::uint64_t start_ticks = 0;
+    MonoTime at{};
   };
   struct Over {
     MonoTime since{};
     bool told = false;
-    bool asked = false;  // MPS is carrying an order out
-    MonoTime settled{};  // the last answer: figures from before it do not count
-    int failures = 0;    // nobody carried the order out, in a row
-    MonoTime not_before{};
+    int failures = 0;  // `tranche mps` did not carry the order out, in a row
+    Bytes most;        // the largest sum seen since the crossing
     std::map<ProcessId, Process> processes;
+    std::map<std::uint32_t, Ended> ended;  // by pid: the driver lists them for a moment longer
+  };
+  struct Stopped {
+    GrantOnDevice because;
+    MonoTime since{};
   };
   struct Refused {
     MonoTime asked{};
@@ -120,6 +137,7 @@ struct Memory {
     bool ended = false;
   };
   std::map<GrantOnDevice, Over> over;
+  std::map<ProcessId, Stopped> stopped;    // by the guard, and neither ended nor continued since
   std::map<std::string, Refused> refused;  // grants whose new clients are to be refused
   std::map<std::string, MonoTime> let_in;  // and those to let in, for as long as their doors may still say otherwise
   std::map<ProcessId, Stranger> strangers;
@@ -131,11 +149,13 @@ struct Verdict {
   bool open = false;                       // judge again at the next sample, even if it is the same
 };
 
-// sampled: when the driver gave these figures.
-Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime sampled, MonoTime now);
+Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now);
 
-// What came of a kTerminate. `clients` empty: nobody carried it out.
+// What came of a kTerminate. `clients` empty: it was not carried out.
 void answered(Memory& memory, const Order& order, const std::vector<mps::Terminated>& clients, MonoTime now);
+
+// A process has exited.
+void exited(Memory& memory, const ProcessId& process);
 
 // A kRefuse or kLetIn that nobody carried out: it is ordered again after a moment, while it is still due.
 void not_admitted(Memory& memory, const Order& order, MonoTime now);

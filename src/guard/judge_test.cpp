@@ -47,8 +47,8 @@ class Judging : public testing::Test {
   std::vector<Order> look(std::vector<Process> processes, Duration later = 100ms) {
     now_ += later;
     devices_[0].processes = std::move(processes);
-    devices_[0].clients_read = now_;
-    verdict_ = judge(devices_, facts_, memory_, now_, now_ + 1ms);
+    for (Device& device : devices_) device.clients_read = device.sampled = now_;
+    verdict_ = judge(devices_, facts_, memory_, now_ + 1ms);
     return verdict_.orders;
   }
   void answer(const Order& order, std::vector<mps::Terminated> clients) {
@@ -102,8 +102,7 @@ TEST_F(Judging, AsManyOfTheNewestAsItTakesForTheOthersToFit) {
   EXPECT_THAT(look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)}), IsEmpty())
       << "while MPS is at it";
   answer(first[0], {{4, TerminateOutcome::kTerminated, ""}, {3, TerminateOutcome::kTerminated, ""}});
-  EXPECT_THAT(look({client(1, 2000), client(2, 2000), client(3, 0), client(4, 0)}), IsEmpty())
-      << "they live on without";
+  EXPECT_THAT(look({client(1, 2000), client(2, 2000)}), IsEmpty());
   EXPECT_FALSE(verdict_.open);
 }
 
@@ -123,22 +122,125 @@ TEST_F(Judging, TimeIsCountedFromWhenTheOneThatIsEndedWasSeen) {
   EXPECT_EQ(second[0].since, now_);
 }
 
-TEST_F(Judging, FiguresFromBeforeTheAnswerDoNotCount) {
-  const auto orders = look({client(1, 3000), client(2, 3000)});
-  answer(orders.at(0), {{2, TerminateOutcome::kTerminated, ""}});
-  // A sample that was taken while MPS was at work arrives late.
-  EXPECT_THAT(judge(devices_, facts_, memory_, now_ - 5ms, now_ + 1ms).orders, IsEmpty());
+TEST_F(Judging, WhoHasEndedIsListedAMomentLongerAndNobodyEndsInItsPlace) {
+  answer(look({client(1, 3000), client(2, 3000)}).at(0), {{2, TerminateOutcome::kTerminated, ""}});
+  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}, 5ms), IsEmpty());
+  Process not_in_proc = client(2, 3000);
+  not_in_proc.id.start_ticks = 0;
+  EXPECT_THAT(look({client(1, 3000), not_in_proc}), IsEmpty());
+  Process reborn = client(2, 3000);
+  reborn.id.start_ticks = 77;
+  EXPECT_THAT(look({client(1, 3000), reborn}), SizeIs(1)) << "another process with its number";
 }
 
-TEST_F(Judging, AMemoryThatDoesNotComeBackIsTakenWithASignal) {
+TEST_F(Judging, WhoIsToEndIsStoppedAndIsNoMoreOnceItHasEnded) {
   const auto orders = look({client(1, 3000), client(2, 3000)});
+  ASSERT_THAT(memory_.stopped, SizeIs(1));
+  EXPECT_EQ(memory_.stopped.begin()->first, (ProcessId{2, 2}));
   answer(orders.at(0), {{2, TerminateOutcome::kTerminated, ""}});
-  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}, 20ms), IsEmpty())
-      << "it gets a moment, and nobody is taken instead";
-  const auto later = look({client(1, 3000), client(2, 3000)});
-  ASSERT_THAT(later, SizeIs(1));
-  EXPECT_EQ(later[0].what, What::kKill) << "MPS has drained it";
-  EXPECT_THAT(pids(later[0]), ElementsAre(2));
+  EXPECT_THAT(memory_.stopped, IsEmpty());
+}
+
+// The order takes as long as the queued work of a client may: seconds.
+TEST_F(Judging, SiblingsThatGrowWhileOneIsBeingEndedAreStoppedTheSame) {
+  look({client(1, 3000), client(2, 3000)});
+  EXPECT_THAT(look({client(1, 4100), client(2, 3000)}), IsEmpty());
+  const auto orders = look({client(1, 4200), client(2, 3000)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_THAT(pids(orders[0]), ElementsAre(1));
+  EXPECT_THAT(look({client(1, 4200), client(2, 3000)}), IsEmpty());
+  EXPECT_THAT(pids(look({client(1, 4200), client(2, 3000), client(3, 4200)}).at(0)), ElementsAre(3));
+}
+
+TEST_F(Judging, WhoIsContinuedByItsContainerIsStoppedAgain) {
+  look({client(1, 3000), client(2, 3000)});
+  const auto orders = look({client(1, 3000), client(2, 3100)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kStop);
+  EXPECT_TRUE(orders[0].again);
+  EXPECT_THAT(pids(orders[0]), ElementsAre(2));
+  EXPECT_THAT(look({client(1, 3000), client(2, 3100)}), IsEmpty());
+}
+
+TEST_F(Judging, WithTheFirstProcessOfAContainerAllItsClientsOfThePoolEnd) {
+  Process first = client(1, 5000);
+  first.first = true;
+  devices_.push_back({.uuid = "MIG-2", .pool = "gpu-1", .processes = {client(4, 10), client(5, 10, kOther)}});
+  devices_.push_back({.uuid = "GPU-3", .pool = "gpu-3", .processes = {client(6, 10)}});
+  const auto orders = look({first, client(2, 0), client(3, 10, kOther)});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kTerminate);
+  EXPECT_THAT(pids(orders[0]), ElementsAre(1, 2, 4));
+  EXPECT_THAT(memory_.stopped, SizeIs(3));
+  EXPECT_THAT(look({first, client(2, 0), client(3, 10, kOther)}), IsEmpty()) << "once";
+}
+
+TEST_F(Judging, AFirstProcessBesideMpsIsKilledWhenTheClientsOfItsContainerHaveEnded) {
+  Process first = stranger(1, 5000);
+  first.first = true;
+  const std::vector<Process> all{first, client(2, 0)};
+  EXPECT_EQ(look(all).at(0).what, What::kStop) << "in doubt";
+  look(all);
+  const auto orders = look(all);
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kTerminate);
+  EXPECT_THAT(pids(orders[0]), ElementsAre(2));
+  EXPECT_THAT(look(all), IsEmpty());
+  answer(orders[0], {{2, TerminateOutcome::kTerminated, ""}});
+  const auto last = look({first});
+  ASSERT_THAT(last, SizeIs(1));
+  EXPECT_EQ(last[0].what, What::kKill);
+  EXPECT_THAT(pids(last[0]), ElementsAre(1));
+}
+
+TEST_F(Judging, WhoIsNotToEndAnyMoreIsContinued) {
+  const auto failed = look({client(1, 3000), client(2, 3000)});
+  answer(failed.at(0), {});
+  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}, 10ms), IsEmpty()) << "it stays stopped while there is too much";
+  const auto orders = look({client(1, 1000), client(2, 3000)}, 10ms);
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders[0].what, What::kContinue);
+  EXPECT_EQ(orders[0].grant, kGrant);
+  EXPECT_EQ(orders[0].pool, "gpu-1");
+  EXPECT_EQ(orders[0].sum, mib(4000));
+  EXPECT_THAT(pids(orders[0]), ElementsAre(2));
+  EXPECT_THAT(look({client(1, 1000), client(2, 3000)}), IsEmpty());
+  EXPECT_FALSE(verdict_.open);
+}
+
+TEST_F(Judging, WhoIsBeingEndedIsNotContinuedEvenIfTheOthersGaveWay) {
+  look({client(1, 3000), client(2, 3000)});
+  EXPECT_THAT(look({client(2, 3000)}), IsEmpty());
+}
+
+TEST_F(Judging, AnotherPolicyContinuesWhoWasStopped) {
+  answer(look({client(1, 3000), client(2, 3000)}).at(0), {{2, TerminateOutcome::kRefused, "busy"}});
+  set_policy(GuardMemory::kObserve);
+  std::vector<What> said;
+  for (const Order& order : look({client(1, 3000), client(2, 3000)})) said.push_back(order.what);
+  EXPECT_THAT(said, ElementsAre(What::kTell, What::kContinue));
+}
+
+// memory_.stopped comes from the file of the agent that ran before.
+TEST_F(Judging, AfterARestartTheFirstFiguresSayWhoStaysStopped) {
+  const auto restart = [&] {
+    memory_ = {};
+    memory_.stopped[{2, 2}] = {{kGrant, kGpu}, now_};
+  };
+  restart();
+  devices_.clear();
+  verdict_ = judge(devices_, facts_, memory_, now_ + 1s);
+  EXPECT_THAT(verdict_.orders, IsEmpty()) << "there are no figures yet";
+  EXPECT_TRUE(verdict_.open);
+  devices_ = {{.uuid = kGpu, .pool = "gpu-1", .processes = {}}};
+  EXPECT_EQ(look({client(2, 3000)}).at(0).what, What::kContinue);
+  restart();
+  EXPECT_EQ(look({client(1, 3000), client(2, 3000)}).at(0).what, What::kTerminate);
+  restart();
+  devices_.clear();
+  verdict_ = judge(devices_, facts_, memory_, now_ + 10s);
+  ASSERT_THAT(verdict_.orders, SizeIs(1)) << "the GPU is not shared any more";
+  EXPECT_EQ(verdict_.orders[0].what, What::kContinue);
 }
 
 TEST_F(Judging, TerminateAllEndsAllOfTheGrantAndNobodyElse) {
@@ -241,7 +343,9 @@ TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) 
 }
 
 TEST_F(Judging, AProcessBesideMpsThatHoldsTooMuchIsKilledOnceTheDriverWasAskedAgain) {
-  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty()) << "it may only not be listed yet";
+  const auto doubt = look({stranger(1, 5000)});
+  ASSERT_THAT(doubt, SizeIs(1));
+  EXPECT_EQ(doubt[0].what, What::kStop) << "it may only not be listed yet";
   EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty());
   const auto orders = look({stranger(1, 5000)});
   ASSERT_THAT(orders, SizeIs(1));

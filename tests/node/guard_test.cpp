@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "host/process/process.h"
 #include "node/bed.h"
 
 namespace tranche::e2e {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int kClientTerminated = 90;  // CUDA error 810
+constexpr int kEnded = 128 + SIGKILL;  // stopped, waited for, killed
 constexpr int kOutOfMemory = 12;
 constexpr std::uint64_t kSlotMiB = 35942;  // a quarter of an H200
 
@@ -55,6 +56,11 @@ class NodeGuard : public NodeBed {
     return status.is_object() ? status["guard"]["acts"].get<std::vector<Json>>() : std::vector<Json>{};
   }
 
+  char state_of(const Program& program) {
+    const auto sight = host::look_at_process(program.pid());
+    return sight ? sight->state : '?';
+  }
+
   // What `tranche mps` says of the grant's door, once it says so.
   Json until_admitting(bool admitting) {
     const Json status = until_mps([&](const Json& s) {
@@ -81,8 +87,8 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   for (const auto& variable : variables) {
     const int status = finish(tenant(grant, {"--allocate", "60G", "--kernel-ms", "200", "--hold"},
                                      {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", variable}}));
-    EXPECT_THAT(status, AnyOf(Eq(kClientTerminated), Eq(kOutOfMemory))) << variable;
-    ended += status == kClientTerminated ? 1 : 0;
+    EXPECT_THAT(status, AnyOf(Eq(kEnded), Eq(kOutOfMemory))) << variable;
+    ended += status == kEnded ? 1 : 0;
   }
   EXPECT_GE(ended, 10) << "those that were measured to lift it";
   std::vector<int> took;
@@ -95,7 +101,7 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   }
   std::ranges::sort(took);
   ASSERT_FALSE(took.empty());
-  EXPECT_LT(took[took.size() / 2], 1000) << "a bound for a machine with other work; the worst was " << took.back();
+  EXPECT_LT(took[took.size() / 2], 4000) << "with the patience of 2 s; the worst was " << took.back();
   RecordProperty("median_ms", took[took.size() / 2]);
   RecordProperty("worst_ms", took.back());
   EXPECT_TRUE(peer.running()) << peer.out();
@@ -123,7 +129,7 @@ TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {
     processes.push_back(&tenant(grant, {"--allocate", "10G", "--hold"}));  // 40 of 35 GiB, 10 each
     ASSERT_EQ(attached(*processes.back())["mps"], true);
   }
-  EXPECT_EQ(finish(*processes[3]), kClientTerminated) << "the newest";
+  EXPECT_EQ(finish(*processes[3]), kEnded) << "the newest";
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(processes[static_cast<std::size_t>(i)]->running()) << i;
   const auto told = acts(1);
   EXPECT_EQ(told[0]["pid"], processes[3]->pid());
@@ -138,8 +144,88 @@ TEST_F(NodeGuard, TerminateAllEndsTheWholeContainer) {
   Program& first = tenant(grant, {"--allocate", "20G", "--hold"});
   ASSERT_EQ(attached(first)["mps"], true);
   Program& second = tenant(grant, {"--allocate", "20G", "--hold"});
-  EXPECT_EQ(finish(first), kClientTerminated);
-  EXPECT_EQ(finish(second), kClientTerminated);
+  EXPECT_EQ(finish(first), kEnded);
+  EXPECT_EQ(finish(second), kEnded);
+}
+
+// `tranche mps` is held, so nobody but the guard can have stopped it.
+TEST_F(NodeGuard, WhoIsOverIsStoppedBeforeMpsHasAnsweredAndTheActSaysWhoWasBesideIt) {
+  start_shared();
+  const auto grant = admitted(kubelet(), "over", 1);
+  const auto neighbour = admitted(kubelet(), "neighbour", 1);
+  ASSERT_EQ(attached(tenant(neighbour, {"--allocate", "1G", "--hold"}))["mps"], true);
+  Program& first = tenant(grant, {"--allocate", "30G", "--hold"});
+  ASSERT_EQ(attached(first)["mps"], true);
+  Program& second = tenant(grant, {"--grow", "2G/s", "--hold"});
+  ASSERT_EQ(attached(second)["mps"], true);
+  until_node([](const Json& s) { return s["grants"].size() == 2; });
+  program("mps")->signal(SIGSTOP);
+  const Json status = until_node([](const Json& s) { return s["guard"]["stopped"].size() == 1; });
+  EXPECT_EQ(state_of(second), 'T');
+  EXPECT_EQ(status["guard"]["stopped"][0]["pid"], second.pid());
+  EXPECT_EQ(status["guard"]["stopped"][0]["holder"], "default/over/main");
+  EXPECT_THAT(status["guard"]["acts"], IsEmpty()) << "not answered yet";
+  EXPECT_NE(state_of(first), 'T');
+  program("mps")->signal(SIGCONT);
+  EXPECT_EQ(finish(second), kEnded);
+  const Json act = acts(1)[0];
+  EXPECT_EQ(act["outcome"], "done") << act;
+  EXPECT_THAT(act["beside"], ::testing::ElementsAre("default/neighbour/main")) << act;
+  EXPECT_GT(act["overMiB"], 8) << act;
+  EXPECT_LT(act["stoppedMs"], 1000) << act;
+  EXPECT_GE(act["tookMs"], act["stoppedMs"]);
+  EXPECT_THAT(until_node([](const Json& s) { return s["guard"]["stopped"].empty(); }), ::testing::Not(IsEmpty()));
+  EXPECT_TRUE(first.running());
+}
+
+TEST_F(NodeGuard, WhoWasStoppedGoesOnAfterARestartOfTheAgentWhenItIsWithinItsLimit) {
+  start_shared();
+  const auto grant = admitted(kubelet(), "restart", 1);
+  Program& first = tenant(grant, {"--allocate", "30G", "--hold"});
+  ASSERT_EQ(attached(first)["mps"], true);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  Program& second = tenant(grant, {"--grow", "2G/s", "--hold"});
+  ASSERT_EQ(attached(second)["mps"], true);
+  program("mps")->signal(SIGSTOP);
+  until_node([](const Json& s) { return s["guard"]["stopped"].size() == 1; });
+  program("node")->signal(SIGKILL);
+  finish(*program("node"));
+  program("mps")->signal(SIGKILL);  // with the order unread
+  ASSERT_EQ(state_of(second), 'T');
+  first.signal(SIGKILL);
+  finish(first);
+  start_node();
+  const auto told = acts(1);
+  EXPECT_EQ(told[0]["what"], "continue") << told[0];
+  EXPECT_EQ(told[0]["outcome"], "done") << told[0];
+  EXPECT_NE(state_of(second), 'T');
+  EXPECT_TRUE(second.running());
+}
+
+// 512 MiB every 2 ms, which no real program exceeds: measured on an H100.
+TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedBeforeItHoldsTwoGibMoreThanItsShare) {
+  start_shared();
+  const auto grant = admitted(kubelet(), "grows", 1);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  Program& first = tenant(grant, {"--allocate", "20G", "--hold"});
+  ASSERT_EQ(attached(first)["mps"], true);
+  std::vector<int> over, stopped;
+  constexpr std::size_t kRounds = 5;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(finish(tenant(grant, {"--grow", "250G/s", "--grow-every", "2", "--hold"})), kEnded);
+    const auto told = acts(round + 1);
+    ASSERT_GT(told.size(), round);
+    EXPECT_EQ(told[round]["outcome"], "done") << told[round];
+    over.push_back(told[round]["overMiB"]);
+    stopped.push_back(told[round]["stoppedMs"]);
+  }
+  std::ranges::sort(over);
+  std::ranges::sort(stopped);
+  RecordProperty("median_over_mib", over[kRounds / 2]);
+  RecordProperty("worst_over_mib", over.back());
+  RecordProperty("worst_stopped_ms", stopped.back());
+  EXPECT_LE(over[kRounds / 2], 2048) << "the worst was " << over.back() << " MiB; another program may have had the CPU";
+  EXPECT_TRUE(first.running());
 }
 
 TEST_F(NodeGuard, RefuseNewClosesTheDoorUntilTheMemoryHasFallen) {
@@ -193,7 +279,9 @@ TEST_F(NodeGuard, AProcessBesideMpsThatHoldsMoreThanItsGrantIsKilled) {
   const auto grant = admitted(kubelet(), "beside", 1);
   Program& stranger = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
   EXPECT_EQ(finish(stranger), 128 + SIGKILL);
-  EXPECT_EQ(acts(1)[0]["what"], "kill");
+  const auto told = acts(2);
+  EXPECT_EQ(told[0]["what"], "stop") << "before it is known whether it is a client";
+  EXPECT_EQ(told[1]["what"], "kill");
 }
 
 TEST_F(NodeGuard, AStrangerIsAskedToEndWhereThePolicySaysSo) {

@@ -29,7 +29,10 @@ Json act_json(const GuardAct& act) {
   }
   json["heldMiB"] = act.sum.in_mib();
   json["limitMiB"] = act.limit.in_mib();
+  json["overMiB"] = act.most > act.limit ? (act.most - act.limit).in_mib() : 0;
+  if (act.stopped) json["stoppedMs"] = ms(*act.stopped);
   json["tookMs"] = ms(act.took);
+  json["beside"] = act.beside;
   json["note"] = act.note;
   json["times"] = act.times;
   return json;
@@ -55,6 +58,8 @@ Json guard_json(const GuardReport& report) {
             {"reason", report.off},
             {"intervalMs", ms(report.interval)},
             {"paceMs", ms(report.pace)}};
+  json["paces"] = Json::object();
+  for (const auto& [gpu, pace] : report.paces) json["paces"][gpu] = ms(pace);
   json["memory"] = Json::object();
   for (const auto& [resource, policy] : report.policies) json["memory"][resource] = std::string(to_string(policy));
   json["strangersPolicy"] = std::string(to_string(report.strangers_policy));
@@ -63,6 +68,13 @@ Json guard_json(const GuardReport& report) {
     json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", memory.in_mib()}});
   json["acts"] = Json::array();
   for (const auto& act : report.acts) json["acts"].push_back(act_json(act));
+  json["stopped"] = Json::array();
+  for (const auto& process : report.stopped)
+    json["stopped"].push_back({{"device", process.device},
+                               {"grant", process.grant},
+                               {"holder", process.holder},
+                               {"pid", process.pid},
+                               {"atMs", ms(process.since.time_since_epoch())}});
   json["strangers"] = processes_json(report.strangers);
   json["unattributed"] = processes_json(report.unattributed);
   json["notInForce"] = report.not_in_force;

@@ -2,6 +2,7 @@
 // What the node tells of its guard (docs/guard.md): a part of the snapshot. Plain values.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,11 +26,14 @@ struct GuardAct {
   std::string policy;
   std::uint32_t pid = 0;  // 0: of no single process
   Bytes memory;           // of that process
-  Bytes sum;              // of the grant on the device
+  Bytes sum;              // of the grant on the device, when it was judged
+  Bytes most;             // the largest that was seen of it since the crossing
   Bytes limit;
-  std::string outcome;  // "done", "not-a-client", "refused", "timed-out", "failed"
-  std::string note;     // why not, in the words of whoever refused
-  Duration took{};      // since the crossing (the stranger) was first seen
+  std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"
+  std::string note;                   // why not, in the words of whoever refused
+  std::optional<Duration> stopped{};  // from the crossing to SIGSTOP
+  Duration took{};                    // from the crossing (the stranger) to this
+  std::vector<std::string> beside{};  // other tenants with clients on the device then
   std::uint64_t times = 1;
   friend bool operator==(const GuardAct&, const GuardAct&) = default;
 };
@@ -46,10 +50,22 @@ struct GuardedProcess {
   friend bool operator==(const GuardedProcess&, const GuardedProcess&) = default;
 };
 
+// A process that the guard has stopped and that is neither ended nor continued yet.
+struct GuardStopped {
+  std::string device;
+  std::string grant;
+  std::string holder;
+  std::uint32_t pid = 0;
+  WallTime since{};
+  friend bool operator==(const GuardStopped&, const GuardStopped&) = default;
+};
+
 struct GuardReport {
   std::string off;  // why there is no guard, "" while there is one
   Duration interval{};
   Duration pace{};  // how often the driver is asked now: the interval, or less while nobody holds anything
+  std::map<std::string, Duration> paces;  // of GPUs that are looked at more often than that
+  std::vector<GuardStopped> stopped;
   std::map<std::string, config::GuardMemory> policies;  // by resource
   config::GuardStrangers strangers_policy = config::GuardStrangers::kObserve;
   std::map<std::pair<std::string, std::string>, Bytes> limits;                        // by grant and device

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "allocate/grant.h"
+#include "guard/pid_namespace.h"
 #include "host/files/files.h"
 #include "host/files/rooted.h"
 
@@ -64,6 +65,8 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
       process.door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer, *doors_);
   }
   process.container = container_of(name);
+  if (const auto status = host::read_file("/proc/" + name + "/status"))
+    process.first = guard::is_first_of_namespace(*status);
   return process;
 }
 
@@ -144,9 +147,12 @@ const KnownProcess* GuardedProcesses::find(std::uint32_t pid) const {
 
 Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
   const auto it = known_.find(id.pid);
-  if (it == known_.end() || it->second.id != id || !it->second.handle)
-    return fail(Kind::kNotFound, "the process is not to be seen any more", fmt::format("pid {}", id.pid));
-  return it->second.handle->signal(number);
+  if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
+  if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
+  // One that the agent knows from before its restart only.
+  TRY(const auto process,
+      host::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](host::ExitNote) {}));
+  return process->signal(number);
 }
 
 }  // namespace tranche::agent

@@ -27,6 +27,7 @@ struct KnownProcess {
   std::optional<guard::Container> container;
   std::unique_ptr<host::Process> handle;  // null: it could not be watched
   bool in_sight = false;                  // false: there is no such process in our /proc
+  bool first = false;                     // PID 1 of its container
   MonoTime looked{};
   // By the best source: the gate through which it came, its door, its container's other processes.
   std::string grant;
@@ -47,7 +48,8 @@ class GuardedProcesses {
   void attribute(const std::map<std::string, guard::PoolFacts>& pools);
 
   const KnownProcess* find(std::uint32_t pid) const;
-  Status signal(const guard::ProcessId& id, int number);  // kNotFound when it is not that process any more
+  // kNotFound when it is not that process any more. It need not be one of those that are followed.
+  Status signal(const guard::ProcessId& id, int number);
   const std::map<std::uint32_t, KnownProcess>& all() const { return known_; }
   bool can_see_doors() const { return doors_.has_value(); }
 

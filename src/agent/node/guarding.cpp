@@ -30,21 +30,24 @@ Guarding::Guarding(host::Loop& loop, const std::string& mps_root, const std::str
     : loop_(loop),
       hands_(std::move(hands)),
       worth_(run_dir),
-      processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }) {
+      processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
+      run_dir_(run_dir) {
   report_.off = "there is no plan yet";
+  read_stopped();
 }
 
 Guarding::~Guarding() {
   loop_.cancel(timer_);
   loop_.cancel(watch_timer_);
+  loop_.cancel(pace_timer_);
 }
 
 void Guarding::follow(const Snapshot& snapshot) {
   follow_plan(snapshot);
   follow_worth(snapshot);
-  keep_pace();
   take_sample();
   judge();
+  keep_pace();
 }
 
 void Guarding::follow_plan(const Snapshot& snapshot) {
@@ -84,8 +87,12 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
 }
 
 void Guarding::sample_again() {
-  ask_for_samples();
-  if (sampled_gpus_.empty()) samples_.clear();
+  wishes_.clear();
+  if (sampled_gpus_.empty()) {
+    samples_.clear();
+    hands_.sample({});
+  }
+  keep_pace();
   loop_.cancel(watch_timer_);
   watch_timer_ = 0;
   silent_ = false;
@@ -103,20 +110,52 @@ Duration Guarding::wanted_pace() const {
   return alone ? std::max(interval_, kIdlePace) : interval_;
 }
 
-void Guarding::ask_for_samples() {
-  pace_ = report_.pace = wanted_pace();
-  hands_.sample({sampled_gpus_.begin(), sampled_gpus_.end()}, pace_);
+std::vector<host::SampleWish> Guarding::wanted_samples() {
+  std::vector<host::SampleWish> wishes;
+  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
+  MonoTime look_again = MonoTime::max();
+  report_.paces.clear();
+  for (std::size_t i = 0; i < devices_.size() && pace_ == interval_; ++i) {
+    const guard::Device& device = devices_[i];
+    const auto wish = std::ranges::find(wishes, gpu_of_device_[i], &host::SampleWish::uuid);
+    if (wish == wishes.end()) continue;
+    std::map<std::uint32_t, std::string> clients;
+    if (const auto pool = pools_.find(device.pool); pool != pools_.end())
+      for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
+    const guard::Pace pace = guard::pace_of(device, facts_.limits, clients, pace_memory_, interval_, loop_.now());
+    wish->every = std::min(wish->every, pace.every);
+    if (pace.glance > Duration{}) wish->glance = pace.glance;
+    look_again = std::min(look_again, pace.look_again);
+    if (wish->every < pace_) report_.paces[wish->uuid] = wish->every;
+  }
+  for (auto& wish : wishes)
+    if (wish.glance >= wish.every) wish.glance = {};
+  std::erase_if(pace_memory_.grants, [this](const auto& entry) {
+    return std::ranges::find(devices_, entry.first.second, &guard::Device::uuid) == devices_.end();
+  });
+  loop_.cancel(pace_timer_);
+  pace_timer_ = look_again == MonoTime::max() ? 0 : loop_.after(look_again - loop_.now(), [this] {
+    pace_timer_ = 0;
+    keep_pace();
+  });
+  return wishes;
 }
 
 // A driver that tells nothing stays one, at whatever pace it is asked.
 void Guarding::keep_pace() {
-  if (!sampled_gpus_.empty() && wanted_pace() != pace_) ask_for_samples();
+  if (sampled_gpus_.empty()) return;
+  pace_ = wanted_pace();
+  if (std::exchange(report_.pace, pace_) != pace_) hands_.changed();
+  auto wishes = wanted_samples();
+  if (wishes == wishes_) return;
+  wishes_ = std::move(wishes);
+  hands_.sample(wishes_);
 }
 
 // A call into the driver that hangs tells nothing by itself.
 void Guarding::watch_the_sampling() {
   watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
-  const bool silent = loop_.now() - hands_.last_sample() > std::max(kSilentAfter, 5 * pace_);
+  const bool silent = loop_.now() - hands_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
@@ -177,9 +216,9 @@ void Guarding::on_pools(const std::string& line) {
   }
   facts_.doors = doors_of_tenants();
   processes_.attribute(pools_);
-  keep_pace();
   take_sample();
   judge();
+  keep_pace();
 }
 
 void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
@@ -190,19 +229,20 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
   std::ranges::sort(pids);
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (processes_.follow(pids)) processes_.attribute(pools_);
-  keep_pace();
   take_sample();
   judge();
+  keep_pace();
 }
 
 void Guarding::take_sample() {
   devices_.clear();
+  gpu_of_device_.clear();
   for (const auto& sample : samples_) {
     const auto [first, last] = planned_.equal_range(sample.uuid);
     for (auto it = first; it != last; ++it) {
       const PlannedShare& share = it->second;
       guard::Device device{
-          .uuid = share.uuid, .pool = share.pool, .processes = {}, .clients_read = sample.clients_read};
+          .uuid = share.uuid, .pool = share.pool, .processes = {}, .clients_read = sample.clients_read, .sampled = {}};
       device.processes.reserve(sample.holders.size());
       for (const auto& holder : sample.holders) {
         const bool here = share.gpu_instance == kWhole || (holder.gpu_instance == share.gpu_instance &&
@@ -214,24 +254,29 @@ void Guarding::take_sample() {
           process.id = known->id;
           if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
           process.ours = known->ours;
+          process.first = known->first;
           process.in_container = !known->spared && (!known->grant.empty() || known->container);
         }
         device.processes.push_back(std::move(process));
       }
       devices_.push_back(std::move(device));
+      gpu_of_device_.push_back(sample.uuid);
     }
   }
 }
 
+// What is to be stopped is stopped before anything else is done.
 void Guarding::judge() {
-  guard::Verdict verdict = guard::judge(devices_, facts_, memory_, hands_.last_sample(), loop_.now());
+  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = hands_.last_sample(gpu_of_device_[i]);
+  guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
+  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
   without_limit_ = std::move(verdict.without_limit);
   const auto before = report_.not_in_force;
   const bool others = report_processes();
   say_what_is_not_in_force();
   const bool other = others || before != report_.not_in_force;
   arm(verdict.open);
-  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
+  keep_stopped();
   if (other) hands_.changed();
 }
 
@@ -250,6 +295,9 @@ void Guarding::arm(bool open) {
 }
 
 void Guarding::ended(const KnownProcess& process) {
+  guard::exited(memory_, process.id);
+  keep_stopped();
+  keep_pace();  // the driver may have ceased to list it before its end was seen
   if (!hands_.on_client_gone) return;
   ClientGone gone{.id = process.id, .grant = process.grant, .pool = {}, .mps_client = false, .memory = {}};
   for (const auto& device : devices_) {
@@ -312,7 +360,8 @@ void Guarding::say_what_is_not_in_force() {
     sentences.emplace_back(
         "nothing is guarded: the driver does not tell who holds memory; see dmesg for Xid or GSP messages");
   if (!connected_)
-    sentences.emplace_back("nobody is ended through MPS and no door is closed: tranche mps does not answer");
+    sentences.emplace_back(
+        "clients over their limit are stopped but not ended, and no endpoint is closed: tranche mps does not answer");
   for (const auto& sample : samples_)
     if (!sample.problem.empty())
       sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));

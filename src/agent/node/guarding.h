@@ -1,7 +1,7 @@
 #pragma once
 // The guard of the node: samples of who holds how much of the shared GPUs come in, processes are attributed to grants,
-// guard::judge decides, and what it orders is done through the hands that were given. docs/guard.md. It reads /proc and
-// signals processes that are no MPS clients; all else is the hands'. Loop thread only.
+// guard::judge decides, and what it orders is done through the hands that were given. docs/guard.md. It reads /proc,
+// stops and continues processes, and kills those that are not MPS clients; all else is the hands'. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +16,8 @@
 #include "agent/node/worth_book.h"
 #include "allocate/grant.h"
 #include "guard/judge.h"
+#include "guard/pace.h"
+#include "guard/stopped_file.h"
 #include "guard/tenants.h"
 #include "host/loop/loop.h"
 #include "host/nvml/nvml.h"
@@ -35,15 +37,16 @@ class Guarding {
  public:
   using Terminated = std::function<void(Result<std::vector<mps::Terminated>>)>;
   struct Hands {
-    // Both answer with a turn, once; never inside the call.
+    // Both answer once, in a callback of the loop; never inside the call.
     std::function<void(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
                        Terminated done)>
         terminate;
     std::function<void(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
                        std::function<void(Status)> done)>
         admit;
-    std::function<void(std::vector<std::string> gpu_uuids, Duration every)> sample;
-    std::function<MonoTime()> last_sample;
+    std::function<void(std::vector<host::SampleWish>)> sample;
+    std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
+    std::function<MonoTime()> last_sample_of_any;
     std::function<void(const GuardAct&)> told;              // for events; may be empty
     std::function<void(const ClientGone&)> on_client_gone;  // may be empty
     std::function<void()> changed;                          // report() is another
@@ -85,15 +88,26 @@ class Guarding {
   void arm(bool open);
   void watch_the_sampling();
   Duration wanted_pace() const;
-  void ask_for_samples();
+  std::vector<host::SampleWish> wanted_samples();
   void keep_pace();
   void carry_out(guard::Order order);
+  void stop(const guard::Order& order);
+  void stop_the_container(const guard::Order& order);
+  void stop_or_continue(const guard::Order& order);
   void terminate(guard::Order order);
+  void ask_to_terminate(guard::Order order, std::vector<GuardAct> acts);
   void admit(const guard::Order& order);
   void signal(const guard::Order& order, int number);
+  std::vector<std::string> beside(const guard::Order& order) const;
+  GuardAct act_of(const guard::Order& order, const guard::Process* process) const;
   void note(const guard::Order& order, const guard::Process* process, const std::string& outcome, std::string note);
+  void note(GuardAct act, const guard::Order& order, const std::string& outcome, std::string note);
+  void read_stopped();
+  void report_stopped();
+  void keep_stopped();
   void ended(const KnownProcess& process);
   bool report_processes();
+  std::string holder_or_grant(const std::string& grant) const;
   void name(const guard::Device& device, const guard::Process& process);
   void say_what_is_not_in_force();
 
@@ -114,15 +128,21 @@ class Guarding {
   guard::Memory memory_;
   std::vector<host::GpuSample> samples_;
   std::vector<guard::Device> devices_;
+  std::vector<std::string> gpu_of_device_;  // as devices_
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
   Duration interval_{};
-  Duration pace_{};      // how often the driver is asked: the interval, or seldom while nobody holds anything
+  Duration pace_{};  // how often the driver is asked at least: the interval, or seldom while nobody holds anything
+  std::vector<host::SampleWish> wishes_;  // what it was asked for last
+  guard::PaceMemory pace_memory_;
+  host::Loop::Id pace_timer_ = 0;
   bool silent_ = false;  // the driver does not tell who holds memory
   host::Loop::Id timer_ = 0;
   host::Loop::Id watch_timer_ = 0;
   std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
   MonoTime named_at_{};
+  std::string run_dir_;
+  guard::StoppedProcesses written_;  // of memory_.stopped, in the file
   GuardReport report_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Asking `tranche mps` to do something for the guard: one line to mps.sock, one back. Loop thread only; answers are
-// turns, and none comes after the object has gone.
+// callbacks of the loop, and none comes after the object has gone. Ending clients takes seconds, and a connection is
+// served one request at a time: each request has a connection that is free, so that the next tenant's does not wait.
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,7 +16,7 @@ namespace tranche::agent {
 
 class MpsCalls {
  public:
-  MpsCalls(host::Loop& loop, const std::string& socket) : client_(host::StatusClient::open(loop, socket)) {}
+  MpsCalls(host::Loop& loop, std::string socket) : loop_(loop), socket_(std::move(socket)) {}
 
   void terminate(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
                  std::function<void(Result<std::vector<mps::Terminated>>)> done);
@@ -23,7 +24,15 @@ class MpsCalls {
              std::function<void(Status)> done);
 
  private:
-  std::unique_ptr<host::StatusClient> client_;
+  struct Line {
+    std::unique_ptr<host::StatusClient> client;
+    bool busy = false;
+  };
+  void request(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done);
+
+  host::Loop& loop_;
+  std::string socket_;
+  std::vector<std::unique_ptr<Line>> lines_;
 };
 
 }  // namespace tranche::agent

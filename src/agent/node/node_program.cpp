@@ -103,10 +103,11 @@ Status NodeProgram::open() {
 
 void NodeProgram::open_tenants(const std::string& mps_here, const std::string& host_root) {
   TenantsWorld world;
-  world.sample = [this](auto gpus, Duration every) {
-    if (nvml_) nvml_->sample(std::move(gpus), every);
+  world.sample = [this](auto gpus) {
+    if (nvml_) nvml_->sample(std::move(gpus));
   };
-  world.last_sample = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
+  world.last_sample = [this](const auto& gpu) { return nvml_ ? nvml_->last_sample(gpu) : MonoTime{}; };
+  world.last_sample_of_any = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
   world.changed = [this] {
     if (!stopping_) publish();
   };

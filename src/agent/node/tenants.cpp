@@ -35,9 +35,19 @@ std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
 }
 
 std::string act_words(const GuardAct& act) {
-  return fmt::format("the container holds {} MiB of {} and is worth {} MiB there: {}{}{}", act.sum.in_mib(), act.device,
-                     act.limit.in_mib(), act.what, act.pid == 0 ? "" : fmt::format(" of process {}", act.pid),
-                     act.outcome == "done" ? "" : " (" + act.outcome + ")");
+  std::string words =
+      fmt::format("the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: ", act.most.in_mib(),
+                  act.device, act.most > act.limit ? (act.most - act.limit).in_mib() : 0, act.limit.in_mib());
+  const std::string process = act.pid == 0 ? "" : fmt::format("process {} ", act.pid);
+  if (act.what == "terminate" && act.stopped) {
+    words += fmt::format("{}was stopped {} ms after the crossing was seen", process, in_ms(*act.stopped));
+    words += act.outcome == "done" ? fmt::format(" and ended after {} ms", in_ms(act.took))
+                                   : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
+  } else {
+    words += fmt::format("{}{}{}", process, act.what, act.outcome == "done" ? "" : " (" + act.outcome + ")");
+  }
+  if (!act.beside.empty()) words += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
+  return words;
 }
 
 }  // namespace
@@ -60,6 +70,7 @@ Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld
   };
   hands.sample = world_.sample;
   hands.last_sample = world_.last_sample;
+  hands.last_sample_of_any = world_.last_sample_of_any;
   hands.told = [this](const GuardAct& act) { told_act(act); };
   hands.changed = world_.changed;
   guarding_ = std::make_unique<Guarding>(loop_, settings.mps_root_here, settings.run_dir, std::move(hands));
@@ -242,7 +253,7 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
 }
 
 void Tenants::told_act(const GuardAct& act) {
-  if (!act.holder.empty() && act.what != "let-in")
+  if (!act.holder.empty() && act.what != "let-in" && act.what != "continue")
     world_.tell(pod_of(act.holder, act.grant), kube::kGuardActed, act_words(act));
 }
 

@@ -34,8 +34,9 @@ struct TenantsSettings {
 };
 
 struct TenantsWorld {
-  std::function<void(std::vector<std::string> gpu_uuids, Duration every)> sample;
-  std::function<MonoTime()> last_sample;
+  std::function<void(std::vector<host::SampleWish>)> sample;
+  std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
+  std::function<MonoTime()> last_sample_of_any;
   std::function<void()> changed;  // what report() gives is another
   std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> tell;
   std::function<void(const kube::Reason& reason, const std::string& message)> tell_node;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -123,17 +124,41 @@ void Channel::tell_use(Result<std::vector<GpuUse>> use) {
   });
 }
 
-void Channel::tell_sample(const std::vector<GpuSample>& samples, MonoTime at) {
-  ++samples_under_way_;
-  post([this, samples, at](const NvmlThread::Callbacks& callbacks) {
-    sampled_ = at.time_since_epoch().count();
-    --samples_under_way_;
+void Channel::tell_sample(const std::vector<GpuSample>& samples) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++samples_under_way_;
+  }
+  post([this, samples](const NvmlThread::Callbacks& callbacks) {
+    {
+      const std::lock_guard lock(mutex_);
+      --samples_under_way_;
+      note_sampled(samples);
+    }
     if (callbacks.on_sample) callbacks.on_sample(samples);
   });
 }
 
-void Channel::sampled(MonoTime at) {
-  if (samples_under_way_ == 0) sampled_ = at.time_since_epoch().count();
+void Channel::sampled(const std::vector<GpuSample>& samples) {
+  const std::lock_guard lock(mutex_);
+  if (samples_under_way_ == 0) note_sampled(samples);
+}
+
+void Channel::note_sampled(const std::vector<GpuSample>& samples) {
+  for (const GpuSample& sample : samples) sampled_[sample.uuid] = sample.at;
+}
+
+MonoTime Channel::last_sample(const std::string& gpu_uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sampled_.find(gpu_uuid);
+  return found == sampled_.end() ? MonoTime{} : found->second;
+}
+
+MonoTime Channel::last_sample() const {
+  const std::lock_guard lock(mutex_);
+  MonoTime last{};
+  for (const auto& [uuid, at] : sampled_) last = std::max(last, at);
+  return last;
 }
 
 void Channel::tell_mode(ModeRequest request, Status status) {

@@ -2,10 +2,10 @@
 // What the loop's thread and the driver thread of NvmlThread share: requests one way, news the other, and the stop.
 // It belongs to both (shared_ptr), so that a thread stuck in a driver call that never returns can be left behind: after
 // close() nothing of it reaches the loop or the callbacks any more.
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,16 +23,11 @@ struct ModeRequest {
   std::function<void(Status)> done;
 };
 
-struct SampleRequest {
-  std::vector<std::string> gpu_uuids;
-  Duration every{};
-};
-
 struct Requests {
   bool stop = false;
   bool rescan = false;
   bool use = false;
-  std::optional<SampleRequest> sample;
+  std::optional<std::vector<SampleWish>> sample;
   std::deque<ModeRequest> modes;
 };
 
@@ -48,7 +43,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   // For how long the driver thread has been at work without a rest; absent while it rests.
   std::optional<Duration> at_work(MonoTime now) const;
 
-  MonoTime last_sample() const { return MonoTime(Duration(sampled_.load(std::memory_order_relaxed))); }  // any thread
+  MonoTime last_sample(const std::string& gpu_uuid) const;  // any thread
+  MonoTime last_sample() const;                             // the same
 
   // Driver thread.
   void rests();  // only between these two does the thread not call into the driver
@@ -61,12 +57,13 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void tell_use(Result<std::vector<GpuUse>> use);
   // A round with news counts as sampled when the loop has it, one without when the loop has all news from before:
   // whoever goes by last_sample() never judges older figures by a newer time.
-  void tell_sample(const std::vector<GpuSample>& samples, MonoTime at);
-  void sampled(MonoTime at);
+  void tell_sample(const std::vector<GpuSample>& samples);
+  void sampled(const std::vector<GpuSample>& samples);
   void tell_mode(ModeRequest request, Status status);
   void finished();
 
  private:
+  void note_sampled(const std::vector<GpuSample>& samples);  // with mutex_ held
   void post(std::function<void(const NvmlThread::Callbacks&)> turn);
 
   mutable std::mutex mutex_;
@@ -79,8 +76,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool use_asked_ = false;  // and not answered
   MonoTime use_asked_at_;
   std::optional<MonoTime> working_since_;
-  std::atomic<Duration::rep> sampled_ = 0;
-  std::atomic<int> samples_under_way_ = 0;
+  std::map<std::string, MonoTime> sampled_;  // by GPU
+  int samples_under_way_ = 0;
 };
 
 }  // namespace tranche::host::nvml

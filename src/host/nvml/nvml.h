@@ -107,6 +107,15 @@ struct GpuSample {
   std::vector<GpuHolder> holders;  // by pid and instance
   MonoTime clients_read{};         // when the driver was last asked which of them are MPS clients
   std::string problem;             // why there are no figures, or ""
+  MonoTime at{};                   // when this was read
+};
+// How often one GPU is looked at.
+struct SampleWish {
+  std::string uuid;
+  Duration every{};   // between readings of its holders
+  Duration glance{};  // between questions for its used memory alone, which costs less; holders are read at once when
+                      // it has grown by 16 MiB. 0: none
+  friend bool operator==(const SampleWish&, const SampleWish&) = default;
 };
 
 // A kind of GPU instance that a GPU can be cut into by MIG.
@@ -151,11 +160,13 @@ class NvmlThread {
   virtual ~NvmlThread() = default;
   virtual void rescan() = 0;
   virtual void ask_use() = 0;
-  // From now on reads the holders of these GPUs every so often, and tells when something is other than before. No GPUs:
-  // no more. Who is an MPS client is asked when somebody new appears, then again after one, two, four … rounds, and
-  // every 5 s: a process is listed before it is one.
-  virtual void sample(std::vector<std::string> gpu_uuids, Duration every) = 0;
-  virtual MonoTime last_sample() const = 0;  // when what was told last was last seen to be so; 0 = never. Any thread
+  // From now on reads the holders of these GPUs, each as often as is wished, and tells when something is other than
+  // before. No GPUs: no more. Who is an MPS client is asked when somebody new appears, then again after one, two,
+  // four … readings, and every 5 s: a process is listed before it is one.
+  virtual void sample(std::vector<SampleWish> gpus) = 0;
+  // When what was told last was last seen to be so, of one GPU or of any; 0 = never. Any thread.
+  virtual MonoTime last_sample(const std::string& gpu_uuid) const = 0;
+  virtual MonoTime last_sample() const = 0;
   virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
                                 std::function<void(Status)> done) = 0;
 };

@@ -50,9 +50,10 @@ class DriverThread final : public NvmlThread {
     channel_->request([](nvml::Requests& requests) { requests.rescan = true; });
   }
   void ask_use() override { channel_->ask_use(); }
-  void sample(std::vector<std::string> gpu_uuids, Duration every) override {
-    channel_->request([&](nvml::Requests& requests) { requests.sample = {std::move(gpu_uuids), every}; });
+  void sample(std::vector<SampleWish> gpus) override {
+    channel_->request([&](nvml::Requests& requests) { requests.sample = std::move(gpus); });
   }
+  MonoTime last_sample(const std::string& gpu_uuid) const override { return channel_->last_sample(gpu_uuid); }
   MonoTime last_sample() const override { return channel_->last_sample(); }
   void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done) override {
     channel_->request(

@@ -7,6 +7,20 @@ namespace tranche::host::nvml {
 namespace {
 
 constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
+constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two glances, that is worth a reading
+
+// GPUs that are looked at equally often are looked at together, for one waking of the thread.
+MonoTime next_on_grid(MonoTime now, Duration every) {
+  return MonoTime((now.time_since_epoch() / every + 1) * every);
+}
+
+bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
+  Memory memory{};
+  if (call(f.memory, device, &memory) != Return::kSuccess) return false;  // the next reading tells why
+  const bool grown = used && memory.used > *used && memory.used - *used >= kGrowth;
+  used = memory.used;
+  return grown;
+}
 
 auto key(const GpuHolder& holder) {
   return std::tie(holder.pid, holder.gpu_instance, holder.compute_instance);
@@ -45,22 +59,42 @@ void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
 
 }  // namespace
 
-void Sampler::follow(std::vector<std::string> gpu_uuids) {
-  if (std::ranges::equal(samples_, gpu_uuids, {}, &GpuSample::uuid)) return;  // only as often as others want
-  gpus_.clear();
-  samples_.clear();
-  for (std::string& uuid : gpu_uuids) {
-    gpus_.emplace_back();
-    samples_.push_back({.uuid = std::move(uuid), .holders = {}, .problem = "was not read yet"});
+// Only as often as others want: what is known of the GPUs stays.
+bool Sampler::follow(std::vector<SampleWish> wishes, MonoTime now) {
+  const bool same = std::ranges::equal(samples_, wishes, {}, &GpuSample::uuid, &SampleWish::uuid);
+  if (!same) {
+    gpus_.clear();
+    samples_.clear();
+    for (const SampleWish& wish : wishes) {
+      gpus_.emplace_back();
+      samples_.push_back({.uuid = wish.uuid, .holders = {}, .problem = "was not read yet"});
+    }
   }
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    Gpu& gpu = gpus_[i];
+    if (gpu.wish == wishes[i]) continue;
+    gpu.at = std::min(gpu.at, next_on_grid(now, wishes[i].every));
+    if (gpu.wish.glance != wishes[i].glance) {
+      gpu.glance_at = wishes[i].glance > Duration{} ? now : MonoTime::max();
+      gpu.used.reset();
+    }
+    gpu.wish = std::move(wishes[i]);
+  }
+  plan();
+  return !same;
 }
 
-void Sampler::handles(const std::vector<Held>& held, Duration every) {
-  every_ = every;
+void Sampler::plan() {
+  due_ = MonoTime::max();
+  for (const Gpu& gpu : gpus_) due_ = std::min({due_, gpu.at, gpu.glance_at});
+}
+
+void Sampler::handles(const std::vector<Held>& held) {
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const auto found = std::ranges::find(held, samples_[i].uuid, &Held::uuid);
     gpus_[i].device = found == held.end() ? nullptr : found->device;
     gpus_[i].fresh = true;
+    gpus_[i].used.reset();
     if (gpus_[i].device != nullptr) continue;
     samples_[i].holders.clear();
     samples_[i].problem = "the driver does not answer for this GPU";
@@ -69,8 +103,19 @@ void Sampler::handles(const std::vector<Held>& held, Duration every) {
 
 bool Sampler::round(const Library& library, MonoTime now) {
   bool news = false;
-  for (std::size_t i = 0; i < gpus_.size(); ++i)
-    if (gpus_[i].device != nullptr && read(library, gpus_[i], samples_[i], now)) news = true;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    Gpu& gpu = gpus_[i];
+    bool due = now >= gpu.at;
+    if (now >= gpu.glance_at) {
+      gpu.glance_at = next_on_grid(now, gpu.wish.glance);
+      if (gpu.device != nullptr && has_grown(library.functions(), gpu.device, gpu.used)) due = true;
+    }
+    if (!due) continue;
+    gpu.at = next_on_grid(now, gpu.wish.every);
+    samples_[i].at = now;
+    if (gpu.device != nullptr && read(library, gpu, samples_[i], now)) news = true;
+  }
+  plan();
   return news;
 }
 
@@ -90,7 +135,7 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
     auto holders = holders_of(gpu.compute.entries());
     if (keep_clients(sample.holders, holders)) {
       gpu.clients_at = now;
-      gpu.pause = every_;
+      gpu.pause = gpu.wish.every;
     }
     news = news || holders != sample.holders;
     sample.holders = std::move(holders);

@@ -22,9 +22,9 @@ class Sampling : public testing::Test {
   void start(std::vector<int> gpus, NvmlSettings settings) {
     watcher_ = std::make_unique<Watcher>(std::move(settings));
     ASSERT_TRUE(watcher_->until([&] { return has_gpus(*watcher_, 2); }));
-    std::vector<std::string> uuids;
-    for (const int gpu : gpus) uuids.push_back(uuid(gpu));
-    watcher_->thread().sample(uuids, kEvery);
+    std::vector<SampleWish> wishes;
+    for (const int gpu : gpus) wishes.push_back({.uuid = uuid(gpu), .every = kEvery});
+    watcher_->thread().sample(wishes);
   }
   void start(std::vector<int> gpus) { start(std::move(gpus), quick(sim_)); }
   std::string uuid(int gpu) { return sim_.node().gpus()[static_cast<std::size_t>(gpu)].uuid; }
@@ -122,13 +122,45 @@ TEST_F(Sampling, GoesOnAfterTheDriverWasUnloaded) {
 TEST_F(Sampling, EndsWhenItIsToldTo) {
   start({0});
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].problem.empty(); }));
-  watcher_->thread().sample({}, kEvery);
+  watcher_->thread().sample({});
   watcher_->thread().ask_use();  // answered after that
   ASSERT_TRUE(watcher_->until([&] { return !watcher_->uses.empty(); }));
   const MonoTime last = watcher_->thread().last_sample();
   watcher_->loop().after(5 * kEvery, [this] { watcher_->told(); });
   watcher_->loop().run();
   EXPECT_EQ(watcher_->thread().last_sample(), last);
+}
+
+TEST_F(Sampling, EachGpuHasItsOwnPaceWhichMayChange) {
+  start({0, 1});
+  ASSERT_TRUE(until([](const auto& samples) { return samples[1].problem.empty(); }));
+  watcher_->thread().sample({{.uuid = uuid(0), .every = kEvery}, {.uuid = uuid(1), .every = 1h}});
+  pass(5);
+  const MonoTime rests = watcher_->thread().last_sample(uuid(1));
+  pass(5);
+  EXPECT_EQ(watcher_->thread().last_sample(uuid(1)), rests);
+  EXPECT_GT(watcher_->thread().last_sample(uuid(0)), rests);
+  watcher_->thread().sample({{.uuid = uuid(0), .every = kEvery}, {.uuid = uuid(1), .every = kEvery}});
+  EXPECT_TRUE(watcher_->until([&] {
+    watcher_->loop().after(1ms, [this] { watcher_->told(); });
+    return watcher_->thread().last_sample(uuid(1)) != rests;
+  })) << "and not in an hour";
+}
+
+TEST_F(Sampling, AGlanceThatSeesGrowthReadsTheHoldersAtOnce) {
+  put(12, 500 << 20, sim::ProcessKind::kMpsClient);
+  start({0});
+  ASSERT_TRUE(until([](const auto& samples) { return samples[0].holders.size() == 1; }));
+  watcher_->thread().sample({{.uuid = uuid(0), .every = 1h, .glance = 1ms}});
+  watcher_->thread().ask_use();  // answered after that
+  ASSERT_TRUE(watcher_->until([&] { return !watcher_->uses.empty(); }));
+  // The first glance has nothing to compare with: what grows before it is seen at the next reading.
+  for (std::uint64_t memory = 516; memory <= 1012; memory += 16) {
+    put(12, memory << 20, sim::ProcessKind::kMpsClient);
+    watcher_->loop().after(5ms, [this] { watcher_->told(); });
+    watcher_->loop().run();
+  }
+  EXPECT_TRUE(until([](const auto& samples) { return samples[0].holders.at(0).memory == mib(1012); }));
 }
 
 TEST_F(Sampling, EventsAreHeardAtTheirOwnPace) {

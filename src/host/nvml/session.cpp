@@ -18,9 +18,12 @@ constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need the libra
 constexpr int kFreshStarts = 4;      // for one change of the kernel's signs, while the inventory stays as it was …
 constexpr int kFreshStartPause = 3;  // … each after a pause so many times as long
 
-int to_poll_ms(Duration duration) {
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
-  return static_cast<int>(std::clamp<long long>(ms, 0, 60'000));
+// To the nanosecond: a sampling pace of a few milliseconds bears no rounding up to the next one.
+timespec to_wait(Duration duration) {
+  constexpr Duration kLongest = std::chrono::minutes(1);
+  const auto ns = std::clamp<Duration>(duration, Duration{}, kLongest).count();
+  constexpr auto kSecond = Duration(std::chrono::seconds(1)).count();
+  return {.tv_sec = static_cast<time_t>(ns / kSecond), .tv_nsec = static_cast<long>(ns % kSecond)};
 }
 
 }  // namespace
@@ -52,8 +55,8 @@ bool Session::open_driver() {
 void Session::close_driver() {
   flush_events();
   events_.reset();
-  sampler_.handles({}, sample_every_);
-  if (!sampler_.samples().empty()) channel_->tell_sample(sampler_.samples(), channel_->last_sample());
+  sampler_.handles({});
+  if (!sampler_.samples().empty()) channel_->tell_sample(sampler_.samples());
   driver_.reset();
 }
 
@@ -65,7 +68,8 @@ void Session::wait_for_driver() {
   for (MonoTime now = mono_now(); now < until; now = mono_now()) {
     pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {arrival.fd(), POLLIN, 0}};
     channel_->rests();
-    ::poll(fds, arrival.fd() >= 0 ? 2 : 1, to_poll_ms(until - now));
+    const timespec wait = to_wait(until - now);
+    ::ppoll(fds, arrival.fd() >= 0 ? 2 : 1, &wait, nullptr);
     channel_->works();
     Requests requests = channel_->take();
     const bool again = requests.rescan || requests.stop;
@@ -77,7 +81,7 @@ void Session::wait_for_driver() {
 void Session::refuse(Requests requests) {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
   if (requests.use) channel_->tell_use(reason());
-  if (requests.sample) follow(*std::move(requests.sample));
+  if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), mono_now());
   for (ModeRequest& request : requests.modes) channel_->tell_mode(std::move(request), reason());
 }
 
@@ -94,7 +98,7 @@ void Session::serve() {
   usable_ = scan_and_register(true);
   if (usable_) retry_ = settings_.retry_first;
   while (usable_) {
-    const bool asked = wait(std::min(events_at_, sample_at_));
+    const bool asked = wait(std::min(events_at_, sampler_.due()));
     if (asked) {
       Requests requests = channel_->take();
       if (requests.stop) return;
@@ -102,7 +106,7 @@ void Session::serve() {
     }
     if (!usable_) return;
     const MonoTime now = mono_now();
-    if (now >= sample_at_) sample();
+    if (now >= sampler_.due()) sample();
     if (!asked && now < events_at_) continue;
     events_at_ = now + settings_.event_pace;
     if (now >= events_again_at_) drain_events();
@@ -111,13 +115,10 @@ void Session::serve() {
 }
 
 void Session::sample() {
-  const MonoTime now = mono_now();
-  // A round that was late shifts those to come; none is made up for.
-  sample_at_ = std::max(sample_at_ + sample_every_, now + sample_every_ / 2);
-  if (sampler_.round(driver_->library(), now)) {
-    channel_->tell_sample(sampler_.samples(), now);
+  if (sampler_.round(driver_->library(), mono_now())) {
+    channel_->tell_sample(sampler_.samples());
   } else {
-    channel_->sampled(now);
+    channel_->sampled(sampler_.samples());
   }
 }
 
@@ -160,7 +161,8 @@ void Session::start_afresh() {
 bool Session::wait(MonoTime until) {
   pollfd wake{channel_->wake_fd(), POLLIN, 0};
   channel_->rests();
-  const bool asked = ::poll(&wake, 1, to_poll_ms(until - mono_now())) != 0;
+  const timespec most = to_wait(until - mono_now());
+  const bool asked = ::ppoll(&wake, 1, &most, nullptr) != 0;
   channel_->works();
   return asked;
 }
@@ -181,18 +183,11 @@ void Session::answer(Requests requests) {
     channel_->tell_use(std::move(use));
     if (someone_silent) find_lost();
   }
-  if (requests.sample) follow(*std::move(requests.sample));
+  if (requests.sample && sampler_.follow(*std::move(requests.sample), mono_now())) sampler_.handles(driver_->held());
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
     channel_->tell_mode(std::move(request), std::move(status));
   }
-}
-
-void Session::follow(SampleRequest request) {
-  sampler_.follow(std::move(request.gpu_uuids));
-  sample_every_ = request.every;
-  sample_at_ = sampler_.samples().empty() ? MonoTime::max() : mono_now();
-  if (driver_) sampler_.handles(driver_->held(), sample_every_);
 }
 
 bool Session::scan_and_register(bool tell_always) {
@@ -205,7 +200,7 @@ bool Session::scan_and_register(bool tell_always) {
     return false;
   }
   new_events();
-  sampler_.handles(driver_->held(), sample_every_);
+  sampler_.handles(driver_->held());
   for (const Held& gpu : driver_->held()) {
     known_.insert(gpu.uuid);
     if (lost_.erase(gpu.uuid) != 0) channel_->tell_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});

@@ -53,7 +53,6 @@ class Session {
   std::string uuid_of(Device device) const;
   bool wait(MonoTime until);  // for a request: whether there is one
   void sample();
-  void follow(SampleRequest request);
 
   std::shared_ptr<Channel> channel_;
   const NvmlSettings settings_;
@@ -66,8 +65,6 @@ class Session {
   std::set<std::string> unsupported_;             // told as such, once
   std::string wait_trouble_;                      // "" = waiting for events works
   Sampler sampler_;
-  Duration sample_every_{};
-  MonoTime sample_at_ = MonoTime::max();
   MonoTime events_at_;  // when what the driver has to tell is to be heard
   Duration retry_{};    // the next wait for a driver
   Duration probe_every_{};
