@@ -33,9 +33,9 @@ class Bed:
         self.turn, self.lock, self.count = threading.Semaphore(args.at_once), threading.RLock(), 0
         self.idle, self.last, self.spans = set(), None, []
         device = node.status()["devices"][0]
-        self.slot_mib, sms = device["slotMemoryMiB"], device["slotSms"] or machine.sms // 12
+        self.slot_mib, sms = args.victim_slots * device["slotMemoryMiB"], device["slotSms"] or machine.sms // args.gpu_slots
         # Work grows with n³; in multiples of 256, rounded down.
-        self.n = max(1024, int(8192 * (sms / (machine.sms / 4)) ** (1 / 3)) // 256 * 256)
+        self.n = max(1024, int(8192 * (args.victim_slots * sms / (machine.sms / 4)) ** (1 / 3)) // 256 * 256)
         time.sleep(0.5)
         begin = time.monotonic()
         time.sleep(1 if machine.simulated else 4)
@@ -53,7 +53,7 @@ class Bed:
         with self.lock:
             self.count += 1
             name = f"v{self.count}-{re.sub('[^a-z0-9]+', '-', spec.kind)}"  # as pods may be named
-        box = self.node.contained(name, [*spec.words, "wait=1"], spec.shape, env=spec.env, hook=spec.hook)
+        box = self.node.contained(name, [*spec.words, "wait=1"], spec.shape, self.args.victim_slots, env=spec.env, hook=spec.hook)
         if box.ready():
             with self.lock:
                 self.idle.add(box)
@@ -290,7 +290,8 @@ def pool_state(bed):
 
 
 def change(bed):
-    """All tenants lose their share. Each time: clients that work, time-slicing by force, the next tenant, MPS again, the next tenant."""
+    """All tenants lose their share. Each time: clients that work, time-slicing by force, the next tenant, MPS again, the next tenant.
+    They are all the GPU's clients, so nothing is waited for: most are gone before anybody can see them stopped."""
     node, tries = bed.node, []
     victims = [k for k in ("products", "fp8", "convolutions", "serve") if k in bed.args.kinds] or bed.args.kinds[:1]
     bed.neighbours.leave()  # slots that are held would be kept back from the next tenants
@@ -329,7 +330,7 @@ def change(bed):
             tries[-1][f"{word}_slots_ms"] = since(time.monotonic(), begin)
             tries[-1][word] = starts(bed, f"next-{word}-{i}")
     node.configure(EndingsNode.MPS)
-    good = lambda t: (t["clients"] and not t["problems"] and t["gone"] == t["stopped"] == t["clients"] and not t["errors"] and not t["faults"]
+    good = lambda t: (t["clients"] and not t["problems"] and t["gone"] == t["clients"] and not t["errors"] and not t["faults"]
                       and t.get("sliced") and t.get("shared"))
     clients = sum(t["clients"] for t in tries)
     text = (f"{len(tries)} of {bed.args.change_repeats} changes; {sum(t['stopped'] for t in tries)} of {clients} clients stopped, {sum(t['gone'] for t in tries)} ended; "

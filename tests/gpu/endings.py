@@ -43,7 +43,8 @@ def arguments():
     parser.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
     parser.add_argument("--lead-ms", type=float, default=15, help="from the watch's event to SIGTERM")
     parser.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
-    parser.add_argument("--victims", type=int, default=6, help="that are prepared at once; one slot each")
+    parser.add_argument("--victims", type=int, default=6, help="that are prepared at once")
+    parser.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
     parser.add_argument("--silent", action="store_true", help="tell the node of no deletion: what would happen without it")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
@@ -52,6 +53,8 @@ def arguments():
     args.cublas = ""
     args.kinds = [k for k in args.kinds.split(",") if k] or list(ending_rows.KINDS)
     args.shapes = args.shapes.split(",")
+    args.gpu_slots, args.neighbour_slots, args.victim_slots = (int(n) for n in args.slots.split(","))
+    EndingsNode.has_slots(args.gpu_slots)
     for kind in args.kinds:
         if kind not in ending_rows.KINDS:
             parser.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")
@@ -82,7 +85,7 @@ def save(args, machine, driver, rows):
 
 def run_rows(args, machine, driver, node, began):
     kinds = ending_rows.NEIGHBOURS if not machine.simulated else {name: ("steps",) for name in ending_rows.NEIGHBOURS}
-    neighbours = Neighbours(node, kinds, 2)
+    neighbours = Neighbours(node, kinds, args.neighbour_slots)
     try:
         bed = ending_rows.Bed(machine, args, node, neighbours, began + args.budget)
         names, rows = [name for name in ROWS if not args.only or name in args.only], {}

@@ -23,6 +23,11 @@ class EndingsNode(Node):
     MPS = "  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n    - {name: nvidia.com/gpu, replicas: 12}\n"
     CONFIG = config(MPS)
 
+    @classmethod
+    def has_slots(cls, slots):
+        cls.MPS, cls.SLOTS = cls.MPS.replace("replicas: 12", f"replicas: {slots}"), slots
+        cls.CONFIG = config(cls.MPS)
+
     def __init__(self, machine):
         self.api, self.wires = PodsApi(), {}
         super().__init__(machine)

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int kEndedByMps = 90;  // CUDA error 810
+constexpr int kKilled = 128 + 9;
 
 class NodeChange : public NodeBed {
  protected:
@@ -268,7 +268,7 @@ TEST_F(NodeChange, ByForceEndsThePoolAndItsClientsAtOnceAndSaysWhoLostWhat) {
         "  timeSlicing: {resources: [{name: nvidia.com/gpu, devices: [0], rename: nvidia.com/gpu.a, replicas: 3}]}\n"
         "  mps: {failRequestsGreaterThanOne: false, resources: [{name: nvidia.com/gpu, devices: [1], rename: "
         "nvidia.com/gpu.b, replicas: 4}]}\n");
-  EXPECT_EQ(finish(client), kEndedByMps) << "through MPS, not by a signal";
+  EXPECT_EQ(finish(client), kKilled) << "stopped, waited for and killed";
   ASSERT_TRUE(until_listed("nvidia.com/gpu.a", 3, 3));
   const auto status = until_node([](const Json& s) { return s["change"]["taken"].size() == 1; });
   EXPECT_EQ(status["change"]["policy"], "force");

@@ -18,6 +18,10 @@ namespace {
 // Longer than any ending takes: the longest stopPatience, four times when the clients are continued meanwhile.
 constexpr Duration kEndDeadline = std::chrono::minutes(5);
 
+std::int64_t in_ms(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
 std::string holder_name(const Holder& holder) {
   return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
 }
