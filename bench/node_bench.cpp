@@ -2,6 +2,7 @@
 // of it and compares it with bench/baseline.json.
 #include <deviceplugin/v1beta1/api.grpc.pb.h>
 #include <grpcpp/create_channel.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 #include "admission_cost.h"
 #include "guard_cost.h"
+#include "guard_stop.h"
 #include "programs.h"
 
 namespace tranche::bench {
@@ -169,6 +171,7 @@ int run_one(const std::string& question, int gpus, int slots, int calls) {
   const Json one = question == "admission" ? admission_cost(*programs, calls)
                    : question == "rest"    ? at_rest(*programs, std::chrono::seconds(calls))
                    : question == "guard"   ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
+                   : question == "stop"    ? guard_stop(*programs, calls < 10)
                                            : ask(*programs, question, calls);
   std::printf("%s\n", one.dump(2).c_str());
   return 0;
@@ -203,6 +206,7 @@ int run(bool quick) {
     if (shape.gpus == 8 && shape.slots == 48) one["guard"] = guard_cost(*programs, {8, 48, quick ? 2s : 10s});
     result[std::to_string(shape.gpus) + " GPUs x " + std::to_string(shape.slots)] = std::move(one);
   }
+  if (::geteuid() == 0) result["stop"] = guard_stop(*Programs::start({1, 4, true}), quick);
   result["start"] = start_times(quick ? 3 : 15);
   const auto size = [](const std::string& path) { return static_cast<double>(std::filesystem::file_size(path)) / 1e6; };
   result["program_mb"] = size(build_dir() + "/bin/tranche");

@@ -150,14 +150,14 @@ class Judge {
     std::erase_if(over.ended, [&](const auto& entry) { return now_ >= entry.second.at + kMemoryIsBack; });
   }
 
-  // The driver lists a process for a moment after its exit, and then nobody may end in its place. It is not to be seen
-  // in /proc any more, so its start may be unknown.
+  // The driver lists a process for a moment after its exit; no other may be ended in its place. It is not in /proc any
+  // more, so its start may be unknown.
   static bool has_ended(const Memory::Over& over, const ProcessId& id) {
     const auto it = over.ended.find(id.pid);
     return it != over.ended.end() && (id.start_ticks == 0 || id.start_ticks == it->second.start_ticks);
   }
 
-  // Someone in the container may have continued it.
+  // Another process of the container may have continued it.
   bool runs_again(const Process& process, const Memory::Process& before) const {
     return memory_.stopped.contains(process.id) && before.memory.value != 0 &&
            more_than(process.memory.value, before.memory);

@@ -18,8 +18,10 @@ inline constexpr Reason kGpuHealthy{"GpuHealthy", false, "node", "They are offer
 inline constexpr Reason kMpsPoolDown{
     "MpsPoolDown", true, "node", "A pool that served does not: its slots are withdrawn, new clients are not let in."};
 inline constexpr Reason kMpsPoolServing{"MpsPoolServing", false, "node", "It serves again."};
-inline constexpr Reason kGuardActed{"GuardActed", true, "pod",
-                                    "A container went over its share and the guard acted on its clients."};
+inline constexpr Reason kGuardActed{
+    "GuardActed", true, "pod",
+    "A container went over its share and the guard acted on its clients: by how much, which process "
+    "was stopped and ended after how many milliseconds, which other tenants had clients on the GPU."};
 inline constexpr Reason kDrained{"Drained", false, "pod",
                                  "The container's clients were ended through MPS before its processes got a signal."};
 inline constexpr Reason kDrainFailed{"DrainFailed", true, "pod",

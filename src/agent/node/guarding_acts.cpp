@@ -89,7 +89,7 @@ void Guarding::carry_out(guard::Order order) {
   }
 }
 
-// Whom somebody else has ended meanwhile needs neither.
+// A process that has exited meanwhile needs neither.
 void Guarding::stop_or_continue(const guard::Order& order) {
   for (const auto& process : order.processes) {
     const Status sent = processes_.signal(process.id, order.what == What::kStop ? SIGSTOP : SIGCONT);

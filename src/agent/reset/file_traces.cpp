@@ -120,8 +120,8 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
     add_if_empty(home, {"bin"}, traces);
 
-  const std::vector<std::string> in_run{"node.sock", "containers", "grants.txt", "taken-shares.txt",
-                                        "config-in-force.json"};
+  const std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
+                                        "stopped.txt", "taken-shares.txt", "config-in-force.json"};
   for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
   add_if_empty(options.run_dir, in_run, traces);
 

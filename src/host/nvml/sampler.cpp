@@ -59,7 +59,7 @@ void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
 
 }  // namespace
 
-// Only as often as others want: what is known of the GPUs stays.
+// With the same GPUs only the pace changes: what is known of them stays.
 bool Sampler::follow(std::vector<SampleWish> wishes, MonoTime now) {
   const bool same = std::ranges::equal(samples_, wishes, {}, &GpuSample::uuid, &SampleWish::uuid);
   if (!same) {

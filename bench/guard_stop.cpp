@@ -1,0 +1,179 @@
+#include "guard_stop.h"
+
+#include <deviceplugin/v1beta1/api.grpc.pb.h>
+#include <fcntl.h>
+#include <grpcpp/create_channel.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "host/status/status_socket.h"
+
+extern char** environ;
+
+namespace tranche::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+struct Place {
+  std::string door;  // on the node
+  std::string pipe;  // in the container
+};
+
+Place allocate(const Programs& programs) {
+  const auto stub = v1beta1::DevicePlugin::NewStub(
+      grpc::CreateChannel("unix:" + programs.plugin_socket(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1beta1::AllocateRequest request;
+  request.add_container_requests()->add_devices_ids(programs.slots().front());
+  v1beta1::AllocateResponse response;
+  if (!stub->Allocate(&context, request, &response).ok()) give_up("no slot was given");
+  const auto& container = response.container_responses(0);
+  Place place{.door = {}, .pipe = container.envs().at("CUDA_MPS_PIPE_DIRECTORY")};
+  for (const auto& mount : container.mounts())
+    if (mount.container_path() == place.pipe) place.door = mount.host_path();
+  if (place.door.empty()) give_up("the grant has no MPS directory");
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", place.pipe.c_str(), 1);
+  ::setenv("TRANCHE_SIM_NODE", programs.simulated_node().c_str(), 1);
+  return place;
+}
+
+// A CUDA program in a container of the grant, which does what it is told on its stdin.
+class Tenant {
+ public:
+  explicit Tenant(const Place& place) {
+    std::vector<std::string> words{build_dir() + "/standins/sim-kubelet",
+                                   "--container-init",
+                                   std::to_string(::getpid()),
+                                   "--namespace",
+                                   "--mount-ro",
+                                   place.door,
+                                   place.pipe,
+                                   "--",
+                                   build_dir() + "/standins/sim-cuda",
+                                   "--stdin"};
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) give_up("no pipe");
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ) != 0) give_up("cannot start sim-cuda");
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[0]);
+    in_ = ends[1];
+  }
+  ~Tenant() {
+    ::kill(pid_, SIGKILL);
+    if (!ended()) ::waitpid(pid_, nullptr, 0);
+    ::close(in_);
+  }
+  Tenant(const Tenant&) = delete;
+  Tenant& operator=(const Tenant&) = delete;
+
+  void allocate(const char* size) const {
+    const std::string line = std::string("alloc ") + size + "\n";
+    if (::write(in_, line.data(), line.size()) < 0) give_up("sim-cuda does not listen");
+  }
+  bool ended() {
+    if (!over_) over_ = ::waitpid(pid_, nullptr, WNOHANG) == pid_;
+    return over_;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int in_ = -1;
+  bool over_ = false;
+};
+
+Json status(const Programs& programs) {
+  const std::string run = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/run";
+  const auto answer = host::ask(run + "/node.sock", "status", 5s);
+  if (!answer) give_up(to_string(answer.error()));
+  return Json::parse(*answer, nullptr, false)["guard"];
+}
+
+struct Stop {
+  double over_mib = 0;
+  double stopped_ms = 0;
+};
+
+Stop run_over(const Programs& programs, Tenant& tenant) {
+  const std::size_t before = status(programs)["acts"].size();
+  for (auto next = Clock::now(); !tenant.ended(); next += 2ms) {
+    // It is stopped after some of these and answers no more; the pipe has room for all.
+    if (next < Clock::now() + 200ms) tenant.allocate("512M");
+    std::this_thread::sleep_until(next);
+  }
+  Json acts;
+  for (int i = 0; i < 100; ++i) {
+    acts = status(programs)["acts"];
+    if (acts.size() > before) return {acts.back()["overMiB"], acts.back()["stoppedMs"]};
+    std::this_thread::sleep_for(50ms);
+  }
+  give_up("the guard says nothing of what it did");
+}
+
+Json summary(std::vector<Stop> stops) {
+  std::vector<double> over, stopped;
+  for (const auto& stop : stops) {
+    over.push_back(stop.over_mib);
+    stopped.push_back(stop.stopped_ms);
+  }
+  std::ranges::sort(over);
+  std::ranges::sort(stopped);
+  return {{"over_mib_median", over[over.size() / 2]},
+          {"over_mib_worst", over.back()},
+          {"stopped_ms_median", stopped[stopped.size() / 2]},
+          {"stopped_ms_worst", stopped.back()}};
+}
+
+double node_ms_per_s(const Programs& programs, std::chrono::seconds time) {
+  const auto before = cpu_ns(programs.node());
+  std::this_thread::sleep_for(time);
+  return static_cast<double>(cpu_ns(programs.node()) - before) / (1e6 * static_cast<double>(time.count()));
+}
+
+}  // namespace
+
+nlohmann::ordered_json guard_stop(const Programs& programs, bool quick) {
+  constexpr auto kRests = 32s;  // longer than guard::kMovesFor
+  const Place place = allocate(programs);
+  Tenant first(place);
+  first.allocate("20G");
+  std::vector<Stop> fresh, rested;
+  for (int i = 0; i < (quick ? 3 : 10); ++i) {
+    Tenant second(place);
+    fresh.push_back(run_over(programs, second));
+  }
+  Json cost;
+  for (int i = 0; i < (quick ? 1 : 5); ++i) {
+    Tenant second(place);
+    second.allocate("14G");
+    std::this_thread::sleep_for(1s);
+    if (i == 0) cost["moving_cpu_ms_per_s"] = node_ms_per_s(programs, 5s);
+    std::this_thread::sleep_for(kRests);
+    if (i == 0) cost["resting_cpu_ms_per_s"] = node_ms_per_s(programs, 5s);
+    rested.push_back(run_over(programs, second));
+  }
+  return {{"fresh", summary(std::move(fresh))}, {"rested", summary(std::move(rested))}, {"cost", std::move(cost)}};
+}
+
+}  // namespace tranche::bench
