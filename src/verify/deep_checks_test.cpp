@@ -64,6 +64,7 @@ TEST(VerifyDeep, MoreThanTheGrantMustBeRefusedOrEnded) {
   };
   EXPECT_EQ(judged(refused()), Verdict::kPass);
   EXPECT_EQ(judged(kEnded), Verdict::kPass);
+  EXPECT_EQ(judged({.status = 137, .output = {}}), Verdict::kPass) << "by the guard";
   EXPECT_EQ(judged(had()), Verdict::kFail);
   EXPECT_EQ(judged(kBroken), Verdict::kFail);
   EXPECT_EQ(judged({.timed_out = true, .status = 137, .output = {}}), Verdict::kFail);
