@@ -29,8 +29,8 @@ std::string_view read_short(const char* path, std::span<char> into, bool owned);
 
 // Asks for a drain. Returns the line that came ("" when none did) and, then, why in `problem`. With a `signal` (the one
 // that the container is about to get; 0: none is said) the drain reports first that the clients are stopped: that is to
-// come within `timeout_ms`, and the end of the drain within `longest_ms` after it; a `longest_ms` of 0 does not wait for
-// the end.
+// come within `timeout_ms`, and the end of the drain within `longest_ms` after it; a `longest_ms` of 0 does not wait
+// for the end.
 struct Called {
   std::string_view line;
   const char* problem = nullptr;

@@ -20,8 +20,8 @@ namespace {
 using namespace tranche::drain;
 using namespace tranche::stopping;
 
-// The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow at once:
-// stopped processes keep it pending until their queued GPU work has run out and they are killed.
+// The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow at
+// once: stopped processes keep it pending until their queued GPU work has run out and they are killed.
 constexpr int kStoppedWithinMs = 300;
 constexpr int kEndedWithinMs = 10'000;
 constexpr int kSigkill = 9;

@@ -11,7 +11,6 @@
 namespace tranche::mps {
 namespace {
 
-
 Run one_run(v3::Words words) {
   return {.words = std::move(words)};
 }

@@ -7,7 +7,7 @@ namespace tranche::stopping {
 namespace {
 
 constexpr int kAttempts = 2;
-constexpr Duration kToExit = std::chrono::milliseconds(500);     // for killed processes to leave the GPU
+constexpr Duration kToExit = std::chrono::milliseconds(500);        // for killed processes to leave the GPU
 constexpr Duration kBeforeWaking = std::chrono::milliseconds(300);  // of a preStop sleep
 
 class Stepping {
@@ -19,7 +19,8 @@ class Stepping {
     entry_.kill_at = std::min(entry_.kill_at, pod_.gone ? now_ : pod_.seen + pod_.grace);
     if (holding_.clients.value_or(1) == 0) return;
     const MonoTime last_at = pod_.gone ? now_ : entry_.kill_at - margin(settings);
-    if (last_at <= now_) return ask(entry_.last, false, pod_.gone ? "the pod was deleted by force" : "the pod's grace ends");
+    if (last_at <= now_)
+      return ask(entry_.last, false, pod_.gone ? "the pod was deleted by force" : "the pod's grace ends");
     if (entry_.last.phase == Phase::kWaiting) wake(last_at);
     if (holding_.hooked || entry_.first.phase != Phase::kWaiting) return;
     const MonoTime first_at = holding_.sleeps > kBeforeWaking ? pod_.seen + holding_.sleeps - kBeforeWaking : now_;

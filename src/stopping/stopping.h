@@ -3,15 +3,16 @@
 // kills its neighbours). The pod watch leads SIGTERM by some 19 ms and SIGKILL by the whole grace, so each container's
 // grant is asked for twice (docs/stopping.md):
 //
-//   now             clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not for
+//   now             clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not
+//   for
 //                   a container with our preStop hook, which asks by itself when the user's own hook has ended; after a
 //                   preStop sleep, shortly before its end.
 //   margin() before the SIGKILL, or when the pod was deleted by force
 //                   all that are left.
 //   no clients      nothing, until there are some
 //
-// Facts go in whole at every step, and what they say now counts: steps may come late, twice or in any order. What failed
-// is tried once more. Nothing here holds a deletion up. Pure.
+// Facts go in whole at every step, and what they say now counts: steps may come late, twice or in any order. What
+// failed is tried once more. Nothing here holds a deletion up. Pure.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -56,9 +57,9 @@ struct Drain {
   std::string container;
   std::string pool;
   std::string grant;
-  std::string reason;    // for logs, events, and whoever executes it
-  bool spare = false;    // clients that the stop signal does not kill
-  int stop_signal = 0;   // 0: not known
+  std::string reason;   // for logs, events, and whoever executes it
+  bool spare = false;   // clients that the stop signal does not kill
+  int stop_signal = 0;  // 0: not known
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 

@@ -34,13 +34,13 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
     : loop_(loop),
       settings_(std::move(settings)),
       world_(std::move(world)),
-      draining_(loop,
-                {.clients = [this](const DoorName& door) { return clients_of(door); },
-                 .neighbours = [this](const DoorName& door) { return clients(door.pool).size() - clients_of(door).size(); },
-                 .terminate = world_.terminate,
-                 .on_change = world_.on_change,
-                 .fate = [](int client, int stop_signal) { return host::client_fate(client, stop_signal); },
-                 .ancestors = [](int client) { return host::ancestors_in_container(client); }}),
+      draining_(loop, {.clients = [this](const DoorName& door) { return clients_of(door); },
+                       .neighbours =
+                           [this](const DoorName& door) { return clients(door.pool).size() - clients_of(door).size(); },
+                       .terminate = world_.terminate,
+                       .on_change = world_.on_change,
+                       .fate = [](int client, int stop_signal) { return host::client_fate(client, stop_signal); },
+                       .ancestors = [](int client) { return host::ancestors_in_container(client); }}),
       looks_(loop) {}
 
 Doors::~Doors() = default;

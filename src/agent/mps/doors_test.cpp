@@ -64,14 +64,14 @@ class DoorsTest : public ::testing::Test {
   void make(config::DoorPolicy policy = config::DoorPolicy::kGate) {
     doors_ = std::make_unique<Doors>(
         *loop_, DoorsSettings{.paths = paths_, .policy = policy},
-        Doors::World{.terminate =
-                         [this](const std::string&, const host::EndRequest& ended,
-                                std::function<void(const Terminated&)> done) {
-                           asked_.push_back(ended.clients);
-                           done_ = std::move(done);
-                         },
-                     .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
-                     .on_change = [] {}});
+        Doors::World{
+            .terminate =
+                [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
+                  asked_.push_back(ended.clients);
+                  done_ = std::move(done);
+                },
+            .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
+            .on_change = [] {}});
     const auto added = doors_->add_pool(kPool);
     ASSERT_TRUE(added) << to_string(added.error());
   }

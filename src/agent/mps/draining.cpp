@@ -36,7 +36,9 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
       request.clients.push_back(pid);
     }
   }
-  const auto is_spared = [&spared](int pid) { return std::ranges::find(spared, pid, &mps::Terminated::pid) != spared.end(); };
+  const auto is_spared = [&spared](int pid) {
+    return std::ranges::find(spared, pid, &mps::Terminated::pid) != spared.end();
+  };
   std::set<int> companions;
   std::map<std::string, int> first;
   if (callbacks_.ancestors) {
@@ -58,12 +60,13 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
                             {"why", order.reason}});
   const auto finish = [this, door, begun, neighbours, spared, reply = std::move(reply)](const Terminated& ended) {
     const auto took = loop_.now() - begun;
-    log::info("drain.done", {{"pool", door.pool},
-                             {"grant", door.grant},
-                             {"ended", std::ranges::count(ended, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome)},
-                             {"of", ended.size()},
-                             {"spared", spared.size()},
-                             {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
+    log::info("drain.done",
+              {{"pool", door.pool},
+               {"grant", door.grant},
+               {"ended", std::ranges::count(ended, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome)},
+               {"of", ended.size()},
+               {"spared", spared.size()},
+               {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
     Terminated all = ended;
     all.insert(all.end(), spared.begin(), spared.end());
     reply(terminated_reply(all, took, neighbours));
@@ -88,9 +91,8 @@ void Draining::close(const DoorName& door, const std::set<std::string>& containe
                                           : host::process_ref(known->second);
     const auto init = ref ? std::optional(*ref) : oldest_of(container);  // which looks through all of /proc
     if (!init) continue;                                                 // no process of it is left
-    auto watched = host::Process::adopt(loop_, *init, [this, door, container](const host::ExitNote&) {
-      container_ended(door, container);
-    });
+    auto watched = host::Process::adopt(
+        loop_, *init, [this, door, container](const host::ExitNote&) { container_ended(door, container); });
     // Closed without an end would keep a successor out if the kernel gave it the same namespace number.
     if (watched) {
       closed_[door].emplace(container, *std::move(watched));

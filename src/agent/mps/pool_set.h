@@ -61,8 +61,8 @@ class PoolSet {
 
   // nullopt: it is not there yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  // sharing.change `force`: a pool that is no longer planned ends at once, after its clients were stopped, waited for and
-  // killed.
+  // sharing.change `force`: a pool that is no longer planned ends at once, after its clients were stopped, waited for
+  // and killed.
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and one that nobody uses yet ends.
   void set_other_holders(std::set<std::string> devices);

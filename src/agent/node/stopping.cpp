@@ -146,8 +146,8 @@ void Stopping::settle_gone() {
     return std::ranges::none_of(state_, [&uid](const auto& entry) {
       const bool its = entry.first.first == uid;
       const auto phase = entry.second.last.phase;
-      return its &&
-             (phase == stopping::Phase::kRunning || (phase == stopping::Phase::kWaiting && entry.second.last.attempts > 0));
+      return its && (phase == stopping::Phase::kRunning ||
+                     (phase == stopping::Phase::kWaiting && entry.second.last.attempts > 0));
     });
   });
   std::erase_if(gone_doors_, [this](const auto& each) { return !pods_.contains(each.first); });

@@ -102,7 +102,7 @@ class Stopping {
 
   void set_stop_patience(Duration patience);  // sharing.mps.stopPatience
   void pods(std::vector<WatchedPod> all);     // every pod of the node, where a whole list is at hand
-  void pod(WatchedPod changed);            // one of them: added, modified or deleted (watched_pod.h)
+  void pod(WatchedPod changed);               // one of them: added, modified or deleted (watched_pod.h)
   void holdings(std::vector<HeldDoor> all);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
   void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);

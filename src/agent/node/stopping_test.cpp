@@ -79,8 +79,9 @@ TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
   EXPECT_EQ(told_[0].uid, "u1");
-  EXPECT_THAT(told_[0].message, HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
-                                          "processes of other containers share the GPU"));
+  EXPECT_THAT(told_[0].message,
+              HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
+                        "processes of other containers share the GPU"));
   stopping_->pod(deleted());
   EXPECT_THAT(asked_, SizeIs(1)) << "the same again asks nothing";
   ASSERT_THAT(stopping_->report().recent, SizeIs(1));

@@ -97,12 +97,8 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
 }
 
 void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
-  const nlohmann::json request{{"do", "drain"},
-                               {"pool", which.pool},
-                               {"grant", which.grant},
-                               {"reason", which.reason},
-                               {"spare", which.spare},
-                               {"signal", which.stop_signal}};
+  const nlohmann::json request{{"do", "drain"},          {"pool", which.pool},   {"grant", which.grant},
+                               {"reason", which.reason}, {"spare", which.spare}, {"signal", which.stop_signal}};
   // A connection of its own: the answer comes when the queued work has run out, and no other container's end waits for
   // that.
   const auto id = ++last_ending_;

@@ -163,7 +163,8 @@ void ClientEnding::finish() {
   for (auto& client : clients_) {
     if (client.process) {
       client.outcome.outcome = TerminateOutcome::kTimedOut;
-      client.outcome.note = fmt::format("the process has not exited {} ms after SIGKILL", in_ms(settings_.exit_patience).count());
+      client.outcome.note =
+          fmt::format("the process has not exited {} ms after SIGKILL", in_ms(settings_.exit_patience).count());
     }
     outcomes.push_back(client.outcome);
   }

@@ -158,7 +158,8 @@ TEST_F(PoolSeesActivity, AnIdleGpuEndsTheWait) {
   serve();
   pool_->set_stop_patience(60s);
   const pid_t client = start_client({"--hold"});
-  ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
+  ASSERT_TRUE(
+      until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
   begun_ = loop_->now();
   begin({{client}});
   ASSERT_TRUE(window_);

@@ -1,8 +1,8 @@
 #pragma once
-// The `drain` socket of one endpoint. A program in the container (tranche-drain, before the container is stopped) writes
-// "drain\n" and gets one line of JSON when those of its container's clients that the stop signal would kill have been
-// ended. A program on the node (tranche-runtime) writes "drain N\n", where N is the signal that the container is about
-// to get, and gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
+// The `drain` socket of one endpoint. A program in the container (tranche-drain, before the container is stopped)
+// writes "drain\n" and gets one line of JSON when those of its container's clients that the stop signal would kill have
+// been ended. A program on the node (tranche-runtime) writes "drain N\n", where N is the signal that the container is
+// about to get, and gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
 //
 // It is the tenant's to use and to misuse: a few connections at a time, few bytes, deadlines, and nothing but its own
 // container can be reached by it. The kernel reports who asks. Loop thread only.
@@ -17,9 +17,9 @@
 namespace tranche::host {
 
 struct DrainSocketLimits {
-  std::size_t connections = 4;                 // more wait unaccepted
-  Duration words = std::chrono::seconds(2);    // for the line
-  Duration answer = std::chrono::minutes(5);   // for ours; then the connection is closed
+  std::size_t connections = 4;                // more wait unaccepted
+  Duration words = std::chrono::seconds(2);   // for the line
+  Duration answer = std::chrono::minutes(5);  // for ours; then the connection is closed
 };
 
 class DrainSocket {

@@ -203,7 +203,8 @@ std::vector<int> Pool::clients() const {
 bool Pool::are_alone(const std::vector<int>& pids) const {
   if (!settings_.relay_clients || !settings_.relay_clients()) return false;
   const auto all = clients();
-  return prover_.pid() == 0 && std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
+  return prover_.pid() == 0 &&
+         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
 }
 
 // What is known of the servers' clients is up to a few seconds old: about others the daemon is asked.

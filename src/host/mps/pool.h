@@ -102,9 +102,9 @@ class Pool {
   bool holds(const mps::DaemonLimits& limits) const;  // told and read back already
   // The limits of clients that are worth what the pool allows at most.
   mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
-  // Ends clients by stop, wait, kill (client_ending.h); their queued GPU work is given stop_patience(), or nothing where
-  // they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One outcome
-  // for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
+  // Ends clients by stop, wait, kill (client_ending.h); their queued GPU work is given stop_patience(), or nothing
+  // where they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One
+  // outcome for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
   void end_clients(const EndRequest& request, ClientEnding::Done done);
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
   Duration stop_patience() const { return stop_patience_; }

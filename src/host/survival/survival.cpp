@@ -49,8 +49,9 @@ std::string mounts_of(const std::string& proc, std::string_view process) {
 bool is_below(std::string_view cgroup, std::string_view other) {
   const auto lines = lines_of(cgroup), others = lines_of(other);
   return lines.size() == others.size() && std::ranges::equal(lines, others, [](auto line, auto above) {
-    return line.starts_with(above) && (line.size() == above.size() || line[above.size()] == '/' || above.ends_with('/'));
-  });
+           return line.starts_with(above) &&
+                  (line.size() == above.size() || line[above.size()] == '/' || above.ends_with('/'));
+         });
 }
 
 }  // namespace

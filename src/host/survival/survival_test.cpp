@@ -90,13 +90,16 @@ TEST_F(Survives, AClientBelowAShellWithoutATrapKeepsItsGrace) {
 }
 #endif
 
-TEST_F(Survives, WhatCannotBeReadIsDoubt) { EXPECT_FALSE(fate(4).keeps_grace); }
+TEST_F(Survives, WhatCannotBeReadIsDoubt) {
+  EXPECT_FALSE(fate(4).keeps_grace);
+}
 
 #if defined(__x86_64__)
 TEST(SurvivesForReal, PidOneOfANamespaceThatSleepsAndNotOneThatHandlesTheSignal) {
   if (::geteuid() != 0) GTEST_SKIP() << "making a pid namespace needs root";
   auto loop = *Loop::open();
-  // The verdict about the process that it becomes, as soon as it says `wanted`: the script needs a moment to get where it is going.
+  // The verdict about the process that it becomes, as soon as it says `wanted`: the script needs a moment to get where
+  // it is going.
   const auto judge = [&loop](const std::string& script, const std::string& wanted) {
     stopping::Fate verdict;
     auto process = Process::start(
