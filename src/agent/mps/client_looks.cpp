@@ -11,9 +11,8 @@ namespace {
 
 // A process that may not be looked at (no CAP_SYS_PTRACE) or has ended comes in or not by other rules.
 std::string why_not(int pid, const std::vector<std::string>& devices) {
-  const auto value = host::variable_of(pid, mps::kPinnedLimitVariable);
-  if (!value || !*value) return {};
-  return mps::lifting(**value, devices).value_or("");
+  const auto value = host::variable_of(pid, mps::kPinnedLimitVariable).value_or(std::nullopt);
+  return value ? mps::lifting(*value, devices).value_or("") : std::string();
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ class Recorder:
         self.path, self.mute = f"{door}/drain", mute
         self.behind = f"{self.path}.real"
         self.asked, self.ended = [], []  # when a question came, when its answer left
+        self.answers = []
         self.real = os.path.exists(self.path)
         if self.real:
             os.rename(self.path, self.behind)
@@ -52,6 +53,7 @@ class Recorder:
             return
         answer = self._hand_on(question) if self.real else DONE
         self.ended.append(time.time())
+        self.answers.append(answer)
         client.sendall(answer)
         client.close()
 
