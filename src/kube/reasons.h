@@ -23,7 +23,9 @@ inline constexpr Reason kGuardActed{
     "A container went over its share and the guard acted on its clients: by how much, which process "
     "was stopped and ended after how many milliseconds, which other tenants had clients on the GPU."};
 inline constexpr Reason kDrained{"Drained", false, "pod",
-                                 "The container's clients were ended through MPS before its processes got a signal."};
+                                 "CUDA processes of the container were stopped, given time for their queued work, and "
+                                 "killed before its stop signal or its SIGKILL: how many, how long, and how many "
+                                 "processes of other containers shared the GPU."};
 inline constexpr Reason kDrainFailed{"DrainFailed", true, "pod",
                                      "They could not be ended in time, so a signal may have found work in flight."};
 inline constexpr Reason kMpsLimitNotUnderstood{
