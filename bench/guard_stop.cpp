@@ -3,6 +3,7 @@
 #include <deviceplugin/v1beta1/api.grpc.pb.h>
 #include <fcntl.h>
 #include <grpcpp/create_channel.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -65,25 +66,30 @@ class Tenant {
                                    place.pipe,
                                    "--",
                                    build_dir() + "/standins/sim-cuda",
+                                   "--hold",
                                    "--stdin"};
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) give_up("no pipe");
+    int ends[2], said[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0 || ::pipe2(said, O_CLOEXEC) != 0) give_up("no pipe");
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, said[1], STDOUT_FILENO);
     if (::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ) != 0) give_up("cannot start sim-cuda");
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[0]);
+    ::close(said[1]);
     in_ = ends[1];
+    out_ = said[0];
+    if (!answers(5s)) give_up("sim-cuda did not attach");
   }
   ~Tenant() {
     ::kill(pid_, SIGKILL);
     if (!ended()) ::waitpid(pid_, nullptr, 0);
     ::close(in_);
+    ::close(out_);
   }
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
@@ -91,6 +97,12 @@ class Tenant {
   void allocate(const char* size) const {
     const std::string line = std::string("alloc ") + size + "\n";
     if (::write(in_, line.data(), line.size()) < 0) give_up("sim-cuda does not listen");
+  }
+  // One line, or nothing while it is stopped.
+  bool answers(std::chrono::milliseconds patience) const {
+    pollfd readable{out_, POLLIN, 0};
+    char line[512];
+    return ::poll(&readable, 1, static_cast<int>(patience.count())) > 0 && ::read(out_, line, sizeof line) > 0;
   }
   bool ended() {
     if (!over_) over_ = ::waitpid(pid_, nullptr, WNOHANG) == pid_;
@@ -100,6 +112,7 @@ class Tenant {
  private:
   pid_t pid_ = 0;
   int in_ = -1;
+  int out_ = -1;
   bool over_ = false;
 };
 
@@ -117,9 +130,12 @@ struct Stop {
 
 Stop run_over(const Programs& programs, Tenant& tenant) {
   const std::size_t before = status(programs)["acts"].size();
-  for (auto next = Clock::now(); !tenant.ended(); next += 2ms) {
-    // It is stopped after some of these and answers no more; the pipe has room for all.
-    if (next < Clock::now() + 200ms) tenant.allocate("512M");
+  // The next when it has had the last, as a call into the driver that takes 2 ms: none is made up for.
+  bool stopped = false;
+  while (!tenant.ended()) {
+    const auto next = Clock::now() + 2ms;
+    if (!stopped) tenant.allocate("512M");
+    stopped = !tenant.answers(100ms) || stopped;
     std::this_thread::sleep_until(next);
   }
   Json acts;
@@ -158,6 +174,7 @@ nlohmann::ordered_json guard_stop(const Programs& programs, bool quick) {
   const Place place = allocate(programs);
   Tenant first(place);
   first.allocate("20G");
+  (void)first.answers(5s);
   std::vector<Stop> fresh, rested;
   for (int i = 0; i < (quick ? 3 : 10); ++i) {
     Tenant second(place);
@@ -167,6 +184,7 @@ nlohmann::ordered_json guard_stop(const Programs& programs, bool quick) {
   for (int i = 0; i < (quick ? 1 : 5); ++i) {
     Tenant second(place);
     second.allocate("14G");
+    (void)second.answers(5s);
     std::this_thread::sleep_for(1s);
     if (i == 0) cost["moving_cpu_ms_per_s"] = node_ms_per_s(programs, 5s);
     std::this_thread::sleep_for(kRests);

@@ -143,7 +143,8 @@ class Program {
         const double step = static_cast<double>(options_.grow_per_second) * static_cast<double>(options_.grow_every_ns);
         const auto error = allocate(static_cast<std::uint64_t>(step / 1e9));
         if (error != CudaError::kSuccess && !options_.stay) return error;
-        next_growth += options_.grow_every_ns;
+        // An allocation takes its time: none is made up for.
+        next_growth = std::max(next_growth + options_.grow_every_ns, now + options_.grow_every_ns / 2);
       }
       if (options_.kernel_ns > 0 && !said_error_) keep_busy(now);
       pollfd fds[3] = {{said_error_ ? -1 : process_->error_descriptor(), POLLIN, 0},
