@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "host/status/status_socket.h"
@@ -35,12 +36,12 @@ struct Place {
   std::string pipe;  // in the container
 };
 
-Place allocate(const Programs& programs) {
+Place allocate(const Programs& programs, std::size_t slot = 0) {
   const auto stub = v1beta1::DevicePlugin::NewStub(
       grpc::CreateChannel("unix:" + programs.plugin_socket(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   v1beta1::AllocateRequest request;
-  request.add_container_requests()->add_devices_ids(programs.slots().front());
+  request.add_container_requests()->add_devices_ids(programs.slots().at(slot));
   v1beta1::AllocateResponse response;
   if (!stub->Allocate(&context, request, &response).ok()) give_up("no slot was given");
   const auto& container = response.container_responses(0);
@@ -168,6 +169,85 @@ double node_ms_per_s(const Programs& programs, std::chrono::seconds time) {
 }
 
 }  // namespace
+
+namespace {
+
+Json ask_mps(const Programs& programs, const std::string& request) {
+  const std::string mps = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/mps/mps.sock";
+  const auto answer = host::ask(mps, request, 20s);
+  if (!answer) give_up(to_string(answer.error()));
+  return Json::parse(*answer, nullptr, false);
+}
+
+char state_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto end = text.rfind(") ");
+  return end == std::string::npos ? 'X' : text[end + 2];
+}
+
+// The process that comes in by this grant's endpoint beside those that are in.
+int newcomer(const Programs& programs, const std::string& grant, const std::vector<int>& known) {
+  for (int i = 0; i < 500; ++i) {
+    const Json pools = ask_mps(programs, "status")["pools"];
+    for (const auto& door : pools.at(0)["doors"])
+      for (const auto& client : door["clients"])
+        if (door["grant"] == grant && std::ranges::find(known, client.get<int>()) == known.end()) return client;
+    std::this_thread::sleep_for(10ms);
+  }
+  give_up("no client came in");
+}
+
+Json end_one(const Programs& programs, const Place& place) {
+  const std::string grant = std::filesystem::path(place.door).filename();
+  const std::string pool = std::filesystem::path(place.door).parent_path().parent_path().filename();
+  const Tenant tenant(place);
+  const int pid = newcomer(programs, grant, {});
+  const auto begun = Clock::now();
+  Json reply;
+  std::thread asking([&] {
+    reply = ask_mps(programs, Json{{"do", "drain"}, {"pool", pool}, {"grant", grant}, {"reason", "bench"}}.dump());
+  });
+  const auto ms = [begun] { return std::chrono::duration<double, std::milli>(Clock::now() - begun).count(); };
+  char state = 'R';
+  while (state != 'T' && state != 'X' && state != 'Z') state = state_of(pid);
+  const double stopped = ms();
+  while (state == 'T') {
+    std::this_thread::sleep_for(1ms);
+    state = state_of(pid);
+  }
+  const double gone = ms();
+  asking.join();
+  return {{"stopped_ms", stopped}, {"gone_ms", gone}};
+}
+
+Json ends(const Programs& programs, const Place& place, int rounds) {
+  std::vector<double> stopped, gone;
+  for (int i = 0; i < rounds; ++i) {
+    const Json one = end_one(programs, place);
+    stopped.push_back(one["stopped_ms"]);
+    gone.push_back(one["gone_ms"]);
+  }
+  std::ranges::sort(stopped);
+  std::ranges::sort(gone);
+  return {{"stopped_ms_median", stopped[stopped.size() / 2]},
+          {"stopped_ms_worst", stopped.back()},
+          {"gone_ms_median", gone[gone.size() / 2]},
+          {"gone_ms_worst", gone.back()}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json client_end(const Programs& programs, bool quick) {
+  const Place victim = allocate(programs, 0);
+  Json result{{"alone", ends(programs, victim, quick ? 3 : 20)}};
+  const Place other = allocate(programs, 1);
+  const Tenant neighbour(other);
+  (void)newcomer(programs, std::filesystem::path(other.door).filename(), {});
+  result["beside"] = ends(programs, victim, quick ? 3 : 20);
+  return result;
+}
 
 nlohmann::ordered_json guard_stop(const Programs& programs, bool quick) {
   constexpr auto kRests = 32s;  // longer than guard::kMovesFor

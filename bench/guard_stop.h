@@ -12,4 +12,8 @@ namespace tranche::bench {
 // `cost`: CPU of the node agent while the tenant is close to its limit, within that time and after it.
 nlohmann::ordered_json guard_stop(const Programs& programs, bool quick);
 
+// How soon `tranche mps` has stopped a client when it is asked to end a container, when the client has gone, and how
+// long it waited between: with a neighbour on the GPU, and alone, where nothing is waited for.
+nlohmann::ordered_json client_end(const Programs& programs, bool quick);
+
 }  // namespace tranche::bench

@@ -172,6 +172,7 @@ int run_one(const std::string& question, int gpus, int slots, int calls) {
                    : question == "rest"    ? at_rest(*programs, std::chrono::seconds(calls))
                    : question == "guard"   ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
                    : question == "stop"    ? guard_stop(*programs, calls < 10)
+                   : question == "end"     ? client_end(*programs, calls < 10)
                                            : ask(*programs, question, calls);
   std::printf("%s\n", one.dump(2).c_str());
   return 0;
@@ -206,7 +207,10 @@ int run(bool quick) {
     if (shape.gpus == 8 && shape.slots == 48) one["guard"] = guard_cost(*programs, {8, 48, quick ? 2s : 10s});
     result[std::to_string(shape.gpus) + " GPUs x " + std::to_string(shape.slots)] = std::move(one);
   }
-  if (::geteuid() == 0) result["stop"] = guard_stop(*Programs::start({1, 4, true}), quick);
+  if (::geteuid() == 0) {
+    result["stop"] = guard_stop(*Programs::start({1, 4, true}), quick);
+    result["end"] = client_end(*Programs::start({1, 4, true}), quick);
+  }
   result["start"] = start_times(quick ? 3 : 15);
   const auto size = [](const std::string& path) { return static_cast<double>(std::filesystem::file_size(path)) / 1e6; };
   result["program_mb"] = size(build_dir() + "/bin/tranche");
