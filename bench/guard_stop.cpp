@@ -191,7 +191,8 @@ char state_of(int pid) {
 int newcomer(const Programs& programs, const std::string& grant, const std::vector<int>& known) {
   for (int i = 0; i < 500; ++i) {
     const Json pools = ask_mps(programs, "status")["pools"];
-    for (const auto& door : pools.at(0)["doors"])
+    const Json doors = pools.at(0)["doors"];
+    for (const auto& door : doors)
       for (const auto& client : door["clients"])
         if (door["grant"] == grant && std::ranges::find(known, client.get<int>()) == known.end()) return client;
     std::this_thread::sleep_for(10ms);
