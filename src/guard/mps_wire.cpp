@@ -106,8 +106,6 @@ Result<EndReply> read_end_reply(std::string_view line) {
     mps::Terminated one{.pid = static_cast<int>(*pid), .outcome = *outcome, .note = text_at(client, "note")};
     if (const auto waited = client.find("waitedMs"); waited != client.end() && waited->is_number_integer())
       one.waited = std::chrono::milliseconds(std::clamp<std::int64_t>(waited->get<std::int64_t>(), 0, kLongestWaitMs));
-    if (const auto idle = client.find("idleSeen"); idle != client.end() && idle->is_boolean())
-      one.idle_seen = idle->get<bool>();
     read.clients.push_back(std::move(one));
   }
   return read;

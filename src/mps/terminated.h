@@ -36,7 +36,6 @@ struct Terminated {
   TerminateOutcome outcome = TerminateOutcome::kTerminated;
   std::string note = {};               // for people: why, or what was waited for
   std::chrono::milliseconds waited{};  // from SIGSTOP to SIGKILL
-  bool idle_seen = false;              // every GPU of the pool was seen idle in that time: nothing was in flight
   friend bool operator==(const Terminated&, const Terminated&) = default;
 };
 

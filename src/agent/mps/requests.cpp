@@ -223,8 +223,7 @@ std::string terminated_reply(const std::vector<mps::Terminated>& clients, Durati
     list.push_back({{"pid", client.pid},
                     {"outcome", to_string(client.outcome)},
                     {"note", client.note},
-                    {"waitedMs", client.waited.count()},
-                    {"idleSeen", client.idle_seen}});
+                    {"waitedMs", client.waited.count()}});
   const nlohmann::ordered_json reply{{"ok", true},
                                      {"clients", std::move(list)},
                                      {"neighbours", neighbours},

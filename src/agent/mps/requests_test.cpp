@@ -119,8 +119,8 @@ TEST(MpsRequests, RepliesAreOneLineOfJson) {
             R"({"ok":false,"error":"no such pool [gpu-1]"})");
   EXPECT_EQ(terminated_reply({{7, mps::TerminateOutcome::kTerminated, ""}, {8, mps::TerminateOutcome::kRefused, "no"}},
                              std::chrono::milliseconds(12), 3),
-            R"({"ok":true,"clients":[{"pid":7,"outcome":"terminated","note":"","waitedMs":0,"idleSeen":false},)"
-            R"({"pid":8,"outcome":"refused","note":"no","waitedMs":0,"idleSeen":false}],"neighbours":3,"tookMs":12})");
+            R"({"ok":true,"clients":[{"pid":7,"outcome":"terminated","note":"","waitedMs":0},)"
+            R"({"pid":8,"outcome":"refused","note":"no","waitedMs":0}],"neighbours":3,"tookMs":12})");
 }
 
 }  // namespace

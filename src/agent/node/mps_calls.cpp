@@ -39,6 +39,10 @@ void MpsCalls::terminate(const std::string& pool, const std::vector<std::uint32_
           });
 }
 
+void MpsCalls::drain(std::string request_line, std::function<void(const Result<std::string>&)> done) {
+  request(std::move(request_line), kTerminateDeadline, std::move(done));
+}
+
 void MpsCalls::admit(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
                      std::function<void(Status)> done) {
   request(guard::admit_request(pool, grant, open, reason), kDeadline,

@@ -1,7 +1,8 @@
 #pragma once
-// Asking `tranche mps` to do something for the guard: one line to mps.sock, one back. Loop thread only; answers are
-// callbacks of the loop, and none comes after the object has gone. Ending clients takes seconds, and a connection is
-// served one request at a time: each request has a connection that is free, so that the next tenant's does not wait.
+// Asking `tranche mps` to end clients or to open and close endpoints: one line to mps.sock, one back. Loop thread only;
+// answers are callbacks of the loop, and none comes after the object has gone. Ending clients takes seconds, and a
+// connection is served one request at a time: each request has a connection that is free, so that the next tenant's
+// does not wait.
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ class MpsCalls {
 
   void terminate(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
                  std::function<void(Result<std::vector<mps::Terminated>>)> done);
+  // A drain request as `tranche mps` reads it; the reply as it came.
+  void drain(std::string request, std::function<void(const Result<std::string>&)> done);
   void admit(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
              std::function<void(Status)> done);
 

@@ -176,17 +176,15 @@ namespace {
 
 // One sentence of what the clients' end came to.
 std::string ending_words(const guard::EndReply& reply) {
-  std::size_t ended = 0, idle = 0;
+  std::size_t ended = 0;
   std::chrono::milliseconds longest{};
   for (const auto& client : reply.clients) {
     if (client.outcome != mps::TerminateOutcome::kTerminated) continue;
     ++ended;
-    idle += client.idle_seen ? 1 : 0;
     longest = std::max(longest, client.waited);
   }
-  std::string words = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work{}, and killed", ended,
-                                  ended == 1 ? " was" : "es were", longest.count(),
-                                  ended > 0 && idle == ended ? " (the GPU was idle then)" : "");
+  std::string words = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
+                                  ended == 1 ? " was" : "es were", longest.count());
   if (reply.neighbours > 0)
     words += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
                          reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");

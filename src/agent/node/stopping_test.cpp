@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 constexpr const char* kGrant = "00ff11ee22dd33cc";
 constexpr const char* kOk =
-    R"({"ok":true,"clients":[{"pid":71,"outcome":"terminated","note":"","waitedMs":2000,"idleSeen":false},)"
+    R"({"ok":true,"clients":[{"pid":71,"outcome":"terminated","note":"","waitedMs":2000},)"
     R"({"pid":72,"outcome":"spared","note":"it handles the stop signal"}],"neighbours":3,"tookMs":2010})";
 
 class StoppingPods : public ::testing::Test {

@@ -15,9 +15,6 @@
 namespace tranche::agent {
 namespace {
 
-// Longer than any ending takes: the longest stopPatience, four times when the clients are continued meanwhile.
-constexpr Duration kEndDeadline = std::chrono::minutes(5);
-
 std::int64_t in_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
@@ -59,12 +56,11 @@ std::string act_words(const GuardAct& act) {
 Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world)
     : loop_(loop),
       world_(std::move(world)),
-      mps_socket_(settings.mps_root_here + "/mps.sock"),
       offer_(install_drain_program(settings.program_dir)),
       collecting_(loop, settings.mps_root_here + "/mps.sock"),
       keeping_(loop, settings.mps_root_here + "/mps.sock") {
   if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
-  calls_ = std::make_unique<MpsCalls>(loop_, mps_socket_);
+  calls_ = std::make_unique<MpsCalls>(loop_, settings.mps_root_here + "/mps.sock");
   Guarding::Hands hands;
   hands.terminate = [this](const auto& pool, const auto& pids, const auto& reason, auto done) {
     calls_->terminate(pool, pids, reason, std::move(done));
@@ -99,14 +95,7 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
 void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
   const nlohmann::json request{{"do", "drain"},          {"pool", which.pool},   {"grant", which.grant},
                                {"reason", which.reason}, {"spare", which.spare}, {"signal", which.stop_signal}};
-  // A connection of its own: the answer comes when the queued work has run out, and no other container's end waits for
-  // that.
-  const auto id = ++last_ending_;
-  auto& client = endings_[id] = host::StatusClient::open(loop_, mps_socket_);
-  client->request(request.dump(), kEndDeadline, [this, id, done = std::move(done)](const Result<std::string>& reply) {
-    const auto ended = endings_.extract(id);  // until this callback returns
-    done(reply);
-  });
+  calls_->drain(request.dump(), std::move(done));
 }
 
 void Tenants::follow(const Snapshot& snapshot) {

@@ -19,7 +19,6 @@
 #include "agent/node/stopping.h"
 #include "agent/node/tenant_words.h"
 #include "host/loop/loop.h"
-#include "host/status/status_socket.h"
 #include "kube/event_json.h"
 #include "kube/pod_table.h"
 #include "kube/reasons.h"
@@ -76,11 +75,8 @@ class Tenants {
 
   host::Loop& loop_;
   TenantsWorld world_;
-  std::string mps_socket_;
   DrainOffer offer_;
   std::unique_ptr<MpsCalls> calls_;
-  std::uint64_t last_ending_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<host::StatusClient>> endings_;  // requests that wait for their answers
   std::unique_ptr<Guarding> guarding_;
   std::unique_ptr<Stopping> stopping_;
   DoorCollecting collecting_;

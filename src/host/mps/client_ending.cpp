@@ -73,32 +73,17 @@ void ClientEnding::hold(int pid) {
 void ClientEnding::wait() {
   ++stops_;
   stopped_ = loop_.now();
-  idle_.clear();
   loop_.cancel(timer_);
   const bool any = std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
   timer_ = loop_.after(any ? settings_.patience : Duration{}, [this] {
     timer_ = 0;
-    wait_is_over(false);
+    wait_is_over();
   });
-  if (any && !watch_ && settings_.activity)
-    watch_ = settings_.activity(settings_.gpus, [this](const ActivityWindow& seen) { window(seen); });
 }
 
-// A window that began before the stop may hold the work of before.
-void ClientEnding::window(const ActivityWindow& window) {
-  if (killed_ || window.from < stopped_) return;
-  auto& idle = idle_[window.gpu];
-  idle = window.idle ? idle + (window.to - window.from) : Duration{};
-  const bool all_idle = std::ranges::all_of(settings_.gpus, [this](const std::string& gpu) {
-    const auto found = idle_.find(gpu);
-    return found != idle_.end() && found->second >= settings_.idle_for;
-  });
-  if (all_idle) wait_is_over(true);
-}
-
-void ClientEnding::wait_is_over(bool idle_seen) {
+void ClientEnding::wait_is_over() {
   if (stop_those_that_run_again()) return wait();
-  kill(idle_seen);
+  kill();
 }
 
 bool ClientEnding::stop_those_that_run_again() {
@@ -114,17 +99,14 @@ bool ClientEnding::stop_those_that_run_again() {
   return again;
 }
 
-void ClientEnding::kill(bool idle_seen) {
+void ClientEnding::kill() {
   killed_ = true;
-  watch_.reset();
   loop_.cancel(std::exchange(timer_, 0));
   const auto waited = in_ms(loop_.now() - first_stopped_);
   for (auto& client : clients_) {
     if (!client.process) continue;
     client.outcome.waited = waited;
-    client.outcome.idle_seen = idle_seen;
-    client.outcome.note = idle_seen ? fmt::format("the GPU was idle {} ms after the stop", waited.count())
-                                    : fmt::format("waited {} ms for its queued GPU work", waited.count());
+    client.outcome.note = fmt::format("waited {} ms for its queued GPU work", waited.count());
     if (stops_ > 1) client.outcome.note += fmt::format("; it was continued meanwhile and stopped {} times", stops_);
     (void)client.process->signal(SIGKILL);
   }
@@ -156,7 +138,6 @@ void ClientEnding::finish_if_done() {
 }
 
 void ClientEnding::finish() {
-  watch_.reset();
   for (const auto& companion : companions_) (void)companion->signal(SIGCONT);
   companions_.clear();
   std::vector<mps::Terminated> outcomes;

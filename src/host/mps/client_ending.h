@@ -1,7 +1,7 @@
 #pragma once
 // Ends CUDA clients of one pool without hurting the others: SIGSTOP to each process, so that it submits nothing more;
-// its queued GPU work runs out; SIGKILL; its exit is awaited. The kill comes when the patience is over, or earlier, as
-// soon as every GPU of the pool was seen idle after the stop (docs/evidence/stopping.md has the measurements).
+// its queued GPU work is given the patience to run out; SIGKILL; its exit is awaited. Nothing visible from outside
+// tells that a stopped client has no work in flight any more, beside busy neighbours (docs/evidence/stopping.md).
 //
 // `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
 // whose death by a stop signal would make the kernel kill the clients with their work in flight.
@@ -12,9 +12,7 @@
 // A process that is continued meanwhile (SIGCONT) is stopped again and waited for anew, three times at most. Dropping
 // this leaves the processes stopped, which is safe for their neighbours. Loop thread only.
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/time.h"
@@ -24,17 +22,6 @@
 
 namespace tranche::host {
 
-// What a driver that reports GPU activity saw between two samples.
-struct ActivityWindow {
-  std::string gpu;  // UUID
-  MonoTime from{};
-  MonoTime to{};
-  bool idle = false;  // no work ran on the GPU
-};
-// Windows come as callbacks of the loop for as long as what is returned lives. Empty: activity is not known.
-using ActivityWatch = std::function<std::shared_ptr<void>(const std::vector<std::string>& gpus,
-                                                          std::function<void(const ActivityWindow&)>)>;
-
 struct EndRequest {
   std::vector<int> clients;
   std::vector<int> companions = {};
@@ -43,11 +30,8 @@ struct EndRequest {
 class ClientEnding {
  public:
   struct Settings {
-    std::vector<std::string> gpus;                       // UUIDs of the pool's GPUs
-    Duration patience = std::chrono::seconds(2);         // between SIGSTOP and SIGKILL
-    Duration exit_patience = std::chrono::seconds(5);    // between SIGKILL and the exit
-    Duration idle_for = std::chrono::milliseconds(200);  // how long every GPU must have been idle
-    ActivityWatch activity = {};
+    Duration patience = std::chrono::seconds(2);       // between SIGSTOP and SIGKILL
+    Duration exit_patience = std::chrono::seconds(5);  // between SIGKILL and the exit
   };
   using Done = std::function<void(std::vector<mps::Terminated>)>;
 
@@ -67,10 +51,9 @@ class ClientEnding {
   void stop(Client& client);
   void hold(int pid);
   void wait();
-  void window(const ActivityWindow& window);
-  void wait_is_over(bool idle_seen);
+  void wait_is_over();
   bool stop_those_that_run_again();
-  void kill(bool idle_seen);
+  void kill();
   void exited(int pid);
   void finish_if_done();
   void finish();
@@ -84,8 +67,6 @@ class ClientEnding {
   MonoTime first_stopped_{};
   bool killed_ = false;
   int stops_ = 0;
-  std::map<std::string, Duration> idle_;  // by GPU: for how long without a break
-  std::shared_ptr<void> watch_;
   Loop::Id timer_ = 0;
 };
 

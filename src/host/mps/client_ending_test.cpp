@@ -49,7 +49,6 @@ TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAnd
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].outcome, kTerminated) << all[0].note;
   EXPECT_GE(all[0].waited, 600ms);
-  EXPECT_FALSE(all[0].idle_seen);
   EXPECT_EQ(state_of(busy), 'X');
   EXPECT_TRUE(runs(peer));
   EXPECT_EQ(pool_->counters().fatal_faults + pool_->counters().unclean_exits, 0u);
@@ -134,44 +133,6 @@ TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
   history_.clear();
   for (const auto& one : end({clients})) EXPECT_EQ(one.outcome, kTerminated) << one.note;
   for (const auto& seen : history_) EXPECT_EQ(seen.state, mps::State::kServing) << seen.reason;
-}
-
-// Windows of a watch that the test plays.
-class PoolSeesActivity : public PoolEnds {
- protected:
-  PoolSettings settings() override {
-    auto s = PoolEnds::settings();
-    s.activity = [this](const std::vector<std::string>&, std::function<void(const ActivityWindow&)> window) {
-      window_ = std::move(window);
-      return std::make_shared<int>(0);
-    };
-    return s;
-  }
-  void seen(Duration from, Duration to, bool idle) {
-    loop_->post([this, from, to, idle] { window_({kUuid, begun_ + from, begun_ + to, idle}); });
-  }
-  std::function<void(const ActivityWindow&)> window_;
-  MonoTime begun_{};
-};
-
-TEST_F(PoolSeesActivity, AnIdleGpuEndsTheWait) {
-  serve();
-  pool_->set_stop_patience(60s);
-  const pid_t client = start_client({"--hold"});
-  ASSERT_TRUE(
-      until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
-  begun_ = loop_->now();
-  begin({{client}});
-  ASSERT_TRUE(window_);
-  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
-  seen(-100ms, 100ms, true);  // began before the stop: may hold the work of before
-  seen(100ms, 200ms, false);
-  seen(200ms, 310ms, true);
-  seen(310ms, 420ms, true);
-  const auto all = finish();
-  EXPECT_EQ(all[0].outcome, kTerminated);
-  EXPECT_TRUE(all[0].idle_seen);
-  EXPECT_THAT(all[0].note, HasSubstr("the GPU was idle"));
 }
 
 }  // namespace

@@ -236,11 +236,8 @@ void Pool::end_known(const EndRequest& request, std::vector<mps::Terminated> unk
   while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
   const std::uint64_t id = ++last_ending_;
   endings_[id] = std::make_unique<ClientEnding>(
-      loop_,
-      ClientEnding::Settings{.gpus = settings_.devices,
-                             .patience = are_alone(request.clients) ? Duration{} : stop_patience_,
-                             .activity = settings_.activity},
-      request, [this, id, unknown = std::move(unknown), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+      loop_, ClientEnding::Settings{.patience = are_alone(request.clients) ? Duration{} : stop_patience_}, request,
+      [this, id, unknown = std::move(unknown), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
         const auto ended = endings_.extract(id);  // until this callback returns
         outcomes.insert(outcomes.end(), unknown.begin(), unknown.end());
         look();  // that they have left MPS

@@ -56,7 +56,6 @@ struct PoolSettings {
   // The pool's clients as its relay knows them, beside those that its servers list. Absent: they do not come through a
   // relay, and what is known of them is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
-  ActivityWatch activity = {};
 };
 
 // What has happened since this program started; for metrics.
