@@ -11,6 +11,7 @@ MALFORMED = ["zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", 
              "0=G", "0=1G,9=1G", ",0=1G", "0=1G;0=1G"]
 LONG_MS, IN_FLIGHT = 200, 5
 OUT_OF_MEMORY = 2
+STOP_SECONDS = 2.0  # sharing.mps.stopPatience of the configuration here: a client is stopped at once and killed after it
 
 
 def has_torch(machine):
@@ -124,7 +125,7 @@ def variables_after(machine, node, args):
     for i, value in enumerate(MALFORMED[:args.values]):
         tenant = node.tenant(f"value-{i}")
         client = tenant.client({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": value})
-        outcomes[value] = over_limit(client, limit, 2.0)
+        outcomes[value] = over_limit(client, limit, STOP_SECONDS + 2)
         client.leave()
         tenant.delete()
     escaped = sum(o == "escaped" for o, _ in outcomes.values())
@@ -165,7 +166,7 @@ def container_after(machine, node, args):
     tenant = node.tenant("container")
     clients = four(tenant.client, limit)
     begin = time.monotonic()
-    within = wait_for(lambda: total_of(clients) <= limit, 2.0)
+    within = wait_for(lambda: total_of(clients) <= limit, STOP_SECONDS + 2)  # stopped at once; it holds its memory until it is killed
     seconds, total = time.monotonic() - begin, total_of(clients)
     for client in clients:
         client.leave()
