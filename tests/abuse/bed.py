@@ -1,0 +1,127 @@
+"""What the abuse tests stand on: `tranche mps`, `tranche node` and kubelet's double of a build on real sockets and files, with the
+stand-in driver and daemon, and a list of checks. A test is a script with `run(bed, checks)`; see main().
+
+    python3 tests/abuse/SUBJECT.py build        # the table of checks; exit status 1 when one fails
+"""
+
+import argparse, os, resource, signal, socket, struct, subprocess, sys, threading, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+from gpu_bed import Client, Machine, Node, Tenant, find, last_json, leftovers, line_of, wait_for  # noqa: E402,F401
+
+HELLO, CREDENTIALS = b"OUTBHELL\0", b"OUTBCRED\0"
+
+
+class Checks:
+    """What was looked at and what came of it."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def check(self, what, well, detail=""):
+        self.failed += not well
+        print(f"   {'ok  ' if well else 'FAIL'} {what}" + (f"  [{detail}]" if detail != "" else ""), flush=True)
+        return well
+
+
+class Bed(Node):
+    """A node under attack. Keyword arguments: config (text), more_mps and more_node (flags), limits ({"mps" or "node": (megabytes of
+    address space or None, descriptors or None)}), env ({program: {name: value}})."""
+
+    def __init__(self, machine, slots=4, config=None, more_mps=(), more_node=(), limits=None, env=None):
+        self.SLOTS, self.more, self.limits, self.extra = slots, {"mps": more_mps, "node": more_node}, limits or {}, env or {}
+        self.CONFIG = config if config is not None else Node.CONFIG.replace("replicas: 10", f"replicas: {slots}")
+        super().__init__(machine)
+
+    def start(self, name, *argv):
+        """Starts a program, or starts it again with the same arguments."""
+        argv = [*argv, *self.more.get(name, ())] if argv else self.parts[name].args
+        megabytes, descriptors = self.limits.get(name, (None, None))
+
+        def bound():
+            if megabytes:
+                resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors,) * 2)
+
+        with open(self.path(f"logs/{name}"), "a") as log:
+            self.parts[name] = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=bound,
+                                                env={**self.machine.env, **self.extra.get(name, {})})
+        return self.parts[name]
+
+    def end(self, name, how=signal.SIGTERM, seconds=20):
+        """Ends a program; its exit status."""
+        self.parts[name].send_signal(how)
+        return self.parts[name].wait(seconds)
+
+    def pid(self, name):
+        return self.parts[name].pid
+
+    def alive(self, name):
+        return self.parts[name].poll() is None
+
+    def configure(self, text):
+        """Puts a configuration in force as an editor does: a new file, renamed over the old one."""
+        with open(self.path("config.new"), "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        os.rename(self.path("config.new"), self.path("config.yaml"))
+
+    def endpoint(self, grant):
+        return self.path(f"mps/pools/{self.pool()['id']}/doors/{grant}")
+
+    def all_healthy(self, seconds=30):
+        return bool(wait_for(lambda: self.healthy() == self.SLOTS, seconds))
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/schedstat") as file:
+        return int(file.read().split()[0]) / 1e9
+
+
+def packets(path, seconds=5):
+    """A connection to an MPS control socket, as a CUDA program makes it."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    connection.settimeout(seconds)
+    connection.connect(path)
+    return connection
+
+
+def credentials(pid=None, uid=None, gid=None):
+    """Ancillary data of sendmsg that says who sends."""
+    who = (os.getpid() if pid is None else pid, os.getuid() if uid is None else uid, os.getgid() if gid is None else gid)
+    return [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", *who))]
+
+
+def main(run, doc, **bed):
+    """Runs run(bed, checks) on a bed made with these keywords; what a test script ends with."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build", help="the build folder")
+    build = parser.parse_args().build
+    machine = Machine(argparse.Namespace(bin=f"{build}/bin", standins=f"{build}/standins", simulated=build, cublas="", gpus=bed.pop("gpus", 1)))
+    checks, begin = Checks(), time.monotonic()
+    node = Bed(machine, **bed)
+    try:
+        run(node, checks)
+    except Exception as error:  # the logs are worth having
+        checks.check("the test runs to its end", False, f"{type(error).__name__}: {error}")
+    if checks.failed:
+        node.show_logs()
+    for part in node.parts.values():
+        if part.poll() is None:
+            part.send_signal(signal.SIGCONT)
+    killed = node.stop()
+    left = wait_for(lambda: not leftovers(machine), 3) is None and leftovers(machine)
+    checks.check("no process is left, none had to be killed", not left and not killed, left or ", ".join(killed) or "")
+    machine.clean()
+    print(f"{checks.failed} failed, {time.monotonic() - begin:.0f} s")
+    return 1 if checks.failed else 0
