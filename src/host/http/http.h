@@ -1,10 +1,12 @@
 #pragma once
 // A small HTTP server for metrics, health and the status page: GET and HEAD on exact paths, everything else is refused.
-// No TLS, no files, no keep-alive: bind it to an address that only the right people reach.
+// No TLS, no files, no keep-alive. Every client of the network may connect, so every resource has a bound (HttpLimits),
+// and a client that sends nothing, or does not read, delays no other: where the bound is reached, the oldest connection
+// of the peer with the most connections is closed for the newest.
 //
-// Threads: two of CivetWeb's own call the routes, at any time, concurrently: a route reads an immutable snapshot and
-// nothing else. Opened and destroyed by any one thread; destroying it waits for the routes that run, and
-// for a client that is connected and sends nothing up to two seconds (CivetWeb's own interval).
+// Threads: the server has one thread of its own, with an event loop of its own. It calls the routes, one at a time, so
+// a route reads an immutable snapshot and does not wait. Opened and destroyed by any one thread; destroying it waits
+// for the route that runs.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +15,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace tranche::host {
 
@@ -32,13 +35,21 @@ struct HttpAnswer {
   }
 };
 
+struct HttpLimits {
+  std::size_t connections = 64;                // in total
+  std::size_t of_one_peer = 16;                // of one address
+  std::size_t head_bytes = 8192;               // a longer request is answered 431
+  Duration head = std::chrono::seconds(1);     // from the connection to the end of the request's head
+  Duration answer = std::chrono::seconds(10);  // for the client to read the whole answer
+};
+
 class HttpServer {
  public:
   using Routes = std::map<std::string, std::function<HttpAnswer()>>;  // "/metrics" → answer
 
   // listen: "127.0.0.1:9400", "[::1]:9400", ":9400" or "9400" (every address of this machine); port 0 = any free one.
   // kInvalid when it is none of these, kConflict when another program has the port.
-  static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes);
+  static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes, HttpLimits limits = {});
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;   // the real one
   virtual std::string address() const = 0;  // as asked for, with the real port: "127.0.0.1:41233", ":9400"

@@ -20,8 +20,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-Fd connect_to_port(std::uint16_t port) {
+Fd connect_to_port(std::uint16_t port, const char* from = nullptr) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (from != nullptr) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &own.sin_addr);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+  }
   const timeval limit{.tv_sec = 20, .tv_usec = 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   sockaddr_in address{};
@@ -122,6 +128,71 @@ TEST(Http, ABrokenRequestDoesNotHurt) {
     const auto silent = connect_to_port(server->port());
   }
   EXPECT_THAT(request(server->port(), "GET", "/"), EndsWith("fine"));
+}
+
+TEST(Http, ConnectionsThatSayNothingDelayNoRequest) {
+  const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}});
+  std::vector<Fd> idle;
+  for (int i = 0; i < 200; ++i) idle.push_back(connect_to_port(server->port()));
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_THAT(request(server->port(), "GET", "/"), EndsWith("fine"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+}
+
+TEST(Http, AConnectionThatSendsNoHeadIsClosedAfterASecond) {
+  const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}});
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(talk(server->port(), "GET / HTTP/1.1\r\nHost:"), "");
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_GE(took, std::chrono::milliseconds(900));
+  EXPECT_LT(took, std::chrono::seconds(3));
+}
+
+TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
+  const std::string body(8 << 20, 'x');
+  const auto server =
+      serve({{"/big", [&] { return HttpAnswer{.body = body}; }}, {"/", [] { return HttpAnswer{.body = "fine"}; }}});
+  std::vector<Fd> slow;
+  const std::string get = "GET /big HTTP/1.1\r\n\r\n";
+  for (int i = 0; i < 16; ++i) {
+    slow.push_back(connect_to_port(server->port()));
+    EXPECT_EQ(::send(slow.back().get(), get.data(), get.size(), MSG_NOSIGNAL), static_cast<ssize_t>(get.size()));
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_THAT(request(server->port(), "GET", "/"), EndsWith("fine"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
+}
+
+TEST(Http, OnePeerHoldsNoMoreThanItsConnectionsAndTheOldestGoFirst) {
+  auto opened = HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}},
+                                 {.of_one_peer = 3, .head = std::chrono::seconds(30)});
+  ASSERT_TRUE(opened) << to_string(opened.error());
+  std::vector<Fd> idle;
+  for (int i = 0; i < 5; ++i) idle.push_back(connect_to_port((*opened)->port()));
+  char byte = 0;
+  EXPECT_EQ(::recv(idle[0].get(), &byte, 1, 0), 0) << "closed for the fourth";
+  EXPECT_EQ(::recv(idle[1].get(), &byte, 1, 0), 0) << "closed for the fifth";
+  EXPECT_EQ(::recv(idle[2].get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_THAT(request((*opened)->port(), "GET", "/"), EndsWith("fine"));
+}
+
+TEST(Http, InTotalThePeerWithTheMostConnectionsLosesItsOldest) {
+  auto opened = HttpServer::open("127.0.0.1:0", {}, {.connections = 4, .head = std::chrono::seconds(30)});
+  ASSERT_TRUE(opened) << to_string(opened.error());
+  const Fd alone = connect_to_port((*opened)->port(), "127.0.0.2");
+  std::vector<Fd> many;
+  for (int i = 0; i < 6; ++i) many.push_back(connect_to_port((*opened)->port()));
+  char byte = 0;
+  EXPECT_EQ(::recv(many[2].get(), &byte, 1, 0), 0);
+  EXPECT_EQ(::recv(alone.get(), &byte, 1, MSG_DONTWAIT), -1) << "the older connection of a peer that has one";
+  EXPECT_EQ(::recv(many[5].get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST(Http, AHeadThatIsTooLongIsRefused) {
+  const auto server = serve({});
+  EXPECT_THAT(talk(server->port(), "GET / HTTP/1.1\r\n" + std::string(9000, 'a')), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(talk(server->port(), "GET /\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
 TEST(Http, ManyClientsAtOnceGetWholeAnswers) {
