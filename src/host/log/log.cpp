@@ -1,20 +1,73 @@
-// The only file that includes spdlog: it costs four seconds to compile. spdlog brings the sink, its colours and its
-// lock; what a line says is decided in render.cpp.
+// The only file that includes spdlog: it costs four seconds to compile. spdlog brings the pattern, its colours and the
+// lock of a sink; what a line says is decided in render.cpp, and how it leaves in output.cpp.
 #include "host/log/log.h"
+
+#include <unistd.h>
 
 #include <memory>
 
 #define SPDLOG_LEVEL_NAMES {"trace", "debug", "info", "warn", "error", "fatal", "off"}
-#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/details/os.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "host/clock/clock.h"
+#include "host/log/output.h"
 #include "host/log/render.h"
 
 namespace tranche::log {
 namespace {
 
+constexpr std::string_view kNoColour = "\033[m";
+
+std::string_view colour_of(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::debug:
+      return "\033[36m";
+    case spdlog::level::info:
+      return "\033[32m";
+    case spdlog::level::warn:
+      return "\033[33m\033[1m";
+    default:
+      return "\033[31m\033[1m";
+  }
+}
+
+// Colours only when stderr is a terminal. Standard output is for the data that a command prints.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::uint64_t dropped() {
+    const std::lock_guard lock(mutex_);
+    return output_.dropped();
+  }
+  // How many lines were dropped since the last call, once everything that waited is written; 0 before.
+  std::uint64_t take_dropped() {
+    const std::lock_guard lock(mutex_);
+    output_.flush();
+    return output_.waiting() ? 0 : output_.dropped() - std::exchange(reported_, output_.dropped());
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const std::string_view text(line.data(), line.size());
+    if (!colours_ || message.color_range_end <= message.color_range_start) return output_.write(text);
+    std::string coloured(text.substr(0, message.color_range_start));
+    coloured.append(colour_of(message.level));
+    coloured.append(text.substr(message.color_range_start, message.color_range_end - message.color_range_start));
+    coloured.append(kNoColour).append(text.substr(message.color_range_end));
+    output_.write(coloured);
+  }
+  void flush_() override { output_.flush(); }
+
+  OutputQueue output_{STDERR_FILENO};
+  bool colours_ = spdlog::details::os::in_terminal(stderr) && spdlog::details::os::is_color_terminal();
+  std::uint64_t reported_ = 0;
+};
+
 struct Output {
+  std::shared_ptr<StderrSink> sink;
   std::shared_ptr<spdlog::logger> logger;
   Format format = Format::kText;
 };
@@ -36,12 +89,10 @@ spdlog::level::level_enum level_of(Level level) {
 Output make_output(Format format, Level lowest) {
   Output output;
   output.format = format;
-  // Colours only when stderr is a terminal. Standard output is for the data that a command prints.
-  output.logger =
-      std::make_shared<spdlog::logger>("tranche", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>());
+  output.sink = std::make_shared<StderrSink>();
+  output.logger = std::make_shared<spdlog::logger>("tranche", output.sink);
   output.logger->set_pattern(format == Format::kJson ? "%v" : "%H:%M:%S.%e %^%-5l%$ %v");
   output.logger->set_level(level_of(lowest));
-  output.logger->flush_on(spdlog::level::debug);
   // spdlog catches what goes wrong in its sinks; a log that cannot be written (full disk, closed pipe) must not stop
   // us.
   output.logger->set_error_handler([](const std::string&) {});
@@ -67,6 +118,15 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
 
 void configure(Format format, Level lowest) {
   output() = make_output(format, lowest);
+}
+
+void flush() {
+  if (const auto lines = output().sink->take_dropped(); lines > 0)
+    warning("log.lines_dropped", {{"lines", lines}, {"why", "the reader of standard error did not read"}});
+}
+
+std::uint64_t dropped_lines() {
+  return output().sink->dropped();
 }
 
 void debug(std::string_view event, std::initializer_list<Field> fields) {

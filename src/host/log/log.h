@@ -2,6 +2,10 @@
 // One line per event: a stable name, then fields. Text for people on a terminal, JSON lines otherwise or on request.
 // Stages never log; they return values that the caller may log. Log transitions, not ticks. Thread-safe. To stderr;
 // text from info upward until configure() is called. Values are escaped and bounded here, keys and events are ours.
+//
+// No call waits for the reader of stderr (a pipe, a socket or a terminal; a file is written as it is): lines wait in a
+// bounded queue while it does not read, and are counted and dropped where the queue is full. The queue is written with
+// the next line, by flush(), and at exit, for at most a second.
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -32,6 +36,11 @@ struct Field {
 };
 
 void configure(Format format, Level lowest);  // before threads start
+
+// Writes what waits, as far as the reader takes it, and once all is written reports how many lines were dropped. A
+// program with a loop calls it every second or so; cheap when nothing waits.
+void flush();
+std::uint64_t dropped_lines();  // since configure()
 
 void debug(std::string_view event, std::initializer_list<Field> fields = {});
 void info(std::string_view event, std::initializer_list<Field> fields = {});

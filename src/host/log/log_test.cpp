@@ -1,6 +1,9 @@
 #include "host/log/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -101,6 +104,82 @@ TEST(Log, LinesFromManyThreadsStayWhole) {
   const auto lines = lines_of(text);
   ASSERT_EQ(lines.size(), 800u);
   for (const auto line : lines) ASSERT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+// A pipe in the place of stderr.
+class StalledStderr {
+ public:
+  StalledStderr() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    reader_ = ends[0];
+    saved_ = ::dup(STDERR_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+    ::fcntl(reader_, F_SETFL, O_NONBLOCK);
+  }
+  ~StalledStderr() {
+    restore();
+    ::close(reader_);
+  }
+  void restore() {
+    if (saved_ < 0) return;
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(std::exchange(saved_, -1));
+  }
+  bool wait() const {
+    pollfd readable{.fd = reader_, .events = POLLIN, .revents = 0};
+    return ::poll(&readable, 1, 10'000) == 1;
+  }
+  std::string read() const {
+    std::string text;
+    char buffer[65536];
+    for (ssize_t got = 0; (got = ::read(reader_, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(got));
+    return text;
+  }
+
+ private:
+  int reader_ = -1;
+  int saved_ = -1;
+};
+
+TEST(Log, AReaderThatDoesNotReadStopsNobodyAndLinesThatAreLostAreCounted) {
+  configure(Format::kJson, Level::kInfo);
+  StalledStderr pipe;
+  const int flags = ::fcntl(STDERR_FILENO, F_GETFL);
+  const std::string filler(1000, 'x');
+  for (int i = 0; i < 1000; ++i) info("line", {{"i", i}, {"filler", filler}});  // 64 KiB of pipe, 256 KiB of queue
+  EXPECT_EQ(::fcntl(STDERR_FILENO, F_GETFL), flags) << "other processes share the description";
+  std::string text = pipe.read();
+  for (int i = 0; i < 20; ++i) {
+    flush();
+    text += pipe.read();
+  }
+  pipe.restore();
+  const auto lines = lines_of(text);
+  for (const auto line : lines) ASSERT_TRUE(nlohmann::json::accept(line)) << line;
+  ASSERT_GT(lines.size(), 250u);
+  const auto last = nlohmann::json::parse(lines.back());
+  EXPECT_EQ(last["event"], "log.lines_dropped");
+  EXPECT_EQ(last["lines"].get<std::uint64_t>() + lines.size() - 1, 1000u);
+  EXPECT_EQ(dropped_lines(), last["lines"].get<std::uint64_t>());
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["i"], 0) << "the oldest lines stay";
+}
+
+TEST(Log, WhatWaitsIsWrittenAtTheEnd) {
+  configure(Format::kJson, Level::kInfo);
+  std::string text;
+  {
+    StalledStderr pipe;
+    for (int i = 0; i < 100; ++i) info("line", {{"i", i}, {"filler", std::string(1000, 'x')}});
+    std::thread reader([&] {
+      while (text.find("\"i\":99") == std::string::npos && pipe.wait()) text += pipe.read();
+    });
+    configure(Format::kText, Level::kInfo);  // ends the output as the program's end does
+    reader.join();
+  }
+  EXPECT_EQ(lines_of(text).size(), 100u);
 }
 
 }  // namespace
