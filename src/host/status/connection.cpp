@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
 constexpr const char* kWatch = "watch";
+constexpr const char* kBeat = "\n";
 
 }  // namespace
 
@@ -29,12 +30,13 @@ std::string answer_line(const Result<std::string>& json) {
 }
 
 StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
-                                   Duration idle, std::function<void()> on_closed)
+                                   const StatusLimits& limits, std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
       answer_(answer),
       later_(later),
-      idle_(idle),
+      idle_(limits.idle),
+      beat_every_(limits.beat),
       on_closed_(std::move(on_closed)),
       last_activity_(loop.now()) {}
 
@@ -66,6 +68,7 @@ void StatusConnection::close() {
   const auto self = shared_from_this();
   loop_.cancel(std::exchange(watch_, 0));
   loop_.cancel(std::exchange(idle_timer_, 0));
+  loop_.cancel(std::exchange(beat_timer_, 0));
   fd_.reset();
   if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
 }
@@ -140,8 +143,22 @@ void StatusConnection::answer(const Result<std::string>& request) {
   }
   if (later_ && request->starts_with('{')) return answer_later(*request);
   const auto reply = answer_(*request);
-  if (*request == kWatch && reply) watching_ = true;
   out_ = answer_line(reply);
+  if (*request == kWatch && reply) begin_to_watch();
+}
+
+void StatusConnection::begin_to_watch() {
+  out_ += kBeat;  // says that beats will come
+  if (std::exchange(watching_, true)) return;
+  beat_timer_ = loop_.after(beat_every_, [self = shared_from_this()] { self->beat(); });
+}
+
+// A watcher that does not read needs none: what waits for it is sent first.
+void StatusConnection::beat() {
+  beat_timer_ = loop_.after(beat_every_, [self = shared_from_this()] { self->beat(); });
+  if (!out_.empty()) return;
+  out_ = kBeat;
+  advance();
 }
 
 void StatusConnection::want(std::uint32_t events) {

@@ -17,8 +17,8 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
  public:
   using Answer = std::function<Result<std::string>(const std::string&)>;
 
-  StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later, Duration idle,
-                   std::function<void()> on_closed);
+  StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
+                   const StatusLimits& limits, std::function<void()> on_closed);
 
   void begin();
   void refuse(const Error& why);            // says why and closes
@@ -36,15 +36,19 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   void answered(std::uint64_t number, const Result<std::string>& json);
   void want(std::uint32_t events);
   void check_idle();
+  void begin_to_watch();
+  void beat();
 
   Loop& loop_;
   Fd fd_;
   const Answer& answer_;
   const StatusServer::Later& later_;
   Duration idle_;
+  Duration beat_every_;
   std::function<void()> on_closed_;
   Loop::Id watch_ = 0;
   Loop::Id idle_timer_ = 0;
+  Loop::Id beat_timer_ = 0;
   std::uint32_t wanted_ = 0;
   MonoTime last_activity_;
   RequestReader requests_;

@@ -133,7 +133,7 @@ void UnixStatusServer::accept_some() {
 
 void UnixStatusServer::add(Fd fd) {
   const auto key = next_key_++;
-  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_.idle,
+  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_,
                                                              [this, key] { connections_.erase(key); });
   const bool full = connections_.size() >= limits_.connections;
   connections_.emplace(key, connection);

@@ -1,7 +1,8 @@
 #pragma once
 // How the programs answer questions on the node: a unix stream socket, mode 0600. A client sends one line ("status",
-// "plan", "watch") and gets one JSON document per line; "watch" keeps the connection and gets a line at every change.
-// Used by `tranche status`, by `tranche node` to follow `tranche mps`, and by tests. Loop thread only, except ask().
+// "plan", "watch") and gets one JSON document per line; "watch" keeps the connection and gets a line at every change,
+// and an empty line twice a second, by which the client knows that the program still runs. Used by `tranche status`, by
+// `tranche node` to follow `tranche mps`, and by tests. Loop thread only, except ask().
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +20,8 @@ struct StatusLimits {
   // while the older still runs (a rolling update). The older leaves the file alone and closes its connections at
   // its next audit; should the path be free by then (the newer one failed), it listens there again.
   bool take_over = false;
-  Duration audit = std::chrono::seconds(30);  // how often the older one looks
+  Duration audit = std::chrono::seconds(30);       // how often the older one looks
+  Duration beat = std::chrono::milliseconds(500);  // how often a watcher is sent an empty line, the loop's sign of life
 };
 
 class StatusServer {
@@ -44,9 +46,16 @@ class StatusServer {
 
 // Follows a server's "watch": reconnects with back-off for as long as it lives, at once when the socket file appears.
 // on_line gets every line, and "" once when there is no connection (also when there is none at first); a turn each,
-// never inside open(), and it may drop the watcher. A server that accepts but stays mute counts as no connection.
+// never inside open(), and it may drop the watcher. A server that accepts but stays mute for kFirstAnswer counts as no
+// connection, and so does one that has sent a beat and then nothing for kSilence (it hangs or is stopped). A server of
+// an older version sends no beats and is never silent.
 class StatusWatcher {
  public:
+  static constexpr Duration kFirstAnswer = std::chrono::seconds(5);
+  static constexpr Duration kSilence = std::chrono::seconds(2);
+  // Where our own loop was late by this much, the machine is busy, and the server has as long again.
+  static constexpr Duration kBusy = std::chrono::milliseconds(250);
+
   static std::unique_ptr<StatusWatcher> open(Loop& loop, const std::string& path,
                                              std::function<void(const std::string& line)> on_line);
   virtual ~StatusWatcher() = default;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -71,7 +72,7 @@ class StatusTest : public ::testing::Test {
   static void say(const Fd& fd, const std::string& text) {
     ASSERT_EQ(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // One line; "" at the end of the connection; "late" when nothing came in twenty seconds.
+  // One line that is no beat; "" at the end of the connection; "late" when nothing came in twenty seconds.
   static std::string hear(const Fd& fd) {
     std::string line;
     char byte = 0;
@@ -79,8 +80,8 @@ class StatusTest : public ::testing::Test {
       const auto got = ::recv(fd.get(), &byte, 1, 0);
       if (got < 0) return errno == ECONNRESET ? "" : "late";
       if (got == 0) return line;
-      if (byte == '\n') return line;
-      line += byte;
+      if (byte == '\n' && !line.empty()) return line;
+      if (byte != '\n') line += byte;
     }
   }
 
@@ -334,6 +335,24 @@ TEST_F(StatusTest, AskingAMuteServerEndsAtTheDeadline) {
   const auto answer = ask(path_, "status", 30ms);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kTimeout);
+}
+
+TEST_F(StatusTest, WhateverLiesInThePlaceOfASocketThatIsTakenOverIsReplaced) {
+  const std::vector<std::function<void()>> kinds{
+      [this] { std::ofstream(path_) << "text"; },
+      [this] { ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0); },
+      [this] { std::filesystem::create_symlink("/nowhere", path_); },
+      [this] { std::filesystem::create_directory(path_); },
+      [this] { std::ofstream((std::filesystem::create_directory(path_), path_ + "/kept")) << "text"; },
+  };
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    kinds[kind]();
+    const auto status = listen({.take_over = true});
+    ASSERT_TRUE(status) << kind << ": " << to_string(status.error());
+    EXPECT_TRUE(std::filesystem::is_socket(path_)) << kind;
+    server_.reset();
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_.path()), {}), 0) << "a file is left over";
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "host/status/unix_socket.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -66,14 +69,19 @@ Result<sockaddr_un> unix_address(const std::string& path) {
 }
 
 Result<Fd> listen_in_place_of(const std::string& path) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
-    return fail(Kind::kConflict, "cannot listen: something that is not a socket is in the way; move it away", path);
-  }
   const std::string newer = path + "." + std::to_string(::getpid());
   TRY(Fd fd, listen_at(newer));
   if (::rename(newer.c_str(), path.c_str()) != 0) {
-    const int err = errno;
+    int err = errno;
+    // Only a directory cannot be replaced: it changes places with the socket and is removed there.
+    if (err == EISDIR) {
+      if (::renameat2(AT_FDCWD, newer.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+        std::error_code ignored;
+        std::filesystem::remove_all(newer, ignored);
+        return fd;
+      }
+      err = errno;
+    }
     ::unlink(newer.c_str());
     return std::unexpected(error_from_errno(err, "cannot listen", path));
   }

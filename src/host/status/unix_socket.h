@@ -15,7 +15,8 @@ Result<sockaddr_un> unix_address(const std::string& path);  // kInvalid when the
 // A listening socket, mode 0600. Replaces a socket file that nobody answers on, nothing else.
 Result<Fd> listen_at(const std::string& path);
 
-// The same, but the path is taken from whoever listens there; it is never missing in between.
+// The same, but the path is taken from the program that listens there, or from whatever lies there, a directory
+// included. The path is never missing in between.
 Result<Fd> listen_in_place_of(const std::string& path);
 
 // A connected socket. Non-blocking, or blocking for at most what SO_SNDTIMEO and SO_RCVTIMEO say.

@@ -14,7 +14,6 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
-constexpr Duration kFirstAnswer = std::chrono::seconds(5);
 constexpr std::size_t kLongestLine = 16 << 20;
 constexpr std::string_view kRequest = "watch\n";
 
@@ -37,6 +36,8 @@ class Follower : public std::enable_shared_from_this<Follower> {
   void read_some();
   void tell(const std::string& line);
   void watch_directory();
+  void expect_more(Duration within);
+  void look_whether_silent(MonoTime due);
 
   Loop& loop_;
   std::string path_;
@@ -46,9 +47,10 @@ class Follower : public std::enable_shared_from_this<Follower> {
   std::unique_ptr<DirWatch> appears_;
   Fd fd_;
   Loop::Id watch_ = 0;
-  Loop::Id timer_ = 0;  // until the next attempt, or for the first answer
+  Loop::Id timer_ = 0;  // until the next attempt, for the first answer, or for the next beat
   Duration pause_ = kFirstPause;
   std::string partial_;
+  bool beats_ = false;  // the server of this connection sends them
   bool told_gone_ = false;
   bool dropped_ = false;
 };
@@ -99,7 +101,7 @@ void Follower::connect() {
   watch_ = loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->read_some(); });
   if (watch_ == 0) return disconnected();
   loop_.cancel(timer_);
-  timer_ = loop_.after(kFirstAnswer, [self] {
+  timer_ = loop_.after(StatusWatcher::kFirstAnswer, [self] {
     self->timer_ = 0;
     self->disconnected();
   });
@@ -109,6 +111,7 @@ void Follower::disconnected() {
   loop_.cancel(std::exchange(watch_, 0));
   fd_.reset();
   partial_.clear();
+  beats_ = false;
   try_after(pause_);
   pause_ = std::min(pause_ * 2, kLongestPause);
   if (!std::exchange(told_gone_, true)) tell("");
@@ -124,13 +127,33 @@ void Follower::read_some() {
   for (std::size_t end = 0; fd_ && (end = partial_.find('\n')) != std::string::npos;) {
     const std::string line = partial_.substr(0, end);
     partial_.erase(0, end + 1);
-    if (line.empty()) continue;  // "" means something else to the one who listens
+    if (line.empty()) {  // a beat; "" means something else to the one who listens
+      beats_ = true;
+      continue;
+    }
     loop_.cancel(std::exchange(timer_, 0));
     pause_ = kFirstPause;
     told_gone_ = false;
     tell(line);
   }
-  if (fd_ && partial_.size() > kLongestLine) disconnected();
+  if (fd_ && partial_.size() > kLongestLine) return disconnected();
+  if (fd_ && beats_) expect_more(StatusWatcher::kSilence);
+}
+
+void Follower::expect_more(Duration within) {
+  loop_.cancel(timer_);
+  timer_ = loop_.after(within, [self = shared_from_this(), due = loop_.now() + within] {
+    self->timer_ = 0;
+    self->look_whether_silent(due);
+  });
+}
+
+// What has come while this loop was busy and waits in the socket counts.
+void Follower::look_whether_silent(MonoTime due) {
+  read_some();
+  if (!fd_ || timer_ != 0) return;
+  if (loop_.now() - due > StatusWatcher::kBusy) return expect_more(StatusWatcher::kSilence);
+  disconnected();
 }
 
 void Follower::tell(const std::string& line) {

@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "host/files/scratch.h"
@@ -130,6 +131,58 @@ TEST_F(StatusWatcherTest, ManyFollowersAreAllTold) {
   server_->changed();
   run();
   EXPECT_EQ(told, 2 * kFollowers);
+}
+
+// A server of another make: it answers "watch" with `first` and says no more.
+class OtherServer {
+ public:
+  OtherServer(Loop& loop, const std::string& path, std::string first) : loop_(loop), first_(std::move(first)) {
+    listening_ = *listen_at(path);
+    watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) {
+      connections_.emplace_back(::accept(listening_.get(), nullptr, nullptr));
+      say(first_);
+    });
+  }
+  ~OtherServer() { loop_.cancel(watch_); }
+  OtherServer(const OtherServer&) = delete;
+  OtherServer& operator=(const OtherServer&) = delete;
+  void say(const std::string& text) const {
+    EXPECT_EQ(::send(connections_.back().get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+
+ private:
+  Loop& loop_;
+  std::string first_;
+  Fd listening_;
+  Loop::Id watch_ = 0;
+  std::vector<Fd> connections_;
+};
+
+TEST_F(StatusWatcherTest, AServerThatFallsSilentIsAsGoodAsGone) {
+  const OtherServer server(*loop_, path_, "one\n\n");
+  follow();
+  run();
+  const auto begun = std::chrono::steady_clock::now();
+  run();
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_THAT(lines_, ElementsAre("one", ""));
+  EXPECT_GE(took, StatusWatcher::kSilence - 10ms);
+  EXPECT_LT(took, StatusWatcher::kSilence + 10s) << "a busy machine gives it longer";
+  run();
+  EXPECT_EQ(lines_.back(), "one") << "asked again";
+}
+
+TEST_F(StatusWatcherTest, BeatsAreNoLinesAndAServerOfAnOlderVersionThatSendsNoneIsNotSilent) {
+  serve();
+  follow();
+  run();
+  const OtherServer older(*loop_, scratch_ / "older.sock", "old\n");
+  const auto both =
+      StatusWatcher::open(*loop_, scratch_ / "older.sock", [this](const std::string& line) { lines_.push_back(line); });
+  loop_->after(StatusWatcher::kSilence + StatusWatcher::kSilence / 4, [this] { loop_->stop(); });
+  loop_->run();
+  EXPECT_THAT(lines_, ElementsAre("one", "old"));
 }
 
 }  // namespace
