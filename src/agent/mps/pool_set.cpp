@@ -103,7 +103,9 @@ void PoolSet::make_next_exclusive(const std::string& id, std::vector<std::string
     if (again == members_.end()) return;
     again->second.preparing = false;
     Error error = status.error();
-    error.what += "; run as root, or set sharing.mps.computeMode: leave";
+    // Without the right there is a choice. A file that cannot be written, or a driver that does not answer, is to be
+    // corrected where it is: leaving the mode alone would give the protection away.
+    if (error.kind == Kind::kDenied) error.what += "; run as root, or set sharing.mps.computeMode: leave";
     fail_member(again->second, error);
   });
 }

@@ -79,7 +79,13 @@ void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
   if (!journal_.contains(uuid)) {
     ModeJournal with = journal_;
     with[uuid] = present;
-    if (auto saved = save(with); !saved) return done(std::unexpected(within(saved.error(), "compute mode")));
+    if (auto saved = save(with); !saved) {
+      Error error = within(saved.error(), "the compute mode of " + uuid +
+                                              " is not changed, because the mode it had cannot be written down; make "
+                                              "the MPS root writable and free space on its file system");
+      error.kind = Kind::kUnavailable;  // no matter of rights over the GPU
+      return done(std::unexpected(std::move(error)));
+    }
   }
   set(uuid, ComputeMode::kExclusiveProcess, [uuid, done = std::move(done)](const Status& status) {
     if (status) return done({});
