@@ -39,12 +39,14 @@ class ProofTurn {
     p_.due.reset();
     if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
     p_.lost_at.reset();
-    if (event.same_daemon) return;
+    if (event.why == PoolLeft::Why::kLimits) return;
     p_.trusted = p_.doubted = false;
-    p_.wedged = 0;
-    p_.step = Step::kNone;
-    p_.step_due.reset();
-    p_.fault_since.reset();
+    if (event.why == PoolLeft::Why::kDaemon) {
+      p_.wedged = 0;
+      p_.step = Step::kNone;
+      p_.step_due.reset();
+      p_.fault_since.reset();
+    }
     if (p_.state == ProofState::kOff || p_.state == ProofState::kFailed) return;  // the reason stays worth reading
     p_.state = ProofState::kUnknown;
     p_.reason = "not tried since the daemon last served";

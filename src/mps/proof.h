@@ -42,9 +42,14 @@ enum class ProofVerdict {
 enum class Step { kNone, kClients, kServers, kDaemon };  // what is being ended
 std::string_view to_string(Step step);                   // "", "clients", "servers", "daemon"
 
-struct PoolServes {};        // its limits are in force
-struct PoolLeft {            // it does not (now)
-  bool same_daemon = false;  // and what was proven of it still holds: only its limits change
+struct PoolServes {};  // its limits are in force
+struct PoolLeft {      // it does not (now)
+  enum class Why {
+    kDaemon,  // its daemon process ended, or is being ended
+    kSame,    // the same process, which is asked anew: it is proven again, and failures in a row go on counting
+    kLimits,  // only its limits change: what was proven still holds
+  };
+  Why why = Why::kDaemon;
 };
 enum class DoubtKind { kDeath, kFault };  // a client ended without closing its contexts; a fault, a server's exit
 struct Doubt {

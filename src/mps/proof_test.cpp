@@ -151,8 +151,28 @@ TEST(Proof, EveryArrow) {
        {"start"}},
       {"only the limits changed → what was proven holds",
        proven,
-       [](Rig& r) { r.feed(PoolLeft{true}).feed(PoolServes{}); },
+       [](Rig& r) { r.feed(PoolLeft{PoolLeft::Why::kLimits}).feed(PoolServes{}); },
        "serving",
+       {}},
+      {"mute after a failure, the same daemon → the next failure is the second",
+       failed_once,
+       [](Rig& r) { r.feed(PoolLeft{PoolLeft::Why::kSame}).feed(PoolServes{}).ended(kWedged, false); },
+       "wedged",
+       {"end servers"}},
+      {"mute after its clients were ended, the same daemon → its servers are next",
+       ending_clients,
+       [](Rig& r) { r.feed(PoolLeft{PoolLeft::Why::kSame}).feed(StepDone{}).feed(PoolServes{}).ended(kWedged); },
+       "wedged",
+       {"end servers"}},
+      {"mute, the same daemon → proven first",
+       proven,
+       [](Rig& r) { r.feed(PoolLeft{PoolLeft::Why::kSame}).feed(PoolServes{}); },
+       "proving",
+       {"start"}},
+      {"another daemon after a failure → its first failure is the first",
+       failed_once,
+       [](Rig& r) { r.feed(PoolLeft{}).feed(PoolServes{}).ended(kWedged); },
+       "wedged",
        {}},
       {"nobody tells how it ended → as if it hung", proving, [](Rig& r) { r.wake(); }, "wedged", {"cancel"}},
       {"a fault that is handled for too long → clients are ended",
@@ -241,7 +261,7 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
           rig.feed(PoolServes{});
           break;
         case 1:
-          rig.feed(PoolLeft{random() % 2 == 0});
+          rig.feed(PoolLeft{static_cast<PoolLeft::Why>(random() % 3)});
           break;
         case 2:
           rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kDeath : DoubtKind::kFault, "x"});

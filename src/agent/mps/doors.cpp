@@ -99,6 +99,10 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
                                             {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
            },
        .on_change = world_.on_change,
+       .on_server_doubted =
+           [this, id](const std::string& why) {
+             if (world_.on_server_doubted) world_.on_server_doubted(id, why);
+           },
        .prepare = std::move(prepare_one),
        .answer = [this, id](const std::string& grant,
                             const mps::GateQuestion& asked) { return told_of_itself(id, grant, asked); },

@@ -39,6 +39,8 @@ class Doors {
     Terminate terminate;
     std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process comes in
     std::function<void()> on_change;  // what document() gives changed
+    // host::Gate::Callbacks::on_server_doubted of a pool. Empty: no CUDA start is tried then.
+    std::function<void(const std::string& pool, const std::string& why)> on_server_doubted = {};
     // The SM partition of a grant that holds these slots, "" where the pool's tier has none. Empty: none has.
     std::function<void(const std::string& pool, const std::vector<std::uint32_t>& slots,
                        std::function<void(Result<std::string>)> done)>

@@ -159,6 +159,10 @@ Status MpsProgram::open() {
               [this] {
                 if (pools_) pools_->look_again();
               },
+          .on_server_doubted =
+              [this](const std::string& pool, const std::string& why) {
+                if (pools_) pools_->doubt(pool, why);
+              },
           .partition =
               [this](const std::string& pool, const std::vector<std::uint32_t>& slots,
                      std::function<void(Result<std::string>)> done) {

@@ -223,6 +223,10 @@ host::Pool::Callbacks PoolSet::callbacks_for(const std::string& id) {
               }};
 }
 
+void PoolSet::doubt(const std::string& id, const std::string& why) {
+  if (Member* member = running(id)) member->pool->doubt(why);
+}
+
 void PoolSet::log_state(const std::string& id, Member& member) {
   if (!member.pool) return;
   const std::string state(member.pool->state_word());

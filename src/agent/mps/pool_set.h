@@ -66,6 +66,8 @@ class PoolSet {
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and one that nobody uses yet ends.
   void set_other_holders(std::set<std::string> devices);
+  // New clients of a pool may not start any more: it proves itself soon.
+  void doubt(const std::string& pool, const std::string& why);
   // Something that may have kept a pool from ending, or from beginning, may be gone.
   void look_again();
   // Ends everything; done comes once all daemons are gone and all compute modes are given back (or could not be).

@@ -17,6 +17,7 @@ namespace tranche::host {
 namespace {
 
 constexpr int kAcceptedPerTurn = 16;
+constexpr int kLateInARow = 2;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is away or busy although the pool serves
 
@@ -67,7 +68,10 @@ class RelayGate final : public Gate {
   void hold() override;
   std::uint64_t take_turn(std::function<void()> on_turn) override;
   void end_turn(std::uint64_t turn) override;
-  void new_server() override { stuck_ = false; }
+  void new_server() override {
+    stuck_ = false;
+    late_ = 0;
+  }
   void remember(const std::string& grant, int pid) override {
     if (clients_.remember(grant, pid)) callbacks_.on_change();
   }
@@ -115,6 +119,7 @@ class RelayGate final : public Gate {
   bool try_again_ = false;  // nothing can be done for a moment
   bool told_not_itself_ = false;
   bool stuck_ = false;  // somebody stalled, and nobody was let in since
+  int late_ = 0;        // clients in a row that got no server in time
   Loop::Id wake_ = 0;
 };
 
@@ -314,6 +319,7 @@ void RelayGate::let_in(GatePassage& passage) {
   Door& door = doors_.at(passage.grant());
   ++door.counters.let_in;
   stuck_ = false;
+  late_ = 0;
   --door.handshakes;
   --handshakes_;
   turns_.went_well(passage.grant());
@@ -385,6 +391,10 @@ void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Pas
     ++door.counters.failed;
   }
   callbacks_.on_trouble(passage.grant(), state, passage.user());
+  if (state.end == kServerLate) ++late_;
+  const bool doubted = state.end == kStalled || (state.end == kServerLate && late_ >= kLateInARow);
+  if (doubted && callbacks_.on_server_doubted)
+    callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));
   callbacks_.on_change();
 }
 

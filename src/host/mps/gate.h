@@ -62,6 +62,9 @@ class Gate {
     // The daemon was told our name instead of a client's, and why. Once until it works again.
     std::function<void(const Error&)> on_not_itself;
     std::function<void()> on_change;  // what doors() gives changed
+    // The server may take no client any more: a client broke off with it, or two in a row waited for it in vain,
+    // without one that was let in between.
+    std::function<void(const std::string& why)> on_server_doubted = {};
     // A client's turn has come: makes the grant's limits those of whom the daemon takes next. `done` comes once,
     // perhaps at once. An error that may pass (kConflict, kTimeout, kUnavailable) has the client wait on, any other
     // keeps it out. Empty: all are worth the same.

@@ -45,6 +45,7 @@ class GateAtTheDoor : public ::testing::Test {
                                              std::uint32_t) { ends_.push_back(passage.end); },
                         .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
                         .on_change = [] {},
+                        .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
                         .prepare = prepare_,
                         .answer =
                             [this](const std::string& grant, const mps::GateQuestion& question) {
@@ -121,6 +122,7 @@ class GateAtTheDoor : public ::testing::Test {
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;
   std::vector<mps::GateEnd> ends_;
+  std::vector<std::string> doubts_;
   std::string not_itself_;
   std::function<void(const std::string&, const Gate::Prepared&)> prepare_;
   std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;

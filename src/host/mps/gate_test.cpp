@@ -169,6 +169,42 @@ TEST_F(GateWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandshak
   EXPECT_FALSE(readable(again.get()));
 }
 
+TEST_F(GateWithShortTimes, AClientThatBreaksOffWithItsServerMakesTheServerDoubted) {
+  {
+    const sim::Fd client = introduced(kOne);
+    ASSERT_EQ(next(client).bytes, sim::kDescriptor);
+  }
+  ASSERT_TRUE(until([&] { return !doubts_.empty(); }));
+  EXPECT_THAT(doubts_, ElementsAre(HasSubstr(kOne)));
+}
+
+TEST_F(GateWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAndOneDoesNot) {
+  times_.server = 100ms;
+  const std::string daemon = world_.pipe() + "/control", without_server = world_.dir() + "/without-server";
+  std::string socket = daemon;
+  socket_ = [&socket](const std::string&) { return socket; };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd listening = sim::listen_at(without_server, 0666);
+  const auto goes_without = [&] {
+    socket = without_server;
+    const sim::Fd client = introduced(kOne);
+    ASSERT_TRUE(until([&] { return readable(listening.get()); }));
+    const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
+    EXPECT_EQ(next(client).bytes, "end");
+    EXPECT_EQ(ends_.back(), mps::GateEnd::kServerLate);
+    socket = daemon;
+  };
+  goes_without();
+  ASSERT_TRUE(let_in(kOther).valid());
+  goes_without();
+  EXPECT_THAT(doubts_, IsEmpty()) << "one was let in between";
+  goes_without();
+  EXPECT_EQ(doubts_.size(), 1u);
+}
+
 TEST_F(GateWithShortTimes, AMuteDaemonIsNotWaitedForWithoutEnd) {
   world_.daemon().signal(SIGSTOP);
   const sim::Fd fd = introduced(kOne);

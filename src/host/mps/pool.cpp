@@ -276,9 +276,10 @@ void Pool::tell_prover(mps::State was) {
   if (is != was && is == mps::State::kServing) {
     prover_.feed(mps::PoolServes{});
   } else if (is != was && is == mps::State::kConfiguring && was == mps::State::kServing) {
-    prover_.feed(mps::PoolLeft{true});
+    prover_.feed(mps::PoolLeft{mps::PoolLeft::Why::kLimits});
   } else if (is != was && is != mps::State::kConfiguring) {
-    prover_.feed(mps::PoolLeft{false});
+    const bool same_daemon = state_.alive && !state_.dying && is != mps::State::kStopping;
+    prover_.feed(mps::PoolLeft{same_daemon ? mps::PoolLeft::Why::kSame : mps::PoolLeft::Why::kDaemon});
   }
   const bool handled =
       std::ranges::any_of(state_.servers, [](const mps::ServerSeen& one) { return one.status == "FAULT"; });

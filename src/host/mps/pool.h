@@ -92,6 +92,8 @@ class Pool {
   void stop();
   void retry();
   void look();  // at its servers' clients, now
+  // New clients may not start any more: has a CUDA start tried soon.
+  void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
   // Has the daemon and its servers hold these limits for whom they take next, unless they do already; then `done` comes
   // at once. One after the other: of those that wait the newest counts, the others end with kUnavailable. kInvalid:
@@ -163,6 +165,7 @@ class Pool {
   void count(const mps::LogLine& line);
   void tell_server(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
+  bool proof_holds_daemon() const;
   bool is_client(int pid) const;
   std::vector<int> clients() const;
   void end_known(const EndRequest& request, std::vector<mps::Terminated> unknown, ClientEnding::Done done);

@@ -51,6 +51,13 @@ Status Pool::spawn() {
   return {};
 }
 
+// The daemon serves one connection at a time. Our own CUDA start does not come through a relay, so while it waits for a
+// server that is stuck, the daemon answers no other connection: that is a finding about the server, and the start's
+// deadline ends it.
+bool Pool::proof_holds_daemon() const {
+  return prover_.pid() != 0;
+}
+
 void Pool::daemon_ended(const ExitNote& note) {
   log_->read();  // servers that started since the last look
   daemon_.reset();
@@ -69,9 +76,13 @@ void Pool::run(mps::QuestionId id, const mps::Run& what, Duration deadline,
                              .input = what.input,
                              .deadline = deadline,
                              .on_begun = [this, id] { feed(mps::QuestionBegun{id}); }},
-                            [this, id, read = std::move(read)](const Result<std::string>& reply) {
-                              if (!reply) return feed(mps::QuestionFailed{id, reply.error()});
-                              read(*reply);
+                            [this, id, what, deadline, read](const Result<std::string>& reply) {
+                              if (reply) return read(*reply);
+                              if (reply.error().kind == Kind::kTimeout && proof_holds_daemon()) {
+                                feed(mps::QuestionWaits{id});
+                                return run(id, what, deadline, read);
+                              }
+                              feed(mps::QuestionFailed{id, reply.error()});
                             });
 }
 
@@ -109,11 +120,12 @@ void Pool::act(const mps::ApplyServerLimits& action) {
 }
 
 void Pool::act(const mps::Ping&) {
-  if (sessions_.urgent()) return feed(mps::PingSkipped{});
+  if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
   ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
                                  [this](const Status& greeted) {
                                    const auto ended = std::move(ping_);
                                    if (greeted) return feed(mps::Pinged{});
+                                   if (proof_holds_daemon()) return feed(mps::PingSkipped{});
                                    feed(mps::PingFailed{greeted.error()});
                                  });
 }

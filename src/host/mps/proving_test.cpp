@@ -1,8 +1,10 @@
 // A pool that proves itself by CUDA starts: with the real probe on the stand-in driver, and with a program of the
 // test's own that hangs while a file says so, because the stand-in daemon has no wedge.
+#include <poll.h>
 #include <sys/stat.h>
 
 #include "host/mps/pool_fixture.h"
+#include "standins/mps/handshake.h"
 
 namespace tranche::host {
 namespace {
@@ -147,6 +149,43 @@ TEST_F(PoolProof, ThatHangsIsKilledAtItsDeadline) {
   EXPECT_TRUE(until([&] { return !runs(probe); }));
   say("hangs", false);
   ASSERT_TRUE(until_word("serving"));
+}
+
+// A client takes its descriptor and hangs up: the server takes nobody any more, and each CUDA start that hangs there
+// holds the daemon.
+TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNotFlap) {
+  proof_.deadline = 1s;
+  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/host/mps/tranche_probe_alone"};
+  fast_.ping_every = 20ms;
+  fast_.question_deadline = 300ms;
+  open_pool();
+  pool_->want(kLimits);
+  ASSERT_TRUE(until_word("serving")) << pool_->reason();
+  ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty(); }));
+  const pid_t daemon = pool_->daemon_pid(), server = pool_->supervisor().servers[0].pid;
+  {
+    const sim::Fd fd = sim::connect_to(pipe() + "/control");
+    sim::Packet packet;
+    const auto next = [&] {
+      pollfd one{fd.get(), POLLIN, 0};
+      return until([&] { return ::poll(&one, 1, 0) > 0; }) &&
+             sim::receive_packet(fd.get(), &packet) == sim::Arrived::kPacket;
+    };
+    ASSERT_TRUE(next());
+    ASSERT_TRUE(sim::introduce(fd.get(), sim::ConnectionType::kClient));
+    ASSERT_TRUE(next());
+    ASSERT_EQ(packet.bytes, sim::kDescriptor);
+    ASSERT_TRUE(sim::send_packet(fd.get(), sim::kAcknowledged));
+  }
+  history_.clear();
+  pool_->doubt("a client broke off with its server");
+  ASSERT_TRUE(until([&] { return pool_->proof().servers_ended == 1; }, 20s)) << pool_->reason();
+  ASSERT_TRUE(until_word("serving")) << pool_->reason();
+  EXPECT_TRUE(until([&] { return !runs(server); }));
+  EXPECT_EQ(pool_->daemon_pid(), daemon);
+  const auto left = std::ranges::count_if(
+      history_, [](const mps::Supervisor& s) { return s.state == mps::State::kStarting || s.mute; });
+  EXPECT_EQ(left, 0) << "the daemon counted as mute while our own start held it";
 }
 
 TEST_F(PoolProof, IsMadeAgainOfAnAdoptedDaemonAndAfterAFault) {
