@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -140,6 +141,13 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
           // The node's own container runtime speaks for whichever container is there.
           if (asked.pid > 0 && asked.uid == 0 && container_of(asked.pid) == container_of(1))
             return draining_.drain(name, {0, "its container is about to be signalled", spare, asked.signal}, reply);
+          const auto container = container_of(asked.pid);
+          if (!container.empty() && container == container_of(::getpid()))
+            return reply(
+                error_reply({Kind::kDenied,
+                             "the caller runs in the mount namespace of tranche mps and not in a container: it "
+                             "has no clients to drain",
+                             "drain", 0}));
           if (asked.pid > 0)
             return draining_.drain(name, {asked.pid, "asked for in its container", spare, asked.signal}, reply);
           reply(error_reply(

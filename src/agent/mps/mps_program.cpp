@@ -23,6 +23,7 @@
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
 #include "host/mps/compute_modes.h"
+#include "host/mps/pool_dirs.h"
 #include "host/nvml/nvml.h"
 #include "host/status/status_socket.h"
 #include "inventory/compare.h"
@@ -143,6 +144,7 @@ Status MpsProgram::open() {
   TRY(lock_, lock_mps_root(root_));
   // Ours since we have the lock; a child that our predecessor was starting when it was killed may still listen there.
   TRY_STATUS(root->remove("mps.sock"));
+  TRY_STATUS(host::set_reach(root_, host::Reach::kOwner));
   raise_open_file_limit();
   // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -267,6 +269,9 @@ void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {
   binary_problem_.clear();
   log::info("mps_control.found",
             {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
+  const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
+  if (const auto set = host::set_reach(root_, servers_of_users ? host::Reach::kServers : host::Reach::kOwner); !set)
+    log::error("pools.reach", {{"why", set.error()}});
   pools_->set_binary(binary);
   if (!pools_->serves_all_users()) {
     log::warning("mps.one_user",

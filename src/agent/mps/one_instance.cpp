@@ -1,6 +1,7 @@
 #include "agent/mps/one_instance.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,8 +13,11 @@ namespace tranche::agent {
 
 Result<host::Fd> lock_mps_root(const std::string& mps_root) {
   const std::string path = mps_root + "/mps.lock";
-  host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
+  // Who may read a file may lock it against us.
+  if (::fchmod(file.get(), 0600) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot close the lock of the MPS root to other users", path));
   // A lock of the process, not of the open file: a child that we were starting when we were killed has a copy of the
   // latter for a moment, and would keep our successor out.
   struct flock whole{};

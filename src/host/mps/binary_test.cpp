@@ -75,5 +75,14 @@ TEST(Environ, IsReadPieceByPiece) {
   EXPECT_TRUE(parse_environ("").empty());
 }
 
+TEST(Leftover, IsOfAUserByAllFourOfItsIds) {
+  EXPECT_TRUE(is_of_user("Name:\tx\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n", 0));
+  EXPECT_TRUE(is_of_user("Uid:\t1001\t1001\t1001\t1001", 1001));
+  EXPECT_FALSE(is_of_user("Uid:\t0\t65534\t0\t0\n", 0));
+  EXPECT_FALSE(is_of_user("Name:\tUid: 0 0 0 0\n", 0));
+  EXPECT_FALSE(is_of_user("Uid:", 0));
+  EXPECT_FALSE(is_of_user("", 0));
+}
+
 }  // namespace
 }  // namespace tranche::host

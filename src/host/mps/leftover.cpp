@@ -1,7 +1,17 @@
 #include "host/mps/leftover.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
 
 #include "base/text.h"
 #include "host/files/files.h"
@@ -11,16 +21,32 @@ namespace {
 
 constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";
+constexpr const char* kPipe = "CUDA_MPS_PIPE_DIRECTORY";
+constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
 
-// The program's file name, also when the file was replaced or removed under it.
-Result<std::string> program_of(pid_t pid) {
-  const std::string link = fmt::format("/proc/{}/exe", pid);
+Result<std::string> link_of(pid_t pid, const char* name) {
+  const std::string link = fmt::format("/proc/{}/{}", pid, name);
   char buffer[4096];
   const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
   if (length < 0) return std::unexpected(error_from_errno(errno, "cannot tell which program runs", link));
-  std::string_view path(buffer, static_cast<std::size_t>(length));
-  if (path.ends_with(" (deleted)")) path.remove_suffix(std::string_view(" (deleted)").size());
-  return std::string(path.substr(path.rfind('/') + 1));
+  return std::string(buffer, static_cast<std::size_t>(length));
+}
+
+// The program's path, also when the file was replaced or removed under it.
+Result<std::string> program_of(pid_t pid) {
+  TRY(std::string path, link_of(pid, "exe"));
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+bool is_control_program(std::string_view path) {
+  return path.substr(path.rfind('/') + 1) == kProgram;
+}
+
+bool is_ours(pid_t pid) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid));
+  return status && is_of_user(*status, ::geteuid());
 }
 
 // The file is written without a line end, over what a longer number left there.
@@ -30,9 +56,83 @@ std::optional<pid_t> pid_of(const std::string& text) {
   return static_cast<pid_t>(*number);
 }
 
-std::optional<pid_t> pid_in_file(const PoolDirs& dirs) {
-  const auto text = dirs.read_pid_file();
-  return text ? pid_of(*text) : std::nullopt;
+// Who listens at a socket, as the kernel has known it since listen(). Absent: nobody does, its queue is full, or it
+// cannot be seen from here.
+std::optional<pid_t> listener_of(const std::string& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
+  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return std::nullopt;
+  return peer.pid;
+}
+
+// Every process that runs a program of this name. Reads a link for each process of the node.
+std::vector<pid_t> running_control_programs() {
+  std::vector<pid_t> found;
+  const auto proc = Dir::open("/proc");
+  const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
+  if (!names) return found;
+  for (const auto& name : *names) {
+    const auto pid = parse_unsigned(name);
+    if (!pid) continue;
+    const auto program = program_of(static_cast<pid_t>(*pid));
+    if (program && is_control_program(*program)) found.push_back(static_cast<pid_t>(*pid));
+  }
+  return found;
+}
+
+// Ours, or the host's: daemons are started in no other.
+bool is_outside_of_containers(pid_t pid, int host_pid) {
+  const auto theirs = link_of(pid, "ns/mnt");
+  if (!theirs) return false;
+  const auto ours = link_of(::getpid(), "ns/mnt"), hosts = link_of(host_pid, "ns/mnt");
+  return (ours && *ours == *theirs) || (hosts && *hosts == *theirs);
+}
+
+enum class Trace { kFile, kSocket, kProc };
+
+// Tries each process that may be the daemon of a pipe directory until `judge` has an answer: true = it is the one.
+// /proc is looked through only where the two others lead nowhere.
+void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe,
+                    const std::function<bool(pid_t, Trace)>& judge) {
+  const auto listens = listener_of(pipe + "/control");
+  if (listens && judge(*listens, Trace::kSocket)) return;
+  if (in_file && in_file != listens && judge(*in_file, Trace::kFile)) return;
+  for (const pid_t pid : running_control_programs()) {
+    if (pid != in_file && pid != listens && judge(pid, Trace::kProc)) return;
+  }
+}
+
+std::map<std::string, std::string> environment_of(pid_t pid) {
+  const auto environ = read_file(fmt::format("/proc/{}/environ", pid));
+  return environ ? parse_environ(*environ) : std::map<std::string, std::string>{};
+}
+
+std::string value_of(const std::map<std::string, std::string>& variables, const char* name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string() : found->second;
+}
+
+// The daemon of a pool, whoever planned it.
+std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
+  const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
+  const auto directory = Dir::open(pipe);
+  const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
+  std::optional<pid_t> daemon;
+  try_candidates(text ? pid_of(*text) : std::nullopt, pipe, [&](pid_t pid, Trace trace) {
+    const auto program = program_of(pid);
+    if (!is_ours(pid) || !program || !is_control_program(*program)) return false;
+    if (trace != Trace::kSocket && !is_outside_of_containers(pid, 1)) return false;
+    if (!value_of(environment_of(pid), kPipe).ends_with("/pools/" + pool + "/pipe")) return false;
+    daemon = pid;
+    return true;
+  });
+  return daemon;
 }
 
 std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDirs& dirs) {
@@ -42,6 +142,49 @@ std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDir
                   "stop it with: echo quit | CUDA_MPS_PIPE_DIRECTORY={} nvidia-cuda-mps-control",
                   pid, what, dirs.pipe()),
       dirs.pipe());
+}
+
+// The same file, or what lay at its path when the process began.
+bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected) {
+  struct stat theirs{};
+  struct stat ours{};
+  if (::stat(fmt::format("/proc/{}/exe", pid).c_str(), &theirs) == 0 && ::stat(expected.program.c_str(), &ours) == 0 &&
+      theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
+    return true;
+  }
+  if (program == program_at_home(expected.home, expected.program)) return true;
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(expected.program.c_str(), nullptr), &std::free);
+  return real && program == real.get();
+}
+
+// nullopt: it is not a daemon of this pipe directory.
+Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs, const ExpectedDaemon& expected) {
+  const auto ref = process_ref(pid);
+  if (!ref || !is_ours(pid)) return std::nullopt;
+  const auto program = program_of(pid);
+  if (!program && program.error().code == ENOENT) return std::nullopt;  // of the kernel, or it ended
+  if (program && !is_control_program(*program)) return std::nullopt;    // the number belongs to another program by now
+  const auto environ = read_file(fmt::format("/proc/{}/environ", pid));
+  if (!program || !environ) {
+    const auto again = process_ref(pid);
+    if (!again || *again != *ref) return std::nullopt;  // it ended while we looked
+    return foreign(pid, to_string(program ? environ.error() : program.error()), dirs);
+  }
+  const auto variables = parse_environ(*environ);
+  // Another pipe directory means another daemon: a stale pid file met a recycled number.
+  if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
+  if (trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
+  if (!runs(pid, *program, expected))
+    return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), dirs);
+  if (const auto devices = value_of(variables, kDevices); devices != value_of(expected.environment, kDevices))
+    return foreign(pid, fmt::format("its {} is {}", kDevices, in_quotes(devices)), dirs);
+  return *ref;
+}
+
+std::string note_of(pid_t pid, Trace trace, std::optional<pid_t> in_file, const PoolDirs& dirs) {
+  if (pid == in_file) return {};
+  return fmt::format("{}/{} does not name the control daemon; pid {} was found {}", dirs.pipe(), kPidFile, pid,
+                     trace == Trace::kSocket ? "by the socket at which it listens" : "by its program and environment");
 }
 
 }  // namespace
@@ -56,12 +199,20 @@ std::map<std::string, std::string> parse_environ(std::string_view text) {
   return variables;
 }
 
+// The owner of /proc/<pid> would not say: it is root for a process that made itself unreadable.
+bool is_of_user(std::string_view status, unsigned uid) {
+  constexpr std::string_view kField = "Uid:";
+  for (const auto line : split(status, '\n')) {
+    if (!line.starts_with(kField)) continue;
+    const auto ids = split(trimmed(line.substr(kField.size())), '\t');
+    return ids.size() == 4 && std::ranges::all_of(ids, [&](auto id) { return parse_unsigned(id) == uid; });
+  }
+  return false;
+}
+
 std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool) {
-  const auto text = read_file(paths.pipe(pool) + "/" + kPidFile);
-  const auto pid = text ? pid_of(*text) : std::nullopt;
+  const auto pid = daemon_of(paths.mps_root, pool);
   if (!pid) return std::nullopt;
-  const auto program = program_of(*pid);
-  if (!program || *program != kProgram) return std::nullopt;
   const auto options = read_file(fmt::format("/proc/{}/cmdline", *pid));
   if (!options) return std::nullopt;
   auto tier = mps::Tier::kV2;
@@ -79,48 +230,31 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   TRY(const auto names, root->list());
   std::vector<LeftPool> left;
   for (const auto& id : names) {
-    const auto text = root->read(id + "/pipe/" + kPidFile, 64);
-    const auto pid = text ? pid_of(*text) : std::nullopt;
+    const auto pid = daemon_of(mps_root, id);
     if (!pid) continue;
-    const auto program = program_of(*pid);
-    const auto environ = read_file(fmt::format("/proc/{}/environ", *pid));
-    if (!program || *program != kProgram || !environ) continue;
-    const auto variables = parse_environ(*environ);
-    const auto pipe = variables.find("CUDA_MPS_PIPE_DIRECTORY");
-    if (pipe == variables.end() || !pipe->second.ends_with("/pools/" + id + "/pipe")) continue;
     LeftPool pool{id, *pid, {}};
-    if (const auto devices = variables.find("CUDA_VISIBLE_DEVICES"); devices != variables.end())
-      for (const auto device : split(devices->second, ',')) pool.devices.emplace_back(device);
+    const auto devices = value_of(environment_of(*pid), kDevices);
+    for (const auto device : split(devices, ',')) {
+      if (!device.empty()) pool.devices.emplace_back(device);
+    }
     left.push_back(std::move(pool));
   }
   return left;
 }
 
-Result<std::optional<ProcessRef>> find_leftover(const PoolDirs& dirs,
-                                                const std::map<std::string, std::string>& environment) {
-  const auto pid = pid_in_file(dirs);
-  if (!pid) return std::nullopt;
-  const auto ref = process_ref(*pid);
-  if (!ref) return std::nullopt;
-  const auto program = program_of(*pid);
-  if (program && *program != kProgram) return std::nullopt;  // the number belongs to another program by now
-  const auto environ = read_file(fmt::format("/proc/{}/environ", *pid));
-  if (!program || !environ) {
-    const auto again = process_ref(*pid);
-    if (!again || *again != *ref) return std::nullopt;  // it ended while we looked
-    return foreign(*pid, to_string(program ? environ.error() : program.error()), dirs);
-  }
-  const auto variables = parse_environ(*environ);
-  for (const char* name : {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_VISIBLE_DEVICES"}) {
-    const auto theirs = variables.find(name);
-    const auto ours = environment.find(name);
-    const std::string value = theirs == variables.end() ? "" : theirs->second;
-    if (ours != environment.end() && value == ours->second) continue;
-    // Another pipe directory means another daemon: a stale pid file met a recycled number.
-    if (std::string_view(name) == "CUDA_MPS_PIPE_DIRECTORY") return std::nullopt;
-    return foreign(*pid, fmt::format("its {} is {}", name, in_quotes(value)), dirs);
-  }
-  return *ref;
+Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected) {
+  const auto text = dirs.read_pid_file();
+  const auto in_file = text ? pid_of(*text) : std::nullopt;
+  std::optional<Leftover> found;
+  std::optional<Error> conflict;
+  try_candidates(in_file, dirs.pipe(), [&](pid_t pid, Trace trace) {
+    const auto judged = judge(pid, trace, dirs, expected);
+    if (!judged) conflict = conflict.value_or(judged.error());
+    if (judged && *judged) found = Leftover{**judged, note_of(pid, trace, in_file, dirs)};
+    return found.has_value();
+  });
+  if (!found && conflict) return std::unexpected(*conflict);
+  return found;
 }
 
 }  // namespace tranche::host

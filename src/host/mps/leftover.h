@@ -1,21 +1,35 @@
 #pragma once
-// A control daemon that runs already in a pool's pipe directory: ours from before a restart (to be adopted), or
-// somebody else's (to be named, never touched). Read from the daemon's pid file and /proc. No threads.
+// A control daemon that runs already in a pool's pipe directory: ours from before a restart (to be adopted), or a
+// foreign one (to be named, never touched). Found by its pid file, by who listens at its socket, or in /proc, so that
+// none of the three alone decides. Only a process of our own user is a daemon of ours, and none of a container but the
+// one that listens at the socket: a file can be damaged, and a tenant may run the same program under the same
+// environment. No threads.
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "host/mps/daemon_home.h"
 #include "host/mps/pool_dirs.h"
 #include "host/process/process.h"
 #include "mps/tier.h"
 
 namespace tranche::host {
 
-// nullopt: nobody runs there. kConflict: somebody does whose environment is not what we would have given it.
-Result<std::optional<ProcessRef>> find_leftover(const PoolDirs& dirs,
-                                                const std::map<std::string, std::string>& environment);
+struct ExpectedDaemon {
+  std::string program;  // the configured control program, as this process names it
+  DaemonHome home;
+  std::map<std::string, std::string> environment;  // as we would have given it
+};
+
+struct Leftover {
+  ProcessRef ref;
+  std::string note;  // what is wrong with the traces of it; "" = nothing
+};
+
+// nullopt: none runs there. kConflict: one does whose program or environment is not what we would have started.
+Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected);
 
 // The tier that the daemon of a pool runs in, as its options say; nullopt: none runs there.
 std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool);
@@ -31,5 +45,7 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root);
 
 // /proc/<pid>/environ → its variables; a piece without "=" is skipped. Pure.
 std::map<std::string, std::string> parse_environ(std::string_view text);
+// All four user ids of /proc/<pid>/status are `uid`. Pure.
+bool is_of_user(std::string_view status, unsigned uid);
 
 }  // namespace tranche::host

@@ -20,17 +20,20 @@ void Pool::act(const mps::SpawnDaemon&) {
 }
 
 Result<bool> Pool::adopt_leftover() {
-  TRY(const auto leftover, find_leftover(dirs_, daemon_environment_));
+  TRY(const auto leftover, find_leftover(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!leftover) return false;
-  auto process = Process::adopt(loop_, *leftover, [this](ExitNote note) { daemon_ended(note); });
+  auto process = Process::adopt(loop_, leftover->ref, [this](ExitNote note) { daemon_ended(note); });
   if (!process && process.error().kind == Kind::kNotFound) return false;  // it ended in between
   if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
   daemon_ = *std::move(process);
+  start_notes_.clear();
+  if (!leftover->note.empty()) start_notes_.push_back(leftover->note);
   return true;
 }
 
 Status Pool::spawn() {
-  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.doors()));
+  const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
+  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.doors(), servers_of_users));
   TRY_STATUS(dirs_.remove_stale_sockets());
   TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // of whatever tier the last one was
   // In the foreground the daemon reads commands from stdin and, on some drivers, ends with it. It holds the writing end

@@ -1,7 +1,11 @@
 #include "host/mps/pool_dirs.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+
+#include <cerrno>
 
 namespace tranche::host {
 namespace {
@@ -28,8 +32,20 @@ Result<PoolDirs> PoolDirs::make(const allocate::Paths& paths, const std::string&
   return PoolDirs(std::move(pipe), std::move(log), std::move(doors));
 }
 
+Status set_reach(const std::string& mps_root, Reach reach) {
+  const mode_t mode = reach == Reach::kOwner ? 0700 : 0711;
+  TRY(const Dir root, Dir::create(mps_root, 0755));
+  TRY(const Dir pools, root.make_subdir("pools", mode));
+  // What is there may be of a version that let every user pass.
+  const Fd fd(::openat(pools.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd && ::fchmod(fd.get(), mode) == 0) return {};
+  return std::unexpected(error_from_errno(errno, "cannot close the pools' directory to other users", pools.path()));
+}
+
+// Whatever was put in their place: the daemon makes them anew.
 Status PoolDirs::remove_stale_sockets() const {
-  for (const char* name : {"control", kLongestName, "log", kPidFile}) TRY_STATUS(pipe_.remove(name));
+  for (const char* name : {"control", kLongestName, "log", kPidFile, "control_lock"})
+    TRY_STATUS(pipe_.remove_tree(name));
   return {};
 }
 

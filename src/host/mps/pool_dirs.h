@@ -10,6 +10,13 @@
 
 namespace tranche::host {
 
+// Who may pass `<mps-root>/pools`. The daemon's own files are for every user (measured: sockets and pid file 0666), and
+// containers get their grant's directory by a mount, so nobody else has to: kOwner. Where MPS cannot serve all users by
+// one server, it starts servers as the clients' users, who have to reach the daemon: kServers (they pass, and cannot
+// list).
+enum class Reach { kOwner, kServers };
+Status set_reach(const std::string& mps_root, Reach reach);  // also of a directory that is there
+
 class PoolDirs {
  public:
   // Makes pipe, log and doors. kInvalid: a socket's path would be longer than the kernel takes, which the daemon itself

@@ -1,8 +1,15 @@
 // One pool's life: starting, serving, being killed, adopted, stopped.
 #include "host/mps/pool_fixture.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "damage.h"
 
 namespace tranche::host {
 namespace {
@@ -110,6 +117,117 @@ TEST_F(PoolTest, AdoptsTheDaemonFromBeforeARestartAndChecksItsLimits) {
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("adopted"));
   EXPECT_EQ(pool_->supervisor().read_back, (mps::LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
+}
+
+TEST_F(PoolTest, AdoptsItsDaemonWhateverBecameOfItsPidFile) {
+  serve();
+  const pid_t daemon = pool_->daemon_pid();
+  const std::string file = pipe() + "/nvidia-cuda-mps-control.pid";
+  auto kinds = all_damage();
+  kinds.push_back({"removed", [](const std::string& path) { std::filesystem::remove_all(path); }});
+  kinds.push_back({"of another process", [](const std::string& path) { std::ofstream(path) << ::getpid(); }});
+  kinds.push_back({"of the kernel", [](const std::string& path) { std::ofstream(path) << 2; }});
+  for (const auto& kind : kinds) {
+    SCOPED_TRACE(kind.name);
+    pool_.reset();
+    std::filesystem::remove_all(file);
+    std::ofstream(file) << daemon;
+    kind.spoil(file);
+    open_pool();
+    pool_->want(kLimits);
+    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+    ASSERT_EQ(pool_->daemon_pid(), daemon);
+    if (kind.name == "removed") {
+      EXPECT_THAT(pool_->start_notes(), ::testing::ElementsAre(HasSubstr("does not name the control daemon")));
+    }
+  }
+}
+
+TEST_F(PoolTest, StartsADaemonWhateverADeadOneLeft) {
+  for (const auto& kind : all_damage()) {
+    for (const char* name : {"nvidia-cuda-mps-control.pid", "control", "control_lock", "log"}) {
+      SCOPED_TRACE(kind.name + " " + name);
+      std::filesystem::create_directories(pipe());
+      kind.spoil(pipe() + "/" + name);
+    }
+    open_pool();
+    pool_->want(kLimits);
+    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+    pool_->stop();
+    ASSERT_TRUE(until([&] { return pool_->gone(); }));
+  }
+}
+
+// What runs under the daemon's name and environment without being it: of another user, in a container, another program.
+class Impostor {
+ public:
+  enum class As { kNobody, kInAContainer, kOurUser };
+  Impostor(const std::string& folder, const std::string& pipe, As as) {
+    std::filesystem::create_directories(folder);
+    const std::string program = folder + "/nvidia-cuda-mps-control";
+    std::filesystem::copy_file("/bin/sleep", program, std::filesystem::copy_options::overwrite_existing);
+    const std::string first = "CUDA_MPS_PIPE_DIRECTORY=" + pipe, second = "CUDA_VISIBLE_DEVICES=" + kUuid;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const int fd = ::open(program.c_str(), O_PATH | O_CLOEXEC);
+      if (as == As::kInAContainer && ::unshare(CLONE_NEWNS) != 0) ::_exit(1);
+      if (as == As::kNobody && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+      const char* argv[] = {program.c_str(), "600", nullptr};
+      const char* env[] = {first.c_str(), second.c_str(), nullptr};
+      ::fexecve(fd, const_cast<char**>(argv), const_cast<char**>(env));
+      ::_exit(1);
+    }
+  }
+  ~Impostor() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Impostor(const Impostor&) = delete;
+  Impostor& operator=(const Impostor&) = delete;
+  pid_t pid() const { return pid_; }
+  bool began() const {
+    std::error_code none;
+    return std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/exe", none).filename() ==
+           "nvidia-cuda-mps-control";
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+TEST_F(PoolTest, NeverAdoptsAProcessOfAnotherUserOrOfAContainer) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  const std::string file = pipe() + "/nvidia-cuda-mps-control.pid";
+  for (const auto as : {Impostor::As::kNobody, Impostor::As::kInAContainer}) {
+    SCOPED_TRACE(static_cast<int>(as));
+    const Impostor impostor(scratch_ / "impostor", pipe(), as);
+    ASSERT_TRUE(until([&] { return impostor.began(); }));
+    serve();
+    const pid_t daemon = pool_->daemon_pid();
+    ASSERT_NE(daemon, impostor.pid());
+    pool_.reset();
+    std::ofstream(file) << impostor.pid();
+    serve();
+    EXPECT_EQ(pool_->daemon_pid(), daemon) << "beside the daemon";
+    ASSERT_EQ(::kill(daemon, SIGKILL), 0);
+    std::ofstream(file) << impostor.pid();
+    ASSERT_TRUE(until([&] {
+      return pool_->supervisor().state == mps::State::kServing && pool_->daemon_pid() != daemon;
+    })) << pool_->supervisor().reason;
+    EXPECT_NE(pool_->daemon_pid(), impostor.pid()) << "in the daemon's place";
+    pool_->stop();
+    ASSERT_TRUE(until([&] { return pool_->gone(); }));
+    pool_.reset();
+  }
+}
+
+TEST_F(PoolTest, NamesAProgramThatIsNotTheConfiguredOneAndStartsNoneBesideIt) {
+  const Impostor impostor(scratch_ / "impostor", pipe(), Impostor::As::kOurUser);
+  ASSERT_TRUE(until([&] { return impostor.began(); }));
+  open_pool();
+  pool_->want(kLimits);
+  ASSERT_TRUE(until_state(mps::State::kBackingOff));
+  EXPECT_THAT(pool_->supervisor().reason, HasSubstr("the configured program is " + settings().binary.path));
 }
 
 TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {

@@ -81,7 +81,8 @@ std::string for_containers(const std::string& label) {
   return wanted;
 }
 
-Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors) {
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors,
+                                                    bool servers_of_users) {
   struct stat status{};
   if (::stat(pipe.c_str(), &status) != 0) {
     return std::unexpected(error_from_errno(errno, "cannot look at the pipe directory", pipe));
@@ -91,9 +92,10 @@ Result<std::vector<std::string>> check_before_start(const std::string& pipe, con
   if ((status.st_mode & 07777) != kPipeMode && ::chmod(pipe.c_str(), kPipeMode) != 0) {
     return std::unexpected(error_from_errno(errno, "cannot give the pipe directory the mode 0755", pipe));
   }
-  if (const auto closed = closed_parent(pipe); !closed.empty()) {
+  if (const auto closed = servers_of_users ? closed_parent(pipe) : std::string(); !closed.empty()) {
     notes.push_back(fmt::format(
-        "{} lets no other users pass: their programs do not reach the daemon; write: chmod o+x {}", closed, closed));
+        "{} lets no other users pass: MPS servers of their clients do not reach the daemon; write: chmod o+x {}",
+        closed, closed));
   }
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -13,8 +13,10 @@ namespace tranche::host {
 
 inline constexpr unsigned long kFewOpenFiles = 16384;  // fewer show as failing shared memory, by NVIDIA's manual
 
-// Mends what it may: the mode of a directory of ours, and labels. The notes are for people.
-Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors);
+// Corrects what it may: the mode of a directory of ours, and labels. The notes are for people. `servers_of_users`: MPS
+// servers run as their clients' users and have to pass all parents.
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors,
+                                                    bool servers_of_users);
 
 // Pure parts.
 // kDenied: somebody else owns it and could put a socket of theirs in the daemon's place.

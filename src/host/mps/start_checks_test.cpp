@@ -44,17 +44,19 @@ TEST(StartChecks, MendTheModeOfAPipeDirectoryAndNameAClosedParent) {
   std::filesystem::create_directories(pipe);
   ASSERT_EQ(::chmod(pipe.c_str(), 0777), 0);
   ASSERT_EQ(::chmod(closed.c_str(), 0700), 0);
-  const auto notes = check_before_start(pipe, pipe);
+  const auto notes = check_before_start(pipe, pipe, true);
   ASSERT_TRUE(notes) << to_string(notes.error());
   struct stat status{};
   ASSERT_EQ(::stat(pipe.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0755u);
   ASSERT_EQ(::chmod(scratch.path().c_str(), 0755), 0);
-  const auto again = check_before_start(pipe, pipe);
+  const auto again = check_before_start(pipe, pipe, true);
   EXPECT_THAT(*again, Contains(HasSubstr("chmod o+x " + closed)));
+  EXPECT_THAT(*check_before_start(pipe, pipe, false), Not(Contains(HasSubstr("chmod"))))
+      << "containers get their directory by a mount";
   ASSERT_EQ(::chmod(closed.c_str(), 0755), 0);
-  EXPECT_THAT(*check_before_start(pipe, pipe), Not(Contains(HasSubstr("chmod o+x " + closed))));
-  EXPECT_EQ(check_before_start(scratch / "nothing", pipe).error().kind, Kind::kNotFound);
+  EXPECT_THAT(*check_before_start(pipe, pipe, true), Not(Contains(HasSubstr("chmod o+x " + closed))));
+  EXPECT_EQ(check_before_start(scratch / "nothing", pipe, true).error().kind, Kind::kNotFound);
 }
 
 }  // namespace

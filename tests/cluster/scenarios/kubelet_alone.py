@@ -3,6 +3,8 @@
 import itertools
 import os
 import signal
+import subprocess
+import sys
 
 from lib.kubelet import PLUGINS
 from lib.pods import Told, container, cuda, events, pod
@@ -43,6 +45,31 @@ def take_away(world, *names):
     until("pods to be gone", lambda: not any(world.kubelet.static(name) for name in names), 60)
 
 
+# Connects to each socket of $1… and says to which it could.
+CONNECT = """
+import socket, sys
+for path in sys.argv[1:]:
+    for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+        try:
+            with socket.socket(socket.AF_UNIX, kind) as s:
+                s.connect(path)
+                print(path)
+        except OSError as error:
+            print(error.strerror, file=sys.stderr)
+"""
+
+
+def reached_by_nobody(root="/run/nvidia/mps"):
+    """Sockets below the MPS root to which a process of user 65534 outside of containers connects, and what it is told of the others."""
+    sockets = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
+               if name in ("control", "control_privileged", "drain", "mps.sock")]
+    if len(sockets) < 4:
+        return ["too few sockets to try", *sockets], ""
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", CONNECT, *sockets],
+                          capture_output=True, text=True)
+    return done.stdout.split(), f"{len(sockets)} sockets: " + ", ".join(sorted(set(done.stderr.split("\n")) - {""}))
+
+
 def run(world):
     report, kubelet, tranche = world.report, world.kubelet, world.tranche
     report.start("kubelet alone, MPS")
@@ -81,6 +108,9 @@ def run(world):
     report.check("a CUDA client in a container is refused memory beyond its grant", code == 12, f"status {code}")
     until("the modest client to report", lambda: len(events(kubelet.log(kubelet.static("fits")))) > 2, 60)
     report.check("a CUDA client in a container works through its door", phase_of(world, "fits") == "Running")
+
+    reached, why_not = reached_by_nobody()
+    report.check("a user of the node without rights reaches neither the daemon nor a tenant's endpoint", not reached, reached or why_not)
 
     kubelet.put(pod("eleven", {GPU: 11}))
     until("kubelet to refuse the pod", lambda: phase_of(world, "eleven") == "Failed", 60)
