@@ -25,7 +25,8 @@ namespace {
 // child that lives on after its Process is still reaped.
 class Watched : public std::enable_shared_from_this<Watched> {
  public:
-  Watched(Loop& loop, ProcessRef ref, Fd pidfd) : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)) {}
+  Watched(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child)
+      : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), is_our_child_(is_our_child) {}
 
   Status begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
                std::function<void(ExitNote)> on_exit);
@@ -43,7 +44,8 @@ class Watched : public std::enable_shared_from_this<Watched> {
 
   Loop& loop_;
   ProcessRef ref_;
-  Fd pidfd_;  // open exactly while the process is not known to have ended
+  Fd pidfd_;  // open exactly while the process is not known to have ended, or not watched any more
+  bool is_our_child_;
   Fd output_;
   Fd input_;
   Loop::Id exit_watch_ = 0;
@@ -77,6 +79,9 @@ void Watched::drop(bool kill) {
   if (kill) (void)signal(SIGKILL);  // fails only when it has ended
   close_output();
   input_.reset();
+  if (is_our_child_) return;  // which we reap
+  loop_.cancel(std::exchange(exit_watch_, 0));
+  pidfd_.reset();
 }
 
 Status Watched::signal(int number) {
@@ -197,7 +202,7 @@ Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& comma
   // Not reaped before ended() runs, so this is the child even if it has ended already.
   const auto ref = process_ref(spawned.pid);
   const auto watched =
-      std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd));
+      std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd), true);
   auto process = std::make_unique<WatchedProcess>(watched, command.kill_on_drop);
   if (const auto begun = watched->begin(&spawned, std::move(on_output), std::move(on_exit)); !begun) {
     (void)watched->signal(SIGKILL);  // without a watch nobody would ever reap it
@@ -212,9 +217,9 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   if (ref.pid <= 0) return gone();
   TRY(Fd pidfd, open_pidfd(ref.pid));
   // Checked after the handle is held: from now on the pid cannot come to mean another process behind our back.
-  const auto seen = process_ref(ref.pid);
-  if (!seen || *seen != ref) return gone();
-  const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd));
+  const auto seen = look_at_process(ref.pid);
+  if (!seen || seen->ref != ref) return gone();
+  const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), seen->parent == ::getpid());
   auto process = std::make_unique<WatchedProcess>(watched, false);
   TRY_STATUS(watched->begin(nullptr, {}, std::move(on_exit)));
   return process;

@@ -1,9 +1,9 @@
 #pragma once
 // Child processes that are watched: started from an argument list (never a shell string), known by pidfd, so that a
 // signal can never reach a stranger that got a recycled pid. A Process dies with its object only if asked to
-// (kill_on_drop); one that lives on is still reaped, but what it writes then meets a closed pipe. Objects must go
-// before their loop. Loop thread only; starting is safe beside threads of gRPC, since nothing but exec happens in the
-// child (no fork handlers run).
+// (kill_on_drop); a child that lives on is still reaped, but what it writes then meets a closed pipe. A process that is
+// not our child costs nothing after its object. Objects must go before their loop. Loop thread only; starting is safe
+// beside threads of gRPC, since nothing but exec happens in the child (no fork handlers run).
 //
 // A child starts with: all signals at their defaults and unblocked, stdin from /dev/null or held, stdout and stderr in
 // one pipe, no other descriptor of ours, a process group of its own (Ctrl-C at a terminal reaches us alone).

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <thread>
 
 #include "base/text.h"
@@ -248,6 +249,28 @@ TEST_F(ProcessTest, AChildThatOutlivesItsObjectIsStillReaped) {
   look();
   run();
   EXPECT_TRUE(reaped);
+}
+
+// Its parent reaps it, so nothing has to be held until its end: a tenant's process may live for as long as it likes.
+TEST_F(ProcessTest, ADroppedProcessThatIsNotOursHoldsNoDescriptor) {
+  const auto parent = start(shell("sleep 600 & echo $!; wait"));
+  std::function<void()> look = [&] { lines_.empty() ? void(loop_->after(1ms, look)) : loop_->stop(); };
+  look();
+  run();
+  const auto ref = process_ref(std::stoi(lines_[0]));
+  ASSERT_TRUE(ref);
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 8; ++i) {
+    auto adopted = Process::adopt(*loop_, *ref, [](ExitNote) { FAIL() << "dropped before"; });
+    ASSERT_TRUE(adopted);
+    EXPECT_EQ(descriptors(), before + 1);
+  }
+  EXPECT_EQ(descriptors(), before);
+  ::kill(ref->pid, SIGKILL);
+  run();
 }
 
 TEST_F(ProcessTest, MayBeDroppedInsideItsCallbacks) {
