@@ -9,15 +9,21 @@ constexpr Duration kEvery = std::chrono::minutes(1);
 
 }  // namespace
 
-void DoorLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
-                      std::uint32_t user, const std::string& why, MonoTime now) {
-  const auto [found, first] = told_.try_emplace({grant, passage.end});
+std::optional<std::uint64_t> LogPace::due(const std::string& grant, std::string_view kind, MonoTime now) {
+  const auto [found, first] = told_.try_emplace({grant, std::string(kind)});
   Told& told = found->second;
   if (!first && now - told.at < kEvery) {
     ++told.since;
-    return;
+    return std::nullopt;
   }
   told.at = now;
+  return std::exchange(told.since, 0);
+}
+
+void DoorLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
+                      std::uint32_t user, const std::string& why, MonoTime now) {
+  const auto untold = pace_.due(grant, mps::to_string(passage.end), now);
+  if (!untold) return;
   const char* event = mps::is_attempt(passage.end)            ? "door.attempt"
                       : passage.end == mps::GateEnd::kRefused ? "door.refused"
                       : passage.end == mps::GateEnd::kStalled ? "door.stalled"
@@ -28,7 +34,7 @@ void DoorLog::trouble(const std::string& pool, const std::string& grant, const m
                        {"uid", user},
                        {"what", mps::to_string(passage.end)},
                        {"why", why},
-                       {"untold", std::exchange(told.since, 0)}});
+                       {"untold", *untold}});
 }
 
 }  // namespace tranche::agent

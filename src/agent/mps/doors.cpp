@@ -139,7 +139,7 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
                                            const host::DrainSocket::Reply& reply) {
           const bool spare = asked.signal != SIGKILL;
           // The node's own container runtime speaks for whichever container is there.
-          if (asked.pid > 0 && asked.uid == 0 && container_of(asked.pid) == container_of(1))
+          if (asked.uid == 0 && is_of_the_node(asked.pid))
             return draining_.drain(name, {0, "its container is about to be signalled", spare, asked.signal}, reply);
           const auto container = container_of(asked.pid);
           if (!container.empty() && container == container_of(::getpid()))

@@ -1,30 +1,36 @@
 #include "agent/mps/draining.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "agent/mps/containers.h"
 #include "host/log/log.h"
 
 namespace tranche::agent {
 
-std::set<std::string> Draining::containers_of(const DoorName& door, int caller) const {
-  // Processes in our own mount namespace are in no container: closing "theirs" would close the endpoint for the node.
-  const std::string ours = container_of(::getpid());
-  std::set<std::string> containers;
-  for (const int pid : caller > 0 ? std::vector<int>{caller} : callbacks_.clients(door)) {
-    const auto container = container_of(pid);
-    if (!container.empty() && container != ours) containers.insert(container);
-  }
-  return containers;
-}
-
 void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply) {
   const auto begun = loop_.now();
-  const auto containers = containers_of(door, order.caller);
   std::vector<int> pids = callbacks_.clients(door);
-  if (!containers.empty()) std::erase_if(pids, [&](int pid) { return !containers.contains(container_of(pid)); });
+  Containers members;
+  std::map<int, std::string> of;
+  for (const int pid : pids) of[pid] = container_of(pid);
+  std::string own;
+  if (order.caller > 0) {
+    own = container_of(order.caller);
+    if (own.empty())
+      return reply(error_reply({Kind::kDenied,
+                                "the container of the calling process is not known; call from a container that has "
+                                "this endpoint, and run tranche mps with hostPID: true and SYS_PTRACE",
+                                "drain", 0}));
+    std::erase_if(pids, [&](int pid) { return of[pid] != own; });
+    members.emplace(own, order.caller);
+  }
+  for (const int pid : pids)
+    if (!of[pid].empty()) members.emplace(of[pid], pid);
 
   Terminated spared;
   host::EndRequest request;
@@ -40,11 +46,11 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
     return std::ranges::find(spared, pid, &mps::Terminated::pid) != spared.end();
   };
   std::set<int> companions;
-  std::map<std::string, int> first;
+  Containers first;
   if (callbacks_.ancestors) {
     for (const int pid : request.clients) {
       const auto above = callbacks_.ancestors(pid);
-      first.emplace(container_of(pid), above.empty() ? pid : above.back());
+      first.emplace(of[pid], above.empty() ? pid : above.back());
       for (const int each : above)
         if (!is_spared(each) && each != ::getpid()) companions.insert(each);
     }
@@ -52,61 +58,85 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   request.companions.assign(companions.begin(), companions.end());
 
   const auto neighbours = callbacks_.neighbours ? callbacks_.neighbours(door) : 0;
-  log::info("drain.begun", {{"pool", door.pool},
-                            {"grant", door.grant},
-                            {"clients", request.clients.size()},
-                            {"spared", spared.size()},
-                            {"neighbours", neighbours},
-                            {"why", order.reason}});
-  const auto finish = [this, door, begun, neighbours, spared, reply = std::move(reply)](const Terminated& ended) {
+  // A container may ask as often as it likes; the node's own requests are few.
+  const auto untold = order.caller > 0 ? pace_.due(door.grant, "drain", begun) : std::optional<std::uint64_t>(0);
+  if (untold)
+    log::info("drain.begun", {{"pool", door.pool},
+                              {"grant", door.grant},
+                              {"clients", request.clients.size()},
+                              {"spared", spared.size()},
+                              {"neighbours", neighbours},
+                              {"why", order.reason},
+                              {"untold", *untold}});
+  const auto finish = [this, door, begun, neighbours, spared, own, tell = untold.has_value(),
+                       reply = std::move(reply)](const Terminated& ended) {
     const auto took = loop_.now() - begun;
-    log::info("drain.done",
-              {{"pool", door.pool},
-               {"grant", door.grant},
-               {"ended", std::ranges::count(ended, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome)},
-               {"of", ended.size()},
-               {"spared", spared.size()},
-               {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
+    if (tell)
+      log::info("drain.done",
+                {{"pool", door.pool},
+                 {"grant", door.grant},
+                 {"ended", std::ranges::count(ended, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome)},
+                 {"of", ended.size()},
+                 {"spared", spared.size()},
+                 {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
     Terminated all = ended;
     all.insert(all.end(), spared.begin(), spared.end());
-    reply(terminated_reply(all, took, neighbours));
+    reply(terminated_reply(all, took, neighbours, own.empty() ? std::string() : not_ended(door, own, all)));
   };
   if (request.clients.empty()) {
-    if (spared.empty()) close(door, containers, first);
+    if (spared.empty()) close(door, first, members);
     return finish({});
   }
   // Stopped first: the stop signal may be milliseconds away.
   callbacks_.terminate(door.pool, request, [finish, weak = std::weak_ptr(alive_)](const Terminated& outcomes) {
     if (!weak.expired()) finish(outcomes);
   });
-  if (spared.empty()) close(door, containers, first);
+  if (spared.empty()) close(door, first, members);
 }
 
-void Draining::close(const DoorName& door, const std::set<std::string>& containers,
-                     const std::map<std::string, int>& first) {
-  for (const auto& container : containers) {
-    if (const auto found = closed_.find(door); found != closed_.end() && found->second.contains(container)) continue;
+// Why a container that asks is not free of clients; "" when it is, or those that are left keep their grace.
+std::string Draining::not_ended(const DoorName& door, const std::string& container, const Terminated& all) const {
+  std::vector<int> left;
+  for (const auto& each : all)
+    if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
+      left.push_back(each.pid);
+  for (const int pid : callbacks_.clients(door))
+    if (std::ranges::find(all, pid, &mps::Terminated::pid) == all.end() && container_of(pid) == container)
+      left.push_back(pid);
+  if (left.empty()) return {};
+  return fmt::format(
+      "CUDA processes of the container have not ended (pids on the node: {}); a signal to them now may end the CUDA "
+      "programs of other containers on the GPU",
+      fmt::join(left, ", "));
+}
+
+void Draining::close(const DoorName& door, const Containers& first, const Containers& members) {
+  auto& closed = closed_[door];
+  for (const auto& [container, member] : members) {
+    if (std::ranges::find(closed, container, &Closed::container) != closed.end()) continue;
     const auto known = first.find(container);
     const auto ref = known == first.end() ? Result<host::ProcessRef>(fail(Kind::kNotFound, "not known"))
                                           : host::process_ref(known->second);
-    const auto init = ref ? std::optional(*ref) : oldest_of(container);  // which looks through all of /proc
-    if (!init) continue;                                                 // no process of it is left
+    const auto init = ref ? std::optional(*ref) : oldest_of(container, member);
+    if (!init) continue;  // no process of it is left
     auto watched = host::Process::adopt(
         loop_, *init, [this, door, container](const host::ExitNote&) { container_ended(door, container); });
     // Closed without an end would keep a successor out if the kernel gave it the same namespace number.
     if (watched) {
-      closed_[door].emplace(container, *std::move(watched));
+      if (closed.size() == kMostClosed) closed.erase(closed.begin());
+      closed.push_back({container, *std::move(watched)});
     } else if (watched.error().kind != Kind::kNotFound) {
       log::warning("drain.unwatched", {{"pool", door.pool}, {"grant", door.grant}, {"why", watched.error()}});
     }
   }
+  if (closed.empty()) closed_.erase(door);
   callbacks_.on_change();
 }
 
 void Draining::container_ended(const DoorName& door, const std::string& container) {
   const auto found = closed_.find(door);
   if (found == closed_.end()) return;
-  found->second.erase(container);
+  std::erase_if(found->second, [&](const Closed& closed) { return closed.container == container; });
   if (found->second.empty()) closed_.erase(found);
   callbacks_.on_change();
 }
@@ -114,11 +144,13 @@ void Draining::container_ended(const DoorName& door, const std::string& containe
 std::string Draining::refuses(const DoorName& door, int pid) const {
   const auto found = closed_.find(door);
   if (found == closed_.end()) return {};
-  return found->second.contains(container_of(pid)) ? "its container is being stopped" : std::string();
+  const bool refused = std::ranges::find(found->second, container_of(pid), &Closed::container) != found->second.end();
+  return refused ? "its container is being stopped" : std::string();
 }
 
 void Draining::forget(const DoorName& door) {
   closed_.erase(door);
+  pace_.forget(door.grant);
 }
 
 }  // namespace tranche::agent

@@ -2,14 +2,15 @@
 // Ends the clients of a container that is about to be stopped (docs/stopping.md): decides which of them the stop signal
 // would kill, has those stopped, waited for and killed with the container's first process held still meanwhile, and
 // keeps newcomers of the container out until its first process has ended. A client that handles the stop signal is
-// spared, unless everything is to end now. Loop thread only.
+// spared, unless everything is to end now. A container that asks itself costs one descriptor while it runs, and a line
+// in the log at most once a minute. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "agent/mps/door_log.h"
 #include "agent/mps/requests.h"
 #include "base/time.h"
 #include "host/loop/loop.h"
@@ -24,6 +25,10 @@ using Terminated = std::vector<mps::Terminated>;
 // Ends clients of a pool: stop, wait, kill. One outcome for each; all are stopped when it returns.
 using Terminate = std::function<void(const std::string& pool, const host::EndRequest& request,
                                      std::function<void(const Terminated&)> done)>;
+
+// Containers of one endpoint that are kept out at a time; of more, the first may come in again. A grant has one
+// container, and for a moment its successor.
+inline constexpr std::size_t kMostClosed = 4;
 
 struct DrainOrder {
   int caller = 0;  // a process of the container that is about to be stopped; 0: all containers that have clients here
@@ -57,15 +62,20 @@ class Draining {
   void forget(const DoorName& door);
 
  private:
-  std::set<std::string> containers_of(const DoorName& door, int caller) const;
-  // `first`: the first process of each container, where that is known.
-  void close(const DoorName& door, const std::set<std::string>& containers, const std::map<std::string, int>& first);
+  struct Closed {
+    std::string container;                 // container_of()
+    std::unique_ptr<host::Process> first;  // its first process
+  };
+  // Each with the process to find its first one by: a client's first process where that is known, or any of it.
+  using Containers = std::map<std::string, int>;
+  void close(const DoorName& door, const Containers& first, const Containers& members);
   void container_ended(const DoorName& door, const std::string& container);
+  std::string not_ended(const DoorName& door, const std::string& container, const Terminated& all) const;
 
   host::Loop& loop_;
   Callbacks callbacks_;
-  // Containers whose newcomers are refused, each known by its mount namespace, with its first process.
-  std::map<DoorName, std::map<std::string, std::unique_ptr<host::Process>>> closed_;
+  LogPace pace_;
+  std::map<DoorName, std::vector<Closed>> closed_;              // whose newcomers are refused, the first closed first
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // terminate() may answer after our end
 };
 

@@ -217,17 +217,19 @@ std::string error_reply(const Error& error) {
   return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours) {
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours,
+                             const std::string& problem) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& client : clients)
     list.push_back({{"pid", client.pid},
                     {"outcome", to_string(client.outcome)},
                     {"note", client.note},
                     {"waitedMs", client.waited.count()}});
-  const nlohmann::ordered_json reply{{"ok", true},
-                                     {"clients", std::move(list)},
-                                     {"neighbours", neighbours},
-                                     {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}};
+  nlohmann::ordered_json reply{{"ok", problem.empty()}};
+  if (!problem.empty()) reply["error"] = problem;
+  reply["clients"] = std::move(list);
+  reply["neighbours"] = neighbours;
+  reply["tookMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
   return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -61,6 +61,8 @@ std::string done_reply();
 std::string opened_reply(const std::string& partition);  // "" = this pool has none
 std::string error_reply(const Error& error);
 // `neighbours`: clients of other grants in the pool at the time, which a kill into work in flight would have hurt.
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0);
+// `problem`: why this is no success; "" when it is one.
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0,
+                             const std::string& problem = {});
 
 }  // namespace tranche::agent

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <optional>
@@ -52,6 +53,8 @@ class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<
 
  private:
   void accept_some();
+  bool may_accept();
+  void pause(Duration duration);
   void hear(std::uint64_t id);
   void answer(std::uint64_t id, const std::string& json);
   void close(std::uint64_t id);
@@ -62,6 +65,8 @@ class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<
   std::function<void(const Asked&, Reply)> asked_;
   Loop::Id watch_ = 0;
   Loop::Id pause_ = 0;
+  double accepts_ = limits_.burst;  // that may still come at once
+  MonoTime counted_ = loop_.now();
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Caller> callers_;
 };
@@ -81,19 +86,33 @@ void DoorDrain::close_all() {
   callers_.clear();
 }
 
+void DoorDrain::pause(Duration duration) {
+  loop_.cancel(std::exchange(watch_, 0));
+  loop_.cancel(pause_);
+  pause_ = loop_.after(duration, [this] {
+    pause_ = 0;
+    watch();
+  });
+}
+
+bool DoorDrain::may_accept() {
+  const auto now = loop_.now();
+  const std::chrono::duration<double> passed = now - std::exchange(counted_, now);
+  accepts_ = std::min(limits_.burst, accepts_ + passed.count() * limits_.per_second);
+  if (accepts_ >= 1) return true;
+  pause(std::chrono::duration_cast<Duration>(std::chrono::duration<double>((1 - accepts_) / limits_.per_second)) +
+        std::chrono::milliseconds(1));
+  return false;
+}
+
 void DoorDrain::accept_some() {
   while (callers_.size() < limits_.connections) {
+    if (!may_accept()) return;
     Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
-    if (!fd) {
-      loop_.cancel(std::exchange(watch_, 0));
-      pause_ = loop_.after(kPauseWhenFull, [this] {
-        pause_ = 0;
-        watch();
-      });
-      return;
-    }
+    if (!fd) return pause(kPauseWhenFull);
+    accepts_ -= 1;
     const auto id = next_id_++;
     Caller& caller = callers_[id];
     caller.fd = std::move(fd);

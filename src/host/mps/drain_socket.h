@@ -4,8 +4,8 @@
 // been ended. A program on the node (tranche-runtime) writes "drain N\n", where N is the signal that the container is
 // about to get, and gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
 //
-// It is the tenant's to use and to misuse: a few connections at a time, few bytes, deadlines, and nothing but its own
-// container can be reached by it. The kernel reports who asks. Loop thread only.
+// It is the tenant's to use and to misuse: a few connections at a time and a second, few bytes, deadlines, and nothing
+// but its own container can be reached by it. The kernel reports who asks. Loop thread only.
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +18,8 @@ namespace tranche::host {
 
 struct DrainSocketLimits {
   std::size_t connections = 4;                // more wait unaccepted
+  double burst = 16;                          // accepted at once after a pause; more wait, too
+  double per_second = 4;                      // accepted from then on
   Duration words = std::chrono::seconds(2);   // for the line
   Duration answer = std::chrono::minutes(5);  // for ours; then the connection is closed
 };
