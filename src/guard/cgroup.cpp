@@ -1,6 +1,8 @@
 #include "guard/cgroup.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -26,17 +28,19 @@ std::optional<std::string> pod_uid(std::string_view text) {
   return uid;
 }
 
-// "pod<uid>", "kubepods-pod<uid>.slice", "kubelet-kubepods-burstable-pod<uid>.slice"
-std::optional<std::string> pod_of(std::string_view part) {
-  constexpr std::string_view kSlice = ".slice";
-  const bool slice = part.ends_with(kSlice);
-  if (slice) part.remove_suffix(kSlice.size());
-  const auto at = part.rfind("pod");
+constexpr std::string_view kSlice = ".slice";
+
+// "kubepods-pod<uid>.slice", "kubelet-kubepods-burstable-pod<uid>.slice"
+std::optional<std::string> pod_of_slice(std::string_view part) {
+  if (!part.ends_with(kSlice)) return std::nullopt;
+  part.remove_suffix(kSlice.size());
+  const auto at = part.rfind("-pod");
   if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view before = part.substr(0, at);
-  if (slice ? before.find("kubepods") == std::string_view::npos || !before.ends_with('-') : !before.empty())
-    return std::nullopt;
-  return pod_uid(part.substr(at + 3));
+  auto above = part.substr(0, at);
+  for (const std::string_view quality : {"-burstable", "-besteffort"})
+    if (above.ends_with(quality)) above.remove_suffix(quality.size());
+  if (above != "kubepods" && !above.ends_with("-kubepods")) return std::nullopt;
+  return pod_uid(part.substr(at + 4));
 }
 
 // "<id>", "crio-<id>", "cri-containerd-<id>.scope"
@@ -51,20 +55,66 @@ std::optional<std::string> container_id(std::string_view part) {
   return std::string(id);
 }
 
-std::optional<Container> container_of_path(std::string_view path) {
-  const auto parts = split(path, '/');
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    // containerd without the systemd driver under a kubelet with it: "<pod's slice>:cri-containerd:<id>" in one part
-    const auto pieces = split(parts[i], ':');
-    const auto uid = pod_of(pieces.front());
-    if (!uid) continue;
-    const auto id = pieces.size() == 3     ? container_id(pieces[2])
-                    : i + 1 < parts.size() ? container_id(parts[i + 1])
-                                           : std::nullopt;
-    if (!id) return std::nullopt;
-    return Container{*uid, *id};
+std::optional<Container> container_in(std::optional<std::string> pod, std::string_view part) {
+  auto id = container_id(part);
+  if (!pod || !id) return std::nullopt;
+  return Container{*std::move(pod), *std::move(id)};
+}
+
+using Parts = std::span<const std::string_view>;
+
+std::string_view at(Parts parts, std::size_t i) {
+  return i < parts.size() ? parts[i] : std::string_view();
+}
+
+// kubelet's cgroupfs driver: [<root>/]kubepods[/<quality>]/pod<uid>/<container>. `inside`: it may begin further down.
+std::optional<Container> container_of_folders(Parts parts, bool inside) {
+  std::size_t i = 0;
+  // A unit's name is one whose inside may be a user's.
+  const auto is_unit = [](std::string_view name) { return name.find('.') != std::string_view::npos; };
+  if (at(parts, 1) == "kubepods" && !is_unit(parts[0])) ++i;
+  if (at(parts, i) == "kubepods") {
+    ++i;
+  } else if (!inside) {
+    return std::nullopt;
+  }
+  if (at(parts, i) == "burstable" || at(parts, i) == "besteffort") ++i;
+  const auto pod = at(parts, i);
+  if (!pod.starts_with("pod")) return std::nullopt;
+  return container_in(pod_uid(pod.substr(3)), at(parts, i + 1));
+}
+
+// With systemd: slices, each in that whose name it extends by a word, down to the pod's. systemd alone makes such.
+std::optional<Container> container_of_slices(Parts parts, bool inside) {
+  std::string_view above;
+  for (std::size_t i = 0; i < parts.size() && parts[i].ends_with(kSlice); ++i) {
+    const auto name = parts[i].substr(0, parts[i].size() - kSlice.size());
+    const bool extends =
+        above.empty() || (name.starts_with(above) && name.size() > above.size() + 1 && name[above.size()] == '-');
+    const auto last = extends ? name.substr(above.empty() ? 0 : above.size() + 1) : std::string_view();
+    const bool one_word = last.find('-') == std::string_view::npos || (above.empty() && inside);
+    if (last.empty() || !one_word) return std::nullopt;
+    if (auto pod = pod_of_slice(parts[i])) return container_in(std::move(pod), at(parts, i + 1));
+    above = name;
   }
   return std::nullopt;
+}
+
+std::optional<Container> container_of_path(std::string_view path) {
+  if (!path.starts_with('/')) return std::nullopt;
+  const auto all = split(path.substr(1), '/');
+  Parts parts = all;
+  while (at(parts, 0) == "..") parts = parts.subspan(1);
+  const bool inside = parts.size() < all.size();
+  // A node that is a container of Docker's, as kind's.
+  if (at(parts, 0) == "docker" && container_id(at(parts, 1)) == at(parts, 1)) parts = parts.subspan(2);
+  // containerd without the systemd driver under a kubelet with it: "<pod's slice>:cri-containerd:<id>" in one part
+  if (at(parts, 0) == "system.slice" && at(parts, 1) == "containerd.service") {
+    const auto pieces = split(at(parts, 2), ':');
+    return pieces.size() == 3 ? container_in(pod_of_slice(pieces[0]), pieces[2]) : std::nullopt;
+  }
+  if (auto container = container_of_slices(parts, inside)) return container;
+  return container_of_folders(parts, inside);
 }
 
 }  // namespace

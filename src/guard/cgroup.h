@@ -1,9 +1,11 @@
 #pragma once
 // Which pod's container a process runs in, from /proc/<pid>/cgroup: the second source beside the door in its mount
 // table, for processes that have hidden that. cgroup v1 and v2; kubelet's cgroupfs and systemd drivers; containerd,
-// CRI-O and Docker. Groups that a tenant makes for itself lie below its container's, so the outermost pod counts.
-// Seen from a cgroup namespace of our own, the common beginning of a path is missing; the pod's part is enough.
-// Pure; fuzzed.
+// CRI-O and Docker. Only what root makes counts: from the root of the hierarchy down to the pod, each part is one of
+// kubelet's (`kubepods…`), below `--cgroup-root` where that is slices or one folder. So neither a user's delegated
+// units (`/user.slice/…/pod<uid>/<id>`) nor groups that a tenant makes below its container's can name one. Seen from a
+// cgroup namespace of our own, a path begins with `/..` for each group that ours is further down, and may then begin in
+// the middle of kubelet's. Pure; fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>

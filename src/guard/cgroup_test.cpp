@@ -31,6 +31,54 @@ TEST(Cgroup, EveryShapeOfAContainersGroupIsRead) {
     EXPECT_EQ(container_of_cgroup(text), (Container{kUid, kId})) << text;
 }
 
+// What a local user can name: everything below his delegated units, and below a container that he is root in.
+TEST(Cgroup, NamesThatAUserChoosesAreNoContainer) {
+  const std::string pod = std::string("/pod") + kUid + "/" + kId;
+  const std::string slices = std::string("/kubepods.slice/kubepods-pod") + kUnitUid + ".slice/crio-" + kId + ".scope";
+  for (const std::string& below : std::initializer_list<std::string>{
+           "/user.slice/user-1000.slice/user@1000.service", "/user.slice/user-1000.slice/user@1000.service/app.slice",
+           "/user.slice/user-1000.slice/session-2.scope", "/system.slice/job.service", "/job.service", "/init.scope",
+           "/machine.slice/machine-x.scope/payload", "/../../../../user.slice/user-1000.slice/user@1000.service",
+           "/../user.slice/user-1000.slice/user@1000.service", "/system.slice/docker-" + kInner + ".scope",
+           "/user.slice/docker/" + kInner})
+    for (const std::string& name :
+         {pod, "/kubepods" + pod, "/kubepods/burstable" + pod, "/kubelet/kubepods" + pod, slices,
+          "/kubelet.slice" + slices, std::string("/kubepods-pod") + kUnitUid + ".slice:cri-containerd:" + kId})
+      EXPECT_EQ(container_of_cgroup("0::" + below + name), std::nullopt) << below << name;
+  for (const std::string& text : std::initializer_list<std::string>{
+           "0::" + pod, "0::/other" + pod, "0::/a/b/kubepods" + pod, "0::/kubepods/x" + pod, "0::/kubepods/../x" + pod,
+           "0::/kubepods/burstable/besteffort" + pod, std::string("0::/kubepods-pod") + kUnitUid + ".slice/" + kId,
+           std::string("0::/x.slice/kubepods.slice/kubepods-pod") + kUnitUid + ".slice/crio-" + kId + ".scope",
+           std::string("0::/kubepods.slice/x-kubepods-pod") + kUnitUid + ".slice/crio-" + kId + ".scope",
+           std::string("0::/kubepods.slice/kubepods-pod") + kUid + ".slice/crio-" + kId + ".scope"})
+    EXPECT_EQ(container_of_cgroup(text), std::nullopt) << text;
+}
+
+TEST(Cgroup, KubeletsRootIsFoundWhereverItIs) {
+  const std::string pod = std::string("/pod") + kUid + "/" + kId;
+  const auto sliced = [](const std::string& root, const std::string& prefix) {
+    return root + "/" + prefix + "kubepods.slice/" + prefix + "kubepods-burstable.slice/" + prefix +
+           "kubepods-burstable-pod" + kUnitUid + ".slice/cri-containerd-" + kId + ".scope";
+  };
+  for (const std::string& text : {
+           "0::/kubelet/kubepods/burstable" + pod,                         // kind, --cgroup-root=/kubelet
+           "0::" + sliced("/kubelet.slice", "kubelet-"),                   // the same with systemd
+           "0::" + sliced("/a.slice/a-b.slice", "a-b-"),                   // --cgroup-root=/a/b
+           "0::/docker/" + kInner + "/kubelet/kubepods/besteffort" + pod,  // kind, seen from its host
+           "0::/docker/" + kInner + sliced("/kubelet.slice", "kubelet-"),  //
+           "0::/../../.." + sliced("", ""),                                // from a pod's own cgroup namespace:
+           "0::/../../../kubepods-besteffort.slice/kubepods-besteffort-pod" + std::string(kUnitUid) + ".slice/crio-" +
+               kId + ".scope",                                                                     // another class
+           "0::/../../../kubepods-pod" + std::string(kUnitUid) + ".slice/crio-" + kId + ".scope",  // guaranteed
+           "0::/../../kubelet-kubepods-burstable-pod" + std::string(kUnitUid) + ".slice/crio-" + kId + ".scope",
+           "0::/../.." + pod,
+           "0::/../../../besteffort" + pod,
+           "0::/../../../../kubelet/kubepods" + pod,
+           "0::/../../../../.." + sliced("/kubelet.slice", "kubelet-"),
+       })
+    EXPECT_EQ(container_of_cgroup(text), (Container{kUid, kId})) << text;
+}
+
 TEST(Cgroup, AStaticPodIsNamedByItsDigest) {
   const std::string digest(32, '7');
   EXPECT_EQ(container_of_cgroup("0::/kubepods/burstable/pod" + digest + "/" + kId), (Container{digest, kId}));
