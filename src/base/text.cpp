@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/utf8.h"
+
 namespace tranche {
 namespace {
 
@@ -69,24 +71,8 @@ std::optional<std::int64_t> parse_signed(std::string_view text) {
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 80;
-  std::string out = "\"";
-  for (const char c : text.substr(0, kLongest)) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (u < 0x20 || u == 0x7f) {
-      static constexpr char kHex[] = "0123456789abcdef";
-      out += "\\x";
-      out += kHex[u >> 4];
-      out += kHex[u & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > kLongest ? "…\"" : "\"");
+  const auto shown = first_bytes(text, kLongest);
+  return '"' + visible_text(shown, "\"\\") + (shown.size() < text.size() ? "…\"" : "\"");
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

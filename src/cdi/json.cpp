@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cdi/json_object.h"
 #include "cdi/names.h"
@@ -213,7 +214,7 @@ std::string render(const Spec& spec) {
   for (const Device& device : spec.devices) json["devices"].push_back(to_json(device));
   if (!spec.edits.empty()) json["containerEdits"] = to_json(spec.edits);
   // A path that is no UTF-8 ends no program; whoever reads back what was written finds that it is another path.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 ParsedSpec parse_spec(std::string_view text, std::string_view source) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "check/checks.h"
 #include "plan/devices.h"
@@ -100,7 +101,7 @@ std::string choices_json(const std::vector<MigChoice>& choices) {
                      {"profiles", std::move(profiles)},
                      {"why", choice.why}});
   }
-  return array.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(array, 2) + "\n";
 }
 
 }  // namespace tranche::check

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tranche::check {
 
 std::string to_table(const std::vector<Finding>& findings) {
@@ -31,7 +33,7 @@ std::string to_json(const std::vector<Finding>& findings) {
                      {"where", finding.where},
                      {"remedy", finding.remedy}});
   }
-  return array.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(array, 2) + "\n";
 }
 
 }  // namespace tranche::check

@@ -7,6 +7,7 @@
 
 #include "agent/config/config_source.h"
 #include "agent/config/driver_settings.h"
+#include "base/json_text.h"
 #include "change/steps.h"
 #include "cli/commands.h"
 #include "cli/plan_pods.h"
@@ -149,7 +150,7 @@ void print_json(const Options& options, const Answer& answer) {
                            {"steps", steps_json(answer.steps)}};
     if (answer.against->landings) document["against"]["landings"] = landing::to_json(*answer.against->landings);
   }
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document, 2));
 }
 
 void print_text(const Options& options, const Answer& answer, bool colour) {
@@ -183,7 +184,7 @@ int plan(const Options& options, const Process& process) {
     return kFailed;
   }
   if (options.inventory_only) {
-    fmt::print("{}\n", inventory::to_json(*inventory).dump(2));
+    fmt::print("{}\n", json_text(inventory::to_json(*inventory), 2));
     return 0;
   }
   if (!make_plan(answer.side, *inventory)) return kUnusable;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::config {
@@ -25,7 +26,7 @@ std::string render_chosen(const ChosenConfig& chosen) {
   Json document{{"format", kFormat}};
   for (const auto& [key, field] : kFields) document[key] = chosen.*field;
   // Bytes that are no UTF-8 come from a file that is refused for them; they must not end the program here.
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 Result<ChosenConfig> parse_chosen(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "config/duration.h"
 #include "config/render_sharing.h"
 
@@ -69,11 +70,11 @@ Json render(const Config& config) {
 }  // namespace
 
 std::string render_json(const Config& config) {
-  return render(config).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(render(config), 2) + "\n";
 }
 
 std::string render_line(const Config& config) {
-  return render(config).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(render(config));
 }
 
 }  // namespace tranche::config

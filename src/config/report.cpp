@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::config {
@@ -77,7 +78,7 @@ std::string report_json(std::string_view path, const std::vector<Problem>& probl
       json["settings"].push_back(
           {{"path", row.path}, {"value", row.value}, {"source", to_string(row.source)}, {"where", row.where}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string given_line(const std::vector<Explained>& explained) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "config/keys.h"
 #include "config/reference.h"
 
@@ -111,7 +112,7 @@ std::string schema_json() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "Configuration of Tranche and of NVIDIA's device plugin (version: v1)"}};
   schema.update(mapping_below(""));
-  return schema.dump(2) + "\n";
+  return json_text(schema, 2) + "\n";
 }
 
 }  // namespace tranche::config

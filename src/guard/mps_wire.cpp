@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
+
 namespace tranche::guard {
 namespace {
 
@@ -75,13 +77,11 @@ void read_door(const Json& door, PoolFacts& pool) {
 
 std::string terminate_request(const std::string& pool, const std::vector<std::uint32_t>& pids,
                               const std::string& reason) {
-  return Json{{"do", "terminate"}, {"pool", pool}, {"pids", pids}, {"reason", reason}}.dump(
-      -1, ' ', true, Json::error_handler_t::replace);
+  return json_in_ascii(Json{{"do", "terminate"}, {"pool", pool}, {"pids", pids}, {"reason", reason}});
 }
 
 std::string admit_request(const std::string& pool, const std::string& grant, bool open, const std::string& reason) {
-  return Json{{"do", "admit"}, {"pool", pool}, {"grant", grant}, {"open", open}, {"reason", reason}}.dump(
-      -1, ' ', true, Json::error_handler_t::replace);
+  return json_in_ascii(Json{{"do", "admit"}, {"pool", pool}, {"grant", grant}, {"open", open}, {"reason", reason}});
 }
 
 Status read_reply(std::string_view line) {

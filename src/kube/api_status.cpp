@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "kube/json_read.h"
 
 namespace tranche::kube {
@@ -18,7 +19,7 @@ ApiStatus read_status(const nlohmann::json& object) {
   ApiStatus status;
   status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
   status.reason = text_at(object, "reason");
-  status.message = text_at(object, "message").substr(0, kLongestMessage);
+  status.message = cut_text(text_at(object, "message"), kLongestMessage);
   const auto wait = number_at(at(object, "details"), "retryAfterSeconds").value_or(0);
   status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));
   return status;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche::kube {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::kube {
@@ -13,10 +14,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongestName = 253;
-
-std::string dumped(const Json& json) {  // bytes that are no UTF-8 become U+FFFD
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -50,11 +47,12 @@ std::string event_body(const EventRecord& event, const std::string& name, const 
                   {"source", {{"component", kComponent}, {"host", node}}},
                   {"reportingComponent", kComponent},
                   {"reportingInstance", node}};
-  return dumped(body);
+  return json_text(body);
 }
 
 std::string event_patch(const EventRecord& event) {
-  return dumped(Json{{"count", event.count}, {"lastTimestamp", utc_seconds(event.last)}, {"message", event.message}});
+  return json_text(
+      Json{{"count", event.count}, {"lastTimestamp", utc_seconds(event.last)}, {"message", event.message}});
 }
 
 std::string utc_seconds(WallTime time) {
@@ -65,15 +63,6 @@ std::string utc_seconds(WallTime time) {
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
                      clock.minutes().count(), clock.seconds().count());
-}
-
-std::string cut_text(std::string_view text, std::size_t most_bytes) {
-  constexpr std::string_view kMore = "…";
-  if (text.size() <= most_bytes) return std::string(text);
-  if (most_bytes < kMore.size()) return {};
-  std::size_t end = most_bytes - kMore.size();
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + std::string(kMore);
 }
 
 }  // namespace tranche::kube

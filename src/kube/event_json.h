@@ -41,7 +41,6 @@ std::string event_name(const EventRecord& event, std::uint64_t salt);  // unique
 std::string event_body(const EventRecord& event, const std::string& name, const std::string& node);
 std::string event_patch(const EventRecord& event);  // a merge patch: count, lastTimestamp, message
 
-std::string utc_seconds(WallTime time);                               // "2025-03-04T12:01:02Z"
-std::string cut_text(std::string_view text, std::size_t most_bytes);  // between characters, "…" at the end when cut
+std::string utc_seconds(WallTime time);  // "2025-03-04T12:01:02Z"
 
 }  // namespace tranche::kube

@@ -2,16 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/utf8.h"
 #include "kube/event_json.h"
 
 namespace tranche::kube {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string dumped(const Json& json) {  // bytes that are no UTF-8 become U+FFFD
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 const Json* member(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
@@ -36,7 +34,7 @@ std::string condition_patch(const NodeCondition& condition, WallTime changed, Wa
                    {"message", cut_text(condition.message, kLongestMessage)},
                    {"lastTransitionTime", utc_seconds(changed)},
                    {"lastHeartbeatTime", utc_seconds(now)}};
-  return dumped(Json{{"status", {{"conditions", Json::array({entry})}}}});
+  return json_text(Json{{"status", {{"conditions", Json::array({entry})}}}});
 }
 
 Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key) {
@@ -54,7 +52,7 @@ Result<std::optional<std::string>> patch_without_taint(std::string_view node_jso
     if (name == nullptr || !name->is_string() || name->get_ref<const std::string&>() != key) rest.push_back(taint);
   }
   if (rest.size() == taints->size()) return std::nullopt;
-  return dumped(Json{{"metadata", {{"resourceVersion", *version}}}, {"spec", {{"taints", std::move(rest)}}}});
+  return json_text(Json{{"metadata", {{"resourceVersion", *version}}}, {"spec", {{"taints", std::move(rest)}}}});
 }
 
 }  // namespace tranche::kube

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::label {
@@ -75,7 +76,7 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   // The version that this was made from: whoever changed the node meanwhile makes us look again.
   const auto version = metadata->find("resourceVersion");
   if (version != metadata->end() && version->is_string()) patch["metadata"]["resourceVersion"] = *version;
-  change.patch = patch.dump(-1, ' ', false, Json::error_handler_t::replace);
+  change.patch = json_text(patch);
   return change;
 }
 

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tranche::label {
 namespace {
 
@@ -77,13 +79,12 @@ std::string new_feature(const FeaturePlace& place, const Labels& labels) {
   Json metadata{{"name", name_of(place)}, {"namespace", place.feature_namespace}, {"labels", node_label(place)}};
   if (!place.owners.empty()) metadata["ownerReferences"] = owners_json(place);
   const Json nothing = Json::object();
-  return Json{
+  return json_text(Json{
       {"apiVersion", kApiVersion},
       {"kind", "NodeFeature"},
       {"metadata", std::move(metadata)},
       {"spec",
-       {{"features", {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}}}, {"labels", labels}}}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+       {{"features", {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}}}, {"labels", labels}}}});
 }
 
 Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
@@ -102,7 +103,7 @@ Result<std::optional<std::string>> changed_feature(std::string_view there, const
   json["metadata"]["ownerReferences"] = owners_json(place);
   if (!member(json, "spec").is_object()) json["spec"] = wanted["spec"];
   json["spec"]["labels"] = labels;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace tranche::label

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "landing/words.h"
 #include "plan/json.h"
@@ -56,7 +57,7 @@ std::string text_of(const Json& value) {
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_array()) return value.dump();
+  if (!value.is_array()) return json_text(value);
   std::vector<std::string> parts;
   for (const Json& item : value) parts.push_back(text_of(item));
   return parts.empty() ? "none" : join(parts, ", ");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::mps {
@@ -53,7 +54,7 @@ Result<BookedPartition> read_partition(const Json& object, const PartitionBook& 
   for (const auto& one : *slots) {
     const auto number = one.is_number_integer() ? one.get<std::int64_t>() : -1;
     if (number < 0 || number >= book.slots || !seen.insert(static_cast<std::uint32_t>(number)).second)
-      return wrong("each slot of the GPU is in one partition, and " + in_quotes(one.dump()) + " is not");
+      return wrong("each slot of the GPU is in one partition, and " + in_quotes(json_text(one)) + " is not");
     partition.slots.push_back(static_cast<std::uint32_t>(number));
   }
   std::ranges::sort(partition.slots);
@@ -149,7 +150,7 @@ std::string render_book(const PartitionBook& book) {
                                         {"chunksPerSlot", book.per_slot},
                                         {"smsPerChunk", book.chunk_sms},
                                         {"partitions", std::move(list)}};
-  return document.dump() + "\n";
+  return json_text(document) + "\n";
 }
 
 Result<PartitionBook> parse_book(std::string_view json) {

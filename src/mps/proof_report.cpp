@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche::mps {
 namespace {
@@ -25,7 +26,7 @@ std::string words_of_failure(std::string_view output) {
   }
   constexpr std::string_view kName = "tranche probe: ";
   if (last.starts_with(kName)) last.remove_prefix(kName.size());
-  return std::string(last.substr(0, 400));
+  return cut_text(last, 400);
 }
 
 // nullopt: there is no report in it.

@@ -9,12 +9,6 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::size_t kShown = 80;  // of a value, in a sentence
-
-std::string shown(std::string_view value) {
-  return in_quotes(value.size() <= kShown ? value : value.substr(0, kShown));
-}
-
 bool all_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -116,13 +110,13 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
         false,
         fmt::format("{}={} is no percentage above 0 up to 100, so the driver passes it over and the container "
                     "has the {} % of its grant; write a number such as 12.5",
-                    kThreadPercentageVariable, shown(text), granted.hundredths == 0 ? "100" : to_string(granted))};
+                    kThreadPercentageVariable, in_quotes(text), granted.hundredths == 0 ? "100" : to_string(granted))};
   }
   if (granted.hundredths == 0 || *threads <= granted) return std::nullopt;
   return TenantRemark{true,
                       fmt::format("{}={} is more than the {} % that the container was granted and has no effect; "
                                   "ask for more slots, or write at most {}",
-                                  kThreadPercentageVariable, shown(text), to_string(granted), to_string(granted))};
+                                  kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
 }
 
 std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth& worth) {
@@ -134,14 +128,14 @@ std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth
         fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
                     "relay refuses the process, or the guard ends it when the container holds more than its grant; "
                     "write device=amount for devices of the container, such as {}",
-                    kPinnedLimitVariable, shown(text), example(worth))};
+                    kPinnedLimitVariable, in_quotes(text), example(worth))};
   }
   for (const auto& [device, amount] : *entries) {
     if (device->second.value == 0 || amount <= device->second) continue;
     return TenantRemark{true,
                         fmt::format("{}={} is more than the {} MiB of {} that the container was granted and has no "
                                     "effect there; ask for more slots, or write at most {}M",
-                                    kPinnedLimitVariable, shown(text), device->second.in_mib(), device->first,
+                                    kPinnedLimitVariable, in_quotes(text), device->second.in_mib(), device->first,
                                     device->second.in_mib())};
   }
   return std::nullopt;
@@ -151,13 +145,10 @@ std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth
 
 std::optional<std::string> lifting(std::string_view value, const std::vector<std::string>& visible) {
   if (!lifts(value, visible)) return std::nullopt;
-  // A process may have any bytes there, and the sentence goes into documents that must be UTF-8.
-  std::string text(value.substr(0, kShown));
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
   return fmt::format(
       "{}={} is not understood by the driver, which would then hold the process to no memory limit; write "
       "device=amount for a device of the container, such as {}=4096M, or unset the variable",
-      kPinnedLimitVariable, in_quotes(text), visible.size() == 1 ? visible.front() : std::string("0"));
+      kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
 }
 
 std::vector<TenantRemark> remarks_on(const TenantWords& words, const TenantWorth& worth) {

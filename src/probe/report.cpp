@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::probe {
@@ -92,7 +93,7 @@ std::string to_json(const ProbeReport& r) {
   if (r.gemm) json["gemm"] = gemm_json(*r.gemm);
   json["milliseconds"] = {{"init", ms(r.init_time)}, {"context", ms(r.context_time)}, {"compile", ms(r.compile_time)}};
   // Names come from the driver and the environment: replace what is not UTF-8 instead of throwing.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace tranche::probe

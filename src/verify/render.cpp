@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tranche::verify {
 namespace {
 
@@ -82,7 +84,7 @@ std::string to_json(const Report& report) {
                       {"failed", count(report.checks, Verdict::kFail)},
                       {"skipped", count(report.checks, Verdict::kSkip)},
                       {"checks", std::move(checks)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 std::string to_junit(const Report& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "view/view.h"
 
 namespace tranche::view {
@@ -67,7 +68,7 @@ std::string fill_bar(std::uint64_t used, std::uint64_t limit, std::size_t width)
 }
 
 std::string clipped(std::string text, std::size_t width) {
-  if (text.size() > width) text = text.substr(0, width - 1) + "~";
+  if (text.size() > width) text = std::string(first_bytes(text, width - 1)) + "~";
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/demo/scene.h"
+#include "base/json_text.h"
 #include "host/files/files.h"
 #include "host/loop/loop.h"
 #include "host/process/process.h"
@@ -231,7 +232,7 @@ void Demo::look() {
 void Demo::show(const std::string& status, const std::string& kubelet) {
   if (options_.json) {
     Json document{{"status", Json::parse(status, nullptr, false)}, {"kubelet", Json::parse(kubelet, nullptr, false)}};
-    fmt::print("{}\n", document.dump());
+    fmt::print("{}\n", json_text(document));
     return;
   }
   const auto view = view::make_view(status, kubelet);

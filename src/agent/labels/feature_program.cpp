@@ -12,6 +12,7 @@
 #include "agent/labels/label_writer.h"
 #include "agent/labels/tegra.h"
 #include "base/backoff.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/features/features.h"
 #include "host/kube/find_access.h"
@@ -308,7 +309,7 @@ void FeatureProgram::print(const label::Labels& labels) const {
           document["silent"].push_back({{"model", model}, {"count", count}});
       }
     }
-    fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(document, 2));
   }
   std::fflush(stdout);
 }

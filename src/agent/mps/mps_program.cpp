@@ -17,6 +17,7 @@
 #include "agent/mps/other_holders.h"
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
+#include "base/json_text.h"
 #include "host/files/files.h"
 #include "host/http/http.h"
 #include "host/log/log.h"
@@ -192,10 +193,10 @@ Status MpsProgram::open() {
                    *loop_, root_ + "/mps.sock",
                    [this](const std::string& request) {
                      if (request == "status" || request == "watch")
-                       return Result<std::string>(mps_document(view()).dump());
+                       return Result<std::string>(json_text(mps_document(view())));
                      if (request == "end") {
                        loop_->post([this] { end_for_good(); });
-                       return Result<std::string>(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}).dump());
+                       return Result<std::string>(json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}})));
                      }
                      return Result<std::string>(fail(
                          Kind::kInvalid,

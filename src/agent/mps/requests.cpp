@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::agent {
@@ -93,9 +94,9 @@ Result<std::vector<std::uint32_t>> read_slots(const Json& list) {
   for (const auto& one : list) {
     const auto number = one.is_number_integer() ? one.get<std::int64_t>() : -1;
     if (number < 0 || number >= kMostSlots)
-      return wrong(fmt::format("a slot must be a number below {}, not {}", kMostSlots, one.dump()));
+      return wrong(fmt::format("a slot must be a number below {}, not {}", kMostSlots, json_text(one)));
     const auto slot = static_cast<std::uint32_t>(number);
-    if (std::ranges::find(slots, slot) != slots.end()) return wrong("\"slots\" names " + one.dump() + " twice");
+    if (std::ranges::find(slots, slot) != slots.end()) return wrong("\"slots\" names " + json_text(one) + " twice");
     slots.push_back(slot);
   }
   return slots;
@@ -148,7 +149,7 @@ Result<MpsRequest> read_terminate(const Fields& fields) {
   for (const auto& pid : *pids) {
     constexpr std::int64_t kLargest = 1 << 30;
     const auto number = pid.is_number_integer() ? pid.get<std::int64_t>() : 0;
-    if (number < 1 || number > kLargest) return wrong("a process id must be a positive number, not " + pid.dump());
+    if (number < 1 || number > kLargest) return wrong("a process id must be a positive number, not " + json_text(pid));
     request.pids.push_back(static_cast<int>(number));
   }
   TRY(request.reason, fields.reason());
@@ -209,12 +210,12 @@ std::string done_reply() {
 
 std::string opened_reply(const std::string& partition) {
   if (partition.empty()) return done_reply();
-  return nlohmann::ordered_json{{"ok", true}, {"partition", partition}}.dump();
+  return json_text(nlohmann::ordered_json{{"ok", true}, {"partition", partition}});
 }
 
 std::string error_reply(const Error& error) {
   const nlohmann::ordered_json reply{{"ok", false}, {"error", to_string(error)}};
-  return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(reply);
 }
 
 std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours,
@@ -230,7 +231,7 @@ std::string terminated_reply(const std::vector<mps::Terminated>& clients, Durati
   reply["clients"] = std::move(list);
   reply["neighbours"] = neighbours;
   reply["tookMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-  return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(reply);
 }
 
 }  // namespace tranche::agent

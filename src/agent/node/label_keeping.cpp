@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/features/features.h"
 #include "host/log/log.h"
@@ -68,7 +69,7 @@ void LabelKeeping::watch_node() {
 // Also for an object of before our own write: then the writer finds everything as it should be.
 void LabelKeeping::node_is(const nlohmann::json* node) {
   if (settings_.output != LabelOutput::kNode || node == nullptr || writing_ || written_ != labels_) return;
-  const auto change = label::change_node(node->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), labels_);
+  const auto change = label::change_node(json_text(*node), labels_);
   if (!change || !change->patch) return;
   const MonoTime now = loop_.now();
   if (restored_ && now - *restored_ > kQuietAfter) {

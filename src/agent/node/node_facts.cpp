@@ -6,6 +6,7 @@
 #include "agent/node/node_parts.h"
 #include "agent/node/reports.h"
 #include "agent/node/watched_pod.h"
+#include "base/json_text.h"
 #include "host/log/log.h"
 #include "inventory/compare.h"
 
@@ -143,7 +144,7 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
     }
     holdings_->ask();
   }
-  return status_document(*box_.get()).dump();
+  return json_text(status_document(*box_.get()));
 }
 
 }  // namespace tranche::agent

@@ -4,6 +4,7 @@
 
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
+#include "base/json_text.h"
 
 namespace tranche::agent {
 namespace {
@@ -23,7 +24,7 @@ host::HttpServer::Routes node_pages(const SnapshotBox& box) {
   return {{"/metrics", [&box] { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(*box.get()))); }},
           {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
           {"/readyz", [&box] { return ready_page(*box.get()); }},
-          {"/status", [&box] { return host::HttpAnswer::json(status_document(*box.get()).dump()); }}};
+          {"/status", [&box] { return host::HttpAnswer::json(json_text(status_document(*box.get()))); }}};
 }
 
 }  // namespace tranche::agent

@@ -9,6 +9,7 @@
 #include "agent/node/drain_program.h"
 #include "agent/node/reports.h"
 #include "agent/node/watched_pod.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/log/log.h"
 
@@ -95,7 +96,7 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
 void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
   const nlohmann::json request{{"do", "drain"},          {"pool", which.pool},   {"grant", which.grant},
                                {"reason", which.reason}, {"spare", which.spare}, {"signal", which.stop_signal}};
-  calls_->drain(request.dump(), std::move(done));
+  calls_->drain(json_in_ascii(request), std::move(done));
 }
 
 void Tenants::follow(const Snapshot& snapshot) {

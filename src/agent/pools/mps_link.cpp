@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "mps/partitions.h"
 
@@ -26,7 +27,7 @@ Result<std::string> read_mps_reply(const std::string& line) {
 }
 
 std::string door_request(const std::string& what, const std::string& pool, const std::string& grant) {
-  return nlohmann::ordered_json{{"do", what}, {"pool", pool}, {"grant", grant}}.dump();
+  return json_in_ascii(nlohmann::ordered_json{{"do", what}, {"pool", pool}, {"grant", grant}});
 }
 
 std::string open_door_request(const std::string& pool, const std::string& grant,
@@ -36,14 +37,14 @@ std::string open_door_request(const std::string& pool, const std::string& grant,
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
-  return request.dump();
+  return json_in_ascii(request);
 }
 
 Result<std::string> read_partition(const std::string& line, const std::string& uuid) {
   const auto reply = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto found = reply.is_object() ? reply.find("partition") : reply.end();
   if (!reply.is_object() || found == reply.end()) return std::string();
-  const auto text = found->is_string() ? found->get<std::string>() : found->dump();
+  const auto text = found->is_string() ? found->get<std::string>() : json_text(*found);
   const auto id = mps::parse_partition_id(text);
   if (!id || id->uuid != uuid)
     return fail(Kind::kInvalid,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/reset/traces.h"
+#include "base/json_text.h"
 #include "host/kube/ask_once.h"
 #include "host/kube/find_access.h"
 #include "kube/api_status.h"
@@ -61,7 +62,7 @@ bool has_condition(const std::string& node) {
 Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
-  TRY(const auto answer, host::strategic_patch_once(access, path, patch.dump()));
+  TRY(const auto answer, host::strategic_patch_once(access, path, json_text(patch)));
   return answer.status == kOk ? Status{} : refused(answer, "take the condition off the node");
 }
 

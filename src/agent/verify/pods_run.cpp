@@ -7,6 +7,7 @@
 #include <random>
 
 #include "agent/verify/looks.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/files/files.h"
 #include "host/kube/kube_client.h"
@@ -79,7 +80,7 @@ class PodsRun {
       if (interrupted_) break;
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
       TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
-      const auto answer = ask([&](auto done) { client_.create(pods_, object.dump(), std::move(done)); });
+      const auto answer = ask([&](auto done) { client_.create(pods_, json_text(object), std::move(done)); });
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
       if (answer.status != kCreated && answer.status != kOk)
         return fail(Kind::kDenied,

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/utf8.h"
 #include "host/clock/clock.h"
 
 namespace tranche::log {
@@ -11,14 +13,6 @@ namespace {
 
 constexpr std::size_t kLongestValue = 4096;
 constexpr std::string_view kCut = "…";
-
-// At most kLongestValue bytes, not ending inside a character.
-std::string_view bounded(std::string_view text) {
-  if (text.size() <= kLongestValue) return text;
-  std::size_t end = kLongestValue;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end);
-}
 
 bool is_plain(std::string_view text) {
   if (text.empty()) return false;
@@ -29,9 +23,8 @@ bool is_plain(std::string_view text) {
   return true;
 }
 
-// Bytes that are not UTF-8 become U+FFFD; dump() throws for nothing else.
 std::string quoted(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json(text));
 }
 
 bool is_utf8(std::string_view text) {
@@ -43,7 +36,7 @@ bool is_utf8(std::string_view text) {
 
 std::string text_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
-    const auto shown = bounded(*text);
+    const auto shown = first_bytes(*text, kLongestValue);
     std::string out = is_plain(shown) && is_utf8(shown) ? std::string(shown) : quoted(shown);
     if (shown.size() < text->size()) out += kCut;
     return out;
@@ -55,7 +48,7 @@ std::string text_of(const Value& value) {
 
 nlohmann::ordered_json json_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
-    const auto shown = bounded(*text);
+    const auto shown = first_bytes(*text, kLongestValue);
     return std::string(shown) + (shown.size() < text->size() ? std::string(kCut) : "");
   }
   if (const auto* number = std::get_if<long long>(&value)) return *number;
@@ -102,7 +95,7 @@ std::string json_of(WallTime time, Level level, std::string_view event, std::ini
     if (key == "time" || key == "level" || key == "event") key += '_';
     line[key] = json_of(field.value);
   }
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(line);
 }
 
 }  // namespace tranche::log

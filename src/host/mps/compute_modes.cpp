@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::host {
@@ -38,7 +39,7 @@ Result<ModeJournal> parse_mode_journal(std::string_view json) {
 std::string render_mode_journal(const ModeJournal& journal) {
   nlohmann::ordered_json document = nlohmann::ordered_json::object();
   for (const auto& [uuid, mode] : journal) document[uuid] = std::string(to_string(mode));
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {

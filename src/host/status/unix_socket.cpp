@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tranche::host {
 namespace {
 
@@ -118,7 +120,7 @@ Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
 std::string error_line(const Error& error) {
   nlohmann::json line;
   line["error"] = to_string(error);
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(line);
 }
 
 }  // namespace tranche::host

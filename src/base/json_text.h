@@ -1,0 +1,15 @@
+#pragma once
+// The one way to make text of a JSON value. Strings may hold any bytes (a configuration, a driver, a proxy's page):
+// what is not UTF-8 becomes U+FFFD instead of an exception. Pure.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace tranche {
+
+// On one line, or with `indent` blanks a level. No line end behind it.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
+std::string json_in_ascii(const nlohmann::json& value);  // on one line; characters beyond ASCII become \u escapes
+std::string json_in_ascii(const nlohmann::ordered_json& value);
+
+}  // namespace tranche
