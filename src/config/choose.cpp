@@ -18,7 +18,11 @@ bool has(const NamedSet& set, std::string_view name) {
 }
 
 std::string names_of(const NamedSet& set) {
-  return set.names.empty() ? "it has none" : "it has " + join(set.names, ", ");
+  constexpr std::size_t kMostNames = 20;  // a ConfigMap may have a hundred thousand keys
+  if (set.names.empty()) return "it has none";
+  if (set.names.size() <= kMostNames) return "it has " + join(set.names, ", ");
+  const std::vector<std::string> first(set.names.begin(), set.names.begin() + kMostNames);
+  return fmt::format("it has {} and {} more", join(first, ", "), set.names.size() - kMostNames);
 }
 
 std::string nearest(const NamedSet& set, const std::string& name) {

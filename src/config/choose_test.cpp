@@ -115,6 +115,14 @@ TEST(Decide, ConfigurationsThatAreNotThereChangeNothing) {
               HasSubstr("ConfigMap gpu/configs: error: cannot be used: it was deleted"));
 }
 
+TEST(Decide, AMessageNamesTwentyConfigurations) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 10'000; ++i) names.push_back("c" + std::to_string(i));
+  const auto decision = decide(set_of(names), label("x"), {}, {}, true);
+  ASSERT_THAT(decision.problems, SizeIs(1));
+  EXPECT_THAT(decision.problems[0].what, HasSubstr("c19 and 9980 more"));
+}
+
 TEST(Decide, WhatIsAllWellHasNoProblems) {
   const auto decision = decide(set_of({"a", "b"}), label("b"), {"a", {}}, {}, true);
   EXPECT_EQ(decision.choice, (Choice{"b", ChosenBy::kLabel}));

@@ -49,16 +49,16 @@ bool Value::null() const {
 }
 
 void Value::error(std::string what, std::string remedy) const {
-  findings_->problems.push_back({Severity::kError, place_, path_, std::move(what), std::move(remedy)});
+  findings_->problems.add({Severity::kError, place_, path_, std::move(what), std::move(remedy)});
 }
 
 void Value::warn(std::string what, std::string remedy) const {
-  findings_->problems.push_back({Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
+  findings_->problems.add({Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
 }
 
 void Value::ignored(std::string what, std::string remedy) const {
   const bool refused = findings_->unknown_keys == UnknownKeys::kRefused;
-  findings_->problems.push_back(
+  findings_->problems.add(
       {refused ? Severity::kError : Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
 }
 
@@ -160,6 +160,8 @@ void Fields::report_unknown(const Member& member) const {
   const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
                     Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
   const bool refused = mapping_.findings().unknown_keys == UnknownKeys::kRefused;
+  if (mapping_.findings().problems.full(refused ? Severity::kError : Severity::kWarning))
+    return value.ignored({}, {});  // is only counted
   const std::string ending = refused ? "" : " and is ignored";
   const auto in_other_case =
       std::ranges::find_if(known_, [&](std::string_view word) { return same_in_any_case(word, member.key); });

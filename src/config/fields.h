@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/problem.h"
+#include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document.h"
 #include "config/parse.h"
@@ -21,7 +21,7 @@ namespace tranche::config {
 struct Findings {
   std::string source;
   UnknownKeys unknown_keys = UnknownKeys::kWarned;
-  std::vector<Problem> problems;
+  ProblemList problems;
   std::map<std::string, Place> given;  // settings that the file gives, by path
   std::set<std::string> bad_words;     // of these, those whose word is not one of the allowed
 };

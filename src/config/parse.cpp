@@ -1,7 +1,6 @@
 #include "config/parse.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "config/duration.h"
 #include "config/fields.h"
@@ -228,9 +227,8 @@ Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown
   findings.unknown_keys = unknown_keys;
   const Place start{std::string(source), document.root->line, document.root->column};
   parse_root(Value(document.root.get(), "", start, findings), parsed.config);
-  parsed.problems = std::move(findings.problems);
-  std::ranges::stable_sort(parsed.problems, {},
-                           [](const Problem& p) { return std::tuple(p.place.line, p.place.column); });
+  findings.problems.sort_by_place();
+  parsed.problems = findings.problems.take();
   parsed.given = std::move(findings.given);
   parsed.bad_words = std::move(findings.bad_words);
   return parsed;

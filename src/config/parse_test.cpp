@@ -239,6 +239,29 @@ TEST(ParseTest, KnowsWhatTheFileGives) {
   EXPECT_EQ(parsed.given.at("flags.migStrategy"), (Place{"c", 2, 16}));
 }
 
+TEST(ParseTest, OnlyTheVersionItselfIsKnown) {
+  for (const char* version : {"v10", "v1beta1", "v1.0", "\"v1 \"", "V1"})
+    EXPECT_THAT(said(std::string("version: ") + version), ElementsAre(HasSubstr("only v1 is known"))) << version;
+}
+
+// A ConfigMap can hold 310,000 lines of this; each would be a line of the log, and all of them one status document.
+TEST(ParseTest, ManyProblemsAreListedToAHundred) {
+  std::string text = "version: v1\n";
+  for (int i = 0; i < 20'000; ++i) text += "a: 1\n";
+  const Parsed warned = parse(text, "c");
+  ASSERT_EQ(warned.problems.size(), 101u);
+  EXPECT_FALSE(has_error(warned.problems));
+  EXPECT_THAT(warned.problems.back().what, HasSubstr("19900 more problems"));
+  const Parsed refused = parse(text, "c", UnknownKeys::kRefused);
+  ASSERT_EQ(refused.problems.size(), 101u);
+  EXPECT_TRUE(has_error(refused.problems));
+}
+
+TEST(ParseTest, AProblemDoesNotQuoteAMegabyte) {
+  const Parsed parsed = parse(std::string(500'000, 'k') + ": 1\nversion: " + std::string(500'000, '7') + "\n", "c");
+  for (const Problem& problem : parsed.problems) EXPECT_LT(to_string(problem).size(), 3000u);
+}
+
 TEST(ParseTest, BadYamlIsOneProblem) {
   EXPECT_THAT(said("a: [1"), ElementsAre(HasSubstr("is not valid YAML")));
 }

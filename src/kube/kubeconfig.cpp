@@ -22,7 +22,7 @@ class Reader {
   Reader(std::string_view source, std::string_view directory) : directory_(directory) { findings_.source = source; }
 
   std::optional<Access> read(const Node& root);
-  std::vector<Problem> take_problems() { return std::move(findings_.problems); }
+  std::vector<Problem> take_problems() { return findings_.problems.take(); }
 
  private:
   Value member(const Value& mapping, std::string_view key);
@@ -161,9 +161,9 @@ std::optional<Access> Reader::read(const Node& root) {
       read_cluster(cluster, access);
     if (const Value user = named(top, "users", "user", member(context, "user")); user.given()) read_user(user, access);
   }
-  if (access.server.host.empty() && !has_error(findings_.problems))
+  if (access.server.host.empty() && !findings_.problems.has_error())
     top.error("leads to no cluster with a server", "write clusters, users, contexts and current-context");
-  if (has_error(findings_.problems)) return std::nullopt;
+  if (findings_.problems.has_error()) return std::nullopt;
   return access;
 }
 

@@ -41,7 +41,7 @@ class Reader {
   void read(const std::vector<config::Document>& documents) {
     for (const auto& document : documents) {
       if (document.problem) {
-        findings_.problems.push_back(*document.problem);
+        findings_.problems.add(*document.problem);
       } else {
         const Place place{findings_.source, document.root->line, document.root->column};
         take_apart({document.root.get(), "", place, findings_}, "", false);
@@ -51,7 +51,7 @@ class Reader {
     for (const Object& object : objects_) make_pods(object);
   }
 
-  PodsRead take() { return {std::move(pods_), std::move(findings_.problems)}; }
+  PodsRead take() { return {std::move(pods_), findings_.problems.take()}; }
 
  private:
   void take_apart(const Value& object, const std::string& kind_of_list, bool in_list);
@@ -181,7 +181,7 @@ void Reader::make_pod(const Value& object) {
 bool Reader::add(PodAsk pod) {
   if (full_) return false;
   const auto report = [&](std::string what, std::string remedy) {
-    findings_.problems.push_back({Severity::kError, pod.place, {}, std::move(what), std::move(remedy)});
+    findings_.problems.add({Severity::kError, pod.place, {}, std::move(what), std::move(remedy)});
     return false;
   };
   containers_ += pod.containers.size();

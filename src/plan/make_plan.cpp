@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/problem_list.h"
 #include "plan/ceiling.h"
 #include "plan/devices.h"
 #include "plan/entries.h"
@@ -167,11 +168,12 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
       plan_resource(config, inventory, name, candidates, base, drafts, plan.notes);
     merge_names(config, drafts, base.problems);
   }
-  if (!base.problems.empty()) return std::unexpected(std::move(base.problems));
+  if (!base.problems.empty()) return std::unexpected(bounded(std::move(base.problems)));
   plan.pools = make_pools(config, inventory, drafts);
   for (Draft& draft : drafts) plan.resources.push_back(std::move(draft.resource));
   plan.left_out = std::move(base.left_out);
   add_notes(config, inventory, plan);
+  bound_notes(plan.notes);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/problem_list.h"
 #include "config/parse.h"
 #include "config/render.h"
 
@@ -21,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& problem : parsed.problems)
     if (problem.what.empty() || problem.remedy.empty() || problem.place.line < 0) std::abort();
   const Parsed strict = parse({reinterpret_cast<const char*>(data), size}, "fuzz", UnknownKeys::kRefused);
+  if (parsed.problems.size() > tranche::ProblemList::kMost + 1) std::abort();
   if (strict.problems.size() != parsed.problems.size()) std::abort();
   if (has_error(parsed.problems)) return 0;
   const Parsed again = parse(render_json(parsed.config), "again");

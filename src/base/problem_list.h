@@ -1,0 +1,36 @@
+#pragma once
+// The Problems of one input, bounded where they are made: a file of one megabyte can have 300,000 of them, and they go
+// into logs, status documents and events. The first 100 stay; later errors replace the last warnings; the rest is
+// counted. Texts of a Problem are cut at 1,000 bytes, since they may quote the input. One thread.
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+
+namespace tranche {
+
+class ProblemList {
+ public:
+  static constexpr std::size_t kMost = 100;
+
+  void add(Problem problem);
+  // Whether add() would only count a Problem of this severity, so that its text need not be made.
+  bool full(Severity severity) const {
+    return problems_.size() >= kMost && (severity == Severity::kWarning || errors_ >= kMost);
+  }
+  bool has_error() const { return errors_ > 0; }
+  void sort_by_place();
+  // With a last Problem that counts the rest, without a place, when there is a rest.
+  std::vector<Problem> take();
+
+ private:
+  std::vector<Problem> problems_;
+  std::size_t errors_ = 0;  // of problems_
+  std::size_t rest_errors_ = 0;
+  std::size_t rest_warnings_ = 0;
+};
+
+std::vector<Problem> bounded(std::vector<Problem> problems);
+void bound_notes(std::vector<std::string>& notes);  // the first 100, and a last one that counts the rest
+
+}  // namespace tranche
