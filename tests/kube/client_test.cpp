@@ -30,6 +30,20 @@ TEST_F(KubeClientContract, AsksWithItsTokenAndItsNameAndCountsTheAnswer) {
   EXPECT_EQ(client_->counts(), (host::KubeCounts{{{"list", "200"}, 1}}));
 }
 
+TEST_F(KubeClientContract, AnAnswerOfMoreThan16MiBBreaksOff) {
+  open();
+  const std::string note(100'000, 'x');
+  for (int i = 0; i < 200; ++i)
+    server_->put_pod("default", "p" + std::to_string(i), R"({"metadata":{"annotations":{"note":")" + note + R"("}}})");
+  host::KubeAnswer got{.status = -1, .body = {}, .why = {}};
+  client_->list("/api/v1/pods?limit=500", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  ASSERT_TRUE(until([&] { return got.status != -1; }));
+  EXPECT_EQ(got.status, 0);
+  EXPECT_EQ(got.why, "the API server answered with more than 16777216 bytes");
+  client_->list("/api/v1/pods?limit=50", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  ASSERT_TRUE(until([&] { return got.status == 200; })) << "the next one is asked as usual";
+}
+
 TEST_F(KubeClientContract, WritesEventsAndPatchesThem) {
   open();
   std::vector<int> statuses;

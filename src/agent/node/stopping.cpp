@@ -57,14 +57,19 @@ void Stopping::pods(std::vector<WatchedPod> all) {
   turn();
 }
 
-void Stopping::pod(WatchedPod changed) {
+void Stopping::pods_changed(std::vector<WatchedPod> changed) {
   pods_known_ = true;
+  for (auto& each : changed) take(std::move(each));
+  turn();
+}
+
+void Stopping::take(WatchedPod changed) {
   const auto uid = changed.uid;
   if (changed.gone && !pods_.contains(uid)) return;
   // The next of that name may hold the same slots: what the last one held is not to be touched any more.
   std::erase_if(pods_, [&changed](const auto& each) {
     const auto& [other, known] = each;
-    return other != changed.uid && known.gone && known.name == changed.name &&
+    return known.gone && other != changed.uid && known.name == changed.name &&
            known.pod_namespace == changed.pod_namespace;
   });
   if (changed.gone) {
@@ -74,7 +79,6 @@ void Stopping::pod(WatchedPod changed) {
       if (holds(door, changed)) doors.push_back(door);
   }
   pods_.insert_or_assign(uid, std::move(changed));
-  turn();
 }
 
 void Stopping::holdings(std::vector<HeldDoor> all) {

@@ -100,9 +100,9 @@ class Stopping {
   Stopping(const Stopping&) = delete;
   Stopping& operator=(const Stopping&) = delete;
 
-  void set_stop_patience(Duration patience);  // sharing.mps.stopPatience
-  void pods(std::vector<WatchedPod> all);     // every pod of the node, where a whole list is at hand
-  void pod(WatchedPod changed);               // one of them: added, modified or deleted (watched_pod.h)
+  void set_stop_patience(Duration patience);           // sharing.mps.stopPatience
+  void pods(std::vector<WatchedPod> all);              // every pod of the node, where a whole list is at hand
+  void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
   void holdings(std::vector<HeldDoor> all);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
   void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);
@@ -112,6 +112,7 @@ class Stopping {
   StoppingReport report() const;  // without the offer, which the program knows
 
  private:
+  void take(WatchedPod changed);
   void turn();
   void settle_gone();
   std::vector<stopping::StoppingPod> stopping_pods() const;

@@ -70,7 +70,7 @@ TEST_F(StoppingPods, ARunningPodIsLeftAlone) {
 }
 
 TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   ASSERT_THAT(asked_, SizeIs(1));
   EXPECT_EQ(asked_[0].grant, kGrant);
   EXPECT_EQ(asked_[0].container, "main");
@@ -82,7 +82,7 @@ TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   EXPECT_THAT(told_[0].message,
               HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
                         "processes of other containers share the GPU"));
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   EXPECT_THAT(asked_, SizeIs(1)) << "the same again asks nothing";
   ASSERT_THAT(stopping_->report().recent, SizeIs(1));
   EXPECT_EQ(stopping_->report().recent[0].outcome, "ended");
@@ -90,7 +90,7 @@ TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
 
 TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
   stopping_->set_stop_patience(100ms);
-  stopping_->pod(deleted(800ms));
+  stopping_->pods_changed({deleted(800ms)});
   ASSERT_THAT(asked_, SizeIs(1));
   done_[0](std::string(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
   EXPECT_THAT(told_, IsEmpty()) << "nothing has happened to anybody";
@@ -103,7 +103,7 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
 }
 
 TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   done_[0](std::string(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].what, StopEvent::What::kDrainFailed);
@@ -113,7 +113,7 @@ TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
 TEST_F(StoppingPods, AContainerWithOurHookIsNotDrainedBeforeIt) {
   auto changed = deleted();
   changed.containers[0].hooked = true;
-  stopping_->pod(changed);
+  stopping_->pods_changed({changed});
   EXPECT_THAT(asked_, IsEmpty());
 }
 
@@ -121,12 +121,12 @@ TEST_F(StoppingPods, AHookOfOursThatCannotStartCountsForNothing) {
   open(false);
   auto changed = deleted();
   changed.containers[0].hooked = true;
-  stopping_->pod(changed);
+  stopping_->pods_changed({changed});
   EXPECT_THAT(asked_, SizeIs(1));
 }
 
 TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   done_[0](fail(Kind::kTimeout, "no answer"));
   ASSERT_THAT(asked_, SizeIs(2));
   done_[1](std::string(R"({"ok":false,"error":"no such pool"})"));
@@ -137,7 +137,7 @@ TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
 }
 
 TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
-  stopping_->pod(gone());
+  stopping_->pods_changed({gone()});
   ASSERT_THAT(asked_, SizeIs(1));
   stopping_->holdings({});
   stopping_->pods({});
@@ -149,9 +149,9 @@ TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
 }
 
 TEST_F(StoppingPods, TheNextPodOfTheSameNameAndSlotsIsNotTouched) {
-  stopping_->pod(gone());
+  stopping_->pods_changed({gone()});
   ASSERT_THAT(asked_, SizeIs(1));
-  stopping_->pod(pod("u2"));
+  stopping_->pods_changed({pod("u2")});
   done_[0](fail(Kind::kTimeout, "no answer"));
   EXPECT_THAT(asked_, SizeIs(1));
 }
@@ -159,15 +159,15 @@ TEST_F(StoppingPods, TheNextPodOfTheSameNameAndSlotsIsNotTouched) {
 TEST_F(StoppingPods, AMirrorPodIsPassedOverSinceDeletingItStopsNothing) {
   auto changed = deleted();
   changed.mirror = true;
-  stopping_->pod(changed);
+  stopping_->pods_changed({changed});
   changed.gone = true;
-  stopping_->pod(changed);
+  stopping_->pods_changed({changed});
   EXPECT_THAT(asked_, IsEmpty());
 }
 
 TEST_F(StoppingPods, WithoutClientsNothingIsDrainedAndWithoutKnowledgeItIs) {
   stopping_->clients(std::map<std::string, std::vector<pid_t>>{});
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   EXPECT_THAT(asked_, IsEmpty());
   stopping_->clients(std::nullopt);
   EXPECT_THAT(asked_, SizeIs(1));
@@ -176,7 +176,7 @@ TEST_F(StoppingPods, WithoutClientsNothingIsDrainedAndWithoutKnowledgeItIs) {
 TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
   auto changed = deleted();
   changed.containers[0].stop_signal = 3;
-  stopping_->pod(changed);
+  stopping_->pods_changed({changed});
   ASSERT_THAT(asked_, SizeIs(1));
   EXPECT_EQ(asked_[0].stop_signal, 3);
 }
@@ -184,7 +184,7 @@ TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
 TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
   EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a"));
   EXPECT_EQ(stopping_->report().records, 1u);
-  stopping_->pod(gone());
+  stopping_->pods_changed({gone()});
   done_[0](std::string(kOk));
   EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
 }
@@ -200,7 +200,7 @@ TEST_F(StoppingPods, AnUncleanDeathIsToldAndThePoolProven) {
 }
 
 TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {
-  stopping_->pod(deleted());
+  stopping_->pods_changed({deleted()});
   stopping_.reset();
   done_[0](std::string(kOk));
   EXPECT_THAT(told_, IsEmpty());

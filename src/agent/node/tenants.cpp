@@ -168,7 +168,9 @@ void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
 }
 
 void Tenants::on_pods(const kube::PodChanges& changes) {
-  for (const auto& change : changes) stopping_->pod(watched_pod(change));
+  std::vector<WatchedPod> changed;
+  for (const auto& change : changes) changed.push_back(watched_pod(change));
+  stopping_->pods_changed(std::move(changed));
   words_.pods(changes);
   tell_words(words_.look(holders_));
 }

@@ -10,7 +10,9 @@
 namespace tranche::agent {
 namespace {
 
+// In seconds. An object may hold any number, and we count in nanoseconds.
 constexpr std::int64_t kLongestSleep = 86'400;
+constexpr std::int64_t kLongestGrace = 365 * 86'400;
 constexpr int kFirstRealTime = 34;  // as C libraries count: the kernel's first two are their own
 constexpr int kLastRealTime = 64;
 
@@ -30,6 +32,10 @@ int real_time(std::string_view name, int from, char sign) {
   return sign == '+' ? from + static_cast<int>(*by) : from - static_cast<int>(*by);
 }
 
+std::chrono::seconds seconds_of(std::int64_t count, std::int64_t most) {
+  return std::chrono::seconds(std::clamp<std::int64_t>(count, 0, most));
+}
+
 }  // namespace
 
 int signal_number(std::string_view name) {
@@ -44,11 +50,11 @@ int signal_number(std::string_view name) {
 
 WatchedPod watched_pod(const kube::PodSeen& seen) {
   WatchedPod pod{.uid = seen.uid, .pod_namespace = seen.pod_namespace, .name = seen.name, .mirror = seen.mirror};
-  if (seen.deleting) pod.grace = std::chrono::seconds(seen.deletion_grace_seconds.value_or(0));
+  if (seen.deleting) pod.grace = seconds_of(seen.deletion_grace_seconds.value_or(0), kLongestGrace);
   pod.seen = seen.deletion_seen.value_or(MonoTime{});
   for (const auto& container : seen.containers)
     pod.containers.push_back({container.name, container.container_id, is_drain_hook(container.pre_stop),
-                              std::chrono::seconds(std::min<std::int64_t>(container.pre_stop_sleep, kLongestSleep)),
+                              seconds_of(container.pre_stop_sleep, kLongestSleep),
                               signal_number(container.stop_signal)});
   return pod;
 }

@@ -39,6 +39,17 @@ TEST(WatchedPods, ADeletionHasItsGraceAndTheTimeThatItWasSeen) {
   EXPECT_TRUE(watched_pod({kube::PodChange::What::kGone, deleted}).gone);
 }
 
+TEST(WatchedPods, AGraceOfAnyNumberIsWithinAYear) {
+  auto deleted = seen();
+  deleted.deleting = true;
+  for (const std::int64_t grace : {std::int64_t{9'300'000'000}, INT64_MAX, std::int64_t{18'446'744'074}}) {
+    deleted.deletion_grace_seconds = grace;
+    EXPECT_EQ(watched_pod({kube::PodChange::What::kDeleting, deleted}).grace, 365 * 24h) << grace;
+  }
+  deleted.deletion_grace_seconds = INT64_MIN;
+  EXPECT_EQ(watched_pod({kube::PodChange::What::kDeleting, deleted}).grace, 0s);
+}
+
 TEST(WatchedPods, SignalsAreNamedAsKubernetesNamesThem) {
   EXPECT_EQ(signal_number("SIGTERM"), 15);
   EXPECT_EQ(signal_number("SIGRTMIN"), 34);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "host/kube/curl_library.h"
 #include "host/kube/token.h"
 #include "host/kube/transfers.h"
@@ -14,7 +16,8 @@ using namespace std::chrono_literals;
 constexpr Duration kAnswerIn = 15s;
 constexpr Duration kListIn = 60s;
 constexpr Duration kWatchGrace = 30s;  // the server ends it by itself before
-constexpr std::size_t kLargestAnswer = std::size_t{64} << 20;
+// A page of 500 pods has 5 MiB as a rule. Reading one takes up to ten times its size, and the chart's limit is 256 MiB.
+constexpr std::size_t kLargestAnswer = std::size_t{16} << 20;
 constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
@@ -25,10 +28,10 @@ class CurlKubeClient final : public KubeClient {
       : loop_(loop), transfers_(std::move(transfers)), token_(access.token_file, access.token) {}
 
   Id get(const std::string& path, OnAnswer done) override {
-    return ask("get", {.path = path, .deadline = kAnswerIn, .compressed = true}, kLargestAnswer, std::move(done));
+    return ask("get", {.path = path, .deadline = kAnswerIn, .compressed = true}, std::move(done));
   }
   Id list(const std::string& path, OnAnswer done) override {
-    return ask("list", {.path = path, .deadline = kListIn, .compressed = true}, kLargestAnswer, std::move(done));
+    return ask("list", {.path = path, .deadline = kListIn, .compressed = true}, std::move(done));
   }
   Id create(const std::string& path, const std::string& json, OnAnswer done) override {
     return send("create", "POST", path, json, std::move(done));
@@ -37,7 +40,7 @@ class CurlKubeClient final : public KubeClient {
     return send("update", "PUT", path, json, std::move(done));
   }
   Id remove(const std::string& path, OnAnswer done) override {
-    return ask("delete", {.method = "DELETE", .path = path, .deadline = kAnswerIn}, kLargestAnswer, std::move(done));
+    return ask("delete", {.method = "DELETE", .path = path, .deadline = kAnswerIn}, std::move(done));
   }
   Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) override {
     return patch_as("merge", path, merge_patch, std::move(done));
@@ -47,8 +50,7 @@ class CurlKubeClient final : public KubeClient {
   }
   Id watch(const std::string& path, Duration lasts, std::function<void(std::string_view)> data,
            OnAnswer done) override {
-    return ask("watch", {.path = path, .deadline = lasts + kWatchGrace}, kLargestRefusal, std::move(done),
-               std::move(data));
+    return ask("watch", {.path = path, .deadline = lasts + kWatchGrace}, std::move(done), std::move(data));
   }
   void cancel(Id id) override {
     const auto at = under_way_.find(id);
@@ -71,7 +73,7 @@ class CurlKubeClient final : public KubeClient {
                 .headers = {fmt::format("Content-Type: application/{}-patch+json", kind)},
                 .body = body,
                 .deadline = kAnswerIn},
-               kLargestAnswer, std::move(done));
+               std::move(done));
   }
   struct UnderWay {
     Transfers::Id transfer = 0;
@@ -85,10 +87,9 @@ class CurlKubeClient final : public KubeClient {
                 .headers = {"Content-Type: application/json"},
                 .body = json,
                 .deadline = kAnswerIn},
-               kLargestAnswer, std::move(done));
+               std::move(done));
   }
-  Id ask(const char* verb, HttpRequest request, std::size_t largest, OnAnswer done,
-         std::function<void(std::string_view)> stream = {});
+  Id ask(const char* verb, HttpRequest request, OnAnswer done, std::function<void(std::string_view)> stream = {});
   void ended(Id id, const char* verb, KubeAnswer answer, const OnAnswer& done);
 
   Loop& loop_;
@@ -108,7 +109,7 @@ void CurlKubeClient::ended(Id id, const char* verb, KubeAnswer answer, const OnA
   done(std::move(answer));
 }
 
-KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, std::size_t largest, OnAnswer done,
+KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnswer done,
                                    std::function<void(std::string_view)> stream) {
   const Id id = next_id_++;
   const auto token = token_.get();
@@ -123,15 +124,13 @@ KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, std::s
   request.headers.emplace_back("Accept: application/json");
   request.own_connection = distrust_;
   const auto answer = std::make_shared<KubeAnswer>();
-  const auto on_data = [this, id, verb, largest, answer, done, stream](int status, std::string_view bytes) {
+  request.largest = kLargestAnswer;
+  request.stream = stream != nullptr;
+  const auto on_data = [this, answer, stream](int status, std::string_view bytes) {
     distrust_ = false;
     if (stream && status == kOk) return stream(bytes);
-    if (answer->body.size() + bytes.size() <= largest) {
-      answer->body.append(bytes);
-      return;
-    }
-    transfers_->cancel(under_way_[id].transfer);
-    ended(id, verb, {0, {}, fmt::format("the API server answered with more than {} bytes", largest)}, done);
+    if (stream) bytes = bytes.substr(0, kLargestRefusal - std::min(kLargestRefusal, answer->body.size()));
+    answer->body.append(bytes);
   };
   const auto on_end = [this, id, verb, answer, done](const HttpEnd& end) {
     distrust_ = distrust_ || end.timed_out;

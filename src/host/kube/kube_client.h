@@ -23,7 +23,7 @@ class CurlLibrary;
 
 struct KubeAnswer {
   int status = 0;    // HTTP; 0: no answer
-  std::string body;  // whole
+  std::string body;  // whole, at most 16 MiB unpacked; a longer one is no answer
   std::string why;   // why there is no (whole) answer, "" when there is
 };
 

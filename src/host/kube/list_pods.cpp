@@ -20,6 +20,7 @@ constexpr int kGone = 410;
 constexpr int kUnauthorized = 401;
 constexpr int kForbidden = 403;
 constexpr int kPage = 250;
+constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
 
 class Listing {
  public:
@@ -50,6 +51,8 @@ class Listing {
     if (!page) return end(std::move(page).error());
     pages_.push_back(answer.body);
     if (page->next.empty()) return loop_.stop();
+    if (pages_.size() == kMostPages)
+      return end({Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages), {}, 0});
     ask(page->next);
   }
 

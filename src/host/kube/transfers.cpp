@@ -38,8 +38,12 @@ struct Transfers::Transfer {
   OnData on_data;
   OnEnd on_end;
   std::string arrived;
+  std::size_t room = 0;  // bytes of the body that may still arrive
+  std::size_t largest = 0;
+  bool stream = false;
   std::array<char, CURL_ERROR_SIZE> error{};
   bool failed = false;  // before it began
+  bool too_large = false;
 
   int status() const {
     long code = 0;
@@ -91,6 +95,8 @@ Transfers::Id Transfers::start(const HttpRequest& request, OnData on_data, OnEnd
   transfer->id = next_id_++;
   transfer->on_data = std::move(on_data);
   transfer->on_end = std::move(on_end);
+  transfer->largest = transfer->room = request.largest;
+  transfer->stream = request.stream;
   transfers_.emplace(transfer->id, transfer);
   if (!prepare(*transfer, request) || curl_->multi_add_handle(multi_, transfer->easy) != CURLM_OK) {
     transfer->failed = true;
@@ -200,6 +206,8 @@ void Transfers::deliver() {
     const CURLcode code = message->data.result;
     HttpEnd how{transfer->status(), {}, code == CURLE_OPERATION_TIMEDOUT};
     if (code != CURLE_OK) how.broken = transfer->error[0] != 0 ? transfer->error.data() : curl_->easy_strerror(code);
+    if (transfer->too_large)
+      how.broken = fmt::format("the API server answered with more than {} bytes", transfer->largest);
     ended.emplace_back(transfer->id, std::move(how));
   }
   for (const Id id : fed) {
@@ -207,6 +215,7 @@ void Transfers::deliver() {
     if (at == transfers_.end()) continue;  // cancelled by an earlier one
     const auto transfer = at->second;
     const std::string bytes = std::exchange(transfer->arrived, {});
+    if (transfer->stream) transfer->room = transfer->largest;
     transfer->on_data(transfer->status(), bytes);
   }
   for (const auto& [id, how] : ended) {
@@ -253,8 +262,15 @@ int Transfers::on_timer(CURLM*, long milliseconds, void* self) {
   return 0;
 }
 
-std::size_t Transfers::on_write(char* bytes, std::size_t one, std::size_t count, void* transfer) {
-  static_cast<Transfer*>(transfer)->arrived.append(bytes, one * count);
+// One call of libcurl's may unpack gigabytes, so the bound is here and not where bytes are handed on.
+std::size_t Transfers::on_write(char* bytes, std::size_t one, std::size_t count, void* self) {
+  auto& transfer = *static_cast<Transfer*>(self);
+  if (one * count > transfer.room) {
+    transfer.too_large = true;
+    return CURL_WRITEFUNC_ERROR;
+  }
+  transfer.room -= one * count;
+  transfer.arrived.append(bytes, one * count);
   return one * count;
 }
 

@@ -22,7 +22,10 @@ struct HttpRequest {
   std::vector<std::string> headers = {};
   std::string body = {};
   Duration deadline = std::chrono::seconds(10);
-  bool compressed = false;      // the answer may be
+  bool compressed = false;  // the answer may be
+  // Bytes of the body, unpacked, beyond which the answer breaks off. Of a stream: those that arrive in one callback.
+  std::size_t largest = std::size_t{1} << 20;
+  bool stream = false;
   bool own_connection = false;  // do not use one that is open
 };
 
