@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/utf8.h"
+
 namespace tranche {
 namespace {
 
@@ -34,6 +36,7 @@ std::string to_string(const Place& place) {
   return text;
 }
 
+// Paths and remedies may hold a configuration's own keys and words; the text goes to terminals, logs and events.
 std::string to_string(const Problem& problem) {
   std::string text = to_string(problem.place);
   if (!text.empty()) text += ": ";
@@ -41,7 +44,7 @@ std::string to_string(const Problem& problem) {
   if (!problem.path.empty()) text += problem.path + ": ";
   text += problem.what;
   if (!problem.remedy.empty()) text += "; " + problem.remedy;
-  return text;
+  return visible_text(text);
 }
 
 bool has_error(const std::vector<Problem>& problems) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche {
 namespace {
@@ -14,15 +15,26 @@ constexpr std::string_view kIndent = "  ";
 
 void TerminalText::heading(const std::string& text) {
   if (!out_.empty()) out_ += '\n';
-  out_ += paint(text, "1") + '\n';
+  out_ += paint(visible_text(text), "1") + '\n';
 }
 
 void TerminalText::line(const std::string& text) {
-  out_ += kIndent;
-  out_ += text + '\n';
+  if (text.empty()) {
+    out_ += '\n';
+  } else {
+    put(visible_text(text));
+  }
 }
 
-void TerminalText::table(const std::vector<Row>& rows) {
+void TerminalText::put(const std::string& row) {
+  out_ += kIndent;
+  out_ += row + '\n';
+}
+
+void TerminalText::table(const std::vector<Row>& given) {
+  std::vector<Row> rows = given;
+  for (Row& row : rows)
+    for (std::string& cell : row) cell = visible_text(cell);
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -35,7 +47,7 @@ void TerminalText::table(const std::vector<Row>& rows) {
       text.append(widths[i] - row[i].size() + 2, ' ');
     }
     text.resize(text.find_last_not_of(' ') + 1);
-    line(&row == &rows.front() ? paint(text, "2") : text);
+    put(&row == &rows.front() ? paint(text, "2") : text);
   }
 }
 
@@ -43,9 +55,10 @@ void TerminalText::sentence(const std::string& mark, std::string_view text, cons
   const auto width = static_cast<std::size_t>(std::max(width_, kNarrowest)) - kIndent.size();
   std::string row = paint(mark, colour);
   std::size_t used = mark.size();
-  for (const std::string_view word : words_of(text)) {
+  for (const std::string_view bytes : words_of(text)) {
+    const std::string word = visible_text(bytes);
     if (used > mark.size() && used + 1 + word.size() > width) {
-      line(row);
+      put(row);
       row = std::string(mark.size(), ' ');
       used = mark.size();
     }
@@ -53,7 +66,7 @@ void TerminalText::sentence(const std::string& mark, std::string_view text, cons
     row += word;
     used += 1 + word.size();
   }
-  line(row);
+  put(row);
 }
 
 std::string TerminalText::paint(const std::string& text, const char* code) const {

@@ -1,6 +1,7 @@
 #pragma once
 // Text for a terminal in one manner everywhere: headings, tables with aligned columns, sentences wrapped behind a mark.
-// Widths are counted in bytes. One thread.
+// Foreign text cannot control the terminal: what is not our own colour is shown as visible_text() shows it. Widths are
+// counted in bytes. One thread.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -15,15 +16,17 @@ class TerminalText {
   TerminalText(bool colour, int width) : colour_(colour), width_(width) {}
 
   void heading(const std::string& text);  // an empty line before it, unless it is the first
-  void line(const std::string& text);     // indented by two
+  void line(const std::string& text);     // indented by two, unless it is empty
   // The first row is the head, and no row is longer. Columns are as wide as their widest cell.
   void table(const std::vector<Row>& rows);
   void sentence(const std::string& mark, std::string_view text, const char* colour);
 
-  std::string paint(const std::string& text, const char* code) const;  // "1" bold, "2" dim, "31" red …
   std::string take() { return std::move(out_); }
 
  private:
+  std::string paint(const std::string& text, const char* code) const;  // "1" bold, "2" dim, "31" red …
+  void put(const std::string& row);
+
   bool colour_;
   int width_;
   std::string out_;

@@ -25,6 +25,20 @@ TEST(TerminalTextTest, AWordLongerThanTheLineStandsAlone) {
   EXPECT_EQ(text.take(), "  - a\n    " + word + "\n    b\n");
 }
 
+TEST(TerminalTextTest, ForeignTextCannotControlTheTerminal) {
+  const std::string foreign = "a\x1b[2Jb\rc\xc2\x9bK\n";
+  for (const bool colour : {false, true}) {
+    TerminalText text(colour, 80);
+    text.heading(foreign);
+    text.line(foreign);
+    text.table({{foreign, foreign}, {foreign, foreign}});
+    text.sentence("-", foreign, "36");
+    const std::string out = text.take();
+    for (const char* bad : {"\x1b[2J", "\r", "\xc2\x9b"}) EXPECT_EQ(out.find(bad), std::string::npos);
+    EXPECT_NE(out.find(R"(a\x1b[2Jb\x0dc\xc2\x9bK)"), std::string::npos) << out;
+  }
+}
+
 TEST(TerminalTextTest, ColourIsLeftOutUnlessAskedFor) {
   TerminalText plain(false, 80);
   plain.heading("a");

@@ -6,16 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/utf8.h"
 
 namespace tranche::check {
 
 std::string to_table(const std::vector<Finding>& findings) {
   std::string text;
   for (const Finding& finding : findings) {
-    text += fmt::format("{:<8} {:<22} {}\n", to_string(finding.level), finding.id, finding.what);
+    text += fmt::format("{:<8} {:<22} {}\n", to_string(finding.level), finding.id, visible_text(finding.what));
     if (finding.level == Level::kOk) continue;
-    if (!finding.where.empty()) text += fmt::format("{:<8} {:<22} at {}\n", "", "", finding.where);
-    if (!finding.remedy.empty()) text += fmt::format("{:<8} {:<22} → {}\n", "", "", finding.remedy);
+    if (!finding.where.empty()) text += fmt::format("{:<8} {:<22} at {}\n", "", "", visible_text(finding.where));
+    if (!finding.remedy.empty()) text += fmt::format("{:<8} {:<22} → {}\n", "", "", visible_text(finding.remedy));
   }
   const auto count = [&findings](Level level) { return std::ranges::count(findings, level, &Finding::level); };
   text += fmt::format("{} checks fine, {} notes, {} warnings, {} errors\n", count(Level::kOk), count(Level::kNote),

@@ -245,6 +245,10 @@ TEST(ParseTest, OnlyTheVersionItselfIsKnown) {
 }
 
 // A ConfigMap can hold 310,000 lines of this; each would be a line of the log, and all of them one status document.
+TEST(ParseTest, AKeyCannotControlTheTerminal) {
+  EXPECT_THAT(said("\"\\e[2J\\x9bK\": 1"), ElementsAre(HasSubstr(R"(warning: \x1b[2J\xc2\x9bK: is not a known key)")));
+}
+
 TEST(ParseTest, ManyProblemsAreListedToAHundred) {
   std::string text = "version: v1\n";
   for (int i = 0; i < 20'000; ++i) text += "a: 1\n";

@@ -7,6 +7,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche::config {
 namespace {
@@ -56,14 +57,16 @@ std::string problems_text(std::string_view path, const std::vector<Problem>& pro
 std::string explained_text(const std::vector<Explained>& explained) {
   std::size_t path_width = 0;
   std::size_t value_width = 0;
-  const auto shown = [](const Explained& row) { return row.value.empty() ? std::string("\"\"") : row.value; };
+  const auto shown = [](const Explained& row) {
+    return row.value.empty() ? std::string("\"\"") : visible_text(row.value);
+  };
   for (const Explained& row : explained) {
     path_width = std::max(path_width, row.path.size());
     value_width = std::max(value_width, shown(row).size());
   }
   std::string text = fmt::format("{:<{}}  {:<{}}  {}\n", "SETTING", path_width, "VALUE", value_width, "FROM");
   for (const Explained& row : explained)
-    text += fmt::format("{:<{}}  {:<{}}  {}\n", row.path, path_width, shown(row), value_width, row.where);
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", row.path, path_width, shown(row), value_width, visible_text(row.where));
   return text;
 }
 

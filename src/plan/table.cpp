@@ -5,69 +5,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
 namespace {
 
-using Row = std::vector<std::string>;
-
-class Writer {
- public:
-  explicit Writer(const TableOptions& options) : options_(options) {}
-
-  void heading(const std::string& text) {
-    if (!out_.empty()) out_ += '\n';
-    out_ += paint(text, "1") + '\n';
-  }
-  void line(const std::string& text) { out_ += (text.empty() ? "" : "  " + text) + '\n'; }
-
-  // The first row is the head. Columns are as wide as their widest cell; the last one is not padded.
-  void table(const std::vector<Row>& rows) {
-    std::vector<std::size_t> widths(rows.front().size(), 0);
-    for (const Row& row : rows)
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    for (const Row& row : rows) {
-      std::string text;
-      for (std::size_t i = 0; i < row.size(); ++i)
-        text += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
-      text.resize(text.find_last_not_of(' ') + 1);
-      line(&row == &rows.front() ? paint(text, "2") : text);
-    }
-  }
-
-  // A sentence behind a mark, wrapped at the width.
-  void sentence(const std::string& mark, const std::string& text, const char* colour) {
-    std::string row = mark + " ";
-    std::size_t used = row.size();
-    row = paint(mark, colour) + " ";
-    const auto width = static_cast<std::size_t>(std::max(options_.width, 40)) - 2;
-    bool first = true;
-    for (const std::string_view word : words_of(text)) {
-      if (!first && used + 1 + word.size() > width) {
-        line(row);
-        row = std::string(mark.size() + 1, ' ');
-        used = row.size();
-        first = true;
-      }
-      if (!first) row += ' ';
-      used += word.size() + (first ? 0 : 1);
-      row += word;
-      first = false;
-    }
-    line(row);
-  }
-
-  std::string paint(const std::string& text, const char* code) const {
-    return options_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  TableOptions options_;
-  std::string out_;
-};
+using Row = TerminalText::Row;
 
 std::string mib_text(Bytes bytes) {
   return bytes.value == 0 ? "not limited" : fmt::format("{} MiB", bytes.in_mib());
@@ -79,7 +24,7 @@ std::string threads_text(const ShareLimits& share) {
   return fmt::format("{} ({} %)", share.sms, to_string(share.threads));
 }
 
-void write_gpus(const inventory::Inventory& inventory, Writer& out) {
+void write_gpus(const inventory::Inventory& inventory, TerminalText& out) {
   const bool ordinary = inventory.platform == inventory::Platform::kNvml;
   out.heading(fmt::format("{} {}, driver {}{}", inventory.gpus.size(), inventory.gpus.size() == 1 ? "GPU" : "GPUs",
                           inventory.driver_version.empty() ? "unknown" : inventory.driver_version,
@@ -106,7 +51,7 @@ std::string policy_text(const PlannedResource& resource) {
 }
 
 // What several slots are worth, a row for each size and kind of device.
-void write_requests(const PlannedResource& resource, Writer& out) {
+void write_requests(const PlannedResource& resource, TerminalText& out) {
   if (resource.sharing != config::SharingStrategy::kMps || resource.one_slot_per_request) return;
   std::vector<Row> rows{{"DEVICES", "A REQUEST OF", "MEMORY", "SMS"}};
   std::vector<const PlannedDevice*> kinds;
@@ -131,7 +76,7 @@ void write_requests(const PlannedResource& resource, Writer& out) {
   out.table(rows);
 }
 
-void write_resource(const PlannedResource& resource, Writer& out) {
+void write_resource(const PlannedResource& resource, TerminalText& out) {
   std::uint64_t slots = 0;
   for (const auto& device : resource.devices) slots += device.slots;
   std::string title = fmt::format("{}: {}", resource.name, slots);
@@ -150,7 +95,7 @@ void write_resource(const PlannedResource& resource, Writer& out) {
   write_requests(resource, out);
 }
 
-void write_pools(const Plan& plan, Writer& out) {
+void write_pools(const Plan& plan, TerminalText& out) {
   if (plan.pools.empty()) return;
   out.heading("MPS pools");
   std::vector<Row> rows{{"POOL", "A CLIENT'S MEMORY", "A CLIENT'S SMS", "CLIENTS", "COMPUTE MODE", "DEVICE"}};
@@ -166,7 +111,7 @@ void write_pools(const Plan& plan, Writer& out) {
 
 std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options) {
-  Writer out(options);
+  TerminalText out(options.colour, options.width);
   write_gpus(inventory, out);
   for (const auto& resource : plan.resources) write_resource(resource, out);
   if (plan.resources.empty()) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/utf8.h"
 
 namespace tranche::verify {
 namespace {
@@ -28,10 +29,10 @@ const char* colour_of(Verdict verdict) {
   return "\033[33m";
 }
 
-// XML 1.0 has no way to write most control characters.
+// XML 1.0 has no way to write most control characters, and accepts UTF-8 only.
 std::string xml(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : visible_text(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -46,7 +47,7 @@ std::string xml(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        out += c;
     }
   }
   return out;
@@ -60,9 +61,10 @@ std::string with_remedy(const Check& check) {
 
 std::string line_of(const Check& check, bool colour) {
   const std::string about = check.about.empty() ? "" : check.about + ": ";
-  std::string text = fmt::format("{}{}{}  {:<20} {}{}\n", colour ? colour_of(check.verdict) : "",
-                                 to_string(check.verdict), colour ? "\033[0m" : "", check.id, about, check.what);
-  if (!check.remedy.empty()) text += fmt::format("{:<26} → {}\n", "", check.remedy);
+  std::string text =
+      fmt::format("{}{}{}  {:<20} {}{}\n", colour ? colour_of(check.verdict) : "", to_string(check.verdict),
+                  colour ? "\033[0m" : "", check.id, visible_text(about), visible_text(check.what));
+  if (!check.remedy.empty()) text += fmt::format("{:<26} → {}\n", "", visible_text(check.remedy));
   return text;
 }
 

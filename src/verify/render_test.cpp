@@ -34,7 +34,7 @@ TEST(VerifyReport, AsJsonIsOneDocument) {
 TEST(VerifyReport, AsJUnitEscapesWhatXmlCannotHold) {
   const auto xml = to_junit(kReport);
   EXPECT_THAT(xml, AllOf(HasSubstr("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""),
-                         HasSubstr("name=\"c GPU-1\"><failure message=\"a &lt;b&gt; &amp; &quot;c&quot; \">"),
+                         HasSubstr("name=\"c GPU-1\"><failure message=\"a &lt;b&gt; &amp; &quot;c&quot;\\x01\">"),
                          HasSubstr("<skipped message=\"not here\"/>"), Not(HasSubstr("\x01"))));
 }
 

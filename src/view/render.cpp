@@ -67,7 +67,8 @@ std::string fill_bar(std::uint64_t used, std::uint64_t limit, std::size_t width)
   return bar;
 }
 
-std::string clipped(std::string text, std::size_t width) {
+std::string clipped(std::string_view bytes, std::size_t width) {
+  std::string text = visible_text(bytes);
   if (text.size() > width) text = std::string(first_bytes(text, width - 1)) + "~";
   return text;
 }
@@ -75,12 +76,12 @@ std::string clipped(std::string text, std::size_t width) {
 void put_device(std::string& out, const Device& device, const Pen& pen) {
   const auto held = std::ranges::count_if(device.slots, [](int t) { return t >= 0; });
   std::string state = device.healthy ? pen(kGreen, "healthy") : pen(kRed, "unhealthy");
-  if (!device.pool_state.empty()) state += ", MPS " + device.pool_state;
-  out += fmt::format("{}  {}  {}\n", pen(kBold, fmt::format("GPU {:<3} {}", device.index, device.name)), state,
-                     pen(kDim, device.uuid));
+  if (!device.pool_state.empty()) state += ", MPS " + visible_text(device.pool_state);
+  out += fmt::format("{}  {}  {}\n", pen(kBold, fmt::format("GPU {:<3} {}", device.index, visible_text(device.name))),
+                     state, pen(kDim, visible_text(device.uuid)));
   out += fmt::format("  [{}] {}/{} slots   memory {} of {} GiB used   {} SMs\n", slot_bar(device, pen), held,
                      device.slots.size(), mib_text(device.used_mib), mib_text(device.memory_mib), device.sm_count);
-  if (!device.healthy) out += "  " + pen(kRed, device.reason) + "\n";
+  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason)) + "\n";
   for (std::size_t i = 0; i < device.tenants.size(); ++i) {
     const Tenant& tenant = device.tenants[i];
     std::string memory =
@@ -99,7 +100,7 @@ void put_lines(std::string& out, const char* title, const std::vector<Line>& lin
   if (lines.empty()) return;
   out += pen(kBold, title) + "\n";
   for (const Line& line : lines)
-    out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, line.why);
+    out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, visible_text(line.why));
 }
 
 // A word of another program's counts as "no": nothing is promised by it.
@@ -112,8 +113,9 @@ void put_promises(std::string& out, const std::vector<Promise>& promises, const 
   out += pen(kBold, "Enforced") + "\n";
   for (const Promise& promise : promises) {
     const std::string why = promise.why.empty() ? "" : (promise.by.empty() ? "" : "; ") + promise.why;
-    out += fmt::format("   {} {:<{}} {}{}\n", pen(colour_of(promise.state), fmt::format("{:<6}", promise.state)),
-                       promise.what, kPromiseWidth, pen(kDim, promise.by), why);
+    out += fmt::format(
+        "   {} {:<{}} {}{}\n", pen(colour_of(promise.state), fmt::format("{:<6}", visible_text(promise.state))),
+        visible_text(promise.what), kPromiseWidth, pen(kDim, visible_text(promise.by)), visible_text(why));
   }
 }
 
@@ -123,16 +125,17 @@ std::string render(const View& view, const Look& look) {
   const Pen pen(look.colour);
   std::string out;
   out += fmt::format("{}   {}   config: {}\n", pen(kBold, "tranche"),
-                     view.driver_ready ? view.driver : pen(kRed, view.driver), view.config);
-  out += (view.kubelet_ready ? view.kubelet : pen(kRed, view.kubelet)) + "\n\n";
+                     view.driver_ready ? visible_text(view.driver) : pen(kRed, visible_text(view.driver)),
+                     visible_text(view.config));
+  out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n\n";
   for (const Device& device : view.devices) put_device(out, device, pen);
   if (!view.devices.empty()) out += "\n";
   put_lines(out, "Waiting", view.waiting, pen);
   put_lines(out, "Ended", view.ended, pen);
   if (look.notes) put_promises(out, view.promises, pen);
-  for (const auto& problem : view.problems) out += pen(kRed, "! ") + problem + "\n";
+  for (const auto& problem : view.problems) out += pen(kRed, "! ") + visible_text(problem) + "\n";
   if (look.notes) {
-    for (const auto& note : view.notes) out += pen(kDim, "note: " + note) + "\n";
+    for (const auto& note : view.notes) out += pen(kDim, "note: " + visible_text(note)) + "\n";
   }
   return out;
 }
