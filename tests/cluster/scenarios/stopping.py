@@ -212,6 +212,8 @@ def admission(report, api):
         return api.warnings
     until("the warning about MPS variables", warned, 60)
     report.check("a pod that sets MPS variables itself is warned of", "main set CUDA_MPS_" in api.warnings[0], api.warnings[0][:100])
+    dry(pod("dry", containers=[dict(container("main", {GPU: 1}, ["true"]), envFrom=[{"prefix": "CUDA_MPS_", "configMapRef": {"name": "mine"}}])]))
+    report.check("a pod that names MPS variables by the prefix of an envFrom is warned of", any("main set CUDA_MPS_" in text for text in api.warnings), api.warnings)
     dry(listener("dry"))
     report.check("others are not", not api.warnings, api.warnings)
 
