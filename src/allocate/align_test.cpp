@@ -10,7 +10,7 @@
 #include <numeric>
 
 namespace tranche::allocate {
-namespace {
+namespace align_test {
 
 using ::testing::ElementsAre;
 using Set = std::vector<std::uint32_t>;
@@ -272,5 +272,5 @@ TEST(Align, NothingAskedIsNothingChosen) {
   EXPECT_THAT(align(inventory, {}, {}, 0), ElementsAre());
 }
 
-}  // namespace
+}  // namespace align_test
 }  // namespace tranche::allocate

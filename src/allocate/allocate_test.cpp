@@ -4,7 +4,7 @@
 #include "plan/shares.h"
 
 namespace tranche::allocate {
-namespace {
+namespace allocate_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -219,5 +219,5 @@ TEST(Allocate, DeviceNodesAreListedOnce) {
                                                DeviceNode{"/dev/nvidia0", "/driver/dev/nvidia0", "rw"}));
 }
 
-}  // namespace
+}  // namespace allocate_test
 }  // namespace tranche::allocate

@@ -7,7 +7,7 @@
 #include "allocate/grant.h"
 
 namespace tranche::allocate {
-namespace {
+namespace answer_table_test {
 
 using config::IdStrategy;
 using config::ListStrategy;
@@ -375,5 +375,5 @@ TEST(AnswerTable, ALostGpuIsRefusedAndTheOthersAreNot) {
   EXPECT_TRUE(allocate(resource, faults, std::vector<std::string>{kGpuUuid[1]}, {}));
 }
 
-}  // namespace
+}  // namespace answer_table_test
 }  // namespace tranche::allocate

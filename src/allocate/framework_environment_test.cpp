@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 
 namespace tranche::allocate {
-namespace {
+namespace framework_environment_test {
 
 using testing::AllOf;
 using testing::Contains;
@@ -170,5 +170,5 @@ TEST(FrameworkEnvironment, NoFractionAsksForMoreThanTheShare) {
   EXPECT_GT(seen, 200);
 }
 
-}  // namespace
+}  // namespace framework_environment_test
 }  // namespace tranche::allocate

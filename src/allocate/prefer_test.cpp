@@ -10,7 +10,7 @@
 #include "plan/slot_id.h"
 
 namespace tranche::allocate {
-namespace {
+namespace prefer_test {
 
 using config::AllocationPolicy;
 using ::testing::ElementsAre;
@@ -277,5 +277,5 @@ TEST(Prefer, ALostGpuThatIsRequiredIsCountedOnce) {
       << "also without any topology";
 }
 
-}  // namespace
+}  // namespace prefer_test
 }  // namespace tranche::allocate

@@ -11,7 +11,7 @@
 #include "plan/shares.h"
 
 namespace tranche::allocate {
-namespace {
+namespace spanning_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -299,5 +299,5 @@ TEST(PreferUnits, SixteenThousandIdsAreLookedAtInMoments) {
   EXPECT_LT(took, std::chrono::milliseconds(500)) << "a bound for a machine with other work";
 }
 
-}  // namespace
+}  // namespace spanning_test
 }  // namespace tranche::allocate

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::config {
-namespace {
+namespace choose_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -129,5 +129,5 @@ TEST(Decide, WhatIsAllWellHasNoProblems) {
   EXPECT_THAT(decision.problems, IsEmpty());
 }
 
-}  // namespace
+}  // namespace choose_test
 }  // namespace tranche::config

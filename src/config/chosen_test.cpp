@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::config {
-namespace {
+namespace chosen_test {
 
 using ::testing::HasSubstr;
 
@@ -39,5 +39,5 @@ TEST(ContentHash, IsTheSameInEveryRunAndAnotherForAnotherContent) {
   EXPECT_EQ(content_hash("").size(), 16u);
 }
 
-}  // namespace
+}  // namespace chosen_test
 }  // namespace tranche::config

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::config {
-namespace {
+namespace document_test {
 
 using ::testing::HasSubstr;
 
@@ -114,5 +114,5 @@ TEST(DocumentTest, AliasesDoNotMultiplyWhatIsHeld) {
   EXPECT_THAT(problem_of(deep), HasSubstr("nested too deeply"));
 }
 
-}  // namespace
+}  // namespace document_test
 }  // namespace tranche::config

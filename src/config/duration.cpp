@@ -10,7 +10,7 @@
 namespace tranche::config {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kUnits{{
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kDurationUnits{{
     {"ns", 1},
     {"us", 1'000},
     {"µs", 1'000},  // U+00B5
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> take_part(std::string_view& text) {
   if (!digits) return std::nullopt;
   std::size_t length = 0;
   while (length < text.size() && text[length] != '.' && !is_digit(text[length])) ++length;
-  for (const auto& [unit, nanoseconds] : kUnits) {
+  for (const auto& [unit, nanoseconds] : kDurationUnits) {
     if (text.substr(0, length) != unit) continue;
     text.remove_prefix(length);
     if (whole > kMost / nanoseconds) return std::nullopt;
@@ -87,7 +87,8 @@ std::string render_duration(Duration duration) {
   if (duration == kInfinite) return "infinite";
   const std::int64_t count = duration.count();
   if (count == 0) return "0s";
-  for (const auto& [unit, nanoseconds] : {kUnits[7], kUnits[6], kUnits[5], kUnits[4], kUnits[1]}) {
+  for (const auto& [unit, nanoseconds] :
+       {kDurationUnits[7], kDurationUnits[6], kDurationUnits[5], kDurationUnits[4], kDurationUnits[1]}) {
     const auto step = static_cast<std::int64_t>(nanoseconds);
     const bool round = unit != "h" && unit != "m";  // "60s" reads better than "1m" beside NVIDIA's default
     if (count % step == 0 && (round || count / step > 1)) return fmt::format("{}{}", count / step, unit);

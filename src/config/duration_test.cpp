@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::config {
-namespace {
+namespace duration_test {
 
 using namespace std::chrono_literals;
 
@@ -33,5 +33,5 @@ TEST(DurationTest, ReadsWhatItWrites) {
   EXPECT_EQ(render_duration(1500ms), "1500ms");
 }
 
-}  // namespace
+}  // namespace duration_test
 }  // namespace tranche::config

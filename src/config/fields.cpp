@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "config/keys.h"
 #include "config/settings.h"
 
 namespace tranche::config {
 namespace {
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 
 // A number written 2.0 or 1e3 counts as whole, as it does after NVIDIA's conversion to JSON.
 std::optional<std::int64_t> whole_number(const Scalar& scalar) {
@@ -40,7 +37,7 @@ std::string_view home_of(std::string_view key) {
 }  // namespace
 
 bool same_in_any_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
 bool Value::null() const {

@@ -18,8 +18,6 @@ constexpr std::string_view kNode = "node";
 constexpr std::string_view kMps = "mps";
 constexpr std::string_view kLabels = "labels";
 constexpr std::string_view kNobody = "none";
-constexpr std::uint32_t kMostSlots = 65535;  // kubelet takes a device list in one message
-constexpr std::uint32_t kMostClients = 1024;
 
 template <class Enum, std::size_t N>
 std::vector<std::string_view> words(const std::array<Enum, N>& values) {

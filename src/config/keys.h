@@ -10,6 +10,10 @@
 
 namespace tranche::config {
 
+inline constexpr std::uint32_t kMostSlots = 65535;  // of one resource: kubelet takes a device list in one message
+inline constexpr std::uint32_t kMostClients =
+    1024;  // of one server: no driver takes more than 60; the bound keeps products small
+
 // Whether the keys below a mapping are read in any case (plain structures of NVIDIA's) or only as written (objects
 // with a decoder of their own, and ours).
 enum class KeyCase { kAny, kExact };

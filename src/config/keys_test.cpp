@@ -11,7 +11,7 @@
 #include "config/resolve.h"
 
 namespace tranche::config {
-namespace {
+namespace keys_test {
 
 const std::string kEntry = "{name: nvidia.com/gpu, replicas: 4}";
 
@@ -136,5 +136,5 @@ TEST(Keys, StandAfterTheirSectionAndOnce) {
   }
 }
 
-}  // namespace
+}  // namespace keys_test
 }  // namespace tranche::config

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::config {
@@ -11,12 +12,8 @@ bool is_lower_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool same_letters(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
 // A lower-case RFC 1123 subdomain: labels of letters, digits and inner dashes, joined by dots.
@@ -104,8 +101,8 @@ std::string model_in_names(std::string_view model) {
   if (same_letters(model.substr(0, 7), "nvidia ")) model.remove_prefix(7);
   std::string name;
   for (const char c : model) {
-    if (is_lower_alphanumeric(lower(c)))
-      name += lower(c);
+    if (is_lower_alphanumeric(to_lower(c)))
+      name += to_lower(c);
     else if (!name.empty() && name.back() != '-')
       name += '-';
   }
@@ -125,7 +122,7 @@ std::optional<std::string> pci_address(std::string_view text) {
   if (!is_hex(domain) || !is_hex(bus) || !is_hex(rest.substr(0, 2)) || !is_hex(rest.substr(3))) return std::nullopt;
   std::string full = std::string(kDomain - domain.size(), '0') + domain + ":" + std::string(bus) + ":";
   full += rest;
-  for (char& c : full) c = lower(c);
+  for (char& c : full) c = to_lower(c);
   return full;
 }
 
@@ -139,7 +136,7 @@ bool matches(std::string_view text, std::string_view pattern) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;
       after = t;
-    } else if (p < pattern.size() && lower(pattern[p]) == lower(text[t])) {
+    } else if (p < pattern.size() && to_lower(pattern[p]) == to_lower(text[t])) {
       ++p;
       ++t;
     } else if (star != std::string_view::npos) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::config {
-namespace {
+namespace names_test {
 
 TEST(NamesTest, ResourceNamesGetNvidiasPrefix) {
   EXPECT_EQ(resource_name("nvidia.com/gpu"), "nvidia.com/gpu");
@@ -67,5 +67,5 @@ TEST(NamesTest, PatternsOfModelsMatchTheWholeName) {
   EXPECT_FALSE(matches("", "a*"));
 }
 
-}  // namespace
+}  // namespace names_test
 }  // namespace tranche::config

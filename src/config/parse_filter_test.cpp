@@ -4,7 +4,7 @@
 #include "config/render.h"
 
 namespace tranche::config {
-namespace {
+namespace parse_filter_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -32,5 +32,5 @@ TEST(DeviceFilterConfig, RefusesWhatCannotNameAGpu) {
   EXPECT_TRUE(has_error(parse("devices: {include: 0}", "c").problems));
 }
 
-}  // namespace
+}  // namespace parse_filter_test
 }  // namespace tranche::config

@@ -4,7 +4,7 @@
 #include "config/parse.h"
 
 namespace tranche::config {
-namespace {
+namespace parse_guard_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -74,5 +74,5 @@ TEST(GuardConfig, TimeSlicingHasNoGuard) {
               ElementsAre(HasSubstr("is not a known key")));
 }
 
-}  // namespace
+}  // namespace parse_guard_test
 }  // namespace tranche::config

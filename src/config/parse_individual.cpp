@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "config/keys.h"
 #include "config/names.h"
 #include "config/scalar.h"
 #include "config/sections.h"
@@ -10,7 +11,6 @@
 namespace tranche::config {
 namespace {
 
-constexpr std::int64_t kMostSlots = 65535;
 constexpr std::int64_t kMostMib = 1'000'000'000;
 constexpr const char* kGpu = "nvidia.com/gpu";
 

@@ -5,7 +5,7 @@
 #include "config/render.h"
 
 namespace tranche::config {
-namespace {
+namespace parse_individual_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -109,5 +109,5 @@ TEST(IndividualGpuConfig, IsWrittenInOurOwnWordsAndReadBack) {
   EXPECT_EQ(again, first) << render_json(first);
 }
 
-}  // namespace
+}  // namespace parse_individual_test
 }  // namespace tranche::config

@@ -5,7 +5,7 @@
 #include "config/render.h"
 
 namespace tranche::config {
-namespace {
+namespace parse_shares_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -165,5 +165,5 @@ TEST(SharesConfig, AForksSwitchForMemoryMeansOpen) {
   EXPECT_EQ(entry_of(mps("enableMemoryLimit: true")).memory, MemoryPolicy{});
 }
 
-}  // namespace
+}  // namespace parse_shares_test
 }  // namespace tranche::config

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "config/duration.h"
+#include "config/keys.h"
 #include "config/parse_entry.h"
 #include "config/parse_shares.h"
 #include "config/scalar.h"
@@ -79,9 +80,8 @@ std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device)
   return parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true);
 }
 
-// A number of clients: no driver takes more than 60, and a bound far above that keeps products small.
+// A number of clients.
 void read_clients(const Value& value, std::uint32_t& into, const char* remedy) {
-  constexpr std::int64_t kMostClients = 1024;
   if (!value.given()) return;
   value.note_given();
   const auto count = value.integer();

@@ -4,7 +4,7 @@
 
 // The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and our additions.
 namespace tranche::config {
-namespace {
+namespace parse_sharing_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -228,5 +228,5 @@ TEST(SharingTest, OurKeysSayHowManyClientsAndByWhatMeans) {
               ElementsAre(HasSubstr("sharing.mps.maxClients: must be from 1 to 1024, but is 0")));
 }
 
-}  // namespace
+}  // namespace parse_sharing_test
 }  // namespace tranche::config

@@ -6,7 +6,7 @@
 
 // The rows of NVIDIA's behaviour that docs/config.md promises to keep.
 namespace tranche::config {
-namespace {
+namespace parse_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -270,5 +270,5 @@ TEST(ParseTest, BadYamlIsOneProblem) {
   EXPECT_THAT(said("a: [1"), ElementsAre(HasSubstr("is not valid YAML")));
 }
 
-}  // namespace
+}  // namespace parse_test
 }  // namespace tranche::config

@@ -12,12 +12,12 @@ struct Unit {
   std::string_view name;
   std::uint64_t bytes;
 };
-constexpr std::array<Unit, 6> kUnits{{{"Mi", std::uint64_t{1} << 20},
-                                      {"Gi", std::uint64_t{1} << 30},
-                                      {"Ti", std::uint64_t{1} << 40},
-                                      {"M", 1'000'000},
-                                      {"G", 1'000'000'000},
-                                      {"T", 1'000'000'000'000}}};
+constexpr std::array<Unit, 6> kSizeUnits{{{"Mi", std::uint64_t{1} << 20},
+                                          {"Gi", std::uint64_t{1} << 30},
+                                          {"Ti", std::uint64_t{1} << 40},
+                                          {"M", 1'000'000},
+                                          {"G", 1'000'000'000},
+                                          {"T", 1'000'000'000'000}}};
 constexpr std::uint64_t kMostWhole = 2'000'000'000;           // keeps every product below within 64 bits
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;  // 1024 TiB
 
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> thousandths(std::string_view text) {
 }  // namespace
 
 std::optional<Bytes> parse_memory_size(std::string_view text) {
-  for (const Unit& unit : kUnits) {
+  for (const Unit& unit : kSizeUnits) {
     if (!text.ends_with(unit.name)) continue;
     const auto amount = thousandths(text.substr(0, text.size() - unit.name.size()));
     if (!amount || *amount > kMostBytes / unit.bytes * 1000) return std::nullopt;

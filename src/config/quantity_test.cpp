@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::config {
-namespace {
+namespace quantity_test {
 
 TEST(Quantity, SizesOfMemoryAreThoseOfKubernetesInWholeMiB) {
   EXPECT_EQ(parse_memory_size("4Gi"), gib(4));
@@ -36,5 +36,5 @@ TEST(Quantity, FactorsHaveTwoPlaces) {
   EXPECT_EQ(render_factor(150), "1.5");
 }
 
-}  // namespace
+}  // namespace quantity_test
 }  // namespace tranche::config

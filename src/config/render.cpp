@@ -5,16 +5,12 @@
 #include "base/json_text.h"
 #include "config/duration.h"
 #include "config/render_sharing.h"
+#include "config/words.h"
 
 namespace tranche::config {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class Enum>
-std::string word(Enum value) {
-  return std::string(to_string(value));
-}
 
 Json render(const PluginFlags& plugin) {
   Json json{{"passDeviceSpecs", plugin.pass_device_specs}};

@@ -4,16 +4,12 @@
 
 #include "config/duration.h"
 #include "config/quantity.h"
+#include "config/words.h"
 
 namespace tranche::config {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class Enum>
-std::string word(Enum value) {
-  return std::string(to_string(value));
-}
 
 Json number(std::uint32_t hundredths) {
   if (hundredths % 100 == 0) return hundredths / 100;

@@ -5,7 +5,7 @@
 #include "config/parse.h"
 
 namespace tranche::config {
-namespace {
+namespace render_test {
 
 Config without_places(Config config) {
   for (SharedResource& resource : config.sharing.resources) resource.place = {};
@@ -33,5 +33,5 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
   }
 }
 
-}  // namespace
+}  // namespace render_test
 }  // namespace tranche::config

@@ -8,7 +8,7 @@
 #include "config/render.h"
 
 namespace tranche::config {
-namespace {
+namespace replayed_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -188,5 +188,5 @@ TEST(Replayed, PatternsHaveNoEffect) {
   }
 }
 
-}  // namespace
+}  // namespace replayed_test
 }  // namespace tranche::config

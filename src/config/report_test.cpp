@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 namespace tranche::config {
-namespace {
+namespace report_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -65,5 +65,5 @@ TEST(ReportTest, TheLineForTheLogHasOnlyWhatIsGiven) {
             "flags.migStrategy=mixed ($MIG_STRATEGY), flags.mpsRoot=/m (c.yaml:2:12)");
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace tranche::config

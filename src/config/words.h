@@ -23,6 +23,11 @@ inline constexpr std::array kDoorPolicies{DoorPolicy::kGate, DoorPolicy::kLink};
 inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};
 inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};
 
+template <class Enum>
+std::string word(Enum value) {
+  return std::string(to_string(value));
+}
+
 template <class Enum, std::size_t N>
 std::optional<Enum> from_word(std::string_view word, const std::array<Enum, N>& values) {
   for (const Enum value : values)

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace attribution_test {
 
 constexpr const char* kAt = "/run/tranche/mps";
 const DoorsAt kDoors{"0:21", "/nvidia/mps"};
@@ -67,5 +67,5 @@ TEST(Attribution, WhereDoorsLieIsReadFromOurOwnMountTable) {
       << "of two at one point the later is on top";
 }
 
-}  // namespace
+}  // namespace attribution_test
 }  // namespace tranche::guard

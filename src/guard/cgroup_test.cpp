@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace cgroup_test {
 
 const std::string kId(64, 'a');
 const std::string kInner(64, 'b');
@@ -110,5 +110,5 @@ TEST(Cgroup, HierarchiesThatDisagreeNameNone) {
             std::nullopt);
 }
 
-}  // namespace
+}  // namespace cgroup_test
 }  // namespace tranche::guard

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace judge_test {
 
 using namespace std::chrono_literals;
 using config::GuardMemory;
@@ -424,5 +424,5 @@ TEST_F(Judging, EachDeviceIsJudgedByItself) {
   EXPECT_THAT(look({client(1, 3000)}), IsEmpty()) << "3000 here and 3000 there";
 }
 
-}  // namespace
+}  // namespace judge_test
 }  // namespace tranche::guard

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace mps_wire_test {
 
 using mps::TerminateOutcome;
 using testing::ElementsAre;
@@ -64,5 +64,5 @@ TEST(MpsWire, ADocumentThatIsNotUnderstoodTellsNothing) {
     EXPECT_THAT(read_pool_facts(line), IsEmpty()) << line;
 }
 
-}  // namespace
+}  // namespace mps_wire_test
 }  // namespace tranche::guard

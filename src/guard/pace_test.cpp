@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace pace_test {
 
 using namespace std::chrono_literals;
 
@@ -129,5 +129,5 @@ TEST_F(Pacing, AGrantWithRoomForMoreThanAnIntervalIsNotInAHurry) {
   EXPECT_EQ(pace().every, kFastPace) << "the device goes by the one that is closest to its limit";
 }
 
-}  // namespace
+}  // namespace pace_test
 }  // namespace tranche::guard

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace pid_namespace_test {
 
 TEST(PidNamespace, TheFirstOfAContainerIsKnownByItsInnermostNumber) {
   EXPECT_TRUE(is_first_of_namespace("Name:\tpython3\nNStgid:\t4711\t1\nNSpid:\t4711\t1\nNSpgid:\t4711\t1\n"));
@@ -15,5 +15,5 @@ TEST(PidNamespace, TheFirstOfAContainerIsKnownByItsInnermostNumber) {
   EXPECT_FALSE(is_first_of_namespace(""));
 }
 
-}  // namespace
+}  // namespace pid_namespace_test
 }  // namespace tranche::guard

@@ -5,7 +5,7 @@
 namespace tranche::guard {
 namespace {
 
-constexpr std::size_t kWords = 4;
+constexpr std::size_t kWordsOfStopped = 4;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
 
 }  // namespace
@@ -22,7 +22,7 @@ StoppedProcesses parse_stopped(std::string_view text) {
   StoppedProcesses stopped;
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
-    if (words.size() != kWords) continue;
+    if (words.size() != kWordsOfStopped) continue;
     const auto pid = parse_unsigned(words[0]);
     const auto ticks = parse_unsigned(words[1]);
     if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace stopped_file_test {
 
 TEST(StoppedFile, ReadsBackWhatItWrites) {
   const StoppedProcesses stopped{{{7, 12345}, {"00ff11ee22dd33cc", "GPU-1"}},
@@ -18,5 +18,5 @@ TEST(StoppedFile, PassesOverWhatItDoesNotUnderstand) {
             1u);
 }
 
-}  // namespace
+}  // namespace stopped_file_test
 }  // namespace tranche::guard

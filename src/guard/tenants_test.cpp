@@ -5,7 +5,7 @@
 #include <limits>
 
 namespace tranche::guard {
-namespace {
+namespace tenants_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -115,5 +115,5 @@ TEST(Tenants, OfNothingThereAreNone) {
   EXPECT_THAT(tenants_of({}), IsEmpty());
 }
 
-}  // namespace
+}  // namespace tenants_test
 }  // namespace tranche::guard

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kNotTold = "-";
 constexpr std::size_t kWordsOfBefore = 5;
-constexpr std::size_t kWords = 7;
+constexpr std::size_t kWordsOfGrant = 7;
 
 std::optional<Percent> percent_of(std::string_view word) {
   const auto number = parse_unsigned(word);
@@ -36,11 +36,11 @@ Worths parse_worths(std::string_view text) {
   Worths worths;
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
-    if (words.size() != kWords && words.size() != kWordsOfBefore) continue;
+    if (words.size() != kWordsOfGrant && words.size() != kWordsOfBefore) continue;
     const auto bytes = parse_unsigned(words[4]);
     if (!bytes) continue;
     Worth worth{std::string(words[2]), std::string(words[3]), {*bytes}};
-    if (words.size() == kWords) {
+    if (words.size() == kWordsOfGrant) {
       worth.threads = percent_of(words[5]);
       if (!worth.threads) continue;
       if (words[6] != kNotTold) worth.tenant = words[6];

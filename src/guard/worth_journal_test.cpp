@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::guard {
-namespace {
+namespace worth_journal_test {
 
 TEST(WorthJournal, ReadsBackWhatItWrites) {
   const Worths worths{{{"00ff11ee22dd33cc", "GPU-1"}, {"gpu-1", "nvidia.com/gpu", mib(14377)}},
@@ -25,5 +25,5 @@ TEST(WorthJournal, ReadsWhatAnEarlierReleaseWrote) {
   EXPECT_EQ(worths.begin()->second, (Worth{"gpu-1", "nvidia.com/gpu", mib(1)})) << "threads and tenant are not known";
 }
 
-}  // namespace
+}  // namespace worth_journal_test
 }  // namespace tranche::guard

@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace tranche::health {
-namespace {
+namespace book_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -196,5 +196,5 @@ TEST(Book, ForgetsDevicesThatAreNoMore) {
   EXPECT_EQ(book.faults().count("GPU-a"), 1u);
 }
 
-}  // namespace
+}  // namespace book_test
 }  // namespace tranche::health

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::health {
-namespace {
+namespace healthchecks_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -121,5 +121,5 @@ TEST(HealthChecks, IsWrittenAsItIsRead) {
   EXPECT_EQ(parse_xid_choice("all,13,31", "", problems), (XidChoice{true, {13, 31}}));
 }
 
-}  // namespace
+}  // namespace healthchecks_test
 }  // namespace tranche::health

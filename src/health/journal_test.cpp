@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::health {
-namespace {
+namespace journal_test {
 
 using std::chrono::minutes;
 using testing::IsEmpty;
@@ -72,5 +72,5 @@ TEST(Journal, ADeviceThatIsNoLongerPlannedIsForgotten) {
   EXPECT_TRUE(journal.unhealthy().empty());
 }
 
-}  // namespace
+}  // namespace journal_test
 }  // namespace tranche::health

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::health {
-namespace {
+namespace scope_test {
 
 using inventory::kNoInstance;
 using testing::ElementsAre;
@@ -79,5 +79,5 @@ TEST(Scope, ANameThatIsNotOfThisNodeMeansNobodyAndIsQuoted) {
   }
 }
 
-}  // namespace
+}  // namespace scope_test
 }  // namespace tranche::health

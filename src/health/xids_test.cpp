@@ -8,7 +8,7 @@
 #include <string>
 
 namespace tranche::health {
-namespace {
+namespace xids_test {
 
 // data/xids.yaml is what people read and change; the compiled table is what runs. They are one.
 TEST(Xids, CompiledTableIsTheFile) {
@@ -60,5 +60,5 @@ TEST(Xids, TheCatalogueDecidesAndTheUnknownDrains) {
   }
 }
 
-}  // namespace
+}  // namespace xids_test
 }  // namespace tranche::health

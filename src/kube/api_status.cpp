@@ -11,7 +11,7 @@ namespace tranche::kube {
 namespace {
 
 constexpr std::int64_t kLongestRetrySeconds = 300;
-constexpr std::size_t kLongestMessage = 400;
+constexpr std::size_t kLongestReason = 400;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ ApiStatus read_status(const nlohmann::json& object) {
   ApiStatus status;
   status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
   status.reason = text_at(object, "reason");
-  status.message = cut_text(text_at(object, "message"), kLongestMessage);
+  status.message = cut_text(text_at(object, "message"), kLongestReason);
   const auto wait = number_at(at(object, "details"), "retryAfterSeconds").value_or(0);
   status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));
   return status;

@@ -6,12 +6,10 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
+#include "kube/http_status.h"
 
 namespace tranche::kube {
 namespace {
-
-constexpr int kNotFound = 404;
-constexpr int kConflict = 409;
 
 bool is_taken(int status) {
   return status >= 200 && status < 300;
@@ -162,7 +160,7 @@ void EventBook::done(std::uint64_t id, int http_status, const std::string& why, 
   if (at == entries_.end()) return;
   Entry& entry = at->second;
   // A conflict: the event of this name can only be ours, of an attempt whose answer got lost.
-  if (is_taken(http_status) || (call.create && http_status == kConflict)) {
+  if (is_taken(http_status) || (call.create && http_status == http::kConflict)) {
     entry.created = true;
     ++report_.sent;
     report_.problem.clear();
@@ -170,7 +168,7 @@ void EventBook::done(std::uint64_t id, int http_status, const std::string& why, 
     return;
   }
   report_.problem = why;
-  if (!call.create && http_status == kNotFound) {  // it has expired meanwhile: told anew
+  if (!call.create && http_status == http::kNotFound) {  // it has expired meanwhile: told anew
     entry.created = false;
     entry.name.clear();
     entry.event.first = entry.event.last;

@@ -9,7 +9,7 @@
 #include <regex>
 
 namespace tranche::kube {
-namespace {
+namespace event_book_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -211,5 +211,5 @@ TEST(EventReasons, AreTheTableOfTheDocument) {
   EXPECT_EQ(theirs, ours);
 }
 
-}  // namespace
+}  // namespace event_book_test
 }  // namespace tranche::kube

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLongestName = 253;
+constexpr std::size_t kLongestEventName = 253;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::string event_namespace(const ObjectRef& about) {
 std::string event_name(const EventRecord& event, std::uint64_t salt) {
   const std::string seed = fmt::format("{}/{}/{}/{}/{}", event.about.uid, event.reason, event.message,
                                        event.first.time_since_epoch().count(), salt);
-  return event.about.name.substr(0, kLongestName - 17) + "." + hex16(stable_hash(seed));
+  return event.about.name.substr(0, kLongestEventName - 17) + "." + hex16(stable_hash(seed));
 }
 
 std::string event_body(const EventRecord& event, const std::string& name, const std::string& node) {

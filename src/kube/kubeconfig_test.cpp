@@ -5,7 +5,7 @@
 #include "kube/base64.h"
 
 namespace tranche::kube {
-namespace {
+namespace kubeconfig_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -148,5 +148,5 @@ TEST(AccessInPod, SaysWhatIsMissing) {
   EXPECT_FALSE(access_in_pod({{"KUBERNETES_SERVICE_HOST", "evil/../x"}}, [](const std::string&) { return true; }));
 }
 
-}  // namespace
+}  // namespace kubeconfig_test
 }  // namespace tranche::kube

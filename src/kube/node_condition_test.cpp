@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tranche::kube {
-namespace {
+namespace node_condition_test {
 
 using Json = nlohmann::json;
 
@@ -50,5 +50,5 @@ TEST(StartupTaint, ThatIsNotThereIsLeftAtThatAndWhatIsNoNodeIsAnError) {
   EXPECT_FALSE(patch_without_taint("{", "x"));
 }
 
-}  // namespace
+}  // namespace node_condition_test
 }  // namespace tranche::kube

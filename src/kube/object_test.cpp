@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tranche::kube {
-namespace {
+namespace object_test {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
@@ -68,5 +68,5 @@ TEST(ObjectNameTest, IsANamespaceAndALegalName) {
   }
 }
 
-}  // namespace
+}  // namespace object_test
 }  // namespace tranche::kube

@@ -7,7 +7,7 @@
 #include "kube/pod_table.h"
 
 namespace tranche::kube {
-namespace {
+namespace pod_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -173,5 +173,5 @@ TEST(Pod, LimitsForMpsInItsManifestAreReadWhereTheyArePlain) {
   EXPECT_THAT(pod->mps_words, ElementsAre(MpsWordsSeen{"init", "5", std::nullopt}, MpsWordsSeen{"a", "30", "0=2G"}));
 }
 
-}  // namespace
+}  // namespace pod_test
 }  // namespace tranche::kube

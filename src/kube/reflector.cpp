@@ -4,14 +4,12 @@
 
 #include <algorithm>
 
+#include "kube/http_status.h"
 #include "kube/url.h"
 
 namespace tranche::kube {
 namespace {
 
-constexpr int kUnauthorized = 401;
-constexpr int kForbidden = 403;
-constexpr int kGone = 410;
 // A watch that ends sooner and brought nothing is no watch: something between us and the server cuts it.
 constexpr Duration kTooShort = std::chrono::seconds(1);
 
@@ -91,7 +89,7 @@ void Reflector::on_watch_end(MonoTime now) {
 
 void Reflector::on_failed(const ApiStatus& status, MonoTime now) {
   under_way_ = false;
-  if (status.code == kGone) {
+  if (status.code == http::kGone) {
     // A version that a list began with and that is gone too leaves only the newest state.
     if (!watch_next_) version_.clear();
     watch_next_ = false;
@@ -101,10 +99,10 @@ void Reflector::on_failed(const ApiStatus& status, MonoTime now) {
   }
   if (!watch_next_) continue_.clear();  // a list that broke off begins anew
   Duration least = status.retry_after;
-  if (status.code == kForbidden) least = std::max(least, settings_.denied_wait);
+  if (status.code == http::kForbidden) least = std::max(least, settings_.denied_wait);
   std::string reason = words_of(status);
-  if (status.code == kForbidden) reason += "; give this service account the role in " + settings_.role;
-  if (status.code == kUnauthorized) reason += "; the token is refused";
+  if (status.code == http::kForbidden) reason += "; give this service account the role in " + settings_.role;
+  if (status.code == http::kUnauthorized) reason += "; the token is refused";
   wait(least, std::move(reason), now);
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::kube {
-namespace {
+namespace reflector_test {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
@@ -155,5 +155,5 @@ TEST(Reflector, AListThatBreaksOffBeginsAnew) {
   EXPECT_TRUE(reflector.next(*reflector.wake()).first_page);
 }
 
-}  // namespace
+}  // namespace reflector_test
 }  // namespace tranche::kube

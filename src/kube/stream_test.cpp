@@ -8,7 +8,7 @@
 #include "kube/watch_event.h"
 
 namespace tranche::kube {
-namespace {
+namespace stream_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -93,5 +93,5 @@ TEST(ApiStatus, OfABodyThatIsNoneIsTheBodysBeginning) {
   EXPECT_EQ(status.message, "no");
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace tranche::kube

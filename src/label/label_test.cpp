@@ -5,7 +5,7 @@
 #include "label/label_fixture.h"
 
 namespace tranche::label {
-namespace {
+namespace label_test {
 
 using config::Config;
 using config::MigStrategy;
@@ -251,5 +251,5 @@ TEST(LabelsTest, SlotsOfAMemoryAreCountedAndOneSlotOfMpsIsSaid) {
   EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200");
 }
 
-}  // namespace
+}  // namespace label_test
 }  // namespace tranche::label

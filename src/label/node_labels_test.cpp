@@ -6,7 +6,7 @@
 #include <random>
 
 namespace tranche::label {
-namespace {
+namespace node_labels_test {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
@@ -129,5 +129,5 @@ TEST(NodeLabels, AnySequenceLeavesOthersAloneAndSettles) {
   }
 }
 
-}  // namespace
+}  // namespace node_labels_test
 }  // namespace tranche::label

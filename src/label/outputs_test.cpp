@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tranche::label {
-namespace {
+namespace outputs_test {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
@@ -100,5 +100,5 @@ TEST(FeatureOwners, AreNoneForAPodThatNoDaemonSetMade) {
   EXPECT_FALSE(owners_of_pod(R"({"kind":"Status","code":404})"));
 }
 
-}  // namespace
+}  // namespace outputs_test
 }  // namespace tranche::label

@@ -5,7 +5,7 @@
 #include "label/label_fixture.h"
 
 namespace tranche::label {
-namespace {
+namespace own_labels_test {
 
 using config::Config;
 using config::SharingStrategy;
@@ -160,5 +160,5 @@ TEST(LegalLabels, AreThoseThatTheApiServerTakes) {
     EXPECT_FALSE(legal_key(key)) << key;
 }
 
-}  // namespace
+}  // namespace own_labels_test
 }  // namespace tranche::label

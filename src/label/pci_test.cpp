@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::label {
-namespace {
+namespace pci_test {
 
 constexpr const char* kIds =
     "# a comment\n10dd  Another\n\t2335  Not this one\n10de  NVIDIA Corporation\n\t1eb8  TU104GL [Tesla T4]\n"
@@ -37,5 +37,5 @@ TEST(PciNumbers, AreHexadecimal) {
   for (const char* text : {"", "10de", "0x", "0xfffffffff", "0x1g"}) EXPECT_FALSE(hex_number(text)) << text;
 }
 
-}  // namespace
+}  // namespace pci_test
 }  // namespace tranche::label

@@ -5,7 +5,7 @@
 #include "label/label_fixture.h"
 
 namespace tranche::label {
-namespace {
+namespace replayed_test {
 
 using config::Config;
 using config::MigStrategy;
@@ -247,5 +247,5 @@ TEST(ReplayedLabels, ModelsAreSanitised) {
     EXPECT_EQ(labels_of({}, node_of({plain(row.model)}))["nvidia.com/gpu.product"], row.product);
 }
 
-}  // namespace
+}  // namespace replayed_test
 }  // namespace tranche::label

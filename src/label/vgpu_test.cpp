@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 namespace tranche::label {
-namespace {
+namespace vgpu_test {
 
 // A configuration space with these bytes at `at`, reached through the list of capabilities.
 class ConfigSpace {
@@ -112,5 +112,5 @@ TEST(VgpuCapability, NeedsTheWholeSpace) {
   EXPECT_TRUE(vgpu_of(space.bytes() + std::string(3840, '\0'))) << "PCI Express has 4096 bytes";
 }
 
-}  // namespace
+}  // namespace vgpu_test
 }  // namespace tranche::label

@@ -3,7 +3,6 @@
 namespace tranche::landing {
 namespace {
 
-using config::Node;
 using config::Value;
 
 Value absent(const Value& parent, std::string path) {
@@ -15,11 +14,11 @@ Value absent(const Value& parent, std::string path) {
 Value member(const Value& mapping, std::string_view key) {
   std::string path = mapping.path().empty() ? std::string(key) : mapping.path() + "." + std::string(key);
   const config::Member* found = nullptr;
-  if (mapping.given() && mapping.node().kind == Node::Kind::kMapping)
+  if (mapping.given() && mapping.node().kind == config::Node::Kind::kMapping)
     for (const auto& each : mapping.node().members)
       if (each.key == key) found = &each;
   if (found == nullptr) return absent(mapping, std::move(path));
-  const bool empty = found->value->kind == Node::Kind::kNull;  // its own place is that of the next token
+  const bool empty = found->value->kind == config::Node::Kind::kNull;  // its own place is that of the next token
   const Place place{mapping.place().source, empty ? found->line : found->value->line,
                     empty ? found->column : found->value->column};
   return {found->value.get(), std::move(path), place, mapping.findings()};
@@ -28,7 +27,7 @@ Value member(const Value& mapping, std::string_view key) {
 Value mapping_at(const Value& mapping, std::string_view key) {
   Value value = member(mapping, key);
   if (!value.given()) return absent(mapping, value.path());
-  if (value.node().kind == Node::Kind::kMapping) return value;
+  if (value.node().kind == config::Node::Kind::kMapping) return value;
   value.wrong_type("a mapping", "write its fields below it, indented");
   return absent(mapping, value.path());
 }
@@ -36,7 +35,7 @@ Value mapping_at(const Value& mapping, std::string_view key) {
 std::vector<Value> list_at(const Value& mapping, std::string_view key) {
   const Value value = member(mapping, key);
   if (!value.given()) return {};
-  if (value.node().kind == Node::Kind::kSequence) return value.items();
+  if (value.node().kind == config::Node::Kind::kSequence) return value.items();
   value.wrong_type("a list", "begin each entry with a dash");
   return {};
 }
@@ -44,7 +43,7 @@ std::vector<Value> list_at(const Value& mapping, std::string_view key) {
 std::string text_at(const Value& mapping, std::string_view key) {
   const Value value = member(mapping, key);
   if (!value.given()) return {};
-  if (value.node().kind == Node::Kind::kScalar) return value.node().text;
+  if (value.node().kind == config::Node::Kind::kScalar) return value.node().text;
   value.wrong_type("text", "write one word");
   return {};
 }

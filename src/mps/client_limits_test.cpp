@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::mps {
-namespace {
+namespace client_limits_test {
 
 using ::testing::HasSubstr;
 
@@ -80,5 +80,5 @@ TEST(ClientLimits, SayWhatIsWrongAndWhatToWrite) {
   EXPECT_THAT(parse_pinned_limit(kA + "=1G," + kA + "=1G").error().what, HasSubstr("is named twice"));
 }
 
-}  // namespace
+}  // namespace client_limits_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace dialect_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -116,5 +116,5 @@ TEST(StaticDialect, ReadsPartitionsBackWithTheLimits) {
   EXPECT_NE(mute.came_to<QuestionFailed>(), nullptr);
 }
 
-}  // namespace
+}  // namespace dialect_test
 }  // namespace tranche::mps

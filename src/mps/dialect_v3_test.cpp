@@ -4,7 +4,7 @@
 #include "mps/dialect.h"
 
 namespace tranche::mps {
-namespace {
+namespace dialect_v3_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -119,5 +119,5 @@ TEST(V3Dialect, MissesANamespaceThatSomebodyDeleted) {
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
 }
 
-}  // namespace
+}  // namespace dialect_v3_test
 }  // namespace tranche::mps

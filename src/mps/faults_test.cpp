@@ -7,7 +7,7 @@
 #include <string>
 
 namespace tranche::mps {
-namespace {
+namespace faults_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -85,5 +85,5 @@ TEST(Faults, HarmlessExitsAreNone) {
   EXPECT_THAT(rig.book.faults(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace tranche::mps

@@ -5,7 +5,7 @@
 #include "mps/grant_limits.h"
 
 namespace tranche::mps {
-namespace {
+namespace gate_questions_test {
 
 std::string sent(const std::string& command) {
   return command + std::string("\n\0", 2);
@@ -55,5 +55,5 @@ TEST(GateQuestions, AreAnsweredInTheDaemonsSpelling) {
   EXPECT_EQ(answer_to({GateQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}, devices), "");
 }
 
-}  // namespace
+}  // namespace gate_questions_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace gate_test {
 
 using namespace std::chrono_literals;
 
@@ -273,5 +273,5 @@ TEST_F(GateTest, NothingFollowsTheEnd) {
   EXPECT_EQ(reply(kGateHello), GateAction::kNothing);
 }
 
-}  // namespace
+}  // namespace gate_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace gate_turns_test {
 
 using namespace std::chrono_literals;
 using ::testing::Eq;
@@ -170,5 +170,5 @@ TEST(GateTurns, WhoLeavesTheQueueIsNotAskedFor) {
   EXPECT_EQ(turns.waiting(), 0u);
 }
 
-}  // namespace
+}  // namespace gate_turns_test
 }  // namespace tranche::mps

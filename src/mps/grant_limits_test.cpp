@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace grant_limits_test {
 
 using ::testing::HasSubstr;
 
@@ -71,5 +71,5 @@ TEST(GrantLimits, OfAnotherPoolsDevicesAreRefused) {
   EXPECT_THAT(limits.error().what, HasSubstr("none of its devices"));
 }
 
-}  // namespace
+}  // namespace grant_limits_test
 }  // namespace tranche::mps

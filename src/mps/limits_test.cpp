@@ -6,7 +6,7 @@
 #include "mps/control_text.h"
 
 namespace tranche::mps {
-namespace {
+namespace limits_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -64,5 +64,5 @@ TEST(Limits, DisagreeWithASentence) {
   EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
 }
 
-}  // namespace
+}  // namespace limits_test
 }  // namespace tranche::mps

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace tranche::mps {
-namespace {
+namespace log_lines_test {
 
 struct Row {
   const char* text;
@@ -89,5 +89,5 @@ TEST(LogLines, ThatAreNoneAreSaidToBeNone) {
   }
 }
 
-}  // namespace
+}  // namespace log_lines_test
 }  // namespace tranche::mps

@@ -5,7 +5,7 @@
 #include "plan/shares.h"
 
 namespace tranche::mps {
-namespace {
+namespace namespaces_test {
 
 using ::testing::HasSubstr;
 
@@ -49,5 +49,5 @@ TEST(NamespaceOfAGrant, NoPercentageBecomesAnotherNumberOfSms) {
   }
 }
 
-}  // namespace
+}  // namespace namespaces_test
 }  // namespace tranche::mps

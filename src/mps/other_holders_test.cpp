@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace other_holders_test {
 
 TEST(OtherHolders, AreReadAsTheyAreWritten) {
   const std::set<std::string> devices{"GPU-1f2e", "MIG-00aa"};
@@ -15,5 +15,5 @@ TEST(OtherHolders, WhatIsNoDeviceIsPassedOver) {
   EXPECT_THAT(parse_other_holders("GPU-a\n\n../x\nGPU-b c\ngpu-1\nMIG-z"), testing::ElementsAre("GPU-a", "MIG-z"));
 }
 
-}  // namespace
+}  // namespace other_holders_test
 }  // namespace tranche::mps

@@ -25,36 +25,36 @@ void sort_by_first_slot(PartitionBook& book) {
   std::ranges::sort(book.partitions, {}, [](const BookedPartition& one) { return one.slots.front(); });
 }
 
-std::unexpected<Error> wrong(const std::string& what) {
+std::unexpected<Error> bad_book(const std::string& what) {
   return fail(Kind::kInvalid, what, "partitions.json");
 }
 
 Result<std::uint32_t> number_at(const Json& object, const char* key, std::uint32_t most) {
   const auto it = object.find(key);
   const auto number = it != object.end() && it->is_number_integer() ? it->get<std::int64_t>() : 0;
-  if (number < 1 || number > most) return wrong(fmt::format("\"{}\" must be a number from 1 to {}", key, most));
+  if (number < 1 || number > most) return bad_book(fmt::format("\"{}\" must be a number from 1 to {}", key, most));
   return static_cast<std::uint32_t>(number);
 }
 
 // A partition's name, or "".
 Result<std::string> name_at(const Json& object, const char* key, const std::string& uuid) {
   const auto it = object.find(key);
-  if (it == object.end() || !it->is_string()) return wrong(fmt::format("\"{}\" must be a text", key));
+  if (it == object.end() || !it->is_string()) return bad_book(fmt::format("\"{}\" must be a text", key));
   const auto name = it->get<std::string>();
   if (!name.empty() && !parse_partition_id(uuid + "/" + name))
-    return wrong(fmt::format("\"{}\" must be the name of a partition, not {}", key, in_quotes(name)));
+    return bad_book(fmt::format("\"{}\" must be the name of a partition, not {}", key, in_quotes(name)));
   return name;
 }
 
 Result<BookedPartition> read_partition(const Json& object, const PartitionBook& book, std::set<std::uint32_t>& seen) {
-  if (!object.is_object()) return wrong("a partition must be an object");
+  if (!object.is_object()) return bad_book("a partition must be an object");
   const auto slots = object.find("slots");
-  if (slots == object.end() || !slots->is_array() || slots->empty()) return wrong("a partition needs \"slots\"");
+  if (slots == object.end() || !slots->is_array() || slots->empty()) return bad_book("a partition needs \"slots\"");
   BookedPartition partition;
   for (const auto& one : *slots) {
     const auto number = one.is_number_integer() ? one.get<std::int64_t>() : -1;
     if (number < 0 || number >= book.slots || !seen.insert(static_cast<std::uint32_t>(number)).second)
-      return wrong("each slot of the GPU is in one partition, and " + in_quotes(json_text(one)) + " is not");
+      return bad_book("each slot of the GPU is in one partition, and " + in_quotes(json_text(one)) + " is not");
     partition.slots.push_back(static_cast<std::uint32_t>(number));
   }
   std::ranges::sort(partition.slots);
@@ -155,24 +155,24 @@ std::string render_book(const PartitionBook& book) {
 
 Result<PartitionBook> parse_book(std::string_view json) {
   const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return wrong("it is not a JSON object");
+  if (!document.is_object()) return bad_book("it is not a JSON object");
   const auto uuid = document.find("uuid");
-  if (uuid == document.end() || !uuid->is_string()) return wrong("\"uuid\" must be a text");
+  if (uuid == document.end() || !uuid->is_string()) return bad_book("\"uuid\" must be a text");
   PartitionBook book;
   book.uuid = uuid->get<std::string>();
-  if (!parse_partition_id(book.uuid + "/x")) return wrong("\"uuid\" must name a GPU, not " + in_quotes(book.uuid));
+  if (!parse_partition_id(book.uuid + "/x")) return bad_book("\"uuid\" must name a GPU, not " + in_quotes(book.uuid));
   TRY(book.slots, number_at(document, "slots", kMostSlots));
   TRY(book.per_slot, number_at(document, "chunksPerSlot", kMostChunks));
   TRY(book.chunk_sms, number_at(document, "smsPerChunk", kMostChunks));
   const auto list = document.find("partitions");
-  if (list == document.end() || !list->is_array()) return wrong("\"partitions\" must be a list");
+  if (list == document.end() || !list->is_array()) return bad_book("\"partitions\" must be a list");
   std::set<std::uint32_t> seen;
   for (const auto& one : *list) {
     TRY(auto partition, read_partition(one, book, seen));
     book.partitions.push_back(std::move(partition));
   }
   if (seen.size() != book.slots)
-    return wrong(fmt::format("{} of {} slots are in a partition", seen.size(), book.slots));
+    return bad_book(fmt::format("{} of {} slots are in a partition", seen.size(), book.slots));
   sort_by_first_slot(book);
   return book;
 }

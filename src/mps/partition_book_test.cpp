@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace partition_book_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -98,5 +98,5 @@ TEST(PartitionBook, ThatIsNotUnderstoodIsNamed) {
   EXPECT_THAT(why(head + R"([{"slots":[0],"partition":"a b","promised":""}]})"), HasSubstr("the name of a partition"));
 }
 
-}  // namespace
+}  // namespace partition_book_test
 }  // namespace tranche::mps

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "mps/unreadable.h"
 
 namespace tranche::mps {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 constexpr inventory::ComputeCapability kAmpere{8, 0};
 constexpr inventory::ComputeCapability kHopper{9, 0};
 constexpr std::size_t kLongestPartition = 64;
-
-std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
-  return fail(Kind::kInvalid, "the reply " + in_quotes(text) + " is not " + std::string(expected),
-              std::string(command));
-}
 
 bool is_device(std::string_view word) {
   return word.starts_with("GPU-") || word.starts_with("MIG-");

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace partitions_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -65,5 +65,5 @@ TEST(Partitions, AreListedWithWhatIsFree) {
     EXPECT_FALSE(parse_partitions(bad)) << bad;
 }
 
-}  // namespace
+}  // namespace partitions_test
 }  // namespace tranche::mps

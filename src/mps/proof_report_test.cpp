@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::mps {
-namespace {
+namespace proof_report_test {
 
 using ::testing::HasSubstr;
 using enum ProofVerdict;
@@ -50,5 +50,5 @@ TEST(ProofReport, WhatEndingClientsWouldNotMendKeepsThePoolFromServingAndEndsNob
   EXPECT_THAT(failed("CUDA_ERROR_MPS_SERVER_NOT_READY").reason, HasSubstr("while it handles a fatal GPU error"));
 }
 
-}  // namespace
+}  // namespace proof_report_test
 }  // namespace tranche::mps

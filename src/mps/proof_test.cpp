@@ -7,7 +7,7 @@
 #include <random>
 
 namespace tranche::mps {
-namespace {
+namespace proof_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -294,5 +294,5 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
   }
 }
 
-}  // namespace
+}  // namespace proof_test
 }  // namespace tranche::mps

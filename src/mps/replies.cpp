@@ -6,16 +6,12 @@
 
 #include "base/text.h"
 #include "mps/client_limits.h"
+#include "mps/unreadable.h"
 
 namespace tranche::mps {
 namespace {
 
 constexpr int kPidMax = 4194304;  // the kernel's largest pid_max
-
-std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
-  return fail(Kind::kInvalid, "the reply " + in_quotes(text) + " is not " + std::string(expected),
-              std::string(command));
-}
 
 struct Refusal {
   std::string_view words;  // as they begin or, for "not found", as they end

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::mps {
-namespace {
+namespace replies_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -164,5 +164,5 @@ TEST(Replies, OfTheProgramAboutItself) {
   EXPECT_FALSE(offers_multiuser("OPTIONS:\n  -d,--daemon              Setup the daemon in the background\n"));
 }
 
-}  // namespace
+}  // namespace replies_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace room_test {
 
 using ::testing::HasSubstr;
 
@@ -23,5 +23,5 @@ TEST(Room, IsSaidFromNineTenths) {
   EXPECT_EQ(room_note(0, 0), "");
 }
 
-}  // namespace
+}  // namespace room_test
 }  // namespace tranche::mps

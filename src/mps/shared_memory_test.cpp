@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::mps {
-namespace {
+namespace shared_memory_test {
 
 // Measured on driver 580.159.04 (docs/evidence/mps-handshake.md).
 TEST(SharedMemory, OfARecentServerIsAnonymous) {
@@ -29,5 +29,5 @@ TEST(SharedMemory, OfAProcessWithoutAnyIsUnknown) {
   EXPECT_EQ(shared_memory_in("a b c d e f /memfd:mps.shm.0.1"), SharedMemory::kUnknown) << "not the whole path";
 }
 
-}  // namespace
+}  // namespace shared_memory_test
 }  // namespace tranche::mps

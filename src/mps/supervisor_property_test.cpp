@@ -6,7 +6,7 @@
 #include "mps/supervisor.h"
 
 namespace tranche::mps {
-namespace {
+namespace supervisor_property_test {
 
 using namespace std::chrono_literals;
 
@@ -150,5 +150,5 @@ TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
   }
 }
 
-}  // namespace
+}  // namespace supervisor_property_test
 }  // namespace tranche::mps

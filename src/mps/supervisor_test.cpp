@@ -8,7 +8,7 @@
 #include "mps/supervisor_rig.h"
 
 namespace tranche::mps {
-namespace {
+namespace supervisor_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -297,5 +297,5 @@ TEST(Supervisor, LeavesServingAtTheFirstQuestionWithoutAnswer) {
   EXPECT_THAT(rig.s.reason, HasSubstr("its clients run on, and it is restarted when it stays mute for 30.0 s"));
 }
 
-}  // namespace
+}  // namespace supervisor_test
 }  // namespace tranche::mps

@@ -5,7 +5,7 @@
 #include "mps/supervisor_rig.h"
 
 namespace tranche::mps {
-namespace {
+namespace supervisor_watch_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -210,5 +210,5 @@ TEST(Supervisor, HearsOfServersFromTheLog) {
   EXPECT_THAT(rig.s.servers, IsEmpty());
 }
 
-}  // namespace
+}  // namespace supervisor_watch_test
 }  // namespace tranche::mps

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 
 namespace tranche::mps {
-namespace {
+namespace tenant_limits_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -117,5 +117,5 @@ TEST(TenantLimits, ALongValueIsCut) {
   EXPECT_LT(on_memory(std::string(100000, 'x')).at(0).message.size(), 600u);
 }
 
-}  // namespace
+}  // namespace tenant_limits_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace tier_test {
 
 using config::TierPolicy;
 using ::testing::Contains;
@@ -54,5 +54,5 @@ TEST(Tier, SaysOfEachWhatIsNotEnforced) {
   EXPECT_THAT(not_enforced(Tier::kV3), Contains(HasSubstr("unless the kernel's limit is set as well")));
 }
 
-}  // namespace
+}  // namespace tier_test
 }  // namespace tranche::mps

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace {
+namespace turn_session_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -47,5 +47,5 @@ TEST(TurnSession, WhateverIsNotAsToldIsAnError) {
   EXPECT_EQ(parse_turn_session({12}, kLimits, "5.5\nServer 12 not found\n7G\n5.5\n").error().kind, Kind::kNotFound);
 }
 
-}  // namespace
+}  // namespace turn_session_test
 }  // namespace tranche::mps

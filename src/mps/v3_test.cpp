@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps::v3 {
-namespace {
+namespace v3_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -66,5 +66,5 @@ TEST(V3, ALimitCountsOnlyWhenItReadsBack) {
   EXPECT_THAT(disagreement(told, {"g", "s", mib(14377), {}, ""}), HasSubstr("thread percentage of namespace g"));
 }
 
-}  // namespace
+}  // namespace v3_test
 }  // namespace tranche::mps::v3

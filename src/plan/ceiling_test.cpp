@@ -5,7 +5,7 @@
 #include "plan/make_plan.h"
 
 namespace tranche::plan {
-namespace {
+namespace ceiling_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -107,5 +107,5 @@ TEST(Ceiling, OfAPoolIsSaidInThePlanWithTheRoomOfASlot) {
                                  "slots has room for 4")));
 }
 
-}  // namespace
+}  // namespace ceiling_test
 }  // namespace tranche::plan

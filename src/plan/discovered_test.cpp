@@ -6,7 +6,7 @@
 #include "plan/table.h"
 
 namespace tranche::plan {
-namespace {
+namespace discovered_test {
 
 using config::Config;
 using config::MigStrategy;
@@ -291,5 +291,5 @@ TEST(Plan, ShowsWhatTheDriverWouldNotSay) {
   EXPECT_THAT(make_plan({}, inventory)->notes, Contains(inventory.doubts[0]));
 }
 
-}  // namespace
+}  // namespace discovered_test
 }  // namespace tranche::plan

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::plan {
-namespace {
+namespace imex_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -36,5 +36,5 @@ TEST(Imex, AMissingChannelThatIsRequiredHoldsEverythingBack) {
   EXPECT_THAT(imex_block({{0}, true}, {}), HasSubstr("IMEX channel 0 is required"));
 }
 
-}  // namespace
+}  // namespace imex_test
 }  // namespace tranche::plan

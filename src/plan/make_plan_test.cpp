@@ -5,7 +5,7 @@
 #include "plan/pools.h"
 
 namespace tranche::plan {
-namespace {
+namespace make_plan_test {
 
 using config::Config;
 using config::SharingStrategy;
@@ -329,5 +329,5 @@ TEST(Plan, AddingAGpuChangesNothingForTheOthers) {
   }
 }
 
-}  // namespace
+}  // namespace make_plan_test
 }  // namespace tranche::plan

@@ -6,7 +6,7 @@
 #include "plan/shares.h"
 
 namespace tranche::plan {
-namespace {
+namespace mig_pools_test {
 
 using config::Config;
 using ::testing::Contains;
@@ -158,5 +158,5 @@ TEST(PlanMigMps, NamesPoolsOfOldMigNamesApart) {
   EXPECT_TRUE(ids[0].starts_with("mig-"));
 }
 
-}  // namespace
+}  // namespace mig_pools_test
 }  // namespace tranche::plan

@@ -7,7 +7,7 @@
 #include "plan/pools.h"
 
 namespace tranche::plan {
-namespace {
+namespace per_device_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -323,5 +323,5 @@ TEST(Span, EntriesApartAreSetsApart) {
   EXPECT_THAT(sizes, UnorderedElementsAre(2, 2, 1, 1));
 }
 
-}  // namespace
+}  // namespace per_device_test
 }  // namespace tranche::plan

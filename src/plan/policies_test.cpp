@@ -4,7 +4,7 @@
 #include "plan/shares.h"
 
 namespace tranche::plan {
-namespace {
+namespace policies_test {
 
 using config::MemoryPolicy;
 using config::ThreadsPolicy;
@@ -131,5 +131,5 @@ TEST(Policies, SizesWorthShowingAreOneTwoFive) {
   EXPECT_THAT(request_sizes(0), testing::IsEmpty());
 }
 
-}  // namespace
+}  // namespace policies_test
 }  // namespace tranche::plan

@@ -5,7 +5,7 @@
 #include "plan/make_plan.h"
 
 namespace tranche::plan {
-namespace {
+namespace select_test {
 
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -103,5 +103,5 @@ TEST(Select, ReferencesOfEntriesNameDevices) {
     EXPECT_FALSE(names_device(other, part)) << other;
 }
 
-}  // namespace
+}  // namespace select_test
 }  // namespace tranche::plan

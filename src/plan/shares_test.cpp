@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::plan {
-namespace {
+namespace shares_test {
 
 using config::SmRounding;
 constexpr inventory::ComputeCapability kHopper{9, 0};
@@ -114,5 +114,5 @@ TEST(SharesTest, SumsNeverExceedTheGpu) {
     }
 }
 
-}  // namespace
+}  // namespace shares_test
 }  // namespace tranche::plan

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tranche::plan {
-namespace {
+namespace slot_id_test {
 
 TEST(SlotIdTest, ReadsWhatItWrites) {
   for (const SlotId& id :
@@ -25,5 +25,5 @@ TEST(SlotIdTest, DeviceIsWhatStandsBeforeTheFirstSeparator) {
   EXPECT_EQ(device_of("a::b::c"), "a");
 }
 
-}  // namespace
+}  // namespace slot_id_test
 }  // namespace tranche::plan

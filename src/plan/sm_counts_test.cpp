@@ -10,7 +10,7 @@
 
 // data/sm-counts.yaml is what people read and change; the compiled table is what runs. They are one.
 namespace tranche::plan {
-namespace {
+namespace sm_counts_test {
 
 std::vector<YAML::Node> rows() {
   const char* source = std::getenv("TRANCHE_SOURCE");
@@ -69,5 +69,5 @@ TEST(SmCountsTest, ATrustedCountIsRightInSomeEvidenceAndWrongOrMixedInNone) {
   }
 }
 
-}  // namespace
+}  // namespace sm_counts_test
 }  // namespace tranche::plan

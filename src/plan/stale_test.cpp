@@ -5,7 +5,7 @@
 #include "plan/make_plan.h"
 
 namespace tranche::plan {
-namespace {
+namespace stale_test {
 
 using config::MigStrategy;
 using inventory::Inventory;
@@ -67,5 +67,5 @@ TEST_F(StaleDevices, AreThoseOfAGpuOrAPlatformThatIsGone) {
   EXPECT_THAT(stale(), ElementsAre(Pair("GPU-1", HasSubstr("platform is tegra now")), Pair("MIG-0", testing::_)));
 }
 
-}  // namespace
+}  // namespace stale_test
 }  // namespace tranche::plan

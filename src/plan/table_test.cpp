@@ -5,7 +5,7 @@
 #include "base/text.h"
 
 namespace tranche::plan {
-namespace {
+namespace table_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -53,5 +53,5 @@ TEST(PlanTable, SaysWhenThereIsNothing) {
   EXPECT_EQ(render_table({}, {}, {}, {}), "0 GPUs, driver unknown\n  none\n\nResources\n  none\n");
 }
 
-}  // namespace
+}  // namespace table_test
 }  // namespace tranche::plan

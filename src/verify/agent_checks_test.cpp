@@ -6,7 +6,7 @@
 #include "verify/checks.h"
 
 namespace tranche::verify {
-namespace {
+namespace agent_checks_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -128,5 +128,5 @@ TEST(VerifyHardware, AGpuThatIsNotServedOrOtherThanSaidFails) {
   EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.gpu", "does not serve it")));
 }
 
-}  // namespace
+}  // namespace agent_checks_test
 }  // namespace tranche::verify

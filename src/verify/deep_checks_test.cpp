@@ -4,7 +4,7 @@
 #include "verify/deep.h"
 
 namespace tranche::verify {
-namespace {
+namespace deep_checks_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -117,5 +117,5 @@ TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
                                   is(Verdict::kSkip, "deep.neighbour"), is(Verdict::kPass, "deep.neighbour")));
 }
 
-}  // namespace
+}  // namespace deep_checks_test
 }  // namespace tranche::verify

@@ -6,7 +6,7 @@
 #include "verify/checks.h"
 
 namespace tranche::verify {
-namespace {
+namespace node_checks_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -124,5 +124,5 @@ TEST(VerifyNode, AnythingForAnObjectIsNoGpu) {
         << text;
 }
 
-}  // namespace
+}  // namespace node_checks_test
 }  // namespace tranche::verify

@@ -8,7 +8,7 @@
 #include "verify/render.h"
 
 namespace tranche::verify {
-namespace {
+namespace probe_pods_test {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
@@ -152,5 +152,5 @@ TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
   EXPECT_THAT(checks, IsEmpty());
 }
 
-}  // namespace
+}  // namespace probe_pods_test
 }  // namespace tranche::verify

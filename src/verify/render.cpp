@@ -11,7 +11,7 @@
 namespace tranche::verify {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::size_t count(const Checks& checks, Verdict verdict) {
   return static_cast<std::size_t>(std::ranges::count(checks, verdict, &Check::verdict));
@@ -74,18 +74,18 @@ std::string summary_of(const Report& report) {
 }
 
 std::string to_json(const Report& report) {
-  Json checks = Json::array();
+  OrderedJson checks = OrderedJson::array();
   for (const Check& check : report.checks)
     checks.push_back({{"verdict", to_string(check.verdict)},
                       {"id", check.id},
                       {"about", check.about},
                       {"what", check.what},
                       {"remedy", check.remedy}});
-  const Json document{{"subject", report.subject},
-                      {"passed", count(report.checks, Verdict::kPass)},
-                      {"failed", count(report.checks, Verdict::kFail)},
-                      {"skipped", count(report.checks, Verdict::kSkip)},
-                      {"checks", std::move(checks)}};
+  const OrderedJson document{{"subject", report.subject},
+                             {"passed", count(report.checks, Verdict::kPass)},
+                             {"failed", count(report.checks, Verdict::kFail)},
+                             {"skipped", count(report.checks, Verdict::kSkip)},
+                             {"checks", std::move(checks)}};
   return json_text(document, 2) + "\n";
 }
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tranche::verify {
-namespace {
+namespace render_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -45,5 +45,5 @@ TEST(VerifyReport, NothingThatPassedIsNoSuccess) {
   EXPECT_EQ(exit_status(kReport.checks), 1);
 }
 
-}  // namespace
+}  // namespace render_test
 }  // namespace tranche::verify

@@ -5,7 +5,7 @@
 #include "kube/kube_bed.h"
 
 namespace tranche::kube {
-namespace {
+namespace client_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -144,5 +144,5 @@ TEST_F(KubeClientContract, IsGoneAtOnceWhileRequestsAndWatchesAreOpen) {
   pass(20ms);
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace tranche::kube

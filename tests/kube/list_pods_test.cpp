@@ -8,7 +8,7 @@
 #include "kube/pod.h"
 
 namespace tranche::kube {
-namespace {
+namespace list_pods_test {
 
 using ::testing::HasSubstr;
 
@@ -87,5 +87,5 @@ TEST_F(PodsAskedOnce, AccessIsFoundInAFileOrSaidToBeMissing) {
   EXPECT_FALSE(host::find_access("", {}, problems)) << "this is no pod";
 }
 
-}  // namespace
+}  // namespace list_pods_test
 }  // namespace tranche::kube

@@ -7,7 +7,7 @@
 #include "kube/pod_table.h"
 
 namespace tranche::kube {
-namespace {
+namespace list_watch_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -217,5 +217,5 @@ TEST_F(PodsOfANode, EndAtOnceWithAnOpenWatch) {
   EXPECT_TRUE(until([&] { return server_->watches() == 0; }));
 }
 
-}  // namespace
+}  // namespace list_watch_test
 }  // namespace tranche::kube

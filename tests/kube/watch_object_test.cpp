@@ -9,7 +9,7 @@
 #include "kube/object.h"
 
 namespace tranche::kube {
-namespace {
+namespace watch_object_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -124,5 +124,5 @@ TEST_F(LinkToTheCluster, MayGoBeforeItIsSettled) {
   EXPECT_FALSE(told);
 }
 
-}  // namespace
+}  // namespace watch_object_test
 }  // namespace tranche::kube

@@ -7,7 +7,7 @@
 #include "standins/kube/api_server.h"
 
 namespace tranche::e2e {
-namespace {
+namespace config_manager_test {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -192,5 +192,5 @@ TEST_F(ConfigManager, WhatIsMissingOrWrongOnItsCommandLineIsSaidWithStatusOne) {
   EXPECT_EQ(leads_to(), in("available/b"));
 }
 
-}  // namespace
+}  // namespace config_manager_test
 }  // namespace tranche::e2e

@@ -7,7 +7,7 @@
 #include "standins/kube/api_server.h"
 
 namespace tranche::e2e {
-namespace {
+namespace named_config_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -293,5 +293,5 @@ TEST_F(NodeNamedConfigurations, TwoPlacesAtOnceAreRefused) {
   EXPECT_THAT(odd.err(), HasSubstr("no NAMESPACE/NAME"));
 }
 
-}  // namespace
+}  // namespace named_config_test
 }  // namespace tranche::e2e

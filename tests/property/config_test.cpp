@@ -10,7 +10,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace config_test {
 
 using Texts = std::vector<std::string>;
 
@@ -258,5 +258,5 @@ TEST(BrokenConfig, RandomDamageGivesProblemsOrAConfigurationThatIsReadBack) {
   EXPECT_GT(with_problems, 500u);
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace tranche::property

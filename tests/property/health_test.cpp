@@ -12,7 +12,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace health_test {
 
 using health::Book;
 using health::Cause;
@@ -238,5 +238,5 @@ TEST(HealthProperty, EqualHistoriesGiveEqualBooks) {
   }
 }
 
-}  // namespace
+}  // namespace health_test
 }  // namespace tranche::property

@@ -10,7 +10,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace landing_test {
 
 const std::uint32_t kRounds = rounds(100);
 using landing::Fate;
@@ -168,5 +168,5 @@ TEST(LandingProperty, TheWorthIsTheShareOfTheSlotsHeld) {
   });
 }
 
-}  // namespace
+}  // namespace landing_test
 }  // namespace tranche::property

@@ -16,7 +16,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace plan_test {
 
 const std::uint32_t kRounds = rounds(400);
 
@@ -228,5 +228,5 @@ TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllowsAndAllComputeRight) {
   });
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tranche::property

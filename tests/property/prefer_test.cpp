@@ -13,7 +13,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace prefer_test {
 
 const std::uint32_t kRounds = rounds(600);
 using config::AllocationPolicy;
@@ -122,5 +122,5 @@ TEST(PreferProperty, SlotsUnderMpsLandOnOneGpuWheneverOneHasRoom) {
   });
 }
 
-}  // namespace
+}  // namespace prefer_test
 }  // namespace tranche::property

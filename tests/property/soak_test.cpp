@@ -21,7 +21,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace soak_test {
 
 using namespace std::chrono_literals;
 
@@ -372,5 +372,5 @@ TEST(Soak, WhateverHappensNobodyLosesWhatHeHoldsAndNothingIsGivenTwice) {
   EXPECT_GT(away, 5 * static_cast<int>(kSeeds));
 }
 
-}  // namespace
+}  // namespace soak_test
 }  // namespace tranche::property

@@ -13,7 +13,7 @@
 #include "property/generate.h"
 
 namespace tranche::property {
-namespace {
+namespace stream_test {
 
 const std::uint32_t kRounds = rounds(200);
 using config::AllocationPolicy;
@@ -137,5 +137,5 @@ TEST(StreamProperty, PodsThatComeAndGoGetFreeSlotsOfTheirOwnGpusAndNeverMoreThan
   EXPECT_GT(made, kRounds / 3);
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace tranche::property

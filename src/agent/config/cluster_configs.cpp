@@ -7,11 +7,11 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kRole = "deploy/rbac/config.yaml";
-constexpr const char* kSettling = "the way to the API server is being found";
+constexpr const char* kNoWayYet = "the way to the API server is being found";
 
 std::optional<std::string> why_unknown(const std::optional<std::string>& off, const host::WatchObject* watch) {
   if (off) return off;
-  return watch == nullptr ? kSettling : watch->unknown_because();
+  return watch == nullptr ? kNoWayYet : watch->unknown_because();
 }
 
 }  // namespace

@@ -4,33 +4,29 @@
 
 #include "agent/labels/label_writer.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 #include "kube/url.h"
 #include "label/node_labels.h"
 
 namespace tranche::agent {
 namespace {
 
-constexpr int kCreated = 201;
-constexpr int kBadRequest = 400;
-constexpr int kForbidden = 403;
-constexpr int kNotFound = 404;
-constexpr int kConflict = 409;
 constexpr int kUnprocessable = 422;
 constexpr int kMostRounds = 5;
 
 bool is_good(const host::KubeAnswer& answer) {
-  return answer.status == 200 || answer.status == kCreated;
+  return answer.status == 200 || answer.status == kube::http::kCreated;
 }
 
 Kind kind_of(int status) {
   switch (status) {
-    case kForbidden:
+    case kube::http::kForbidden:
       return Kind::kDenied;
-    case kNotFound:
+    case kube::http::kNotFound:
       return Kind::kNotFound;
-    case kConflict:
+    case kube::http::kConflict:
       return Kind::kConflict;
-    case kBadRequest:
+    case kube::http::kBadRequest:
     case kUnprocessable:
       return Kind::kInvalid;
     default:  // a token that is being replaced, too many requests, a server in trouble
@@ -123,8 +119,8 @@ class NodeFeature final : public ClusterWriter {
   }
 
   void on_object(const host::KubeAnswer& answer) {
-    if (answer.status == kNotFound && labels_.empty()) return succeed(false);
-    if (answer.status == kNotFound) {
+    if (answer.status == kube::http::kNotFound && labels_.empty()) return succeed(false);
+    if (answer.status == kube::http::kNotFound) {
       call_ = client_.create(label::features_path(place_), label::new_feature(place_, labels_),
                              to([this](const auto& a) { on_written(a); }));
       return;
@@ -138,7 +134,7 @@ class NodeFeature final : public ClusterWriter {
   }
   void on_written(const host::KubeAnswer& answer) {
     if (is_good(answer)) return succeed(true);
-    if (answer.status == kConflict) return again_after(answer, "write " + what());
+    if (answer.status == kube::http::kConflict) return again_after(answer, "write " + what());
     Error error = refused(answer, "write " + what());
     if (error.kind == Kind::kNotFound)
       error.what += "; the cluster has no node feature discovery: install it, or write labels elsewhere";
@@ -172,7 +168,7 @@ class NodeObject final : public ClusterWriter {
   }
   void on_written(const host::KubeAnswer& answer) {
     if (is_good(answer)) return succeed(true);
-    if (answer.status == kConflict) return again_after(answer, "label the node " + node_);
+    if (answer.status == kube::http::kConflict) return again_after(answer, "label the node " + node_);
     end(std::unexpected(refused(answer, "label the node " + node_)));
   }
   std::string path() const { return "/api/v1/nodes/" + kube::percent_encoded(node_); }

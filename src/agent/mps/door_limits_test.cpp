@@ -7,7 +7,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace door_limits_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -56,5 +56,5 @@ TEST_F(DoorLimits, OfNoDoorAreSwept) {
   EXPECT_TRUE(sweep_door_limits(paths_, "gpu-2", {})) << "no such pool";
 }
 
-}  // namespace
+}  // namespace door_limits_test
 }  // namespace tranche::agent

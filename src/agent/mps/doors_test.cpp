@@ -22,7 +22,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::agent {
-namespace {
+namespace doors_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -554,5 +554,5 @@ TEST_F(DoorsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
   for (const int fd : mute) ::close(fd);
 }
 
-}  // namespace
+}  // namespace doors_test
 }  // namespace tranche::agent

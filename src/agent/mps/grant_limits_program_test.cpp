@@ -6,7 +6,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::agent {
-namespace {
+namespace grant_limits_program_test {
 
 using ::testing::HasSubstr;
 
@@ -297,5 +297,5 @@ TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   for (int i = 0; i < 10; ++i) expect_worth(i % 2 == 0 ? kSmall : kLarge);
 }
 
-}  // namespace
+}  // namespace grant_limits_program_test
 }  // namespace tranche::agent

@@ -2,7 +2,7 @@
 #include "agent/mps/mps_program_fixture.h"
 
 namespace tranche::agent {
-namespace {
+namespace mps_program_test {
 
 using ::testing::HasSubstr;
 
@@ -190,5 +190,5 @@ TEST_F(MpsProgramTest, AnswersWhileAPoolThatCannotBeProvenStaysOutOfService) {
   EXPECT_EQ(status_["pools"][0]["proof"]["ended"]["daemons"], 0);
 }
 
-}  // namespace
+}  // namespace mps_program_test
 }  // namespace tranche::agent

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace mps_readiness_test {
 
 using ::testing::HasSubstr;
 
@@ -54,5 +54,5 @@ TEST(MpsReadiness, APlanThatCannotBeMadeAndAnEndAreSaid) {
   EXPECT_EQ(mps_readiness(facts).reason, "it is ending");
 }
 
-}  // namespace
+}  // namespace mps_readiness_test
 }  // namespace tranche::agent

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace namespace_keeper_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -137,5 +137,5 @@ TEST_F(NamespaceKeeperTest, ADoorThatIsOpenedAnewWhileItsNamespaceGoesGetsAnothe
   EXPECT_THAT(changes_, ElementsAre(1u));
 }
 
-}  // namespace
+}  // namespace namespace_keeper_test
 }  // namespace tranche::agent

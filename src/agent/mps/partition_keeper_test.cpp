@@ -5,7 +5,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace partition_keeper_test {
 
 using ::testing::HasSubstr;
 
@@ -141,5 +141,5 @@ TEST_F(PartitionKeeperTest, ReplacesABookThatCannotBeRead) {
   EXPECT_EQ(keeper_->wanted().size(), 4u);
 }
 
-}  // namespace
+}  // namespace partition_keeper_test
 }  // namespace tranche::agent

@@ -12,7 +12,7 @@
 namespace tranche::agent {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace requests_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -123,5 +123,5 @@ TEST(MpsRequests, RepliesAreOneLineOfJson) {
             R"({"pid":8,"outcome":"refused","note":"no","waitedMs":0}],"neighbours":3,"tookMs":12})");
 }
 
-}  // namespace
+}  // namespace requests_test
 }  // namespace tranche::agent

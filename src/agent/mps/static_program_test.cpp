@@ -2,7 +2,7 @@
 #include "agent/mps/mps_program_fixture.h"
 
 namespace tranche::agent {
-namespace {
+namespace static_program_test {
 
 using ::testing::HasSubstr;
 
@@ -88,5 +88,5 @@ TEST_F(StaticProgramTest, ChangesTheTierOfADaemonThatNobodyUses) {
   for (const pid_t daemon : before) EXPECT_FALSE(runs(daemon)) << daemon;
 }
 
-}  // namespace
+}  // namespace static_program_test
 }  // namespace tranche::agent

@@ -3,7 +3,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::agent {
-namespace {
+namespace v3_program_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -230,5 +230,5 @@ TEST_F(V3ProgramTest, FallsBackToV2WhereOnePoolServesSeveralGpus) {
               HasSubstr("a namespace has one memory limit for all devices, and this pool serves several GPUs"));
 }
 
-}  // namespace
+}  // namespace v3_program_test
 }  // namespace tranche::agent

@@ -2,6 +2,7 @@
 
 #include "host/log/log.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 
 namespace tranche::agent {
 namespace {
@@ -11,8 +12,6 @@ using namespace std::chrono_literals;
 constexpr Duration kBetweenWrites = 1s;
 constexpr Duration kStarting = 3s;     // for the driver to be opened and kubelet to be told
 constexpr Duration kForbidden = 5min;  // until somebody may have given the right
-constexpr int kNotFound = 404;
-constexpr int kForbiddenStatus = 403;
 
 }  // namespace
 
@@ -108,7 +107,8 @@ bool ConditionKeeper::failed(const host::KubeAnswer& answer, const char* what) {
   const std::string problem = std::string(what) + ": " + why;
   if (problem != report_.problem) log::warning("kube.node", {{"status", answer.status}, {"why", problem}});
   report_.problem = problem;
-  wait(answer.status == kForbiddenStatus || answer.status == kNotFound ? kForbidden : backoff_.next());
+  wait(answer.status == kube::http::kForbidden || answer.status == kube::http::kNotFound ? kForbidden
+                                                                                         : backoff_.next());
   on_change_();
   return true;
 }

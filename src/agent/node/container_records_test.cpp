@@ -7,7 +7,7 @@
 #include "stopping/program_words.h"
 
 namespace tranche::agent {
-namespace {
+namespace container_records_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -76,5 +76,5 @@ TEST_F(Records, AFolderThatCannotBeMadeIsAnErrorAndTriedAgain) {
   EXPECT_THAT(files(), ElementsAre("a"));
 }
 
-}  // namespace
+}  // namespace container_records_test
 }  // namespace tranche::agent

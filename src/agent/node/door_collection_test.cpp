@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace door_collection_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -66,5 +66,5 @@ TEST(DoorCollectionTest, AKubeletThatListsNothingIsNotBelievedSoon) {
   EXPECT_THAT(doors.look({kDoor}, {}, kStart + 11min), ElementsAre(kDoor));
 }
 
-}  // namespace
+}  // namespace door_collection_test
 }  // namespace tranche::agent

@@ -5,7 +5,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace door_keeping_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -105,5 +105,5 @@ TEST_F(DoorKeepingTest, LeavesLinksAndGrantsOfAnEarlierReleaseAlone) {
   EXPECT_THAT(asked(0), IsEmpty());
 }
 
-}  // namespace
+}  // namespace door_keeping_test
 }  // namespace tranche::agent

@@ -14,7 +14,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kDeadline = std::chrono::seconds(1);
+constexpr Duration kOpenDeadline = std::chrono::seconds(1);
 
 bool is_open(const allocate::Paths& paths, const PoolReports& reports, const allocate::Grant& grant,
              const DoorLimits& limits) {
@@ -51,7 +51,7 @@ Status make_door(const allocate::Paths& paths, const PoolReports& reports, alloc
   const DoorLimits limits = door_limits(grant);
   if (is_open(paths, reports, grant, limits)) return {};
   const auto request = open_door_request(grant.pool, grant.id, numbers_of(grant), limits);
-  const auto answered = host::ask(paths.mps_root + "/mps.sock", request, kDeadline);
+  const auto answered = host::ask(paths.mps_root + "/mps.sock", request, kOpenDeadline);
   const auto opened = answered ? read_mps_reply(*answered) : answered;
   if (!opened)
     return std::unexpected(within(opened.error(), "cannot open the grant's door to MPS; try again when it serves"));

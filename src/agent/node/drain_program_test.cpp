@@ -9,7 +9,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace drain_program_test {
 
 using ::testing::HasSubstr;
 
@@ -75,5 +75,5 @@ TEST_F(DrainOffers, AFolderThatProgramsCannotRunFromIsRefused) {
   EXPECT_THAT(offer.problem, HasSubstr("noexec"));
 }
 
-}  // namespace
+}  // namespace drain_program_test
 }  // namespace tranche::agent

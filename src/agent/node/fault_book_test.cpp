@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace fault_book_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -106,5 +106,5 @@ TEST(FaultBook, KeepsAFewAndSaysWhenNobodyElseWasHit) {
   EXPECT_THAT(culprit_words(told[3]), HasSubstr("no other client was hit"));
 }
 
-}  // namespace
+}  // namespace fault_book_test
 }  // namespace tranche::agent

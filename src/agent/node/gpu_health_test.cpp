@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace gpu_health_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -147,5 +147,5 @@ TEST(GpuHealth, PoolsAreTheLastCauseAndKeepTheirWords) {
   EXPECT_EQ(agent.health.report().unhealthy.at("GPU-a").since, kStart);
 }
 
-}  // namespace
+}  // namespace gpu_health_test
 }  // namespace tranche::agent

@@ -5,7 +5,7 @@
 #include "agent/node/reports.h"
 
 namespace tranche::agent {
-namespace {
+namespace grant_owners_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -58,5 +58,5 @@ TEST(GrantOwners, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
   EXPECT_TRUE(lists_ended_pods(a, pods));
 }
 
-}  // namespace
+}  // namespace grant_owners_test
 }  // namespace tranche::agent

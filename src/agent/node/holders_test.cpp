@@ -3,7 +3,7 @@
 #include "agent/node/reports.h"
 
 namespace tranche::agent {
-namespace {
+namespace holders_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -66,5 +66,5 @@ TEST(Holders, OfWhatIsNotOursAreLeftOut) {
   EXPECT_THAT(holders(snapshot), IsEmpty());
 }
 
-}  // namespace
+}  // namespace holders_test
 }  // namespace tranche::agent

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kDeadline = 3s;
+constexpr Duration kKubeletDeadline = 3s;
 constexpr Duration kEvery = 30s;
 constexpr Duration kEveryWhenTold = 5min;
 constexpr Duration kFirstBehind = 100ms;
@@ -36,7 +36,7 @@ void Holdings::ask() {
   }
   asked_ = true;
   worker_.run([this, socket = socket_, asked = loop_.now()] {
-    auto listed = host::list_pod_resources(socket, kDeadline);
+    auto listed = host::list_pod_resources(socket, kKubeletDeadline);
     loop_.post([this, asked, listed = std::move(listed)]() mutable {
       asked_ = false;
       if (listed) answer_of_ = asked;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace in_force_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -133,5 +133,5 @@ TEST(InForce, ThroughALinkALimitOfSeveralSlotsStandsInTheEnvironmentOnly) {
   EXPECT_THAT(row(s, "a client has its own grant's limits").why, HasSubstr("gpu-2: door is a link"));
 }
 
-}  // namespace
+}  // namespace in_force_test
 }  // namespace tranche::agent

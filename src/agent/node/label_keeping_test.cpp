@@ -8,7 +8,7 @@
 #include "plan/make_plan.h"
 
 namespace tranche::agent {
-namespace {
+namespace label_keeping_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -172,5 +172,5 @@ TEST_F(LabelKeepingTest, WithoutAnApiServerItSaysSo) {
   EXPECT_THAT(keeping_->report().reason, HasSubstr("no API server"));
 }
 
-}  // namespace
+}  // namespace label_keeping_test
 }  // namespace tranche::agent

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace lifted_limits_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -90,5 +90,5 @@ TEST(LiftedLimitsFirst, WhatHappenedBeforeOurTimeWasToldThen) {
   EXPECT_EQ(book.news().size(), 1u);
 }
 
-}  // namespace
+}  // namespace lifted_limits_test
 }  // namespace tranche::agent

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace live_grants_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -58,5 +58,5 @@ TEST(LiveGrants, WhoHeldTheSlotsThatAreAskedForIsGone) {
   EXPECT_THAT(grants.count({}, kNow, Ids{}), ElementsAre(Pair("GPU-0", 1))) << "in place of the first";
 }
 
-}  // namespace
+}  // namespace live_grants_test
 }  // namespace tranche::agent

@@ -8,7 +8,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kDeadline = std::chrono::seconds(5);
+constexpr Duration kAdmissionDeadline = std::chrono::seconds(5);
 // `tranche mps` stops the clients, waits for their queued work for sharing.mps.stopPatience (60 s at most), does so up
 // to three times more when their container continues them, and kills them. It answers when they have exited. One that
 // ends or is started anew closes the connection, which is an answer at once; the deadline is for one that hangs.
@@ -45,7 +45,7 @@ void MpsCalls::drain(std::string request_line, std::function<void(const Result<s
 
 void MpsCalls::admit(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
                      std::function<void(Status)> done) {
-  request(guard::admit_request(pool, grant, open, reason), kDeadline,
+  request(guard::admit_request(pool, grant, open, reason), kAdmissionDeadline,
           [done = std::move(done)](const Result<std::string>& reply) {
             if (!reply) return done(std::unexpected(reply.error()));
             done(guard::read_reply(*reply));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace node_condition_test {
 
 using testing::HasSubstr;
 
@@ -61,5 +61,5 @@ TEST(TrancheReady, SaysWhatAChangeWaitsFor) {
   EXPECT_THAT(condition.message, HasSubstr("GPU 0: time-slicing → MPS (waits: 1 slot is held)"));
 }
 
-}  // namespace
+}  // namespace node_condition_test
 }  // namespace tranche::agent

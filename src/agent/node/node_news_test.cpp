@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::agent {
-namespace {
+namespace node_news_test {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
@@ -89,5 +89,5 @@ TEST(NodeNews, AConfigurationIsAppliedOrRefusedWithItsFirstFault) {
   EXPECT_THAT(news.message, HasSubstr("/etc/c.yaml:4:7"));
 }
 
-}  // namespace
+}  // namespace node_news_test
 }  // namespace tranche::agent

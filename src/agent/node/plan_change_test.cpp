@@ -6,7 +6,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace plan_change_test {
 
 using testing::ElementsAre;
 
@@ -132,5 +132,5 @@ TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
   EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
 }
 
-}  // namespace
+}  // namespace plan_change_test
 }  // namespace tranche::agent

@@ -6,7 +6,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::agent {
-namespace {
+namespace worth_book_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -108,5 +108,5 @@ TEST_F(WorthBooks, WhatKubeletNamesNoMoreIsForgottenAfterAWhile) {
   EXPECT_THAT(book.worths(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace worth_book_test
 }  // namespace tranche::agent

@@ -8,6 +8,7 @@
 #include "host/kube/ask_once.h"
 #include "host/kube/find_access.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 #include "kube/node_condition.h"
 #include "kube/url.h"
 #include "label/node_labels.h"
@@ -17,13 +18,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kOk = 200;
-constexpr int kConflict = 409;
 constexpr int kMostRounds = 5;
 
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
   TRY(const auto answer, host::get_once(access, path));
-  if (answer.status == kOk) return answer.body;
+  if (answer.status == kube::http::kOk) return answer.body;
   return fail(Kind::kDenied,
               fmt::format("the API server does not show it: {} ({})",
                           kube::status_of_body(answer.status, answer.body).message, answer.status),
@@ -42,8 +41,8 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
     TRY(const auto change, label::change_node(node, {}));
     if (!change.patch) return {};
     TRY(const auto answer, host::patch_once(access, path, *change.patch));
-    if (answer.status == kOk) return {};
-    if (answer.status != kConflict) return refused(answer, "take labels off the node");
+    if (answer.status == kube::http::kOk) return {};
+    if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
   }
   return fail(Kind::kConflict, "the node is changed all the time by somebody else", path);
 }
@@ -63,7 +62,7 @@ Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
   TRY(const auto answer, host::strategic_patch_once(access, path, json_text(patch)));
-  return answer.status == kOk ? Status{} : refused(answer, "take the condition off the node");
+  return answer.status == kube::http::kOk ? Status{} : refused(answer, "take the condition off the node");
 }
 
 }  // namespace

@@ -20,11 +20,6 @@ namespace {
 
 constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
-bool is_there(const std::string& path) {
-  struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
 bool is_folder(const std::string& path) {
   struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -109,6 +104,11 @@ void find_cgroups(const ResetOptions& options, Traces& traces) {
 }
 
 }  // namespace
+
+bool is_there(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
 
 void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
                 std::vector<std::string>& problems) {

@@ -21,11 +21,6 @@ bool answers(const std::string& socket) {
   return host::ask(socket, "status", kAnswer).has_value();
 }
 
-bool is_there(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
 int complain(const std::string& what) {
   fmt::print(stderr, "tranche reset: {}\n", what);
   return 1;

@@ -17,6 +17,9 @@ struct Trace {
 };
 using Traces = std::vector<Trace>;
 
+// Whether the path names something; a link counts, wherever it leads.
+bool is_there(const std::string& path);
+
 // Who uses what would be taken away, one sentence each; an Error: that cannot be known.
 Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, const std::string& mps_root);
 

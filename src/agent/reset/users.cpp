@@ -13,17 +13,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration kAnswer = std::chrono::seconds(5);
-
-bool is_there(const std::string& path) {
-  struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0;
-}
+constexpr Duration kHolderAnswer = std::chrono::seconds(5);
 
 // Processes that came in through doors, by the word of `tranche mps`; none when it does not run.
 std::vector<std::string> clients_of_doors(const std::string& mps_root) {
   std::vector<std::string> users;
-  const auto answer = host::ask(mps_root + "/mps.sock", "status", kAnswer);
+  const auto answer = host::ask(mps_root + "/mps.sock", "status", kHolderAnswer);
   const Json status = answer ? Json::parse(*answer, nullptr, false) : Json();
   if (!status.is_object() || !status.contains("pools") || !status["pools"].is_array()) return users;
   for (const Json& pool : status["pools"]) {
@@ -45,7 +40,7 @@ std::vector<std::string> clients_of_doors(const std::string& mps_root) {
 Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, const std::string& mps_root) {
   std::vector<std::string> users;
   if (is_there(options.pod_resources_socket)) {  // without kubelet there are no pods
-    TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAnswer));
+    TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kHolderAnswer));
     for (const auto& holding : holdings) {
       if (!holding.resource.starts_with("nvidia.com/")) continue;
       users.push_back(fmt::format("pod {}/{} (container {}) holds {} of {}", holding.pod_namespace, holding.pod,

@@ -8,6 +8,7 @@
 #include "host/kube/find_access.h"
 #include "host/kube/list_pods.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 #include "kube/node_condition.h"
 #include "kube/url.h"
 #include "verify/checks.h"
@@ -17,15 +18,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kOk = 200;
-constexpr int kNotFound = 404;
-
 Result<Json> node_object(const kube::Access& access, const std::string& name) {
   TRY(const auto answer, host::get_once(access, kube::node_path(kube::percent_encoded(name))));
-  if (answer.status == kNotFound)
+  if (answer.status == kube::http::kNotFound)
     return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
                 access.server.url());
-  if (answer.status != kOk)
+  if (answer.status != kube::http::kOk)
     return fail(Kind::kDenied,
                 fmt::format("the API server does not show the node {}: {} ({})", name,
                             kube::status_of_body(answer.status, answer.body).message, answer.status),
@@ -82,7 +80,7 @@ void ask_status_page(ClusterLook& look, const VerifyOptions& options, const std:
       why = to_string(answer.error());
       continue;
     }
-    Json document = answer->status == kOk ? Json::parse(answer->body, nullptr, false) : Json();
+    Json document = answer->status == kube::http::kOk ? Json::parse(answer->body, nullptr, false) : Json();
     if (text_at(document, "program") == "node") {
       look.agent = std::make_shared<const Json>(*pod);
       look.status = std::make_shared<const Json>(std::move(document));

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration kAnswer = std::chrono::seconds(10);
+constexpr Duration kAgentAnswer = std::chrono::seconds(10);
 
 struct DeviceAsk {
   verify::DeepGrant grant;
@@ -54,7 +54,7 @@ std::uint64_t number_of(const Json& object, const char* key) {
 
 // By kubelet's word, now.
 Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
-  TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAnswer));
+  TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
   std::set<std::string> held;
   for (const auto& holding : holdings) held.insert(holding.slots.begin(), holding.slots.end());
   return held;
@@ -66,7 +66,7 @@ class DeepRun {
       : options_(options), places_(places), probes_(probes), tell_(tell) {}
 
   Status run() {
-    TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAnswer));
+    TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
     const Json node = Json::parse(answer, nullptr, false);
     if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
@@ -129,7 +129,7 @@ class DeepRun {
 
   Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
     const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
-    TRY(const auto asked, host::request_grant(socket, {slot}, kAnswer));
+    TRY(const auto asked, host::request_grant(socket, {slot}, kAgentAnswer));
     GrantHere grant;
     grant.env = asked.envs;
     const auto mount = asked.mounts.find(allocate::kDoorInContainer);

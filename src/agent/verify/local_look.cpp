@@ -12,10 +12,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration kAnswer = std::chrono::seconds(5);
+constexpr Duration kStatusAnswer = std::chrono::seconds(5);
 
 Json document(const std::string& socket) {
-  const auto answer = host::ask(socket, "status", kAnswer);
+  const auto answer = host::ask(socket, "status", kStatusAnswer);
   Json json = answer ? Json::parse(*answer, nullptr, false) : Json();
   return json.is_object() ? json : Json();
 }

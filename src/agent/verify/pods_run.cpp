@@ -13,6 +13,7 @@
 #include "host/kube/kube_client.h"
 #include "host/loop/loop.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 #include "kube/lines.h"
 #include "kube/url.h"
 #include "kube/watch_event.h"
@@ -23,10 +24,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration kLongest = std::chrono::seconds(150);  // until every pod has ended; pulling an image included
+constexpr Duration kLongestRun = std::chrono::seconds(150);  // until every pod has ended; pulling an image included
 constexpr Duration kWatchAgain = std::chrono::seconds(1);
-constexpr int kCreated = 201;
-constexpr int kOk = 200;
 
 std::string random_word() {
   std::random_device device;
@@ -82,7 +81,7 @@ class PodsRun {
       TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
       const auto answer = ask([&](auto done) { client_.create(pods_, json_text(object), std::move(done)); });
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
-      if (answer.status != kCreated && answer.status != kOk)
+      if (answer.status != kube::http::kCreated && answer.status != kube::http::kOk)
         return fail(Kind::kDenied,
                     fmt::format("no probe pod can be made: {} ({}); it needs the rights to create, watch and delete "
                                 "pods there and to read their logs",
@@ -108,7 +107,7 @@ class PodsRun {
   // Without a version a watch begins with what is there. The server may end it at any time.
   void watch() {
     bool late = false;
-    const auto deadline = loop_.after(kLongest, [&] {
+    const auto deadline = loop_.after(kLongestRun, [&] {
       late = true;
       loop_.stop();
     });
@@ -118,7 +117,7 @@ class PodsRun {
       kube::Lines lines;
       bool over = false;
       const auto id = client_.watch(
-          path, kLongest,
+          path, kLongestRun,
           [&](std::string_view bytes) {
             const auto got = lines.take(bytes);
             if (!got) return;
@@ -149,7 +148,7 @@ class PodsRun {
       if (pod.view.phase != verify::PodPhase::kUnderWay) continue;
       pod.view.phase = verify::PodPhase::kRefused;
       pod.view.why = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run waits",
-                                 std::chrono::duration_cast<std::chrono::seconds>(kLongest).count());
+                                 std::chrono::duration_cast<std::chrono::seconds>(kLongestRun).count());
     }
   }
 
@@ -157,13 +156,13 @@ class PodsRun {
     const auto answer = ask([&](auto done) {
       client_.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
     });
-    return answer.status == kOk ? answer.body : "";
+    return answer.status == kube::http::kOk ? answer.body : "";
   }
 
   void take_away() {
     for (const auto& [name, pod] : made_) {
       const auto answer = ask([&](auto done) { client_.remove(pods_ + "/" + name, std::move(done)); });
-      if (answer.status < kOk || answer.status > 299)  // it ends by its own deadline
+      if (answer.status < kube::http::kOk || answer.status > 299)  // it ends by its own deadline
         fmt::print(stderr, "tranche verify: pod {} could not be deleted ({}): kubectl delete pod -l {}={}\n", name,
                    answer.status == 0 ? answer.why : std::to_string(answer.status), verify::kRunLabel, run_);
     }

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kLongestOutput = 64 << 10;
 constexpr int kBySignal = 128;
 // A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
-constexpr Duration kLongest = std::chrono::seconds(120);
+constexpr Duration kLongestProbe = std::chrono::seconds(120);
 constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
 
 }  // namespace
@@ -51,7 +51,7 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
     return probe;
   }
   probe->process_ = *std::move(process);
-  probe->timer_ = loop_->after(kLongest, [this, self] {
+  probe->timer_ = loop_->after(kLongestProbe, [this, self] {
     self->timer_ = 0;
     self->run_.timed_out = true;
     // Killed with work in flight it would take its neighbours along.

@@ -13,7 +13,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kAnswer = std::chrono::seconds(10);
+constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
 constexpr std::uint32_t kOtherUser = 65534;  // nobody
 // Each was measured to lift the daemon's memory limit of a client, or to have no effect (docs/mps-contract.md).
 constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
@@ -47,11 +47,12 @@ Result<std::string> command_door(Probes& probes, const VerifyOptions& options, c
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
   Result<std::string> answer;
   bool told = false;
-  const auto question = host::ask(probes.loop(), target, "get_server_list\n", kAnswer, [&](Result<std::string> got) {
-    answer = std::move(got);
-    told = true;
-    probes.loop().stop();
-  });
+  const auto question =
+      host::ask(probes.loop(), target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
+        answer = std::move(got);
+        told = true;
+        probes.loop().stop();
+      });
   while (!told) probes.loop().run();
   return answer;
 }

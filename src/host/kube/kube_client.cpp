@@ -7,6 +7,7 @@
 #include "host/kube/curl_library.h"
 #include "host/kube/token.h"
 #include "host/kube/transfers.h"
+#include "kube/http_status.h"
 
 namespace tranche::host {
 namespace {
@@ -19,8 +20,6 @@ constexpr Duration kWatchGrace = 30s;  // the server ends it by itself before
 // A page of 500 pods has 5 MiB as a rule. Reading one takes up to ten times its size, and the chart's limit is 256 MiB.
 constexpr std::size_t kLargestAnswer = std::size_t{16} << 20;
 constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
-constexpr int kOk = 200;
-constexpr int kUnauthorized = 401;
 
 class CurlKubeClient final : public KubeClient {
  public:
@@ -105,7 +104,7 @@ class CurlKubeClient final : public KubeClient {
 void CurlKubeClient::ended(Id id, const char* verb, KubeAnswer answer, const OnAnswer& done) {
   under_way_.erase(id);
   ++counts_[{verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
-  if (answer.status == kUnauthorized) token_.doubt();
+  if (answer.status == kube::http::kUnauthorized) token_.doubt();
   done(std::move(answer));
 }
 
@@ -128,7 +127,7 @@ KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnsw
   request.stream = stream != nullptr;
   const auto on_data = [this, answer, stream](int status, std::string_view bytes) {
     distrust_ = false;
-    if (stream && status == kOk) return stream(bytes);
+    if (stream && status == kube::http::kOk) return stream(bytes);
     if (stream) bytes = bytes.substr(0, kLargestRefusal - std::min(kLargestRefusal, answer->body.size()));
     answer->body.append(bytes);
   };

@@ -9,16 +9,13 @@
 #include "host/kube/kube_client.h"
 #include "host/loop/loop.h"
 #include "kube/api_status.h"
+#include "kube/http_status.h"
 #include "kube/pod.h"
 #include "kube/url.h"
 
 namespace tranche::host {
 namespace {
 
-constexpr int kOk = 200;
-constexpr int kGone = 410;
-constexpr int kUnauthorized = 401;
-constexpr int kForbidden = 403;
 constexpr int kPage = 250;
 constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
 
@@ -42,11 +39,11 @@ class Listing {
   }
 
   void on_answer(const KubeAnswer& answer) {
-    if (answer.status == kGone && !pages_.empty() && !std::exchange(again_, true)) {
+    if (answer.status == kube::http::kGone && !pages_.empty() && !std::exchange(again_, true)) {
       pages_.clear();
       return ask("");
     }
-    if (answer.status != kOk) return refused(answer);
+    if (answer.status != kube::http::kOk) return refused(answer);
     auto page = kube::parse_pod_list(answer.body);
     if (!page) return end(std::move(page).error());
     pages_.push_back(answer.body);
@@ -59,7 +56,7 @@ class Listing {
   void refused(const KubeAnswer& answer) {
     if (answer.status == 0) return end({Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0});
     const auto status = kube::status_of_body(answer.status, answer.body);
-    const bool denied = answer.status == kUnauthorized || answer.status == kForbidden;
+    const bool denied = answer.status == kube::http::kUnauthorized || answer.status == kube::http::kForbidden;
     end({denied ? Kind::kDenied : Kind::kUnavailable,
          fmt::format("the API server does not list pods: {} ({})", status.message, answer.status),
          {},

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "kube/http_status.h"
+
 namespace tranche::host {
 namespace {
-
-constexpr int kOk = 200;
-constexpr int kGone = 410;
 
 kube::ApiStatus status_of(const KubeAnswer& answer) {
   if (answer.status == 0) return {0, {}, answer.why, {}};
@@ -50,7 +49,7 @@ void ListWatch::failed(kube::ApiStatus status) {
 void ListWatch::list(const std::string& query, bool first) {
   call_ = client_.list(path_ + "?" + query, [this, first](const KubeAnswer& answer) {
     call_ = 0;
-    if (answer.status != kOk) return failed(status_of(answer));
+    if (answer.status != kube::http::kOk) return failed(status_of(answer));
     const auto page = handler_.on_page(answer.body, first);
     if (!page) return failed({0, {}, page.error().what, {}});
     reflector_.on_page(page->resource_version, page->next, loop_.now());
@@ -65,7 +64,7 @@ void ListWatch::watch(const std::string& query, Duration lasts) {
       path_ + "?" + query, lasts, [this](std::string_view bytes) { on_bytes(bytes); },
       [this](const KubeAnswer& answer) {
         call_ = 0;
-        if (answer.status != kOk) return failed(status_of(answer));
+        if (answer.status != kube::http::kOk) return failed(status_of(answer));
         reflector_.on_watch_end(loop_.now());
         step();
         handler_.on_turn();
@@ -78,11 +77,11 @@ void ListWatch::on_bytes(std::string_view bytes) {
     failed(std::move(status));
   };
   const auto lines = lines_->take(bytes);
-  if (!lines) return give_up({kGone, {}, lines.error().what, {}});
+  if (!lines) return give_up({kube::http::kGone, {}, lines.error().what, {}});
   for (const auto& line : *lines) {
     const auto event = handler_.on_line(line);
     // Not understood, so nobody knows what was missed: look at everything again.
-    if (!event) return give_up({kGone, {}, event.error().what, {}});
+    if (!event) return give_up({kube::http::kGone, {}, event.error().what, {}});
     if (event->change == kube::Change::kError) return give_up(event->error);
     reflector_.on_event(event->resource_version, loop_.now());
   }

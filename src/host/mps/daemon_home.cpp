@@ -15,11 +15,10 @@
 #include "host/files/files.h"
 #include "host/mps/daemon_cgroups.h"
 #include "host/mps/driver_libraries.h"
+#include "host/process/exec_parts.h"
 
 namespace tranche::host {
 namespace {
-
-constexpr int kAboveTargets = 10;  // as in launch(): descriptors that no dup2 below can meet
 
 // Which step of the child failed; the rest of what it says is an errno.
 enum Step : int { kSession, kMountNamespace, kCgroupNamespace, kCgroup, kDescriptors, kExecute };
@@ -117,12 +116,6 @@ bool enter_cgroup(const CgroupPath& path) {
   ::_exit(127);
 }
 
-Result<Fd> above_targets(int fd) {
-  Fd moved(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveTargets));
-  if (!moved) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
-  return moved;
-}
-
 // Invalid when it is the one that we are in.
 Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
@@ -130,7 +123,7 @@ Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   if (same_namespace(init.c_str(), own.c_str())) return Fd();
   Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
-  return above_targets(opened.get());
+  return duplicate_from(opened.get(), kAboveTargets);
 }
 
 std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& pool) {
@@ -142,20 +135,13 @@ std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& po
   return paths;
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (auto& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Result<std::unique_ptr<Process>> launch_on_host(Loop& loop, const DaemonHome& home, const std::string& pool,
                                                 const Launch& what, std::function<void(ExitNote)> on_exit) {
-  TRY(const Fd input, above_targets(what.input));
-  TRY(const Fd output, above_targets(what.output));
+  TRY(const Fd input, duplicate_from(what.input, kAboveTargets));
+  TRY(const Fd output, duplicate_from(what.output, kAboveTargets));
   Fd kept;
   if (what.kept >= 0) {
-    TRY(kept, above_targets(what.kept));
+    TRY(kept, duplicate_from(what.kept, kAboveTargets));
   }
   TRY(const Fd mounts, other_namespace(home, "mnt"));
   TRY(const Fd cgroups, other_namespace(home, "cgroup"));
@@ -163,7 +149,7 @@ Result<std::unique_ptr<Process>> launch_on_host(Loop& loop, const DaemonHome& ho
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(error_from_errno(errno, "cannot start a process", "pipe2"));
   const Fd hear(ends[0]);
   Fd said(ends[1]);
-  TRY(Fd word, above_targets(said.get()));
+  TRY(Fd word, duplicate_from(said.get(), kAboveTargets));
   said.reset();
 
   auto words = what.argv;

@@ -30,7 +30,7 @@ std::optional<int> signal_of(std::string_view line) {
   return static_cast<int>(*number);
 }
 
-constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+constexpr Duration kPauseOfDrains = std::chrono::seconds(1);
 
 struct Caller {
   Fd fd;
@@ -111,7 +111,7 @@ void DoorDrain::accept_some() {
     Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
-    if (!fd) return pause(kPauseWhenFull);
+    if (!fd) return pause(kPauseOfDrains);
     accepts_ -= 1;
     const auto id = next_id_++;
     Caller& caller = callers_[id];

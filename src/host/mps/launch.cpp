@@ -9,23 +9,10 @@
 
 #include <cerrno>
 
+#include "host/process/exec_parts.h"
+
 namespace tranche::host {
 namespace {
-
-constexpr int kAboveTargets = 10;  // descriptors from here on cannot be one of 0…3, where one dup2 would undo another
-
-Result<Fd> above_targets(int fd) {
-  Fd moved(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveTargets));
-  if (!moved) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
-  return moved;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (auto& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // The two objects of posix_spawn, released at the end.
 class SpawnPlan {
@@ -69,11 +56,11 @@ void kill_and_reap(pid_t pid) {
 }  // namespace
 
 Result<std::unique_ptr<Process>> launch(Loop& loop, const Launch& what, std::function<void(ExitNote)> on_exit) {
-  TRY(const Fd input, above_targets(what.input));
-  TRY(const Fd output, above_targets(what.output));
+  TRY(const Fd input, duplicate_from(what.input, kAboveTargets));
+  TRY(const Fd output, duplicate_from(what.output, kAboveTargets));
   Fd kept;
   if (what.kept >= 0) {
-    TRY(kept, above_targets(what.kept));
+    TRY(kept, duplicate_from(what.kept, kAboveTargets));
   }
   auto words = what.argv;
   std::vector<std::string> settings;

@@ -15,12 +15,12 @@
 
 #include "base/text.h"
 #include "host/files/files.h"
+#include "host/mps/pool_dirs.h"
 
 namespace tranche::host {
 namespace {
 
 constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
-constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";
 constexpr const char* kPipe = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
 

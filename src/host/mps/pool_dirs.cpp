@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr const char* kLongestName = "control_privileged";
-constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 
 namespace tranche::host {
 
+inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the daemon writes it into its pipe directory
 // Who may pass `<mps-root>/pools`. The daemon's own files are for every user (measured: sockets and pid file 0666), and
 // containers get their grant's directory by a mount, so nobody else has to: kOwner. Where MPS cannot serve all users by
 // one server, it starts servers as the clients' users, who have to reach the daemon: kServers (they pass, and cannot

@@ -9,7 +9,7 @@
 #include "standins/node/mig.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace discovery_test {
 
 using inventory::Inventory;
 using inventory::Platform;
@@ -288,5 +288,5 @@ TEST(MigNodes, OfANodeWithoutMigDevicesAreNotLookedFor) {
   EXPECT_THAT(scan(sim).doubts, IsEmpty());
 }
 
-}  // namespace
+}  // namespace discovery_test
 }  // namespace tranche::host::nvml

@@ -11,7 +11,7 @@
 #include "host/nvml/watcher_fixture.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace hotplug_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -165,5 +165,5 @@ TEST(Library, OfAnotherFileUnderTheSameNameIsLoadedAnew) {
   EXPECT_NE(third, second);
 }
 
-}  // namespace
+}  // namespace hotplug_test
 }  // namespace tranche::host::nvml

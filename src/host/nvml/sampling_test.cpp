@@ -6,7 +6,7 @@
 #include "host/nvml/watcher_fixture.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace sampling_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -176,5 +176,5 @@ TEST_F(Sampling, EventsAreHeardAtTheirOwnPace) {
   EXPECT_TRUE(watcher_->until([&] { return !watcher_->events.empty(); })) << "a request does not wait";
 }
 
-}  // namespace
+}  // namespace sampling_test
 }  // namespace tranche::host::nvml

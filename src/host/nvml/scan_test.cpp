@@ -8,7 +8,7 @@
 #include "host/nvml/sim_fixture.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace scan_test {
 
 using inventory::ComputeMode;
 using inventory::Gpu;
@@ -271,5 +271,5 @@ TEST(Library, ThatIsSomethingElseIsRefused) {
   EXPECT_EQ(nvml.error().kind, Kind::kUnavailable);
 }
 
-}  // namespace
+}  // namespace scan_test
 }  // namespace tranche::host::nvml

@@ -8,7 +8,7 @@
 #include "host/nvml/watcher_fixture.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace thread_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -193,5 +193,5 @@ TEST(NvmlThread, IsNotHeldUpByAHungCall) {
   sim.node().clear_faults();  // lets the thread that was left behind end, which must harm nobody
 }
 
-}  // namespace
+}  // namespace thread_test
 }  // namespace tranche::host::nvml

@@ -7,7 +7,7 @@
 #include "host/nvml/watcher_fixture.h"
 
 namespace tranche::host::nvml {
-namespace {
+namespace watch_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -164,5 +164,5 @@ TEST(NvmlWatch, AMigDeviceWithoutAPlaceIsListedAndLookedAtAgain) {
   for (const auto& mig : watcher.inventories.back()->gpus[0].mig_devices) EXPECT_TRUE(inventory::is_placed(mig));
 }
 
-}  // namespace
+}  // namespace watch_test
 }  // namespace tranche::host::nvml

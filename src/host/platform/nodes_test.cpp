@@ -11,7 +11,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::host {
-namespace {
+namespace nodes_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -85,5 +85,5 @@ TEST_F(ImexChannels, AreFoundThroughALinkThatStaysInItsRoot) {
   EXPECT_THAT(channels(), ElementsAre(0));
 }
 
-}  // namespace
+}  // namespace nodes_test
 }  // namespace tranche::host

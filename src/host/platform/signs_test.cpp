@@ -10,7 +10,7 @@
 #include "host/files/scratch.h"
 
 namespace tranche::host {
-namespace {
+namespace signs_test {
 
 namespace fs = std::filesystem;
 
@@ -89,5 +89,5 @@ TEST_F(Signs, OfWslAreALibraryThatLoads) {
   EXPECT_TRUE(look_for_signs(driver, system).dxcore);
 }
 
-}  // namespace
+}  // namespace signs_test
 }  // namespace tranche::host

@@ -17,6 +17,8 @@ extern "C" {
 #include <cerrno>
 #include <vector>
 
+#include "host/process/exec_parts.h"
+
 namespace tranche::host {
 namespace {
 
@@ -84,16 +86,7 @@ void close_all_but(int failure) {
 // The descriptors that become 0, 1 and 2 must not themselves be 0, 1 or 2, where one dup2 would overwrite the next.
 Result<Fd> above_standard(Fd fd) {
   if (fd.get() > 2) return fd;
-  Fd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
-  if (!moved) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
-  return moved;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (auto& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
+  return duplicate_from(fd.get(), 3);
 }
 
 Status check(const Command& command) {

@@ -9,7 +9,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr std::size_t kLongestAnswer = 16 << 20;
+constexpr std::size_t kLongestDocument = 16 << 20;
 
 // Every blocking call is given what is left of the whole deadline.
 class Patience {
@@ -63,7 +63,7 @@ Result<std::string> receive_line(int fd, const Patience& patience, const std::st
     const auto scanned = answer.size();
     answer.append(buffer, static_cast<std::size_t>(got));
     if (const auto end = answer.find('\n', scanned); end != std::string::npos) return answer.substr(0, end);
-    if (answer.size() > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than it can be", path);
+    if (answer.size() > kLongestDocument) return fail(Kind::kInvalid, "the answer is longer than it can be", path);
   }
 }
 

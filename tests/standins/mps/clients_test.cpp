@@ -11,7 +11,7 @@
 #include "standins/mps/wire.h"
 
 namespace tranche::sim {
-namespace {
+namespace clients_test {
 
 using testing::HasSubstr;
 
@@ -245,5 +245,5 @@ TEST_F(MpsUsers, AClientThatDiesWhileItWaitsWedgesTheDaemon) {
   EXPECT_FALSE(status.ended_within(std::chrono::milliseconds(100)));
 }
 
-}  // namespace
+}  // namespace clients_test
 }  // namespace tranche::sim

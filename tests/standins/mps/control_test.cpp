@@ -13,7 +13,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace control_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -244,5 +244,5 @@ TEST(MpsControl, AMuteServerMakesTheDaemonMute) {
   EXPECT_EQ(world.ask("get_server_list"), std::to_string(server) + "\n");
 }
 
-}  // namespace
+}  // namespace control_test
 }  // namespace tranche::sim

@@ -7,7 +7,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace faults_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -221,5 +221,5 @@ TEST_F(MpsFaults, AKilledServerFailsItsClientsAndTheNextClientGetsAnother) {
   EXPECT_NE(world.server(), server);
 }
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace tranche::sim

@@ -9,7 +9,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace handshake_test {
 
 using testing::HasSubstr;
 
@@ -176,5 +176,5 @@ TEST_F(MpsHandshake, NothingComesFromAStoppedDaemonAndAllOfItAfterwards) {
   EXPECT_TRUE(await_hello(newcomer.get(), kAtOnceMs));
 }
 
-}  // namespace
+}  // namespace handshake_test
 }  // namespace tranche::sim

@@ -9,7 +9,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace replay_test {
 
 struct Exchange {
   std::string section;  // the "---" heading that follows it in the transcript
@@ -123,5 +123,5 @@ TEST_F(Replay, CommandsWithAServerAndTwoClientsAndThroughADoor) {
   replay("door", world.door());
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace tranche::sim

@@ -5,7 +5,7 @@
 #include "standins/mps/partitions.h"
 
 namespace tranche::sim {
-namespace {
+namespace static_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -83,5 +83,5 @@ TEST(MpsStatic, WhatIsInUseStaysAsItIs) {
   EXPECT_EQ(world.ask("sm_partition rm " + world.uuid() + " " + part), "The partition is in use\n");
 }
 
-}  // namespace
+}  // namespace static_test
 }  // namespace tranche::sim

@@ -11,7 +11,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace stopped_test {
 
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -161,5 +161,5 @@ TEST_F(MpsStopped, AProgramMayCatchSigtermAndGoOnAndEveryOtherDiesOfIt) {
   EXPECT_FALSE(plain.process->says("term"));
 }
 
-}  // namespace
+}  // namespace stopped_test
 }  // namespace tranche::sim

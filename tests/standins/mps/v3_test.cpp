@@ -8,7 +8,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
-namespace {
+namespace v3_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -114,5 +114,5 @@ TEST_F(MpsV3, ADeletedServerTakesItsNamespacesAlongAndQuitEndsAll) {
   EXPECT_EQ(world_.daemon().wait(), 0);
 }
 
-}  // namespace
+}  // namespace v3_test
 }  // namespace tranche::sim
