@@ -27,6 +27,21 @@ TEST(SharesTest, ALimitIsNeverZero) {
   EXPECT_EQ(memory_share({}, 1, 4), Bytes{});  // unknown memory cannot be limited
 }
 
+TEST(SharesTest, AShareIsNeverMoreThanTheGpu) {
+  EXPECT_EQ(memory_share(mib(1000), 10, 10, 300), mib(1000));
+  EXPECT_EQ(memory_share(mib(1000), 5, 10, 300), mib(1000));
+  EXPECT_EQ(memory_share(mib(1000), 20, 10), mib(1000));
+  EXPECT_EQ(threads_share(10, 10, 300), Percent::whole(100));
+  EXPECT_EQ(threads_share(200, 200, 300), Percent::whole(100));
+  EXPECT_EQ(threads_share(20, 10), Percent::whole(100));
+}
+
+TEST(SharesTest, FractionsOfAPercentBeginWith101Slots) {
+  EXPECT_EQ(threads_share(1, 100, 150), Percent::whole(1));
+  EXPECT_EQ(threads_share(1, 101, 150), Percent{148});
+  EXPECT_EQ(threads_share(3, 101), Percent{297});
+}
+
 TEST(SharesTest, ThreadsAreNvidiasDivision) {
   EXPECT_EQ(threads_share(1, 3), Percent::whole(33));
   EXPECT_EQ(threads_share(1, 7), Percent::whole(14));
@@ -99,6 +114,9 @@ TEST(SharesTest, DriversAreComparedNumberByNumber) {
   EXPECT_TRUE(driver_within("580.159.04", "580", "600"));
   EXPECT_TRUE(driver_within("580.159.04", "580.82", ""));
   EXPECT_FALSE(driver_within("580.159.04", "", "580.159"));
+  EXPECT_TRUE(driver_within("580.82", "580.82", "600")) << "a range has its beginning";
+  EXPECT_FALSE(driver_within("600", "580", "600")) << "and not its end";
+  EXPECT_TRUE(driver_within("599.99", "580", "600"));
   EXPECT_FALSE(driver_within("99.1", "580", ""));
   EXPECT_TRUE(driver_within("", "580", "600")) << "an unknown driver is taken for the worst";
 }
