@@ -51,7 +51,7 @@ Json render(const Sharing& sharing, const SharedResource& resource, bool mps) {
     entry["slotMemory"] = render_memory_size(*resource.slot_memory);
   else
     entry["replicas"] = resource.replicas;
-  if (sharing.per_device && resource.rename) entry["rename"] = *resource.rename;
+  if (resource.rename) entry["rename"] = *resource.rename;
   if (!std::holds_alternative<AllDevices>(resource.devices)) entry["devices"] = render(resource.devices);
   if (mps) add_policies(sharing, resource, entry);
   return entry;

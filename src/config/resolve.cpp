@@ -62,7 +62,7 @@ std::string words_of(const Sharing& sharing, const SharedResource& entry) {
   if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices)) text += ", devices " + words_of(*refs);
   if (const auto* count = std::get_if<DeviceCount>(&entry.devices))
     text += ", " + std::to_string(count->count) + " devices";
-  if (sharing.per_device && entry.rename) text += ", as " + *entry.rename;
+  if (entry.rename) text += ", as " + *entry.rename;
   if (!entry.names.empty()) text += ", names " + entry.names;
   if (entry.strategy != SharingStrategy::kMps) return text;
   if (entry.threads != sharing.threads) text += ", threads " + to_string(entry.threads);

@@ -171,6 +171,14 @@ TEST(ResolveTest, EveryProgramHasItsOwnFlags) {
   EXPECT_FALSE(resolved(mps).config.flags.plugin.pass_device_specs);
 }
 
+TEST(ResolveTest, TheSharedNameIsExplained) {
+  const Resolved resolution =
+      resolved({.file = "sharing: {mps: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
+                .flags = {},
+                .environment = {}});
+  EXPECT_EQ(explained(resolution, "sharing.mps.resources").value, "nvidia.com/gpu in 4, as nvidia.com/gpu.shared");
+}
+
 TEST(ResolveTest, FindsTheConfigFile) {
   EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {}), "");
   EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {{"CONFIG_FILE", "/a"}}), "/a");

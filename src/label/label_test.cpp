@@ -180,6 +180,8 @@ TEST(LabelsTest, ModeIsWhatAllGpusAre) {
   EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "graphics");
   inventory.gpus[1].pci_class = 0x030200;
   EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "unknown");
+  inventory.gpus[0].pci_class = inventory.gpus[1].pci_class = 0;
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "unknown");
 }
 
 TEST(LabelsTest, CliqueIsWhatGpusOnTheFabricAgreeOn) {

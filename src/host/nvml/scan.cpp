@@ -100,6 +100,8 @@ class Reader {
       gpu_.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
     } else if (const auto pci_class = pci_class_of(place_.root, gpu_.pci_bus_id)) {
       gpu_.pci_class = *pci_class;
+    } else {
+      gpu_.pci_class = 0;  // not known: the label gpu.mode is then "unknown", as NVIDIA's is
     }
     if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
       gpu_.numa_node = *node;

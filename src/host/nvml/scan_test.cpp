@@ -244,6 +244,14 @@ TEST(Library, SaysThatThereIsNoDriver) {
   EXPECT_THAT(nvml.error().what, HasSubstr("not loaded"));
 }
 
+TEST(NvmlScan, AClassThatNeitherTheDriverNorTheKernelSaysIsNotKnown) {
+  SimFixture sim("gpus: {profile: H200, count: 1}\ntopology: vm\n");
+  sim.fail_call("nvmlDeviceGetPciInfoExt", 0, 3);
+  EXPECT_EQ(scan(sim).gpus.at(0).pci_class, 0u);
+  sim.write("/sys/bus/pci/devices/0000:00:06.0/class", "0x030200\n");
+  EXPECT_EQ(scan(sim).gpus.at(0).pci_class, 0x030200u);
+}
+
 TEST(Library, SaysThatTheDriverWasUpgraded) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
   sim.fail_call("nvmlInit_v2", -1, 18);
