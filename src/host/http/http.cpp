@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int kBacklog = 1024;  // a client that finds no room waits a second for its second try (TCP)
 constexpr int kAcceptedPerCallback = 8;
+constexpr int kSilentSeconds = 1;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
 
@@ -129,6 +131,8 @@ Result<Fd> LoopHttpServer::listen_on(int family) {
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot listen for HTTP", to_string(address_)));
   const int yes = 1, no = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  // A connection reaches us with its first bytes, which are mostly the whole request, or after this many seconds.
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(address_.port);
@@ -224,6 +228,7 @@ void LoopHttpServer::add(Fd fd, std::string peer) {
   connection.fd = std::move(fd);
   connection.peer = std::move(peer);
   enter(id, connection, Phase::kHead, kReadable, limits_.head);
+  advance(id);  // before any newer connection can take its place
 }
 
 void LoopHttpServer::enter(std::uint64_t id, Connection& connection, Phase phase, std::uint32_t events,
