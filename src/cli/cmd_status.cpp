@@ -12,10 +12,21 @@ namespace {
 struct Options {
   std::string socket = "/run/tranche/node.sock";
   bool json = false;
+  bool alive = false;
   int deadline_seconds = 5;
 };
 
+// For a liveness probe: only an agent that is there and does not answer hangs. One that is not there has not begun, or
+// has ended, which is not for a probe to find.
+int alive(const Options& options) {
+  const auto answer = host::ask(options.socket, "alive", std::chrono::seconds(options.deadline_seconds));
+  if (answer || answer.error().kind != Kind::kTimeout) return 0;
+  fmt::print(stderr, "tranche status: the node agent hangs: {}\n", to_string(answer.error()));
+  return 1;
+}
+
 int status(const Options& options, bool terminal) {
+  if (options.alive) return alive(options);
   const auto answer = host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
   if (!answer) {
     fmt::print(stderr,
@@ -45,6 +56,9 @@ void add_status(CLI::App& app, Process& process) {
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
   command->add_flag("--json", options->json, "the whole status document (docs/status.md)");
+  command->add_flag(
+      "--alive", options->alive,
+      "print nothing; exit 1 only where the node agent is there and does not answer: for liveness probes");
   command->callback([options, &process] { process.exit_code = status(*options, process.terminal); });
 }
 

@@ -18,6 +18,10 @@ inline constexpr Reason kGpuHealthy{"GpuHealthy", false, "node", "They are offer
 inline constexpr Reason kMpsPoolDown{
     "MpsPoolDown", true, "node", "A pool that served does not: its slots are withdrawn, new clients are not let in."};
 inline constexpr Reason kMpsPoolServing{"MpsPoolServing", false, "node", "It serves again."};
+inline constexpr Reason kPagesNotServed{
+    "PagesNotServed", true, "node",
+    "A program cannot listen for HTTP, mostly because another program has its port: no metrics and no readiness; "
+    "everything else works, and the address is tried again."};
 inline constexpr Reason kGuardActed{
     "GuardActed", true, "pod",
     "A container went over its share and the guard acted on its clients: by how much, which process "
@@ -49,8 +53,9 @@ inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
 inline constexpr Reason kConfigApplied{"ConfigApplied", false, "node", "A changed configuration is in force."};
 
 inline constexpr std::array kAllReasons{
-    &kGpuUnhealthy, &kGpuHealthy,  &kMpsPoolDown,           &kMpsPoolServing,        &kGuardActed,
-    &kDrained,      &kDrainFailed, &kMpsLimitNotUnderstood, &kMpsLimitWithoutEffect, &kMpsFault,
-    &kMpsTwoPools,  &kShareTaken,  &kNeighbourAtRisk,       &kConfigRefused,         &kConfigApplied};
+    &kGpuUnhealthy, &kGpuHealthy,  &kMpsPoolDown, &kMpsPoolServing,        &kPagesNotServed,
+    &kGuardActed,   &kDrained,     &kDrainFailed, &kMpsLimitNotUnderstood, &kMpsLimitWithoutEffect,
+    &kMpsFault,     &kMpsTwoPools, &kShareTaken,  &kNeighbourAtRisk,       &kConfigRefused,
+    &kConfigApplied};
 
 }  // namespace tranche::kube

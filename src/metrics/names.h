@@ -26,6 +26,12 @@ struct Metric {
 
 // "gpu" is always a UUID, "resource" the advertised name, "pool" the id of an MPS pool.
 inline constexpr Metric kBuildInfo{"tranche_build_info", Type::kGauge, "1; which version this is.", {"version"}};
+inline constexpr Metric kLoopAge{"tranche_loop_age_seconds", Type::kGauge,
+                                 "Time since the program's event loop last ran; above 2 it is stuck."};
+inline constexpr Metric kLogLinesDropped{"tranche_log_lines_dropped_total", Type::kCounter,
+                                         "Log lines dropped because the reader of standard error did not read."};
+inline constexpr Metric kMpsPages{"tranche_mps_pages", Type::kGauge,
+                                  "1 when tranche mps serves its HTTP pages or is asked for none, 0 when it cannot."};
 inline constexpr Metric kDriverReady{"tranche_driver_ready", Type::kGauge,
                                      "1 when the driver library answers, 0 when it does not."};
 inline constexpr Metric kConfigProblems{
@@ -145,12 +151,45 @@ inline constexpr Metric kKubeEventsDropped{"tranche_kube_events_dropped_total", 
 
 // In the order of the page.
 inline constexpr std::array kAllMetrics{
-    &kBuildInfo,         &kDriverReady, &kConfigProblems, &kConfigInForce,   &kChangeWaiting,      &kReady,
-    &kGpuInfo,           &kGpuMemory,   &kGpuMemoryUsed,  &kXidEvents,       &kHealthChecks,       &kDevicesUnhealthy,
-    &kDeviceFalls,       &kSlots,       &kSlotsAllocated, &kGrants,          &kAllocationsRefused, &kRegistered,
-    &kRegistrations,     &kWatchers,    &kPoolState,      &kPoolRestarts,    &kPoolClients,        &kPoolClientsMost,
-    &kPoolTier,          &kPoolServers, &kPoolFaults,     &kPoolProofs,      &kPoolEnded,          &kPoolLimitMemory,
-    &kPoolLimitThreads,  &kGuardActs,   &kGuardStrangers, &kGuardNotInForce, &kKubeRequests,       &kKubeWatchRestarts,
+    &kBuildInfo,
+    &kLoopAge,
+    &kLogLinesDropped,
+    &kMpsPages,
+    &kDriverReady,
+    &kConfigProblems,
+    &kConfigInForce,
+    &kChangeWaiting,
+    &kReady,
+    &kGpuInfo,
+    &kGpuMemory,
+    &kGpuMemoryUsed,
+    &kXidEvents,
+    &kHealthChecks,
+    &kDevicesUnhealthy,
+    &kDeviceFalls,
+    &kSlots,
+    &kSlotsAllocated,
+    &kGrants,
+    &kAllocationsRefused,
+    &kRegistered,
+    &kRegistrations,
+    &kWatchers,
+    &kPoolState,
+    &kPoolRestarts,
+    &kPoolClients,
+    &kPoolClientsMost,
+    &kPoolTier,
+    &kPoolServers,
+    &kPoolFaults,
+    &kPoolProofs,
+    &kPoolEnded,
+    &kPoolLimitMemory,
+    &kPoolLimitThreads,
+    &kGuardActs,
+    &kGuardStrangers,
+    &kGuardNotInForce,
+    &kKubeRequests,
+    &kKubeWatchRestarts,
     &kKubeEventsDropped,
 };
 

@@ -167,8 +167,10 @@ void check_promises(const Json& node, Checks& checks) {
   }
   for (const Json& stranger : list(map(node, "guard"), "strangers"))
     checks.push_back(failed("agent.strangers", text(stranger, "device"),
-                            fmt::format("process {} ({}) uses it beside MPS, without limits", number(stranger, "pid"),
-                                        text(stranger, "name")),
+                            number(stranger, "pid") == 0  // the network is not shown which
+                                ? std::string("a process uses it beside MPS, without limits")
+                                : fmt::format("process {} ({}) uses it beside MPS, without limits",
+                                              number(stranger, "pid"), text(stranger, "name")),
                             "end it, or set sharing.mps.guard.strangers: terminate"));
   const std::string holdings = text(map(node, "kubelet"), "holdingsProblem");
   if (!holdings.empty())

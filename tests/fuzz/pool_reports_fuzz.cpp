@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto reports = tranche::agent::parse_pool_reports({reinterpret_cast<const char*>(data), size})) {
-    for (const auto& [id, pool] : *reports) {
+    for (const auto& [id, pool] : reports->pools) {
       if (id.empty() || id != pool.id || pool.state.empty()) std::abort();
     }
   }

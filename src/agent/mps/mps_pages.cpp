@@ -20,9 +20,7 @@ PoolReadiness readiness_of(const std::string& id, const Member& member) {
 }  // namespace
 
 host::HttpServer::Routes MpsPages::routes() {
-  return {{"/metrics", [this] { return metrics(); }},
-          {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
-          {"/readyz", [this] { return ready(); }}};
+  return {{"/metrics", [this] { return metrics(); }}, {"/readyz", [this] { return ready(); }}};
 }
 
 void MpsPages::put(std::string metrics, MpsReadiness readiness) {

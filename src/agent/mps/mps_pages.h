@@ -1,6 +1,6 @@
 #pragma once
-// The HTTP pages of `tranche mps`: /metrics, /healthz (the process is alive), /readyz (503 and one line while pools do
-// not serve). put() on the loop's thread; the routes on the HTTP server's.
+// What `tranche mps` shows on its HTTP pages: /metrics and /readyz (503 and one line while pools do not serve). put()
+// on the loop's thread; the routes on the HTTP server's.
 #include <mutex>
 #include <string>
 

@@ -18,8 +18,8 @@
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
 #include "base/json_text.h"
+#include "agent/pages/http_pages.h"
 #include "host/files/files.h"
-#include "host/http/http.h"
 #include "host/log/log.h"
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
@@ -79,7 +79,7 @@ class MpsProgram {
   plan::Plan plan_;
   std::vector<Problem> plan_problems_;
   MpsPages pages_;
-  std::unique_ptr<host::HttpServer> http_;
+  std::unique_ptr<HttpPages> http_;
   std::unique_ptr<host::StatusServer> status_;
   bool stopping_ = false;
   int exit_code_ = 0;
@@ -103,6 +103,7 @@ void raise_open_file_limit() {
 }
 
 int MpsProgram::run() {
+  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go; a child gets the default back (host/process)
   const auto& config = config_.view();
   if (config_.hopeless()) {
     for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
@@ -206,10 +207,8 @@ Status MpsProgram::open() {
                    [this](const std::string& request, const host::StatusServer::Reply& reply) {
                      doors_->answer(request, [reply](const std::string& json) { reply(json); });
                    }));
-  if (!options_.listen.empty()) {
-    TRY(http_, host::HttpServer::open(options_.listen, pages_.routes()));
-    log::info("http.listening", {{"address", http_->address()}});
-  }
+  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
+  TRY_STATUS(http_->open());
   if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
     log::warning("config.unwatched", {{"why", followed.error()}});
   }
@@ -343,7 +342,8 @@ void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& re
 }
 
 MpsView MpsProgram::view() const {
-  return {config_.view(), plan_problems_, driver_problem_, *pools_, *doors_, loop_->now(), ::getpid()};
+  return {config_.view(), plan_problems_, driver_problem_, *pools_,
+          *doors_,        loop_->now(),   ::getpid(),      http_ ? http_->problem() : ""};
 }
 
 MpsReadiness MpsProgram::readiness() const {
@@ -356,7 +356,7 @@ MpsReadiness MpsProgram::readiness() const {
 
 void MpsProgram::publish() {
   if (!pools_) return;
-  if (http_) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
+  if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
   if (status_) status_->changed();
 }
 

@@ -19,6 +19,7 @@ struct MpsView {
   const Doors& doors;
   MonoTime now{};
   int pid = 0;
+  std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are asked for
 };
 
 nlohmann::ordered_json mps_document(const MpsView& view);

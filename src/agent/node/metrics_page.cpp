@@ -99,6 +99,10 @@ void put_pools(metrics::Page& page, const Snapshot& s) {
   }
 }
 
+void put_pages(metrics::Page& page, const Snapshot& s) {
+  if (s.pools.connected) page.set(metrics::kMpsPages, s.pools.pages_problem.empty() ? 1 : 0);
+}
+
 void put_cluster(metrics::Page& page, const Snapshot& s) {
   if (s.cluster.server.empty()) return;
   for (const auto& [key, count] : s.cluster.requests)
@@ -120,6 +124,7 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   put_slots(page, snapshot);
   put_kubelet(page, snapshot);
   put_pools(page, snapshot);
+  put_pages(page, snapshot);
   put_guard(page, snapshot.guard);
   put_cluster(page, snapshot);
   return page;

@@ -75,20 +75,29 @@ void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
 void NodeProgram::on_pools(const std::string& line) {
   PoolReports next;
   if (line.empty()) {
-    next.problem = "tranche mps is not running (no answer on " +
+    next.problem = "tranche mps is not running or hangs (no answer on " +
                    (options_.mps_root_here.empty() ? host_mps_root(state_.config.config) : options_.mps_root_here) +
                    "/mps.sock)";
   } else if (auto reports = parse_pool_reports(line)) {
-    next.connected = true;
-    next.pools = *std::move(reports);
+    next = *std::move(reports);
   } else {
     next.problem = to_string(reports.error());
   }
   tenants_->on_pools(line, next);
   if (next == state_.pools) return;
   log_pools(state_.pools, next, !state_.plan.pools.empty());
+  if (state_.pools.pages_problem.empty() && !next.pages_problem.empty())
+    tell({news_of_pages("mps", next.pages_problem)});
   state_.pools = std::move(next);
   turn();
+}
+
+// Of our own pages; those of `tranche mps` are a part of its report.
+void NodeProgram::on_pages() {
+  if (state_.pages_problem == http_->problem()) return;
+  if (state_.pages_problem.empty()) tell({news_of_pages("node", http_->problem())});
+  state_.pages_problem = http_->problem();
+  publish();
 }
 
 void NodeProgram::on_answered() {
@@ -134,8 +143,9 @@ void NodeProgram::tell(const std::vector<NodeNews>& news) {
 }
 
 Result<std::string> NodeProgram::answer(const std::string& request) {
+  if (request == "alive") return std::string(R"({"alive":true})");
   if (request != "status" && request != "watch") {
-    return fail(Kind::kInvalid, "the node agent answers \"status\" and \"watch\", not " + request);
+    return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
   }
   if (request == "status") {  // somebody is looking: have newer figures for the next look
     if (loop_->now() - use_wanted_ > kUseFreshFor && nvml_ && state_.inventory) {

@@ -40,6 +40,11 @@ NodeNews news_of_config(const ConfigView& view) {
                       at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
 }
 
+NodeNews news_of_pages(const std::string& program, const std::string& problem) {
+  return {&kube::kPagesNotServed,
+          fmt::format("tranche {} serves no metrics and no readiness page: {}; it tries again", program, problem)};
+}
+
 std::string loss_words(const std::string& container, const std::string& device, const std::string& what) {
   return fmt::format(
       "container {}: its share of {} was taken by a forced change of the configuration (sharing.change: force): {}. "

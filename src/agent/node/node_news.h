@@ -23,6 +23,7 @@ struct NodeNews {
 // A device whose pool is down is told as the pool's.
 std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes);
 NodeNews news_of_config(const ConfigView& view);
+NodeNews news_of_pages(const std::string& program, const std::string& problem);  // "node", "mps"
 
 // What a pod is told whose container's share was taken by force. `what`: "time-slicing → MPS".
 std::string loss_words(const std::string& container, const std::string& device, const std::string& what);

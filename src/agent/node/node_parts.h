@@ -21,7 +21,7 @@
 #include "agent/node/plan_change.h"
 #include "agent/node/snapshot.h"
 #include "agent/node/tenants.h"
-#include "host/http/http.h"
+#include "agent/pages/http_pages.h"
 #include "host/kube/kube_link.h"
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"
@@ -62,6 +62,7 @@ class NodeProgram {
   void on_pods(const kube::PodChanges& changes);
   void on_holdings(Result<std::vector<host::PodHolding>> listed);
   void tell(const std::vector<NodeNews>& news);
+  void on_pages();
   Result<std::string> answer(const std::string& request);
 
   NodeOptions options_;
@@ -96,7 +97,7 @@ class NodeProgram {
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;
   std::unique_ptr<host::StatusWatcher> pools_;
-  std::unique_ptr<host::HttpServer> http_;
+  std::unique_ptr<HttpPages> http_;
 };
 
 }  // namespace tranche::agent

@@ -86,10 +86,8 @@ Status NodeProgram::open() {
   }
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
-  if (!options_.listen.empty()) {
-    TRY(http_, host::HttpServer::open(options_.listen, node_pages(box_)));
-    log::info("http.listening", {{"address", http_->address()}});
-  }
+  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, node_pages(box_), [this] { on_pages(); });
+  TRY_STATUS(http_->open());
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
     plan_again();
     turn();
@@ -136,6 +134,7 @@ void NodeProgram::open_driver() {
 }
 
 int NodeProgram::run() {
+  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go
   if (config_.hopeless()) {
     for (const auto& problem : config_.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
@@ -179,6 +178,7 @@ int NodeProgram::run() {
   }
   state_.driver_problem = "the driver library is being opened";
   turn();
+  on_pages();
   loop_->run();
 
   stopping_ = true;

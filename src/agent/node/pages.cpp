@@ -18,13 +18,28 @@ host::HttpAnswer ready_page(const Snapshot& snapshot) {
   return answer;
 }
 
+// A page is made again only when the snapshot has changed, so that requests cost next to nothing.
+template <class Make>
+auto cached(const SnapshotBox& box, Make make) {
+  struct Page {
+    std::shared_ptr<const Snapshot> of;
+    host::HttpAnswer answer;
+  };
+  return [&box, make, page = std::make_shared<Page>()] {
+    if (auto now = box.get(); now != page->of) {
+      page->answer = make(*now);
+      page->of = std::move(now);
+    }
+    return page->answer;
+  };
+}
+
 }  // namespace
 
 host::HttpServer::Routes node_pages(const SnapshotBox& box) {
-  return {{"/metrics", [&box] { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(*box.get()))); }},
-          {"/healthz", [] { return host::HttpAnswer::text("ok\n"); }},
-          {"/readyz", [&box] { return ready_page(*box.get()); }},
-          {"/status", [&box] { return host::HttpAnswer::json(json_text(status_document(*box.get()))); }}};
+  const auto metrics = [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); };
+  const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
+  return {{"/metrics", cached(box, metrics)}, {"/readyz", cached(box, ready_page)}, {"/status", cached(box, status)}};
 }
 
 }  // namespace tranche::agent

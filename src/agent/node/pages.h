@@ -1,6 +1,7 @@
 #pragma once
-// The node agent's HTTP pages: /metrics, /healthz (the process is alive), /readyz (503 and one line while the node does
-// not do what it is there for) and /status. They read the newest snapshot; any thread.
+// What the node agent shows on its HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it
+// is there for) and /status, the part of the status document that the network may see. They read the newest snapshot,
+// on one thread at a time, and make a page once for each snapshot, however often it is asked for.
 #include "agent/node/snapshot.h"
 #include "host/http/http.h"
 

@@ -26,6 +26,9 @@ void forget_former_holders(std::vector<host::PodHolding>& holdings, const alloca
 nlohmann::ordered_json guard_json(const GuardReport& report);
 void put_guard(metrics::Page& page, const GuardReport& report);
 nlohmann::ordered_json status_document(const Snapshot& snapshot);
+// Its part for any client of the network: no process ids and names, no pod UIDs and container ids, no files of the
+// node.
+nlohmann::ordered_json network_document(const Snapshot& snapshot);
 metrics::Page metrics_page(const Snapshot& snapshot);
 
 }  // namespace tranche::agent

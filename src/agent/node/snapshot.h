@@ -65,7 +65,8 @@ struct Snapshot {
   LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
   StoppingReport stopping;
-  std::string cdi_problem;  // of the CDI specs, while a list strategy uses CDI
+  std::string pages_problem;  // why the HTTP pages are not served; "" = they are, or none are asked for
+  std::string cdi_problem;    // of the CDI specs, while a list strategy uses CDI
 };
 
 class SnapshotBox {

@@ -284,6 +284,7 @@ Json status_document(const Snapshot& s) {
   document["guard"] = guard_json(s.guard);
   document["inForce"] = in_force_json(s);
   document["faults"] = faults_json(s);
+  document["pages"] = {{"problem", s.pages_problem}};
   document["cdiProblem"] = s.cdi_problem;
   document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
   document["kubernetes"] = kubernetes_json(s);
@@ -303,6 +304,25 @@ Json status_document(const Snapshot& s) {
     for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
   document["labels"] = s.labels;
   document["labelOutput"] = label_output_json(s.label_report);
+  return document;
+}
+
+// Named one by one: what is added to the document is not shown to the network by itself.
+Json network_document(const Snapshot& s) {
+  const Json all = status_document(s);
+  Json document;
+  for (const char* key :
+       {"program", "version", "ready", "readyReason", "driver", "config", "change", "health", "mps", "inForce",
+        "cdiProblem", "kubelet", "resources", "devices", "grants", "planProblems", "leftOut", "notes", "labels"})
+    document[key] = all.at(key);
+  for (Json& device : document["devices"]) device.erase("processes");
+  for (Json& grant : document["grants"]) {
+    grant.erase("podUid");
+    grant.erase("containerId");
+  }
+  Json strangers = Json::array();
+  for (const auto& process : s.guard.strangers) strangers.push_back({{"device", process.device}});
+  document["guard"] = {{"strangers", std::move(strangers)}};
   return document;
 }
 

@@ -129,21 +129,23 @@ PoolReport read_pool(const Json& object) {
 
 }  // namespace
 
-Result<std::map<std::string, PoolReport>> parse_pool_reports(std::string_view json_line) {
+Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   const Json document = Json::parse(json_line, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object())
     return fail(Kind::kInvalid, "tranche mps answered with something that is not a JSON object");
   const auto pools = document.find("pools");
   if (pools == document.end() || !pools->is_array())
     return fail(Kind::kInvalid, "tranche mps answered without a list of pools");
-  std::map<std::string, PoolReport> reports;
+  PoolReports reports;
+  reports.connected = true;
+  if (const Json* pages = object_at(document, "pages")) reports.pages_problem = text_at(*pages, "problem");
   for (const auto& entry : *pools) {
     if (!entry.is_object()) return fail(Kind::kInvalid, "tranche mps answered with a pool that is not an object");
     PoolReport pool = read_pool(entry);
     if (pool.id.empty() || pool.state.empty())
       return fail(Kind::kInvalid, "tranche mps answered with a pool without id or state");
     std::string id = pool.id;
-    reports[std::move(id)] = std::move(pool);
+    reports.pools[std::move(id)] = std::move(pool);
   }
   return reports;
 }

@@ -79,13 +79,14 @@ struct PoolReport {
 };
 
 struct PoolReports {
-  bool connected = false;  // false: nobody answers on the socket
-  std::string problem;     // why not, or what was wrong with the last line
+  bool connected = false;     // false: tranche mps does not answer on the socket
+  std::string problem;        // why not, or what was wrong with the last line
+  std::string pages_problem;  // why tranche mps does not serve its HTTP pages; "" = it does, or none are asked for
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;
 };
 
-Result<std::map<std::string, PoolReport>> parse_pool_reports(std::string_view json_line);
+Result<PoolReports> parse_pool_reports(std::string_view json_line);
 
 // By pool id. A pool that `tranche mps` does not know (yet) is as faulty as one that is down.
 std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports);

@@ -21,8 +21,8 @@ TEST(Pools, AnswerIsReadWithItsClients) {
   const auto reports = parse_pool_reports(
       R"({"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12,"clients":[101,102]}],"restarts":3}]})");
   ASSERT_TRUE(reports) << to_string(reports.error());
-  EXPECT_THAT(reports->at("gpu-1").clients, testing::ElementsAre(101, 102));
-  EXPECT_EQ(reports->at("gpu-1").restarts, 3u);
+  EXPECT_THAT(reports->pools.at("gpu-1").clients, testing::ElementsAre(101, 102));
+  EXPECT_EQ(reports->pools.at("gpu-1").restarts, 3u);
 }
 
 TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
@@ -34,7 +34,7 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
       "faultsTotal":{"fatal":2,"exception":"x"},
       "proof":{"state":"running","reason":"r","ageMs":4,"pid":13,"passed":3,"failed":1,"ended":{"clients":1}}}]})");
   ASSERT_TRUE(reports) << to_string(reports.error());
-  const PoolReport& pool = reports->at("gpu-1");
+  const PoolReport& pool = reports->pools.at("gpu-1");
   EXPECT_EQ(pool.daemon_state, "running");
   EXPECT_EQ(pool.servers.at(12), "FAULT");
   EXPECT_EQ(pool.tier, "v2");
@@ -49,12 +49,17 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   EXPECT_EQ(pool.proof, (PoolProof{"running", "r", 4, 13, 3, 1, {{"clients", 1}}}));
 }
 
+TEST(Pools, PagesThatAreNotServedAreReported) {
+  EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":{"problem":"taken"}})")->pages_problem, "taken");
+  EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":[]})")->pages_problem, "");
+}
+
 TEST(Pools, LimitsOfADoorAreReadAsAWholeOrNotAtAll) {
   const auto door = [](const std::string& limits) {
     const auto reports = parse_pool_reports(R"({"pools":[{"id":"set-1","state":"serving","doors":[{"grant":"g",)"
                                             R"("limits":)" +
                                             limits + "}]}]}");
-    return reports ? reports->at("set-1").doors.at(0).limits : std::nullopt;
+    return reports ? reports->pools.at("set-1").doors.at(0).limits : std::nullopt;
   };
   EXPECT_THAT(door(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
               testing::Optional(testing::ElementsAre(DoorLimit{"GPU-1", 7188, 500})));
@@ -71,7 +76,7 @@ TEST(Pools, WhatIsOfAnotherTypeIsAsGoodAsAbsent) {
   PoolReport bare;
   bare.id = "gpu-1";
   bare.state = "serving";
-  EXPECT_EQ(reports->at("gpu-1"), bare);
+  EXPECT_EQ(reports->pools.at("gpu-1"), bare);
 }
 
 TEST(Pools, AnAnswerThatIsNotUnderstoodIsNoAnswer) {
