@@ -64,6 +64,13 @@ class TheKeptManifests(unittest.TestCase):
                 for variable in re.findall(r"- name: ([A-Z_]+)$", container.group(1), re.MULTILINE):
                     self.assertIn(variable, known, f"{name}: tranche {program} reads no {variable}")
 
+    def test_have_no_probe_by_which_the_network_restarts_a_pod_or_by_which_tenants_end(self):
+        for name, text in self.kept.items():
+            self.assertEqual(re.findall(r"livenessProbe:\n +(\w+): ", text), ["exec"], name)
+            self.assertIn("exec: {command: [tranche, status, --alive, ", text, name)
+            mps = text[text.index("command: [tranche, mps]"):].split("\n---\n")[0]
+            self.assertNotIn("livenessProbe", mps, name)
+
     def test_name_the_version_of_the_programs(self):
         version = subprocess.run([f"{BUILD}/bin/tranche", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
         chart = text_of(f"{SOURCE}/deploy/helm/tranche/Chart.yaml")
