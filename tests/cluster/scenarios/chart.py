@@ -2,6 +2,7 @@
 the mounts that the chart gives them and no others. Rows are those of docs/install.md."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -186,6 +187,12 @@ def outlive(cluster):
     after = sorted(p["daemonPid"] for p in cluster.world.tranche.status(MPS)["pools"])
     report.check("daemonHome host: the MPS pod is replaced, the daemons are the same", before == after and len(after) == 2 and all(after), [before, after])
     cluster.go_on(["tenant"], "daemonHome host: the tenant is undisturbed")
+    os.kill(cluster.world.tranche.status(MPS)["pid"], signal.SIGKILL)
+    until("tranche mps to be there again", lambda: (cluster.world.tranche.status(MPS) or {}).get("pools"), 120)
+    cluster.serves("ten", 120)
+    crashed = sorted(p["daemonPid"] for p in cluster.world.tranche.status(MPS)["pools"])
+    report.check("daemonHome host: tranche mps is killed, the daemons are the same", before == crashed, [before, crashed])
+    cluster.go_on(["tenant"], "daemonHome host: the tenant is undisturbed by that")
     cluster.client("newcomer", {GPU: 1})
     report.check("daemonHome host: a new tenant comes in", True)
     for name in ("tenant", "newcomer"):
@@ -247,6 +254,8 @@ def run(world):
     choose(cluster)
     outlive(cluster)
     without_default(cluster)
+    unhealthy = [e["message"] for e in api.call("GET", "/api/v1/namespaces/tranche/events")[1]["items"] if e.get("reason") == "Unhealthy" and "Liveness" in e["message"]]
+    report.check("no liveness probe has failed", not unhealthy, unhealthy[:2])
     uninstall(cluster, before)
     kubelet.stop()
     api.stop()
