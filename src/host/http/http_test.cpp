@@ -168,7 +168,7 @@ TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
   }
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_THAT(request(server->port(), "GET", "/"), EndsWith("fine"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
 }
 
 TEST(Http, OnePeerHoldsNoMoreThanItsConnectionsAndTheOldestGoFirst) {
