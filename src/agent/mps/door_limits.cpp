@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "host/files/files.h"
+#include "host/files/kept.h"
 
 namespace tranche::agent {
 namespace {
@@ -29,7 +30,7 @@ Result<std::optional<mps::GrantLimits>> read_door_limits(const allocate::Paths& 
 Status write_door_limits(const allocate::Paths& paths, const DoorName& door, const mps::GrantLimits& limits) {
   const auto dir = host::Dir::create(folder(paths, door.pool), kOursAlone);
   if (!dir) return std::unexpected(within(dir.error(), "cannot make the directory of limits"));
-  const auto written = dir->write_atomically(door.grant, mps::render_limits(limits), 0600);
+  const auto written = host::write_kept(*dir, door.grant, mps::render_limits(limits), 0600, host::Sync::kYes);
   if (!written) return std::unexpected(within(written.error(), "cannot keep the grant's limits"));
   return {};
 }
@@ -38,7 +39,7 @@ Status remove_door_limits(const allocate::Paths& paths, const DoorName& door) {
   const auto dir = host::Dir::open(folder(paths, door.pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
-  return dir->remove(door.grant);
+  return dir->remove_tree(door.grant);
 }
 
 Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, const std::vector<std::string>& doors) {
@@ -49,7 +50,7 @@ Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, 
   Status first;
   for (const auto& name : names) {
     if (std::ranges::find(doors, name) != doors.end()) continue;
-    if (const auto removed = dir->remove(name); !removed && first) first = removed;
+    if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
   }
   return first;
 }

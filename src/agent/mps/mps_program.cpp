@@ -145,7 +145,7 @@ Status MpsProgram::open() {
   if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
   TRY(lock_, lock_mps_root(root_));
   // Ours since we have the lock; a child that our predecessor was starting when it was killed may still listen there.
-  TRY_STATUS(root->remove("mps.sock"));
+  TRY_STATUS(root->remove_tree("mps.sock"));
   TRY_STATUS(host::set_reach(root_, host::Reach::kOwner));
   raise_open_file_limit();
   // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
@@ -227,6 +227,11 @@ Status MpsProgram::open_modes() {
           done(status);
         });
       }));
+  if (!modes.lost().empty())
+    log::error("state.lost", {{"what", modes.lost()},
+                              {"effect",
+                               "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
+                               "another one with nvidia-smi -c"}});
   modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
   return {};
 }

@@ -8,11 +8,21 @@
 
 #include "base/text.h"
 #include "host/files/files.h"
+#include "host/status/unix_socket.h"
 
 namespace tranche::agent {
 
 Result<host::Fd> lock_mps_root(const std::string& mps_root) {
   const std::string path = mps_root + "/mps.lock";
+  TRY(const auto root, host::Dir::open(mps_root));
+  struct stat there{};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    // Another instance may hold the lock that was here.
+    if (const auto answers = host::connect_to(mps_root + "/mps.sock", false); answers || answers.error().code == EAGAIN)
+      return fail(Kind::kConflict, "another tranche mps serves this MPS root, and something is in its lock's place",
+                  path);
+    TRY_STATUS(root.remove_tree("mps.lock"));
+  }
   host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
   // Who may read a file may lock it against us.

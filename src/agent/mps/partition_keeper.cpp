@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "host/files/kept.h"
 #include "host/log/log.h"
 #include "mps/room.h"
 
@@ -42,7 +43,7 @@ void PartitionKeeper::read_journal() {
 
 Status PartitionKeeper::keep() {
   if (kept_ == book_) return {};
-  const auto written = directory_.write_atomically(kJournal, mps::render_book(book_));
+  const auto written = host::write_kept(directory_, kJournal, mps::render_book(book_), 0644);
   if (written) kept_ = book_;
   return written;
 }

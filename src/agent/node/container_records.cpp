@@ -31,7 +31,7 @@ Status ContainerRecords::adopt(MonoTime now) {
     const auto text = dir.read(name, kLongest);
     const auto record = stopping::read_container_record(text ? std::string_view(*text) : "");
     if (!stopping::is_container_id(name) || record.drain.empty() || record.grant.empty()) {
-      TRY_STATUS(dir.remove(name));
+      TRY_STATUS(dir.remove_tree(name));
     } else {
       kept_.insert_or_assign(name, Kept{std::string(record.pool), std::string(record.grant), now});
     }

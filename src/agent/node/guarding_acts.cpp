@@ -5,8 +5,10 @@
 #include <csignal>
 
 #include "agent/node/guarding.h"
+#include "agent/node/recall.h"
 #include "base/text.h"
 #include "host/files/files.h"
+#include "host/files/kept.h"
 #include "host/log/log.h"
 
 namespace tranche::agent {
@@ -33,9 +35,10 @@ bool same_but_for_the_time(const GuardAct& a, const GuardAct& b) {
 }  // namespace
 
 void Guarding::read_stopped() {
-  const auto text = host::read_file(run_dir_ + "/" + kStoppedFile);
-  if (!text) return;
-  written_ = guard::parse_stopped(*text);
+  const auto text =
+      recall(run_dir_, kStoppedFile, "a process that the guard stopped before may stay stopped: kill -CONT it");
+  written_ = guard::parse_stopped(text);
+  tell_if_partly(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
   for (const auto& [id, because] : written_) memory_.stopped[id] = {because, loop_.now()};
   report_stopped();
 }
@@ -61,7 +64,7 @@ void Guarding::keep_stopped() {
   report_stopped();
   const auto dir = host::Dir::open(run_dir_);
   const Status written =
-      dir ? dir->write_atomically(kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
+      dir ? host::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
   if (!written)
     log::warning("guard.stopped_not_written",
                  {{"why", written.error()},

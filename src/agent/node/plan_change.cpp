@@ -4,7 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "agent/node/recall.h"
 #include "host/files/files.h"
+#include "host/files/kept.h"
 #include "host/log/log.h"
 #include "mps/other_holders.h"
 #include "plan/slot_id.h"
@@ -95,7 +97,10 @@ std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& sha
 PlanChange::PlanChange(std::string mps_root, std::string run_dir)
     : mps_root_(std::move(mps_root)), run_dir_(std::move(run_dir)) {
   if (run_dir_.empty()) return;
-  if (const auto text = host::read_file(run_dir_ + "/" + kTakenFile)) taken_ = change::parse_taken(*text);
+  const auto text =
+      recall(run_dir_, kTakenFile, "pods from which a forced change took GPUs before are not shown as such");
+  taken_ = change::parse_taken(text);
+  tell_if_partly(run_dir_, kTakenFile, change::render_taken(taken_) == text);
 }
 
 void PlanChange::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
@@ -193,7 +198,7 @@ void PlanChange::write_taken() {
   if (run_dir_.empty()) return;
   const auto dir = host::Dir::open(run_dir_);
   const Status written =
-      dir ? dir->write_atomically(kTakenFile, change::render_taken(taken_), 0600) : std::unexpected(dir.error());
+      dir ? host::write_kept(*dir, kTakenFile, change::render_taken(taken_), 0600) : std::unexpected(dir.error());
   if (!written) log::warning("change.taken_not_written", {{"why", written.error()}});
 }
 
@@ -218,7 +223,7 @@ void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
     ever_told_ = true;
     return;
   }
-  const Status written = dir ? dir->write_atomically(mps::kOtherHoldersFile, mps::render_other_holders(devices))
+  const Status written = dir ? host::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644)
                              : std::unexpected(dir.error());
   if (!written) {
     const std::string why = to_string(written.error());

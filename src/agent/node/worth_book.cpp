@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "agent/node/recall.h"
 #include "guard/tenants.h"
 #include "host/files/files.h"
+#include "host/files/kept.h"
 #include "host/log/log.h"
 
 namespace tranche::agent {
@@ -39,7 +41,10 @@ std::optional<guard::Worth> told_of(const PoolReports& pools, const Holder& hold
 }  // namespace
 
 WorthBook::WorthBook(const std::string& run_dir) : run_dir_(run_dir) {
-  if (const auto text = host::read_file(run_dir + "/" + kFile)) worths_ = guard::parse_worths(*text);
+  const auto text =
+      recall(run_dir, kFile, "what these grants are limited to is asked of tranche mps, or taken from the plan");
+  worths_ = guard::parse_worths(text);
+  tell_if_partly(run_dir, kFile, guard::render_worths(worths_) == text);
 }
 
 void WorthBook::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
@@ -100,7 +105,7 @@ bool WorthBook::awaits_kubelet(MonoTime now) const {
 void WorthBook::write() {
   const auto dir = host::Dir::open(run_dir_);
   const Status written =
-      dir ? dir->write_atomically(kFile, guard::render_worths(worths_), 0600) : std::unexpected(dir.error());
+      dir ? host::write_kept(*dir, kFile, guard::render_worths(worths_), 0600) : std::unexpected(dir.error());
   if (!written) log::warning("guard.worth_not_written", {{"why", written.error()}});
 }
 

@@ -11,6 +11,7 @@
 #include "agent/reset/traces.h"
 #include "cdi/spec.h"
 #include "host/files/files.h"
+#include "host/files/kept.h"
 #include "host/mps/daemon_cgroups.h"
 #include "host/mps/driver_libraries.h"
 #include "host/status/unix_socket.h"
@@ -23,6 +24,11 @@ constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed
 bool is_folder(const std::string& path) {
   struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// What a program could not use and put aside goes too.
+void add_put_aside(std::vector<std::string>& names) {
+  for (std::size_t i = 0, all = names.size(); i < all; ++i) names.push_back(names[i] + host::kAsideSuffix);
 }
 
 // `name` in `folder` with everything below it.
@@ -120,14 +126,17 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
     add_if_empty(home, {"bin"}, traces);
 
-  const std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
-                                        "stopped.txt", "taken-shares.txt", "config-in-force.json"};
+  std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
+                                  "stopped.txt", "taken-shares.txt", "config-in-force.json"};
+  add_put_aside(in_run);
   for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
   add_if_empty(options.run_dir, in_run, traces);
 
   // compute-mode.json goes when the modes have been given back, and says which when they could not be.
   std::vector<std::string> in_root{
       "pools", "mps.sock", "mps.lock", "other-holders", host::kDriverLibraries, host::kHostsDriverLibraries};
+  add_put_aside(in_root);
+  in_root.push_back(std::string("compute-mode.json") + host::kAsideSuffix);
   for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);
   add_if_empty(mps_root + "/shm", {}, traces);
   in_root.insert(in_root.end(), {"shm", "compute-mode.json"});

@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,17 +135,25 @@ Result<std::string> Dir::read(std::string_view relative, std::size_t limit) cons
   return files::read_all(fd.get(), limit, path);
 }
 
-Status Dir::write_atomically(std::string_view relative, std::string_view content, mode_t mode) const {
+Status Dir::write_atomically(std::string_view relative, std::string_view content, mode_t mode, Sync sync) const {
   const std::string path = joined(path_, relative);
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
-  return replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
+  TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
     const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a file", path));
     if (::fchmod(fd.get(), mode) != 0) {  // whatever the umask
       return std::unexpected(error_from_errno(errno, "cannot set the mode of a file", path));
     }
-    return files::write_all(fd.get(), content, path);
-  });
+    auto written = files::write_all(fd.get(), content, path);
+    if (written && sync == Sync::kYes && ::fsync(fd.get()) != 0)
+      return std::unexpected(error_from_errno(errno, "cannot put on the disk", path));
+    return written;
+  }));
+  if (sync == Sync::kNo) return {};
+  const Fd folder(::openat(parent.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot put on the disk", path_));
+  return {};
 }
 
 Status Dir::remove(std::string_view relative) const {
@@ -210,8 +220,16 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  if (!S_ISREG(status.st_mode)) {
+    // A pipe of a shell lies in no file system that anybody could put one into.
+    struct statfs where{};
+    const bool named = ::fstatfs(fd.get(), &where) != 0 || where.f_type != PIPEFS_MAGIC;
+    if (S_ISFIFO(status.st_mode) && named) return fail(Kind::kInvalid, "cannot read: it is a named pipe", path);
+    ::fcntl(fd.get(), F_SETFL, 0);
+  }
   return files::read_all(fd.get(), limit, path);
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 // Files without surprises: every path is opened relative to a held directory, close-on-exec, and writing is
-// temp + rename. A Dir is a resource (movable, not copyable). No thread affinity.
+// temp + rename. Reading never waits for a writer: a named pipe in a file's place is refused. A Dir is a resource
+// (movable, not copyable). No thread affinity.
 //
 // `relative` must stay below: not empty, not absolute, no "..". Reading follows links (a mounted ConfigMap is made of
 // them, /proc and /sys too). What changes something follows none, neither on the way nor at the end, so that nobody who
-// can write into a directory can lead us out of it. What is written is not synced to disk: all of it is made anew at a
-// start.
+// can write into a directory can lead us out of it. What is written is not synced to disk unless Sync says so: nearly
+// all of it is made anew at a start, or lies on a tmpfs, and a power failure ends the tenants that it is about.
 #include <sys/types.h>
 
 #include <string>
@@ -18,6 +19,10 @@
 
 namespace tranche::host {
 
+// kYes: file and directory are on the disk when the call returns, so that a power failure leaves the old or the new
+// content. It waits for the disk.
+enum class Sync { kNo, kYes };
+
 class Dir {
  public:
   static Result<Dir> open(const std::string& path);                        // must exist
@@ -27,7 +32,8 @@ class Dir {
 
   // A regular file's whole content; kInvalid when it is longer than the limit or something else than a file.
   Result<std::string> read(std::string_view relative, std::size_t limit = 1 << 20) const;
-  Status write_atomically(std::string_view relative, std::string_view content, mode_t mode = 0644) const;
+  Status write_atomically(std::string_view relative, std::string_view content, mode_t mode = 0644,
+                          Sync sync = Sync::kNo) const;
   Status remove(std::string_view relative) const;  // a file, socket or link; absent is fine
   // With everything below; absent is fine. Never follows links and never enters another mount: what is mounted there is
   // somebody else's, and the call fails.
@@ -49,7 +55,8 @@ class Dir {
 // nothing.
 bool same_file(const std::string& a, const std::string& b);
 
-// Also from a pipe or a terminal (`-f <(…)`), where it blocks until the end of the input.
+// Also from a pipe without a name or a terminal (`-f <(…)`), where it blocks until the end of the input; kInvalid for a
+// named pipe.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 
 }  // namespace tranche::host

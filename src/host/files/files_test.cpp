@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "host/files/scratch.h"
@@ -144,6 +145,22 @@ TEST_F(FilesTest, ANamedPipeInAFilesPlaceDoesNotBlockTheReader) {
   ASSERT_EQ(::mkfifo((scratch_ / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(dir_->read("pipe").error().kind, Kind::kInvalid);
   EXPECT_EQ(dir_->read(".").error().kind, Kind::kInvalid);
+  EXPECT_EQ(read_file(scratch_ / "pipe").error().kind, Kind::kInvalid);
+  std::filesystem::create_symlink(scratch_ / "pipe", scratch_ / "link");
+  EXPECT_EQ(read_file(scratch_ / "link").error().kind, Kind::kInvalid);
+}
+
+TEST_F(FilesTest, APipeOfAShellIsReadToItsEnd) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  Fd writing(ends[1]);
+  const Fd reading(ends[0]);
+  std::thread writer([&writing] {
+    ASSERT_EQ(::write(writing.get(), "one", 3), 3);
+    writing.reset();
+  });
+  EXPECT_EQ(read_file("/dev/fd/" + std::to_string(reading.get())), "one");
+  writer.join();
 }
 
 TEST_F(FilesTest, FilesOfProcAreReadAlthoughTheirSizeIsZero) {

@@ -5,6 +5,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "host/files/kept.h"
 
 namespace tranche::host {
 namespace {
@@ -45,22 +46,24 @@ std::string render_mode_journal(const ModeJournal& journal) {
 Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
   TRY(Dir root, Dir::create(mps_root, 0755));
   ModeJournal journal;
-  if (root.exists(kFile)) {
-    TRY(const auto text, root.read(kFile));
-    auto parsed = parse_mode_journal(text);
-    if (!parsed) {
-      return std::unexpected(
-          within(parsed.error(), mps_root + "/" + kFile +
-                                     " tells which compute mode the GPUs had and cannot be read; set "
-                                     "the modes with nvidia-smi -c and remove it"));
+  auto file = read_kept(root, kFile);
+  if (file.text && file.lost.empty()) {
+    if (auto parsed = parse_mode_journal(*file.text)) {
+      journal = *std::move(parsed);
+    } else {
+      file.lost = put_aside(root, kFile, parsed.error().what);
     }
-    journal = *std::move(parsed);
+  } else if (file.text) {
+    file.lost = put_aside(root, kFile, "it ends within a line");
   }
-  return ComputeModes(std::move(root), std::move(journal), std::move(set));
+  ComputeModes modes(std::move(root), std::move(journal), std::move(set));
+  modes.lost_ = std::move(file.lost);
+  return modes;
 }
 
 Status ComputeModes::save(const ModeJournal& journal) {
-  TRY_STATUS(journal.empty() ? root_.remove(kFile) : root_.write_atomically(kFile, render_mode_journal(journal), 0644));
+  TRY_STATUS(journal.empty() ? root_.remove(kFile)
+                             : write_kept(root_, kFile, render_mode_journal(journal), 0644, Sync::kYes));
   journal_ = journal;
   return {};
 }

@@ -25,8 +25,10 @@ class ComputeModes {
   using Done = std::function<void(Status)>;
   using Setter = std::function<void(const std::string& uuid, inventory::ComputeMode mode, Done done)>;
 
-  // A journal that cannot be read is an error: starting over it would forget what to give back.
+  // A journal that cannot be used is put aside, and the modes that the driver has now count as those from before: a GPU
+  // without a mode to give back must not keep all others from being shared.
   static Result<ComputeModes> open(const std::string& mps_root, Setter set);
+  const std::string& lost() const { return lost_; }  // why and whereto it was put aside; "" = it was not
 
   // A scan found it so. What is set after a scan counts until the next one: both are answered by the driver's thread in
   // the order in which they were asked. A GPU that was never seen counts as DEFAULT.
@@ -48,6 +50,7 @@ class ComputeModes {
   ModeJournal journal_;
   std::map<std::string, inventory::ComputeMode> present_;
   Setter set_;
+  std::string lost_;
 };
 
 }  // namespace tranche::host

@@ -37,7 +37,9 @@ class GateAtTheDoor : public ::testing::Test {
     gate_->serve();
   }
   void open_gate() {
-    gate_ = Gate::open(*loop_, {.daemon_socket = world_.pipe() + "/control", .times = times_},
+    bounds_.daemon_socket = world_.pipe() + "/control";
+    bounds_.times = times_;
+    gate_ = Gate::open(*loop_, bounds_,
                        {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
                         .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
                         .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
@@ -118,6 +120,7 @@ class GateAtTheDoor : public ::testing::Test {
 
   sim::MpsWorld world_;
   mps::GateTimes times_;
+  GateSettings bounds_;
   std::map<std::string, std::string> refusals_;
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;

@@ -125,7 +125,7 @@ Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol pro
   const std::string newer = here + "." + name + ".new";
   TRY(const auto address, address_of(newer));
   TRY(Fd fd, new_socket(protocol == Protocol::kPackets ? SOCK_SEQPACKET : SOCK_STREAM, path));
-  ::unlink(newer.c_str());
+  TRY_STATUS(directory.remove_tree("." + name + ".new"));
   const auto failed = [&](const char* doing) {
     const int err = errno;
     ::unlink(newer.c_str());
@@ -136,7 +136,8 @@ Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol pro
   const int on = 1;
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return failed("cannot ask for credentials");
   if (::listen(fd.get(), kBacklog) != 0) return failed("cannot listen");
-  // A directory in its place (nobody but us writes here) would make rename() fail, and say so.
+  struct stat there{};  // rename() does not replace a directory; only root writes here
+  if (::lstat((here + name).c_str(), &there) == 0 && S_ISDIR(there.st_mode)) TRY_STATUS(directory.remove_tree(name));
   if (::rename(newer.c_str(), (here + name).c_str()) != 0) return failed("cannot put a socket in its place");
   return fd;
 }

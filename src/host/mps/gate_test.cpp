@@ -2,6 +2,8 @@
 // "What was tried". Every wait is for an event, with a deadline.
 #include "host/mps/gate_fixture.h"
 
+#include "damage.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <linux/capability.h>
@@ -136,6 +138,65 @@ TEST_F(GateAtTheDoor, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
   EXPECT_FALSE(readable(next_one.get())) << "neither greeted nor hung up on";
   mute.pop_back();
   EXPECT_EQ(next(next_one).bytes, sim::kHello);
+}
+
+TEST_F(GateAtTheDoor, BoundsAreThoseOfTheContract) {
+  EXPECT_EQ(GateSettings{}.handshakes_per_grant, 16u);
+  EXPECT_EQ(GateSettings{}.handshakes, 256u);
+  EXPECT_EQ(GateSettings{}.connections_per_grant, 512u);
+}
+
+TEST_F(GateAtTheDoor, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
+  bounds_.handshakes = 3;
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  std::vector<sim::Fd> mute;
+  for (const char* grant : {kOne, kOne, kOther}) mute.push_back(greeted(grant));
+  const sim::Fd next_one = sim::connect_to(path(kOther) + "/control");
+  turns(50ms);
+  EXPECT_FALSE(readable(next_one.get())) << "neither greeted nor hung up on";
+  mute.erase(mute.begin());  // of the other grant
+  EXPECT_EQ(next(next_one).bytes, sim::kHello);
+}
+
+// The daemon of this test leaves the connections of clients that are in open.
+TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
+  bounds_.connections_per_grant = 2;
+  const std::string daemon = world_.dir() + "/patient";
+  socket_ = [&daemon](const std::string&) { return daemon; };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd listening = sim::listen_at(daemon, 0666);
+  std::vector<sim::Fd> in, accepted;
+  for (std::size_t i = 1; i <= 2; ++i) {
+    in.push_back(introduced(kOne));
+    ASSERT_TRUE(until([&] { return readable(listening.get()); }));
+    accepted.emplace_back(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kHello));
+    ASSERT_TRUE(until([&] { return readable(accepted.back().get()); }));
+    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, listening.get()));
+    EXPECT_EQ(next(in.back()).bytes, sim::kDescriptor);
+    ASSERT_TRUE(sim::send_packet(in.back().get(), sim::kAcknowledged));
+    ASSERT_TRUE(until([&] { return gate_->door(kOne).counters.let_in == i; }));
+  }
+  const sim::Fd third = sim::connect_to(path(kOne) + "/control");
+  turns(50ms);
+  EXPECT_FALSE(readable(third.get())) << "neither greeted nor hung up on";
+  const sim::Fd other = greeted(kOther);
+  in.pop_back();
+  EXPECT_EQ(next(third).bytes, sim::kHello);
+}
+
+TEST_F(GateAtTheDoor, WhateverLiesInASocketsPlaceIsReplaced) {
+  for (const auto& kind : all_damage()) {
+    SCOPED_TRACE(kind.name);
+    gate_->close_door(kOne);
+    kind.spoil(path(kOne) + "/control");
+    kind.spoil(path(kOne) + "/.control.new");
+    open_door(kOne);
+    const sim::Fd fd = greeted(kOne);
+  }
 }
 
 class GateWithShortTimes : public GateAtTheDoor {

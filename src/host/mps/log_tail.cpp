@@ -1,5 +1,7 @@
 #include "host/mps/log_tail.h"
 
+#include "host/files/kept.h"
+
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
@@ -25,6 +27,8 @@ Result<std::unique_ptr<LogTail>> LogTail::open(Loop& loop, const Dir& directory,
                                                std::function<void(const std::string& line)> on_line,
                                                std::uint64_t bound) {
   const std::string path = directory.path() + "/" + name;
+  struct stat there{};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) (void)put_aside(directory, name, "not a file");
   Fd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -158,6 +158,21 @@ TEST_F(PoolTest, StartsADaemonWhateverADeadOneLeft) {
   }
 }
 
+TEST_F(PoolTest, PoolsAreClosedToOtherUsersAlsoWhereTheyWereOpen) {
+  const std::string pools = scratch_ / "mps/pools";
+  const auto mode = [&] {
+    struct stat status{};
+    return ::stat(pools.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  };
+  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kOwner));
+  EXPECT_EQ(mode(), 0700u);
+  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kServers));
+  EXPECT_EQ(mode(), 0711u) << "servers of other users pass, and list nothing";
+  ASSERT_EQ(::chmod(pools.c_str(), 0755), 0);
+  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kOwner));
+  EXPECT_EQ(mode(), 0700u);
+}
+
 // What runs under the daemon's name and environment without being it: of another user, in a container, another program.
 class Impostor {
  public:

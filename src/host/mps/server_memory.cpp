@@ -1,6 +1,7 @@
 #include "host/mps/server_memory.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -34,8 +35,22 @@ bool ServerMemory::look(const std::vector<pid_t>& servers) {
   return news;
 }
 
+// Containers write there as they like; only the size of a file system of its own bounds it.
+bool ServerMemory::is_bounded() const {
+  struct stat folder{};
+  struct stat above{};
+  return ::stat(folder_.c_str(), &folder) != 0 || ::stat((folder_ + "/..").c_str(), &above) != 0 ||
+         folder.st_dev != above.st_dev;
+}
+
 std::string ServerMemory::problem() const {
-  if (where_ != mps::SharedMemory::kNamed || is_folder_) return {};
+  if (where_ != mps::SharedMemory::kNamed) return {};
+  if (is_folder_ && is_bounded()) return {};
+  if (is_folder_)
+    return fmt::format(
+        "containers get {} as their /dev/shm, and it is no file system of its own: one container can fill the node's; "
+        "mount one with a size there, for example: mount -t tmpfs -o size=1g,mode=1777 tmpfs {}",
+        folder_, folder_);
   return fmt::format(
       "this driver's MPS server shares memory with its clients through files in /dev/shm, and containers do not see "
       "those: mount {} at /dev/shm of tranche mps",

@@ -22,9 +22,11 @@ class ServerMemory {
   mps::SharedMemory where() const { return where_; }
   // Containers need the folder, and it is the server's.
   bool is_to_be_given() const { return where_ == mps::SharedMemory::kNamed && is_folder_; }
-  std::string problem() const;  // why clients in containers will not start; "" = nothing is known to keep them
+  // Why clients in containers will not start, or what one of them can do to the node; "" = nothing is known.
+  std::string problem() const;
 
  private:
+  bool is_bounded() const;
   std::string folder_;
   mps::SharedMemory where_ = mps::SharedMemory::kUnknown;
   bool is_folder_ = false;

@@ -1,6 +1,12 @@
 // The shared memory of a server, with the stand-in daemon and server as real processes.
 #include "host/mps/server_memory.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
 #include "host/mps/pool_fixture.h"
 
 namespace tranche::host {
@@ -58,6 +64,34 @@ TEST_F(ServerMemoryTest, InADevShmThatContainersCannotBeGivenIsAProblemThatSaysW
   EXPECT_EQ(memory.where(), mps::SharedMemory::kNamed);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_THAT(memory.problem(), HasSubstr("mount " + (scratch_ / "shm") + " at /dev/shm of tranche mps"));
+}
+
+// The server's /dev/shm is this folder, as where `tranche mps` is a container with it mounted there.
+TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to mount";
+  in_dev_shm_ = true;
+  const std::string folder = scratch_ / "shm";
+  std::filesystem::create_directory(folder);
+  const pid_t server = ::fork();
+  if (server == 0) {
+    ::unshare(CLONE_NEWNS);
+    ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+    ::mount(folder.c_str(), "/dev/shm", nullptr, MS_BIND, nullptr);
+    const int fd = ::open("/dev/shm/cuda.shm.0", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const bool mapped = ::ftruncate(fd, 4096) == 0 && ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
+    if (mapped) ::pause();
+    ::_exit(1);
+  }
+  ServerMemory memory(folder);
+  ASSERT_TRUE(until([&] {
+    return read_file("/proc/" + std::to_string(server) + "/maps").value_or("").find("cuda.shm") != std::string::npos;
+  }));
+  EXPECT_TRUE(memory.look({server}));
+  EXPECT_TRUE(memory.is_to_be_given());
+  EXPECT_THAT(memory.problem(), HasSubstr("one container can fill the node's"));
+  EXPECT_THAT(memory.problem(), HasSubstr("tmpfs " + folder));
+  ::kill(server, SIGKILL);
+  ::waitpid(server, nullptr, 0);
 }
 
 TEST_F(ServerMemoryTest, OfAProcessThatHasEndedIsNotKnown) {
