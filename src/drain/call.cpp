@@ -96,13 +96,46 @@ void say(int fd, const Text& line) {
   }
 }
 
-std::string_view read_short(const char* path, std::span<char> into, bool owned) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (owned ? O_NOFOLLOW : 0));
+namespace {
+
+bool is_roots(const struct stat& info) {
+  return info.st_uid == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+}  // namespace
+
+bool is_roots_alone(const char* path) {
+  Text folder;
+  const auto slash = std::string_view(path).rfind('/');
+  folder << (slash == std::string_view::npos ? "." : std::string_view(path, slash == 0 ? 1 : slash));
+  struct stat info = {};
+  if (::lstat(path, &info) != 0) return true;
+  return folder.fits() && S_ISREG(info.st_mode) && is_roots(info) && ::stat(folder.c_str(), &info) == 0 &&
+         is_roots(info);
+}
+
+void log_line(const char* socket_path, const Text& line) {
+  constexpr const char* kDaemonWarning = "<28>";
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string_view path = socket_path;
+  if (path.size() >= sizeof address.sun_path) return;
+  ::memcpy(address.sun_path, path.data(), path.size());
+  Text whole;
+  whole << kDaemonWarning << line.view();
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  (void)::sendto(fd, whole.view().data(), whole.view().size(), MSG_NOSIGNAL,
+                 reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ::close(fd);
+}
+
+std::string_view read_short(const char* path, std::span<char> into) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (fd < 0) return {};
   struct stat info = {};
   std::size_t size = 0;
-  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-      (!owned || (info.st_uid == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0))) {
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && is_roots(info)) {
     ssize_t got = 0;
     while (size < into.size() && (got = ::read(fd, into.data() + size, into.size() - size)) > 0)
       size += static_cast<std::size_t>(got);

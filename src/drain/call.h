@@ -12,6 +12,7 @@ class Text {
   Text& operator<<(std::string_view piece);
   Text& operator<<(int number);
   bool fits() const { return fits_; }
+  bool empty() const { return size_ == 0; }
   const char* c_str() const { return bytes_; }
   std::string_view view() const { return {bytes_, size_}; }
 
@@ -23,9 +24,15 @@ class Text {
 
 void say(int fd, const Text& line);  // with the end of line; what cannot be written is lost
 
-// The beginning of a file, as much as fits; "" when it cannot be read. With `owned`, only a regular file of root's that
-// nobody else may write.
-std::string_view read_short(const char* path, std::span<char> into, bool owned);
+// The beginning of a regular file of root's that no other user may write, as much as fits; "" when there is no such.
+std::string_view read_short(const char* path, std::span<char> into);
+// Whether a file can be trusted: it and its folder are root's, and no other user may write them. True where there is
+// none.
+bool is_roots_alone(const char* path);
+
+// One line to the node's log: the datagram socket of syslog and journald, as a warning. Lost when it cannot be sent at
+// once.
+void log_line(const char* socket_path, const Text& line);
 
 // Asks for a drain. Returns the line that came ("" when none did) and, then, why in `problem`. With a `signal` (the one
 // that the container is about to get; 0: none is said) the drain reports first that the clients are stopped: that is to

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -198,14 +199,66 @@ class RuntimeProgram : public SmallPrograms {
   }
   Ran call(std::vector<std::string> arguments, const std::string& path = "/usr/bin:/bin") {
     return run("tranche-runtime", std::move(arguments),
-               {{"TRANCHE_RUNTIME_CONF", scratch_ / "runtime.conf"}, {"PATH", path}});
+               {{"TRANCHE_RUNTIME_CONF", scratch_ / "runtime.conf"},
+                {"TRANCHE_RUNTIME_LOG", scratch_ / "log"},
+                {"PATH", path}});
+  }
+  // As journald receives them.
+  std::vector<std::string> logged() const {
+    std::vector<std::string> lines;
+    char line[4096];
+    for (ssize_t got = 0; (got = ::recv(log_.get(), line, sizeof line, MSG_DONTWAIT)) > 0;)
+      lines.emplace_back(line, static_cast<std::size_t>(got));
+    return lines;
   }
   void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "a configuration and a record count only when they are root's";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, (scratch_ / "log").c_str());
+    log_ = host::Fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(log_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     runc_ = runtime("bin", "real", "echo \"$0 $*\"; exit 7");
     conf("runtime=" + runc_ + "\nrun-dir=" + scratch_ / "run" + "\n");
   }
   std::string runc_;
+  host::Fd log_;
 };
+
+// The file names a program that root runs.
+TEST_F(RuntimeProgram, ReadsNoConfigurationThatOtherUsersMayWrite) {
+  const auto runc = runtime("second", "runc", "echo runc");
+  const std::string path = scratch_ / "second";
+  const auto makes = [&] { return call({"create", "c1"}, path).lines; };
+  EXPECT_THAT(makes(), ElementsAre(runc_ + " create c1"));
+  EXPECT_THAT(logged(), IsEmpty());
+  ASSERT_EQ(::chmod((scratch_ / "runtime.conf").c_str(), 0666), 0);
+  EXPECT_THAT(makes(), ElementsAre("runc"));
+  EXPECT_THAT(logged(), ElementsAre(AllOf(StartsWith("<28>tranche-runtime: "), HasSubstr("runtime.conf: is not read"),
+                                          HasSubstr("containers are made by runc of PATH"))));
+  conf("runtime=" + runc_ + "\n");
+  ASSERT_EQ(::chmod(scratch_.path().c_str(), 0777), 0);
+  EXPECT_THAT(makes(), ElementsAre("runc")) << "its folder";
+  ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chown((scratch_ / "runtime.conf").c_str(), 65534, 0), 0);
+  EXPECT_THAT(makes(), ElementsAre("runc")) << "its owner";
+  EXPECT_THAT(call({"state", "c1"}, path).lines, ElementsAre("runc"));
+  EXPECT_EQ(logged().size(), 2u) << "once for each container";
+}
+
+TEST_F(RuntimeProgram, ATypoInTheConfigurationIsLoggedWithWhatHappensToContainers) {
+  (void)runtime("second", "runc", "echo runc");
+  for (const auto& [text, what] : std::map<std::string, std::string>{
+           {"runtime=/usr/bin/nvidia-container-rutime\n",
+            "/usr/bin/nvidia-container-rutime cannot be executed as the OCI runtime (No such file or directory)"},
+           {"runtime=nvidia\n", "nvidia is neither a known key nor an absolute path"},
+           {"runtme=/usr/bin/runc\n", "runtme is neither a known key"}}) {
+    conf(text);
+    EXPECT_THAT(call({"--root", "/r", "create", "--bundle", "/b", "c1"}, scratch_ / "second").lines,
+                ElementsAre("runc"));
+    EXPECT_THAT(logged(), ElementsAre(AllOf(HasSubstr(what), HasSubstr("GPU containers which need NVIDIA's runtime"))));
+  }
+}
 
 TEST_F(RuntimeProgram, HandsEveryOtherCallOnUntouchedAndSilently) {
   Drains drains(socket(), kDone);

@@ -214,12 +214,21 @@ KillWords read_kill_words(std::span<const char* const> argv) {
   return {container, signal_of(signal)};
 }
 
+bool makes_container(std::span<const char* const> argv) {
+  const auto at = subcommand_at(argv);
+  constexpr std::array<std::string_view, 3> kMakes{"create", "run", "restore"};
+  return at < argv.size() && one_of(argv[at], kMakes);
+}
+
 RuntimeConf read_runtime_conf(std::string_view text) {
   RuntimeConf conf;
   for_each_pair(text, [&conf](std::string_view key, std::string_view value) {
-    if (!is_path(value)) return;
-    if (key == "runtime") conf.runtime = value;
-    if (key == "run-dir") conf.run_dir = value;
+    auto* const into = key == "runtime" ? &conf.runtime : key == "run-dir" ? &conf.run_dir : nullptr;
+    if (into == nullptr || !is_path(value)) {
+      conf.refused = into == nullptr ? key : value;
+    } else {
+      *into = value;
+    }
   });
   return conf;
 }

@@ -35,6 +35,9 @@ struct KillWords {
 };
 KillWords read_kill_words(std::span<const char* const> argv);
 
+// Whether an OCI runtime is asked to make a container: `[global flags] create|run|restore …`.
+bool makes_container(std::span<const char* const> argv);
+
 // A container's name as runtimes take it, which is also a file's name: letters, digits, "_+-." and no dot in front.
 bool is_container_id(std::string_view id);
 
@@ -42,6 +45,7 @@ bool is_container_id(std::string_view id);
 struct RuntimeConf {
   std::string_view runtime;                   // the real runtime, an absolute path; "" = runc from PATH
   std::string_view run_dir = "/run/tranche";  // `tranche node --run-dir`
+  std::string_view refused = {};              // the last value that is no absolute path, or unknown key
 };
 RuntimeConf read_runtime_conf(std::string_view text);
 
