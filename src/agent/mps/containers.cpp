@@ -35,6 +35,11 @@ std::string namespace_of(int pid, const char* kind) {
   return namespace_of(std::to_string(pid), kind);
 }
 
+std::optional<guard::Container> by_cgroup(int pid) {
+  const auto text = host::read_file(fmt::format("/proc/{}/cgroup", pid));
+  return text ? guard::container_of_cgroup(*text) : std::nullopt;
+}
+
 // "" where it is ours, and where it cannot be told.
 std::string outermost_pid_namespace(int pid) {
   const std::string ours = namespace_of("self", "pid");
@@ -63,11 +68,14 @@ bool is_of_the_node(int pid) {
   return !mounts.empty() && is_of_the_node(mounts);
 }
 
+std::string pod_of(int pid) {
+  const auto container = by_cgroup(pid);
+  return container ? container->pod_uid : std::string();
+}
+
 std::string container_of(int pid) {
   if (pid <= 0) return {};
-  const auto cgroup = host::read_file(fmt::format("/proc/{}/cgroup", pid));
-  if (const auto container = cgroup ? guard::container_of_cgroup(*cgroup) : std::nullopt)
-    return fmt::format("pod {} {}", container->pod_uid, container->id);
+  if (const auto container = by_cgroup(pid)) return fmt::format("pod {} {}", container->pod_uid, container->id);
   if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
   const auto above = host::ancestors_in_container(pid);
   auto mounts = namespace_of(above.empty() ? pid : above.back(), "mnt");

@@ -13,6 +13,8 @@ namespace tranche::agent {
 // where there is none, the outermost pid namespace below ours; where that is ours, the mount namespace of its topmost
 // ancestor that has neither our mounts nor the node's. "": in no container, or it has ended or may not be looked at.
 std::string container_of(int pid);
+// The uid of the pod by the control group; "" where there is none.
+std::string pod_of(int pid);
 // Has our mounts or the node's: it is in no container but perhaps our own.
 bool is_of_the_node(int pid);
 // The process of a container that started first: its init, with whose end the whole container ends. `member`: any

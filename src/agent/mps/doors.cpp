@@ -17,6 +17,7 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.door: link)";
+constexpr Duration kLongestEnding = std::chrono::seconds(30);  // of former clients, until newcomers are let in anyway
 constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
 
 nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits) {
@@ -78,7 +79,10 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
     prepare_one = [this, id](const std::string& grant, const host::Gate::Prepared& done) { prepare(id, grant, done); };
   }
   pool.gate = host::Gate::open(
-      loop_, {.daemon_socket = settings_.paths.pipe(id) + "/control", .times = settings_.times},
+      loop_,
+      {.daemon_socket = settings_.paths.pipe(id) + "/control",
+       .times = settings_.times,
+       .connections_per_grant = settings_.connections_per_grant},
       {.refuse =
            [this, id](const std::string& grant, int pid) {
              auto why = refuses(id, grant, pid);
@@ -87,6 +91,7 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
            },
        .on_client =
            [this, id](const std::string& grant, int pid) {
+             note_pod(id, grant, pid);
              if (world_.on_client) world_.on_client(id, grant, pid);
            },
        .on_gone = [](const std::string&, int) {},
@@ -115,6 +120,7 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
 
 void Doors::remove_pool(const std::string& pool) {
   pools_.erase(pool);
+  std::erase_if(ending_, [&](const auto& entry) { return entry.first.pool == pool; });
 }
 
 Result<Doors::Pool*> Doors::find(const std::string& id) {
@@ -131,7 +137,7 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of doors"));
   auto directory = made->make_subdir(grant, 0755);
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's door"));
-  Door& door = pool.doors[grant];
+  Door& door = door_of(pool, grant);
   if (!door.drain) {
     auto drain = host::DrainSocket::open(
         loop_, *directory, {},
@@ -158,7 +164,9 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   }
   if (pool.gate) {
     set_kinds(pool);
-    return pool.gate->open_door(grant, *directory);
+    TRY_STATUS(pool.gate->open_door(grant, *directory));
+    pool.gate->keep_waiting(grant, ending_.contains({id, grant}));
+    return {};
   }
   const auto linked = directory->hard_link(socket_of(id, grant), "control");
   // Without a daemon there is nothing to link; its start does it.
@@ -235,6 +243,7 @@ void Doors::clients_seen(const std::string& id, const std::vector<int>& pids) {
                                           : known->second;
     if (pool.gate && !grant.empty()) {
       pool.gate->remember(grant, pid);
+      note_pod(id, grant, pid);
     } else {
       seen.emplace(pid, std::move(grant));
     }
@@ -256,9 +265,17 @@ std::string Doors::refuses(const std::string& id, const std::string& grant, int 
   const auto& pool = pools_.at(id);
   if (const auto door = pool.doors.find(grant); door != pool.doors.end() && !door->second.admitting)
     return door->second.reason.empty() ? "closed" : door->second.reason;
-  if (pool.gate->grant_of(pid) == nullptr) {
+  const auto* known = pool.gate->grant_of(pid);
+  if (known == nullptr) {
     if (const auto full = full_device(pool, grant); !full.empty())
       return fmt::format("{} has its {} clients", full, pool.most_clients);
+  } else if (known->empty()) {
+    return "it is a client of the share's former tenant, whose clients are being ended";
+  }
+  if (const auto door = pool.doors.find(grant); door != pool.doors.end() && !door->second.pod.empty()) {
+    const auto pod = pod_of(pid);
+    if (!pod.empty() && pod != door->second.pod)
+      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", pod, door->second.pod);
   }
   return draining_.refuses({id, grant}, pid);
 }
@@ -311,18 +328,77 @@ Status Doors::may_open(const DoorName& door, const std::optional<mps::GrantLimit
   if (!pool->gate && !pool->wants_clients)
     return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", door.pool);
   if (limits) return keep_limits(door, *pool, *limits);
-  (void)pool->doors[door.grant];
+  (void)door_of(*pool, door.grant);
   return {};
 }
 
-Status Doors::remove_door(const DoorName& door) {
+Doors::Door& Doors::door_of(Pool& pool, const std::string& grant) {
+  Door& door = pool.doors[grant];
+  if (door.made == 0) {
+    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch()).count();
+    door.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
+  }
+  return door;
+}
+
+Status Doors::vacate(const DoorName& name, Pool& pool) {
+  const auto clients = clients_of(name);
+  if (pool.gate) pool.gate->close_door(name.grant);
+  if (!clients.empty()) end_former_clients(name, clients);
+  if (pool.gate) pool.gate->disown(name.grant);
+  for (auto& [pid, grant] : pool.seen)
+    if (grant == name.grant) grant.clear();
+  pool.doors.erase(name.grant);
+  draining_.forget(name);
+  log_.forget(name.grant);
+  TRY(const auto directory, host::Dir::open(settings_.paths.doors(name.pool)));
+  return directory.remove_tree(name.grant);
+}
+
+void Doors::end_former_clients(const DoorName& name, const std::vector<int>& clients) {
+  log::warning("door.former_clients", {{"pool", name.pool},
+                                       {"grant", name.grant},
+                                       {"clients", clients.size()},
+                                       {"why", "their pod does not hold the share any more"},
+                                       {"effect", "they are stopped, waited for and killed"}});
+  ++ending_[name];
+  const auto once = std::make_shared<bool>(false);
+  const auto ended = [this, name, once, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(name);
+  };
+  loop_.after(kLongestEnding, ended);  // a pool that goes meanwhile does not answer
+  world_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
+    for (const auto& each : outcomes)
+      if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
+        log::warning("door.former_client_left",
+                     {{"pool", name.pool}, {"grant", name.grant}, {"pid", each.pid}, {"why", each.note}});
+    ended();
+  });
+}
+
+void Doors::former_clients_ended(const DoorName& name) {
+  const auto found = ending_.find(name);
+  if (found == ending_.end() || --found->second > 0) return;
+  ending_.erase(found);
+  const auto pool = pools_.find(name.pool);
+  if (pool != pools_.end() && pool->second.gate) pool->second.gate->keep_waiting(name.grant, false);
+}
+
+// The directory is mounted into one container only, so the pod that comes first is the one that kubelet gave it to. A
+// process of a different pod has been handed a way in.
+void Doors::note_pod(const std::string& id, const std::string& grant, int pid) {
+  const auto pool = pools_.find(id);
+  if (pool == pools_.end()) return;
+  const auto door = pool->second.doors.find(grant);
+  if (door != pool->second.doors.end() && door->second.pod.empty()) door->second.pod = pod_of(pid);
+}
+
+Status Doors::remove_door(const DoorName& door, std::optional<std::uint64_t> made) {
   TRY(Pool * pool, find(door.pool));
-  if (pool->gate) pool->gate->close_door(door.grant);
-  pool->doors.erase(door.grant);
-  draining_.forget(door);
-  log_.forget(door.grant);
-  TRY(const auto directory, host::Dir::open(settings_.paths.doors(door.pool)));
-  TRY_STATUS(directory.remove_tree(door.grant));
+  if (const auto there = pool->doors.find(door.grant);
+      made && there != pool->doors.end() && there->second.made != *made)
+    return fail(Kind::kConflict, "the grant's endpoint was made anew since: it has a new tenant", door.grant);
+  TRY_STATUS(vacate(door, *pool));
   TRY_STATUS(remove_door_limits(settings_.paths, door));
   log::info("door.removed", {{"pool", door.pool}, {"grant", door.grant}});
   provide(door.pool, [](const Status&) {});
@@ -360,6 +436,8 @@ void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const 
     const auto view = pool.gate ? pool.gate->door(grant) : host::DoorView{};
     const bool draining = draining_.closed({id, grant});
     list.push_back({{"grant", grant},
+                    {"made", door.made},
+                    {"pod", door.pod},
                     {"clients", view.clients},
                     {"admitting", door.admitting && !draining},
                     {"reason", !door.admitting ? door.reason

@@ -31,6 +31,7 @@ struct DoorsSettings {
   config::DoorPolicy policy = config::DoorPolicy::kGate;
   mps::GateTimes times = {};
   Duration greeting = std::chrono::seconds(5);  // the first look at a daemon
+  std::size_t connections_per_grant = 512;      // more wait unaccepted
 };
 
 class Doors {
@@ -92,7 +93,9 @@ class Doors {
   void answer(const std::string& request, std::function<void(const std::string& json)> reply);
   // With `limits`, clients to come are worth that, from now on and after restarts; without, what was said before.
   Status open_door(const DoorName& door, const std::optional<mps::GrantLimits>& limits = std::nullopt);
-  Status remove_door(const DoorName& door);
+  // Its clients are ended without harm to others (host/mps/client_ending.h). With `made`, only the endpoint of that
+  // number: kConflict when the grant has a new tenant by now.
+  Status remove_door(const DoorName& door, std::optional<std::uint64_t> made = std::nullopt);
   Status admit(const DoorName& door, bool open, const std::string& reason);
 
   bool has_doors(const std::string& pool) const;
@@ -109,6 +112,8 @@ class Doors {
 
  private:
   struct Door {
+    std::uint64_t made = 0;  // no two endpoints have the same, also after a restart
+    std::string pod;         // uid of the pod that its clients come from; "": none has come, or it is not known
     bool admitting = true;
     std::string reason;
     std::optional<mps::GrantLimits> limits;  // absent: the pool's own
@@ -143,6 +148,12 @@ class Doors {
   Status keep_limits(const DoorName& door, Pool& pool, const mps::GrantLimits& limits);
   // As it was before somebody opened it in vain.
   void take_back(const DoorName& door, bool was_there, const std::optional<mps::GrantLimits>& limits);
+  Door& door_of(Pool& pool, const std::string& grant);
+  // Closes an endpoint: what was opened by way of its directory leads nowhere from now on. Ends its clients.
+  Status vacate(const DoorName& name, Pool& pool);
+  void end_former_clients(const DoorName& name, const std::vector<int>& clients);
+  void former_clients_ended(const DoorName& name);
+  void note_pod(const std::string& id, const std::string& grant, int pid);
   void recall_limits(const std::string& id, Pool& pool, const std::string& grant);
   static void set_kinds(Pool& pool);
   void prepare(const std::string& id, const std::string& grant, const host::Gate::Prepared& done);
@@ -162,6 +173,8 @@ class Doors {
   DoorsSettings settings_;
   World world_;
   std::map<std::string, Pool> pools_;
+  std::map<DoorName, int> ending_;  // endings of former clients, which newcomers wait for
+  std::uint64_t last_made_ = 0;
   Draining draining_;
   DoorLog log_;
   ClientLooks looks_;

@@ -19,7 +19,7 @@ void Doors::set_kinds(Pool& pool) {
 
 // Written first: should we end here, the door does not listen yet, or knows its limits at the next start.
 Status Doors::keep_limits(const DoorName& name, Pool& pool, const mps::GrantLimits& limits) {
-  Door& door = pool.doors[name.grant];
+  Door& door = door_of(pool, name.grant);
   if (door.limits == limits && door.unreadable.empty()) return {};
   if (!pool.server.empty() && !clients_of(name).empty())
     return fail(Kind::kConflict, "in tier v3 a grant's limits cannot change while its clients run", name.grant);
@@ -40,7 +40,7 @@ Status Doors::keep_limits(const DoorName& name, Pool& pool, const mps::GrantLimi
 
 void Doors::recall_limits(const std::string& id, Pool& pool, const std::string& grant) {
   auto limits = read_door_limits(settings_.paths, {id, grant});
-  Door& door = pool.doors[grant];
+  Door& door = door_of(pool, grant);
   if (limits) {
     door.limits = *std::move(limits);
     return;

@@ -17,7 +17,8 @@ void Doors::answer(const std::string& request, Reply reply) {
   const auto parsed = parse_mps_request(request);
   if (!parsed) return reply(error_reply(parsed.error()));
   if (const auto* open = std::get_if<OpenDoorRequest>(&*parsed)) return answer_open(*open, std::move(reply));
-  if (const auto* gone = std::get_if<RemoveDoorRequest>(&*parsed)) return say(reply, remove_door(gone->door));
+  if (const auto* gone = std::get_if<RemoveDoorRequest>(&*parsed))
+    return say(reply, remove_door(gone->door, gone->made));
   if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
     return say(reply, admit(admission->door, admission->open, admission->reason));
   if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
@@ -45,10 +46,17 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
                    });
 }
 
-// Its limits, then what the daemon needs for it, and only then does it listen.
+// Its limits, then what the daemon needs for it, and only then does it listen. A new tenant gets a directory of its
+// own: a former one may have kept the old directory open, or clients.
 void Doors::open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply) {
   const auto pool = find(request.door.pool);
   if (!pool) return reply(error_reply(pool.error()));
+  if (request.new_tenant && (*pool)->doors.contains(request.door.grant)) {
+    if (const auto vacated = vacate(request.door, **pool); !vacated) return reply(error_reply(vacated.error()));
+    if (!request.limits)
+      if (const auto forgotten = remove_door_limits(settings_.paths, request.door); !forgotten)
+        return reply(error_reply(forgotten.error()));
+  }
   const auto before = (*pool)->doors.find(request.door.grant);
   const bool was_there = before != (*pool)->doors.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;

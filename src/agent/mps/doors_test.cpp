@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
@@ -305,6 +306,58 @@ TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
   open();
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
   EXPECT_THAT(asked_, IsEmpty());
+}
+
+// What a tenant may have kept: the directory (here as a descriptor, as over a socket to a different pod), a connection
+// that waits, a client.
+TEST_F(DoorsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
+  open();
+  auto former = client();
+  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  const sim::Fd kept(::open(paths_.door(kPool, kGrant).c_str(), O_PATH | O_DIRECTORY));  // inherited on purpose
+  const std::string way = "/proc/self/fd/" + std::to_string(kept.get());
+  const auto made = document()["doors"][0]["made"].get<std::uint64_t>();
+  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+            R"({"ok":true})");
+  EXPECT_THAT(asked_, ElementsAre(ElementsAre(former->pid())));
+  EXPECT_GT(document()["doors"][0]["made"].get<std::uint64_t>(), made);
+  EXPECT_THAT(document()["doors"][0]["clients"], IsEmpty()) << "the former tenant's is not this tenant's";
+  struct stat old_one{}, new_one{};
+  ASSERT_EQ(::fstat(kept.get(), &old_one), 0);
+  ASSERT_EQ(::stat(paths_.door(kPool, kGrant).c_str(), &new_one), 0);
+  EXPECT_EQ(old_one.st_nlink, 0u) << "it is gone";
+  auto stale = world_.start_client({}, {{"CUDA_MPS_PIPE_DIRECTORY", way}});
+  EXPECT_THAT(first_line(*stale), Not(HasSubstr("\"mps\":true")));
+  // Newcomers wait until the former client has ended, and then come in.
+  came_.clear();
+  auto next = client();
+  EXPECT_FALSE(until([&] { return !came_.empty(); }, 200ms));
+  former->signal(SIGKILL);
+  done_(well(asked_[0]));
+  EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
+  EXPECT_EQ(document()["doors"][0]["clients"], Json::array({next->pid()}));
+}
+
+TEST_F(DoorsTest, ARemovedDoorEndsItsClientsAndNeverThatOfANewTenant) {
+  open();
+  auto former = client();
+  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  const auto made = document()["doors"][0]["made"].get<std::uint64_t>();
+  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+            R"({"ok":true})");
+  const auto remove = [&](std::uint64_t which) {
+    return request(R"({"do":"removeDoor","pool":"gpu-1","grant":"0011223344556677","made":)" + std::to_string(which) +
+                   "}");
+  };
+  EXPECT_THAT(remove(made), HasSubstr("it has a new tenant"));
+  EXPECT_TRUE(fs::exists(paths_.door(kPool, kGrant) + "/control"));
+  former->signal(SIGKILL);
+  done_(well(asked_[0]));
+  auto next = client();
+  EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
+  EXPECT_EQ(remove(document()["doors"][0]["made"].get<std::uint64_t>()), R"({"ok":true})");
+  EXPECT_THAT(asked_.back(), ElementsAre(next->pid()));
+  EXPECT_FALSE(fs::exists(paths_.door(kPool, kGrant)));
 }
 
 TEST_F(DoorsTest, TerminateIsPassedOn) {

@@ -102,6 +102,14 @@ void raise_open_file_limit() {
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
 }
 
+// One tenant must not use up the descriptors that the others, the daemon's commands and the status need.
+std::size_t connections_per_grant() {
+  constexpr rlim_t kMost = 512, kFewest = 16, kShare = 8;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost;
+  return std::clamp<rlim_t>(limit.rlim_cur / kShare, kFewest, kMost);
+}
+
 int MpsProgram::run() {
   ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go; a child gets the default back (host/process)
   const auto& config = config_.view();
@@ -153,7 +161,10 @@ Status MpsProgram::open() {
 
   TRY_STATUS(open_modes());
   doors_ = std::make_unique<Doors>(
-      *loop_, DoorsSettings{.paths = {root_}, .policy = config_.view().config.sharing.door},
+      *loop_,
+      DoorsSettings{.paths = {root_},
+                    .policy = config_.view().config.sharing.door,
+                    .connections_per_grant = connections_per_grant()},
       Doors::World{
           .terminate =
               [this](const std::string& pool, const host::EndRequest& request,

@@ -116,7 +116,7 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
 }
 
 Result<MpsRequest> read_open_door(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits"}));
+  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant"}));
   OpenDoorRequest request;
   TRY(request.door, fields.door());
   if (const auto* slots = fields.find("slots")) {
@@ -124,6 +124,10 @@ Result<MpsRequest> read_open_door(const Fields& fields) {
   }
   if (const auto* list = fields.find("limits")) {
     TRY(request.limits, read_limits(*list));
+  }
+  if (const auto* fresh = fields.find("newTenant")) {
+    if (!fresh->is_boolean()) return wrong("the field \"newTenant\" must be true or false");
+    request.new_tenant = fresh->get<bool>();
   }
   return request;
 }
@@ -194,9 +198,14 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
   TRY(const auto what, fields.text("do"));
   if (what == "openDoor") return read_open_door(fields);
   if (what == "removeDoor") {
-    TRY_STATUS(fields.only({"pool", "grant"}));
-    TRY(auto door, fields.door());
-    return RemoveDoorRequest{std::move(door)};
+    TRY_STATUS(fields.only({"pool", "grant", "made"}));
+    RemoveDoorRequest request;
+    TRY(request.door, fields.door());
+    if (const auto* made = fields.find("made")) {
+      if (!made->is_number_unsigned()) return wrong("the field \"made\" must be a whole number");
+      request.made = made->get<std::uint64_t>();
+    }
+    return request;
   }
   if (what == "admit") return read_admit(fields);
   if (what == "terminate") return read_terminate(fields);

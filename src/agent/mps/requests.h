@@ -27,9 +27,11 @@ struct OpenDoorRequest {
   DoorName door;
   std::vector<std::uint32_t> slots = {};   // of its GPU, as numbered in their ids; empty: it does not say
   std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
+  bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
 };
 struct RemoveDoorRequest {
   DoorName door;
+  std::optional<std::uint64_t> made = {};  // as the status document has it: only this endpoint, not its successor
 };
 struct AdmitRequest {
   DoorName door;

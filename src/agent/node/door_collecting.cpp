@@ -17,13 +17,17 @@ void DoorCollecting::look(const PoolReports& pools, const std::vector<host::PodH
   for (const auto& holding : holdings) held.insert(allocate::grant_id(holding.slots));
   std::vector<DoorCollection::Door> doors;
   for (const auto& [id, pool] : pools.pools) {
-    for (const auto& door : pool.doors) doors.push_back({id, door.grant, !door.clients.empty()});
+    for (const auto& door : pool.doors) doors.push_back({id, door.grant, !door.clients.empty(), door.made});
   }
-  for (const auto& door : collection_.look(doors, held, loop_.now())) remove(door.pool, door.grant);
+  for (const auto& door : collection_.look(doors, held, loop_.now())) remove(door.pool, door.grant, door.made);
 }
 
-void DoorCollecting::remove(const std::string& pool, const std::string& grant) {
-  link_.request(door_request("removeDoor", pool, grant), [pool, grant](const Result<std::string>& reply) {
+void DoorCollecting::pod_ended(const std::string& pool, const std::string& grant) {
+  collection_.pod_ended(pool, grant, loop_.now());
+}
+
+void DoorCollecting::remove(const std::string& pool, const std::string& grant, std::uint64_t made) {
+  link_.request(remove_door_request(pool, grant, made), [pool, grant](const Result<std::string>& reply) {
     if (reply) {
       log::info("door.collected", {{"pool", pool}, {"grant", grant}});
     } else {
@@ -47,7 +51,7 @@ bool DoorCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) 
       there.insert(key);
       const bool free =
           snapshot.freed_grants.contains(door.grant) || snapshot.holdings_read - first >= change::HeldSlots::kConfirm;
-      if (free && removing_.insert(key).second) remove(id, door.grant);
+      if (free && removing_.insert(key).second) remove(id, door.grant, door.made);
     }
   }
   std::erase_if(removing_, [&](const Door& door) { return !there.contains(door); });

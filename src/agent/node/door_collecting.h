@@ -27,10 +27,12 @@ class DoorCollecting {
   // another answer is wanted.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
   void look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings);
+  // As reported by the API server: it goes with kubelet's next answer that does not list it.
+  void pod_ended(const std::string& pool, const std::string& grant);
 
  private:
   using Door = std::pair<std::string, std::string>;  // pool, grant
-  void remove(const std::string& pool, const std::string& grant);
+  void remove(const std::string& pool, const std::string& grant, std::uint64_t made);
 
   std::map<Door, MonoTime> unheld_;  // of pools that are to end: by which answer of kubelet's first
   std::set<Door> removing_;

@@ -8,19 +8,31 @@ void DoorCollection::handed_out(const std::string& pool, const std::string& gran
   seen_[{pool, grant}] = {};
 }
 
+void DoorCollection::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {
+  seen_[{pool, grant}].ended = now;
+}
+
 std::vector<DoorCollection::Door> DoorCollection::look(const std::vector<Door>& doors,
                                                        const std::set<std::string>& held, MonoTime now) {
   std::erase_if(seen_, [&](const auto& entry) {
     return std::ranges::none_of(
                doors,
                [&](const Door& door) { return door.pool == entry.first.first && door.grant == entry.first.second; }) &&
-           !entry.second.listed && entry.second.missing;
+           (entry.second.listed || entry.second.missing || entry.second.ended);
   });
   std::vector<Door> gone;
   for (const auto& door : doors) {
     Seen& seen = seen_[{door.pool, door.grant}];
-    if (held.contains(door.grant)) seen.listed = true;
-    if (held.contains(door.grant) || door.has_clients) {
+    if (held.contains(door.grant)) {
+      seen.listed = true;
+      seen.missing.reset();
+      continue;
+    }
+    if (seen.ended && now - *seen.ended <= kEndedFor) {
+      gone.push_back(door);
+      continue;
+    }
+    if (door.has_clients && (!seen.listed || held.empty())) {
       seen.missing.reset();
       continue;
     }

@@ -1,14 +1,19 @@
 #pragma once
-// When a grant's door may go: its pod is gone, by kubelet's word, and nothing of it lives. A door that is taken away
-// too early cuts a running container off from its GPU for good, one that stays costs a directory, so in doubt it stays.
+// When a grant's endpoint may go, as reported by kubelet and the API server: its pod is gone. Its clients are ended
+// then. An endpoint that is taken away too early cuts a running container off from its GPU for good, so in doubt it
+// stays.
 //
-//   * Only what kubelet says counts (PodResources), and only answers: a question that failed is no look.
+//   * Only kubelet's answers count (PodResources): a question that failed is no look.
+//   * A grant whose pod has ended, as the API server reports, goes with the first answer without it.
 //   * A grant that kubelet listed goes after two looks in a row without it, at least kBetweenLooks apart.
 //   * One that kubelet never listed to us (its pod went while we were away, or has not come yet) needs kNeverListed
 //     between the two. So does any while kubelet lists nothing at all, as it does after its own start.
-//   * A look that finds a living client begins the count anew; so does handing the grant out again.
+//   * With a living client it stays while kubelet lists nothing, and where kubelet never listed it: the container may
+//   run.
+//   * Handing the grant out again begins the count anew.
 //
 // Pure.
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,15 +29,19 @@ class DoorCollection {
  public:
   static constexpr Duration kBetweenLooks = std::chrono::seconds(60);
   static constexpr Duration kNeverListed = std::chrono::minutes(10);
+  static constexpr Duration kEndedFor = std::chrono::minutes(1);  // a pod's end is believed, while kubelet lists it
 
   struct Door {
     std::string pool;
     std::string grant;
     bool has_clients = false;
+    std::uint64_t made = 0;  // which endpoint of the grant (PoolReports)
     auto operator<=>(const Door&) const = default;
   };
 
   void handed_out(const std::string& pool, const std::string& grant);
+  // The pod that holds it is over or gone, as reported by the API server.
+  void pod_ended(const std::string& pool, const std::string& grant, MonoTime now);
   // An answer of kubelet's: `held` are the grants in it. The doors that may go now; asked for again at the next look
   // if they are still there.
   std::vector<Door> look(const std::vector<Door>& doors, const std::set<std::string>& held, MonoTime now);
@@ -41,6 +50,7 @@ class DoorCollection {
   struct Seen {
     bool listed = false;              // kubelet has named it to us
     std::optional<MonoTime> missing;  // since the first look of this row without it
+    std::optional<MonoTime> ended;    // its pod
   };
   std::map<std::pair<std::string, std::string>, Seen> seen_;
 };

@@ -32,13 +32,34 @@ TEST(DoorCollectionTest, ALookWithItsGrantBeginsTheCountAnew) {
   EXPECT_THAT(doors.look({kDoor}, kOthers, kStart + 120s), IsEmpty());
 }
 
-TEST(DoorCollectionTest, ALivingClientKeepsItsDoor) {
+TEST(DoorCollectionTest, ALivingClientKeepsNoDoorOfAPodThatIsGone) {
   DoorCollection doors;
   (void)doors.look({kBusy}, kHeld, kStart);
-  for (int minute = 1; minute < 30; ++minute)
-    EXPECT_THAT(doors.look({kBusy}, kOthers, kStart + std::chrono::minutes(minute)), IsEmpty());
-  EXPECT_THAT(doors.look({kDoor}, kOthers, kStart + 30min), IsEmpty()) << "only now without a client";
-  EXPECT_THAT(doors.look({kDoor}, kOthers, kStart + 31min), ElementsAre(kDoor));
+  EXPECT_THAT(doors.look({kBusy}, kOthers, kStart + 1s), IsEmpty());
+  EXPECT_THAT(doors.look({kBusy}, kOthers, kStart + 61s), ElementsAre(kBusy));
+}
+
+// kubelet that was started anew while the API server is away lists nothing, and containers run on.
+TEST(DoorCollectionTest, ALivingClientKeepsItsDoorWhileKubeletListsNothingOrNeverListedIt) {
+  DoorCollection doors;
+  DoorCollection unlisted;
+  (void)doors.look({kBusy}, kHeld, kStart);
+  for (int minute = 1; minute < 30; ++minute) {
+    EXPECT_THAT(doors.look({kBusy}, {}, kStart + std::chrono::minutes(minute)), IsEmpty());
+    EXPECT_THAT(unlisted.look({kBusy}, kOthers, kStart + std::chrono::minutes(minute)), IsEmpty());
+  }
+  EXPECT_THAT(doors.look({kDoor}, {}, kStart + 30min), IsEmpty()) << "only now without a client";
+  EXPECT_THAT(doors.look({kDoor}, {}, kStart + 40min), ElementsAre(kDoor));
+}
+
+TEST(DoorCollectionTest, ADoorGoesAtOnceWhenTheApiServerReportsItsPodsEndAndKubeletDoesNotListIt) {
+  DoorCollection doors;
+  (void)doors.look({kBusy}, kHeld, kStart);
+  doors.pod_ended("gpu-1", kBusy.grant, kStart + 1s);
+  EXPECT_THAT(doors.look({kBusy}, kHeld, kStart + 2s), IsEmpty()) << "kubelet has not finished with it";
+  EXPECT_THAT(doors.look({kBusy}, {}, kStart + 3s), ElementsAre(kBusy));
+  doors.handed_out("gpu-1", kBusy.grant);
+  EXPECT_THAT(doors.look({kBusy}, {}, kStart + 4s), IsEmpty()) << "the next tenant's";
 }
 
 TEST(DoorCollectionTest, AGrantThatKubeletHasNotListedYetIsLeftAlone) {

@@ -169,7 +169,14 @@ void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
 
 void Tenants::on_pods(const kube::PodChanges& changes) {
   std::vector<WatchedPod> changed;
-  for (const auto& change : changes) changed.push_back(watched_pod(change));
+  for (const auto& change : changes) {
+    changed.push_back(watched_pod(change));
+    const auto& pod = changed.back();
+    const bool ended = change.what == kube::PodChange::What::kGone || change.what == kube::PodChange::What::kEnded;
+    if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
+    for (const auto& door : held_)
+      if (door.pod == pod.name && door.pod_namespace == pod.pod_namespace) collecting_.pod_ended(door.pool, door.grant);
+  }
   stopping_->pods_changed(std::move(changed));
   words_.pods(changes);
   tell_words(words_.look(holders_));
@@ -217,6 +224,7 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
   lifted_.holders(holder_of);
   tell_lifted(lifted_.news());
   tell_split(split_.look(doors));
+  held_ = doors;
   stopping_->holdings(std::move(doors));
   guarding_->follow(snapshot);
   keeping_.follow(guarding_->tenants(), pools_);

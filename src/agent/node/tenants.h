@@ -85,6 +85,7 @@ class Tenants {
   TenantWords words_;
   SplitContainers split_;
   std::vector<Holder> holders_;  // by kubelet's last answer
+  std::vector<HeldDoor> held_;   // the same, those with an endpoint
   FaultBook faults_;
   LiftedLimits lifted_;
   host::Loop::Id fault_timer_ = 0;

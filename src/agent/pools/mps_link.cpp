@@ -30,13 +30,24 @@ std::string door_request(const std::string& what, const std::string& pool, const
   return json_in_ascii(nlohmann::ordered_json{{"do", what}, {"pool", pool}, {"grant", grant}});
 }
 
+std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made) {
+  nlohmann::ordered_json request{{"do", "removeDoor"}, {"pool", pool}, {"grant", grant}};
+  if (made != 0) request["made"] = made;
+  return json_in_ascii(request);
+}
+
+bool lacks_new_tenant(const Error& refused) {
+  return refused.what.find("no field \"newTenant\"") != std::string::npos;
+}
+
 std::string open_door_request(const std::string& pool, const std::string& grant,
-                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits) {
+                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits, bool new_tenant) {
   nlohmann::ordered_json request{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}};
   if (!slots.empty()) request["slots"] = slots;
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
+  if (new_tenant) request["newTenant"] = true;
   return json_in_ascii(request);
 }
 

@@ -93,7 +93,7 @@ void read_more(const Json& object, PoolReport& pool) {
     pool.doors.push_back({text_at(door, "grant"), pids_at(door, "clients"),
                           admitting == door.end() || !admitting->is_boolean() || admitting->get<bool>(),
                           text_at(door, "reason"), read_limits(door), text_at(door, "refusedWhy"),
-                          count_at(door, "limitsLifted")});
+                          count_at(door, "limitsLifted"), count_at(door, "made")});
   });
   each_object(object, "faults", [&](const Json& fault) {
     pool.faults.push_back({number_at(fault, "atMs"), text_at(fault, "kind"), number_at(fault, "culprit"),

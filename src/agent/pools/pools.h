@@ -32,6 +32,7 @@ struct DoorReport {
   std::optional<DoorLimits> limits = {};  // what openDoor said; absent: it was told none
   std::string refused_why = {};           // of the process that was refused last
   std::uint64_t limits_lifted = 0;        // processes refused because their environment lifts their memory limit
+  std::uint64_t made = 0;                 // which endpoint of the grant this is; 0: an older `tranche mps`
   friend bool operator==(const DoorReport&, const DoorReport&) = default;
 };
 

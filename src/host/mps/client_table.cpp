@@ -20,6 +20,12 @@ bool ClientTable::remember(const std::string& grant, int pid) {
   return true;
 }
 
+void ClientTable::disown(const std::string& grant) {
+  for (auto& [pid, client] : clients_) {
+    if (client.grant == grant) client.grant.clear();
+  }
+}
+
 void ClientTable::forget(int pid) {
   const auto found = clients_.find(pid);
   if (found == clients_.end()) return;

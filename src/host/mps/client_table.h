@@ -22,6 +22,7 @@ class ClientTable {
 
   // true: it is new. false: known already, or it has ended, or cannot be seen (pid 0).
   bool remember(const std::string& grant, int pid);
+  void disown(const std::string& grant);  // its clients are of the grant "" from now on
   bool knows(int pid) const { return clients_.contains(pid); }
   std::vector<int> of(const std::string& grant) const;  // sorted
   std::size_t size() const { return clients_.size(); }

@@ -31,6 +31,7 @@ struct Door {
   Fd listening;
   Loop::Id watch = 0;
   Loop::Id pause = 0;
+  bool waits = false;
   std::size_t connections = 0;
   std::size_t handshakes = 0;
   DoorCounters counters;
@@ -63,6 +64,11 @@ class RelayGate final : public Gate {
   Status open_door(const std::string& grant, const Dir& door) override;
   void set_kind(const std::string& grant, const std::string& kind) override { turns_.set_kind(grant, kind); }
   void close_door(const std::string& grant) override;
+  void keep_waiting(const std::string& grant, bool waits) override;
+  void disown(const std::string& grant) override {
+    clients_.disown(grant);
+    callbacks_.on_change();
+  }
   void server_took(int pid) override { settling_.server_took(pid); }
   void serve() override;
   void hold() override;
@@ -170,6 +176,14 @@ void RelayGate::close_door(const std::string& grant) {
   pump();
 }
 
+void RelayGate::keep_waiting(const std::string& grant, bool waits) {
+  const auto found = doors_.find(grant);
+  if (found == doors_.end()) return;
+  found->second.waits = waits;
+  if (waits) loop_.cancel(std::exchange(found->second.watch, 0));
+  make_room();
+}
+
 void RelayGate::watch_door(const std::string& grant) {
   Door& door = doors_.at(grant);
   if (door.watch != 0 || door.pause != 0) return;
@@ -177,7 +191,7 @@ void RelayGate::watch_door(const std::string& grant) {
 }
 
 bool RelayGate::has_room(const Door& door) const {
-  return door.handshakes < settings_.handshakes_per_grant && handshakes_ < settings_.handshakes &&
+  return !door.waits && door.handshakes < settings_.handshakes_per_grant && handshakes_ < settings_.handshakes &&
          door.connections < settings_.connections_per_grant;
 }
 

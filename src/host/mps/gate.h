@@ -87,8 +87,12 @@ class Gate {
   // What its clients are worth from their next turn on, as a word that is equal for equal limits.
   virtual void set_kind(const std::string& grant, const std::string& kind) = 0;
   virtual void close_door(const std::string& grant) = 0;  // its connections too; clients that are in live on
-  virtual void serve() = 0;                               // the daemon takes clients from now on
-  virtual void hold() = 0;                                // not now
+  // Newcomers at an open endpoint are not accepted for now, and wait.
+  virtual void keep_waiting(const std::string& grant, bool waits) = 0;
+  // Its clients are clients of no grant from now on, and do not count where the grant has others: their grant is "".
+  virtual void disown(const std::string& grant) = 0;
+  virtual void serve() = 0;  // the daemon takes clients from now on
+  virtual void hold() = 0;   // not now
   // For a CUDA start of our own that does not come through a door (a proof), under the grant "": its limits are
   // prepared as a client's are, and while it has the turn no client of another kind comes in. on_turn comes once,
   // perhaps at once, also when the limits could not be set; never after end_turn().
@@ -105,7 +109,8 @@ class Gate {
   virtual bool has_door(const std::string& grant) const = 0;
   virtual DoorView door(const std::string& grant) const = 0;
   virtual std::vector<std::string> doors() const = 0;      // sorted
-  virtual const std::string* grant_of(int pid) const = 0;  // null: not a client that came through here
+  virtual const std::string* grant_of(int pid) const = 0;  // null: not a client that came through here; "": of
+                                                           // none any more
   virtual std::size_t clients() const = 0;                 // processes, of all doors
 };
 

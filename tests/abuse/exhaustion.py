@@ -1,0 +1,97 @@
+"""One tenant, as a user without rights, takes what it can of `tranche mps`, which has 256 descriptors: requests to stop its clients
+from a new mount namespace each time, mute callers, mute and half handshakes. The others notice nothing."""
+
+import os, subprocess, sys, time
+
+from bed import cpu_seconds, descriptors, main, resident_kib, wait_for
+
+DESCRIPTORS, MEBIBYTES = 256, 64
+TENANT = r"""
+import ctypes, os, resource, socket, struct, sys, time
+what, endpoint, end = sys.argv[1], sys.argv[2], time.time() + float(sys.argv[3])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+held = []
+
+def stop_requests(namespaces):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if namespaces and libc.unshare(0x10000000):
+        sys.exit("no user namespace")
+    count = 0
+    while time.time() < end:
+        if namespaces and libc.unshare(0x20000) == 0:
+            held.append(os.open("/proc/self/ns/mnt", os.O_RDONLY))
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(1)
+            try:
+                s.connect(endpoint + "/drain"); s.sendall(b"drain\n"); count += b"{" in s.recv(4096)
+            except OSError:
+                pass
+    print(count, flush=True)
+
+def mute_callers():
+    while time.time() < end:
+        try:
+            s = socket.socket(socket.AF_UNIX); s.settimeout(0.5); s.connect(endpoint + "/drain"); held.append(s)
+        except OSError:
+            pass
+
+def connections(stage):
+    # 0: mute; 1: says who it is, and no more
+    while time.time() < end:
+        try:
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            s.settimeout(0.3); s.connect(endpoint + "/control"); held.append(s)
+            if stage >= 1:
+                s.recv(64)
+                s.sendmsg([b"OUTBCRED\0"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", os.getpid(), os.getuid(), os.getgid()))])
+        except OSError:
+            pass
+    print(len(held), flush=True)
+
+{"namespaces": lambda: stop_requests(True), "requests": lambda: stop_requests(False), "callers": mute_callers, "mute": lambda: connections(0),
+ "named": lambda: connections(1)}[what]()
+"""
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+PHASES, SECONDS = (("namespaces",), ("requests",), ("mute", "named", "callers")), 2
+
+
+def run(bed, checks):
+    script = bed.path("tenant.py")
+    with open(script, "w") as file:
+        file.write(TENANT)
+    os.chmod(script, 0o644)
+    hostile, neighbour = bed.tenant("hostile"), bed.tenant("neighbour")
+    resident = neighbour.client()
+    checks.check("the neighbour runs", resident.ready() and resident.ask("run").get("code") == 0)
+    pid = bed.pid("mps")
+    before, log, cpu = descriptors(pid), len(bed.log("mps")), cpu_seconds(pid)
+    most, slowest, states, outputs = 0, 0, set(), {}
+    for phase in PHASES:
+        attacks = {what: subprocess.Popen([*hostile.enter, *NOBODY, sys.executable, script, what, hostile.inside, str(SECONDS)],
+                                          stdout=subprocess.PIPE, text=True) for what in phase}
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            begin = time.monotonic()
+            newcomer = neighbour.client()
+            well = newcomer.ready(10)
+            slowest = max(slowest, time.monotonic() - begin if well else 99)
+            newcomer.leave()
+            most = max(most, descriptors(pid))
+            states.add((bed.pool().get("state"), bed.healthy()))
+        outputs.update({what: attack.communicate(timeout=20)[0].strip() for what, attack in attacks.items()})
+    checks.check("the pool serves and all slots are healthy throughout", states == {("serving", bed.SLOTS)}, states)
+    checks.check("a neighbour's new client comes in within 4 s", slowest < 4, f"{slowest:.2f} s")
+    checks.check("descriptors stay below 160", most < 160, f"{before}, then {most}")
+    checks.check(f"it has less than {MEBIBYTES} MiB", resident_kib(pid) < MEBIBYTES << 10, f"{resident_kib(pid)} KiB")
+    checks.check("requests to stop are answered at a bounded rate", 0 < max(int(outputs["namespaces"]), int(outputs["requests"])) <= 16 + 4 * (SECONDS + 2), outputs)
+    grown = (len(bed.log("mps")) - log) / 1024
+    checks.check("the log grows by less than 32 KiB", grown < 32, f"{grown:.1f} KiB")
+    checks.check("its loop uses less than half a CPU", cpu_seconds(pid) - cpu < len(PHASES) * SECONDS / 2, f"{cpu_seconds(pid) - cpu:.2f} s")
+    checks.check("all is as before when it has ended", wait_for(lambda: descriptors(pid) <= before + 1, 10), f"{before}, then {descriptors(pid)}")
+    checks.check("the neighbour has run on", resident.well())
+    resident.leave()
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__, limits={"mps": (None, DESCRIPTORS)}))

@@ -1,0 +1,90 @@
+"""A former tenant reaches nothing of its successor: it keeps its endpoint's directory open past its pod's end, and a client, and
+the next pod gets the same slots. And a process of a different pod does not come in by an endpoint that it was handed."""
+
+import os, sys, uuid
+
+from bed import Client, main, wait_for
+
+
+def clients_of(bed):
+    return [pid for door in bed.pool()["doors"] for pid in door["clients"]]
+
+
+def pod_group():
+    """A control group that is named as kubelet names those of a pod's container; None where this process may make none."""
+    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/pids"):
+        path = f"{root}/kubepods/besteffort/pod{uuid.uuid4()}/{uuid.uuid4().hex * 2}"
+        try:
+            os.makedirs(path)
+        except OSError:
+            continue
+        if os.path.exists(f"{path}/cgroup.procs"):
+            return path
+    return None
+
+
+def into(group, *then):
+    return ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *then)
+
+
+def remove(group):
+    while os.path.basename(group) not in ("cgroup", "pids"):
+        try:
+            os.rmdir(group)
+        except OSError:
+            return
+        group = os.path.dirname(group)
+
+
+def succession(bed, checks):
+    former = bed.tenant("former")
+    resident = former.client()
+    checks.check("the former tenant's client is in", resident.ready())
+    kept = os.open(former.door, os.O_PATH | os.O_DIRECTORY)
+    way = {"CUDA_MPS_PIPE_DIRECTORY": f"/proc/{os.getpid()}/fd/{kept}"}
+    former.delete()
+    wait_for(lambda: "former" not in bed.kubelet_pods(), 20)
+    late = Client(bed.machine, way)  # into a share that no container holds
+    late.ready(5)
+    next_one = bed.tenant("next")
+    client = next_one.client()
+    checks.check("the next tenant's client comes in", client.ready(15))
+    checks.check("with the memory of its share", client.ask("alloc 1000").get("code") == 0)
+    checks.check("its endpoint is a directory of its own", next_one.door == former.door and os.fstat(kept).st_nlink == 0)
+    checks.check("clients of the former tenant are ended", wait_for(lambda: resident.process.poll() is not None and late.process.poll() is not None, 5))
+    checks.check("and are not this tenant's", clients_of(bed) == [client.pid], clients_of(bed))
+    again = Client(bed.machine, way)
+    again.ready(5)
+    checks.check("the directory that was kept leads nowhere", again.pid not in clients_of(bed))
+    again.kill()
+    client.leave()
+    next_one.delete()
+    os.close(kept)
+
+
+def foreign_pod(bed, checks):
+    groups = [pod_group(), pod_group()]
+    if None in groups:
+        return print("   skip the pods of clients are compared: no control groups can be made here")
+    tenant = bed.tenant("holder")
+    own = Client(bed.machine, tenant.envs, prefix=into(groups[0], *tenant.enter))
+    checks.check("a client of the pod that holds the share is in", own.ready())
+    foreign = Client(bed.machine, tenant.envs, prefix=into(groups[1], *tenant.enter))
+    checks.check("a process of a different pod is refused", not foreign.ready(10))
+    why = next(d["refusedWhy"] for d in bed.pool()["doors"] if d["clients"])
+    checks.check("with both pods named", all(g.split("/pod")[1].split("/")[0] in why for g in groups), why)
+    for client in (own, foreign):
+        client.kill()
+    tenant.delete()
+    wait_for(lambda: not clients_of(bed), 5)
+    for group in groups:
+        remove(group)
+
+
+def run(bed, checks):
+    succession(bed, checks)
+    foreign_pod(bed, checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__, slots=1))
