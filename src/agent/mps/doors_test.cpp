@@ -192,7 +192,7 @@ TEST_F(DoorsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
     EXPECT_EQ(door["refused"], ++refused);
     EXPECT_GE(door["limitsLifted"].get<std::uint64_t>(), refused);
     EXPECT_THAT(door["refusedWhy"].get<std::string>(),
-                HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"" + (value == "\xff" ? "?" : value) +
+                HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"" + (value == "\xff" ? R"(\xff)" : value) +
                           "\" is not understood by the driver"));
     EXPECT_FALSE(document().dump().empty()) << "whatever bytes the tenant wrote";
     EXPECT_THAT(door["refusedWhy"].get<std::string>(), HasSubstr("such as " + world_.uuid() + "=4096M"));
