@@ -360,6 +360,18 @@ TEST_F(DoorsTest, ARemovedDoorEndsItsClientsAndNeverThatOfANewTenant) {
   EXPECT_FALSE(fs::exists(paths_.door(kPool, kGrant)));
 }
 
+// Its number may be a different process's by the time that the loop hears of its end.
+TEST_F(DoorsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
+  open();
+  auto process = client();
+  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  process->signal(SIGKILL);
+  ASSERT_TRUE(process->ended_within(5s));
+  EXPECT_THAT(document()["doors"][0]["clients"], IsEmpty());
+  EXPECT_EQ(doors_->grant_of(kPool, process->pid()), nullptr);
+  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
+}
+
 TEST_F(DoorsTest, TerminateIsPassedOn) {
   open();
   std::string answer;

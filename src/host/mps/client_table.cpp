@@ -1,5 +1,6 @@
 #include "host/mps/client_table.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,8 +11,17 @@ ClientTable::~ClientTable() {
   for (const auto& [pid, client] : clients_) loop_.cancel(client.watch);
 }
 
+bool ClientTable::Client::alive() const {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 0;
+}
+
 bool ClientTable::remember(const std::string& grant, int pid) {
-  if (pid <= 0 || clients_.contains(pid)) return false;
+  if (pid <= 0) return false;
+  if (const auto known = clients_.find(pid); known != clients_.end()) {
+    if (known->second.alive()) return false;
+    forget(pid);  // its number is a new process's
+  }
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return false;
   const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { forget(pid); });
@@ -39,14 +49,14 @@ void ClientTable::forget(int pid) {
 std::vector<int> ClientTable::of(const std::string& grant) const {
   std::vector<int> pids;
   for (const auto& [pid, client] : clients_) {
-    if (client.grant == grant) pids.push_back(pid);
+    if (client.grant == grant && client.alive()) pids.push_back(pid);
   }
   return pids;
 }
 
 const std::string* ClientTable::grant_of(int pid) const {
   const auto found = clients_.find(pid);
-  return found == clients_.end() ? nullptr : &found->second.grant;
+  return found == clients_.end() || !found->second.alive() ? nullptr : &found->second.grant;
 }
 
 }  // namespace tranche::host

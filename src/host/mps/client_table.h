@@ -1,6 +1,7 @@
 #pragma once
 // Private to host/mps: which grant each living client process belongs to, as the kernel told it when the client came
-// through the grant's door. A process is forgotten when it ends (pidfd), so its number cannot pass to a stranger.
+// through the grant's door. A process is forgotten when it ends (pidfd), and one that has ended is not reported even
+// before that is noticed: what is done to a number in the same callback reaches no process that was given it since.
 // Loop thread only.
 #include <functional>
 #include <map>
@@ -22,8 +23,7 @@ class ClientTable {
 
   // true: it is new. false: known already, or it has ended, or cannot be seen (pid 0).
   bool remember(const std::string& grant, int pid);
-  void disown(const std::string& grant);  // its clients are of the grant "" from now on
-  bool knows(int pid) const { return clients_.contains(pid); }
+  void disown(const std::string& grant);                // its clients are of the grant "" from now on
   std::vector<int> of(const std::string& grant) const;  // sorted
   std::size_t size() const { return clients_.size(); }
   const std::string* grant_of(int pid) const;
@@ -33,6 +33,7 @@ class ClientTable {
     std::string grant;
     Fd pidfd;
     Loop::Id watch = 0;
+    bool alive() const;
   };
   void forget(int pid);
 
