@@ -106,6 +106,14 @@ TEST_F(Judging, AsManyOfTheNewestAsItTakesForTheOthersToFit) {
   EXPECT_FALSE(verdict_.open);
 }
 
+TEST_F(Judging, AnAnswerCountsForEachProcessThatIsStillKnown) {
+  const auto first = look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)});
+  ASSERT_THAT(pids(first.at(0)), ElementsAre(4, 3));
+  memory_.over.at({kGrant, kGpu}).processes.erase(ProcessId{4, 4});
+  answer(first[0], {{4, TerminateOutcome::kTerminated, ""}, {3, TerminateOutcome::kTerminated, ""}});
+  EXPECT_TRUE(memory_.over.at({kGrant, kGpu}).ended.contains(3));
+}
+
 TEST_F(Judging, WhatComesInPlaceOfTheEndedIsEndedNext) {
   const auto first = look({client(1, 3000), client(2, 3000)});
   answer(first.at(0), {{2, TerminateOutcome::kTerminated, ""}});

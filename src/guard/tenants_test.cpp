@@ -111,6 +111,22 @@ TEST(Tenants, WhatIsNotLimitedIsNeverTooMuch) {
   EXPECT_EQ(limits.at({"g0", "GPU-0"}).policy, config::GuardMemory::kTerminateAll);
 }
 
+TEST(Tenants, TwoGrantsOnOneDeviceAreWorthTheirSumAtMostTheDevice) {
+  struct Row {
+    std::uint32_t first, second, sum;
+  };
+  for (const Row& row :
+       {Row{2500, 1500, 4000}, Row{9000, 2000, 10000}, Row{0, 2500, 0}, Row{2500, 0, 0}, Row{1, 2500, 2501}}) {
+    Worths worths{{{"g0", "GPU-0"}, worth("gpu-0", 5000, row.first)},
+                  {{"g1", "GPU-0"}, worth("gpu-0", 3000, row.second)}};
+    join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+    const auto tenants = tenants_of(worths);
+    ASSERT_THAT(tenants, SizeIs(1));
+    EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").memory, mib(8000));
+    EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").threads, Percent{row.sum}) << row.first << " and " << row.second;
+  }
+}
+
 TEST(Tenants, OfNothingThereAreNone) {
   EXPECT_THAT(tenants_of({}), IsEmpty());
 }

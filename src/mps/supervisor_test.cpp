@@ -291,6 +291,17 @@ TEST(Supervisor, GivesUpAfterTheStartLimitAndSaysWhy) {
   EXPECT_FALSE(wake_at(rig.s));
 }
 
+TEST(Supervisor, EachStepOfAStopHasItsOwnPatience) {
+  Rig rig = stopping();
+  EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.quit_patience);
+  rig.wake();
+  EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.term_patience);
+  for (int again = 0; again < 2; ++again) {
+    rig.wake();
+    EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.kill_again);
+  }
+}
+
 TEST(Supervisor, LeavesServingAtTheFirstQuestionWithoutAnswer) {
   const Rig rig = mute();
   EXPECT_NE(rig.s.state, State::kServing);

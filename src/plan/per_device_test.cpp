@@ -2,6 +2,8 @@
 // GPUs: from a configuration file to the plan.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "config/parse.h"
 #include "plan/make_plan.h"
 #include "plan/pools.h"
@@ -152,6 +154,20 @@ TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
   const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [" + uuid(9) + "], rename: x}\n"), gpus(2));
   EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0 1"));
   EXPECT_THAT(plan.notes, Contains(HasSubstr("c.yaml:6:7: devices has " + uuid(9))));
+}
+
+TEST(PerDevice, ACountOfMoreThanIsLeftIsANoteAndOneThatIsMetIsNone) {
+  const auto left = [](const std::string& devices) {
+    const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [0], rename: x}\n"
+                                   "    - {name: gpu, replicas: 4, devices: " +
+                                   devices + ", rename: rest}\n"),
+                              gpus(3));
+    return std::ranges::count_if(plan.notes,
+                                 [](const std::string& note) { return note.find("left for") != std::string::npos; });
+  };
+  EXPECT_EQ(left("2"), 0);
+  EXPECT_EQ(left("3"), 1);
+  EXPECT_EQ(left("all"), 0);
 }
 
 TEST(PerDevice, WithoutTheKeyEveryDeviceIsSharedAsToday) {
