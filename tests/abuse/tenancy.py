@@ -1,9 +1,9 @@
 """A former tenant reaches nothing of its successor: it keeps its endpoint's directory open past its pod's end, and a client, and
 the next pod gets the same slots. And a process of a different pod does not come in by an endpoint that it was handed."""
 
-import os, sys, uuid
+import json, os, sys, uuid
 
-from bed import Client, main, wait_for
+from bed import Client, last_json, line_of, main, wait_for
 
 
 def clients_of(bed):
@@ -73,6 +73,12 @@ def foreign_pod(bed, checks):
     checks.check("a process of a different pod is refused", not foreign.ready(10))
     why = next(d["refusedWhy"] for d in bed.pool()["doors"] if d["clients"])
     checks.check("with both pods named", all(g.split("/pod")[1].split("/")[0] in why for g in groups), why)
+    pool = bed.pool()["id"]
+    grant = os.path.basename(tenant.door)
+    again = {"do": "openDoor", "pool": pool, "grant": grant, "newTenant": True}
+    answer = last_json(line_of(bed.path("mps/mps.sock"), json.dumps(again)))
+    checks.check("a container that runs keeps its share when kubelet, without its checkpoint, asks for it again",
+                 answer.get("ok") and own.well() and clients_of(bed) == [own.pid], answer)
     for client in (own, foreign):
         client.kill()
     tenant.delete()

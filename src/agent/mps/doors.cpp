@@ -283,6 +283,14 @@ std::vector<int> Doors::clients_of(const DoorName& door) const {
   return pids;
 }
 
+std::string Doors::pod_with(const DoorName& door) const {
+  for (const int pid : clients_of(door)) {
+    auto pod = pod_of(pid);
+    if (!pod.empty() && grant_by_mounts(pid, settings_.paths.mps_root, door.pool) == door.grant) return pod;
+  }
+  return {};
+}
+
 bool Doors::has_doors(const std::string& id) const {
   const auto found = pools_.find(id);
   return found != pools_.end() && !found->second.doors.empty();

@@ -149,6 +149,8 @@ class Doors {
   // As it was before somebody opened it in vain.
   void take_back(const DoorName& door, bool was_there, const std::optional<mps::GrantLimits>& limits);
   Door& door_of(Pool& pool, const std::string& grant);
+  // The pod of a running container that has the endpoint mounted and a client at it, by the control groups; "": none.
+  std::string pod_with(const DoorName& door) const;
   // Closes an endpoint: what was opened by way of its directory leads nowhere from now on. Ends its clients.
   Status vacate(const DoorName& name, Pool& pool);
   void end_former_clients(const DoorName& name, const std::vector<int>& clients);
