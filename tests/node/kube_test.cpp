@@ -1,6 +1,7 @@
 // The node agent with an API server: pods of this node, events, and what it does when there is none.
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 
 #include "node/bed.h"
 #include "node/http_get.h"
@@ -111,6 +112,21 @@ TEST_F(NodeKubernetes, SlotsOfAPodThatEndedAreFreeInStatusAtOnce) {
   kubelet().remove_pod("default/a");
   api_->delete_pod("default", "a");
   until_node([](const Json& s) { return s["grants"].empty() && s["resources"][0]["allocated"] == 0; });
+}
+
+// A process of it that lives on (here one that kubelet's double knows nothing of) does not keep its way in.
+TEST_F(NodeKubernetes, TheEndpointOfADeletedPodIsRemovedAndItsClientsAreEnded) {
+  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
+  api_->put_pod("default", "a", kHere);
+  const auto grant = admitted(kubelet(), "a", 2);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  Program& client = start_cuda(grant, {"--hold"});
+  ASSERT_EQ(attached(client)["event"], "attached");
+  kubelet().remove_pod("default/a");
+  api_->delete_pod("default", "a");
+  EXPECT_NE(finish(client), 0);
+  const auto gone = [&] { return !std::filesystem::exists(door_of(grant)); };
+  EXPECT_TRUE(until(gone, "the endpoint is gone"));
 }
 
 TEST_F(NodeKubernetes, AGpuThatFallsAndRecoversIsToldOnTheNode) {
