@@ -81,7 +81,8 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
       loop_,
       {.daemon_socket = settings_.paths.pipe(id) + "/control",
        .times = settings_.times,
-       .connections_per_grant = settings_.connections_per_grant},
+       .connections_per_grant = settings_.connections_per_grant,
+       .connections = settings_.connections},
       {.refuse =
            [this, id](const std::string& grant, int pid) {
              auto why = refuses(id, grant, pid);

@@ -32,6 +32,7 @@ struct DoorsSettings {
   mps::GateTimes times = {};
   Duration greeting = std::chrono::seconds(5);  // the first look at a daemon
   std::size_t connections_per_grant = 512;      // more wait unaccepted
+  std::size_t connections = 4096;               // of all grants of a pool, but for a few of each
 };
 
 class Doors {

@@ -17,8 +17,8 @@
 #include "agent/mps/other_holders.h"
 #include "agent/mps/pool_set.h"
 #include "agent/mps/status_document.h"
-#include "base/json_text.h"
 #include "agent/pages/http_pages.h"
+#include "base/json_text.h"
 #include "host/files/files.h"
 #include "host/log/log.h"
 #include "host/loop/loop.h"
@@ -102,12 +102,11 @@ void raise_open_file_limit() {
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
 }
 
-// One tenant must not use up the descriptors that the others, the daemon's commands and the status need.
-std::size_t connections_per_grant() {
-  constexpr rlim_t kMost = 512, kFewest = 16, kShare = 8;
+// No tenants must use up the descriptors that the others, the daemons' commands and the status need.
+std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost;
-  return std::clamp<rlim_t>(limit.rlim_cur / kShare, kFewest, kMost);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  return std::clamp(limit.rlim_cur / parts, fewest, most);
 }
 
 int MpsProgram::run() {
@@ -164,7 +163,8 @@ Status MpsProgram::open() {
       *loop_,
       DoorsSettings{.paths = {root_},
                     .policy = config_.view().config.sharing.door,
-                    .connections_per_grant = connections_per_grant()},
+                    .connections_per_grant = part_of_open_files(8, 16, 512),
+                    .connections = part_of_open_files(16, 16, 4096)},
       Doors::World{
           .terminate =
               [this](const std::string& pool, const host::EndRequest& request,

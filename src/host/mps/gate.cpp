@@ -120,6 +120,7 @@ class RelayGate final : public Gate {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
+  std::size_t connections_ = 0;
   bool serving_ = false;
   bool pumping_ = false;
   bool try_again_ = false;  // nothing can be done for a moment
@@ -164,6 +165,7 @@ void RelayGate::close_door(const std::string& grant) {
       continue;
     }
     if (mps::is_handshake(passage->state())) --handshakes_;
+    --connections_;
     if (!passage->was_let_in()) turns_.leave(passage->id(), false, loop_.now());
     settling_.left(passage->id());
     it = passages_.erase(it);
@@ -191,8 +193,10 @@ void RelayGate::watch_door(const std::string& grant) {
 }
 
 bool RelayGate::has_room(const Door& door) const {
-  return !door.waits && door.handshakes < settings_.handshakes_per_grant && handshakes_ < settings_.handshakes &&
-         door.connections < settings_.connections_per_grant;
+  return !door.waits && door.handshakes < settings_.handshakes_per_grant &&
+         (door.handshakes == 0 || handshakes_ < settings_.handshakes) &&
+         door.connections < settings_.connections_per_grant &&
+         (door.connections < settings_.connections_always || connections_ < settings_.connections);
 }
 
 // A newcomer that finds no room is not accepted yet, instead of being sent away: a CUDA process that nobody greets
@@ -218,6 +222,7 @@ void RelayGate::accept_some(const std::string& grant) {
     const auto passage = std::make_shared<GatePassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
     passages_.emplace(id, passage);
     ++door.connections;
+    ++connections_;
     ++door.handshakes;
     ++handshakes_;
     passage->begin();
@@ -376,6 +381,7 @@ void RelayGate::settled(std::uint64_t id) {
 void RelayGate::ended(GatePassage& passage) {
   const auto self = passage.shared_from_this();
   passages_.erase(passage.id());
+  --connections_;
   settling_.left(passage.id());
   auto state = passage.state();
   if (state.end == mps::GateEnd::kStalled && std::exchange(stuck_, true)) state.end = mps::GateEnd::kServerLate;

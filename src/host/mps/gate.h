@@ -29,8 +29,10 @@ struct GateSettings {
   std::string daemon_socket;  // <pipe>/control
   mps::GateTimes times;
   std::size_t handshakes_per_grant = 16;    // more of them wait unaccepted
-  std::size_t handshakes = 256;             // of all grants
+  std::size_t handshakes = 256;             // of all grants; each has one besides
   std::size_t connections_per_grant = 512;  // handshakes and clients that are in
+  std::size_t connections = 4096;           // of all grants
+  std::size_t connections_always = 16;      // that each grant has besides
 };
 
 // What happened at a door since it was opened.

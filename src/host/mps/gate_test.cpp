@@ -159,6 +159,35 @@ TEST_F(GateAtTheDoor, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
   EXPECT_EQ(next(next_one).bytes, sim::kHello);
 }
 
+// Many tenants together: none is kept out by the others.
+TEST_F(GateAtTheDoor, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
+  const auto kept_out = [&](const char* grant) {
+    const sim::Fd fd = sim::connect_to(path(grant) + "/control");
+    turns(50ms);
+    return !readable(fd.get());
+  };
+  bounds_.handshakes = 2;
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  {
+    const sim::Fd first = greeted(kOne), second = greeted(kOne);
+    EXPECT_TRUE(kept_out(kOne));
+    const sim::Fd others = greeted(kOther);
+    EXPECT_TRUE(kept_out(kOther));
+  }
+  bounds_ = {};
+  bounds_.connections = 2;
+  bounds_.connections_always = 1;
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  const sim::Fd first = greeted(kOne), second = greeted(kOne);
+  EXPECT_TRUE(kept_out(kOne));
+  const sim::Fd others = greeted(kOther);
+  EXPECT_TRUE(kept_out(kOther));
+  gate_->close_door(kOne);
+  const sim::Fd next_one = greeted(kOther);
+}
+
 // The daemon of this test leaves the connections of clients that are in open.
 TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
   bounds_.connections_per_grant = 2;
