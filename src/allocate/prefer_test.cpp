@@ -222,8 +222,9 @@ TEST(Prefer, RefusesWhatCannotBe) {
 
 TEST(Prefer, IgnoresOfferedIdsItDoesNotKnow) {
   const auto resource = shared(1, 2, config::SharingStrategy::kMps);
-  const std::vector<std::string> offered{"GPU-0::9", "GPU-9::0", "GPU-0", "", "GPU-0::1"};
+  const std::vector<std::string> offered{"GPU-0::9", "GPU-0::2", "GPU-9::0", "GPU-0", "", "GPU-0::1"};
   EXPECT_THAT(*prefer(resource, kNone, offered, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-0::1"));
+  EXPECT_FALSE(prefer(resource, kNone, offered, {}, 2, AllocationPolicy::kPacked)) << "its slots are 0 and 1";
 }
 
 TEST(Prefer, WholeGpusAreChosenByTopology) {

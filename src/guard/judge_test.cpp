@@ -141,6 +141,11 @@ TEST_F(Judging, WhoHasEndedIsListedAMomentLongerAndNobodyEndsInItsPlace) {
   EXPECT_THAT(look({client(1, 3000), reborn}), SizeIs(1)) << "another process with its number";
 }
 
+TEST_F(Judging, WhatTheEndedStillHoldIsNotCountedAgainstTheOthers) {
+  answer(look({client(1, 3000), client(2, 3000)}).at(0), {{2, TerminateOutcome::kTerminated, ""}});
+  EXPECT_THAT(look({client(1, 4200), client(2, 3000)}, 5ms), SizeIs(1)) << "more than the limit without it";
+}
+
 TEST_F(Judging, WhoIsToEndIsStoppedAndIsNoMoreOnceItHasEnded) {
   const auto orders = look({client(1, 3000), client(2, 3000)});
   ASSERT_THAT(memory_.stopped, SizeIs(1));

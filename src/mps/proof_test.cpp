@@ -294,5 +294,18 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
   }
 }
 
+TEST(Proof, APoolThatLeftAwaitsNoLostProof) {
+  Rig rig = proving();
+  rig.feed(PoolLeft{PoolLeft::Why::kDaemon});
+  EXPECT_FALSE(wake_at(rig.p, rig.settings));
+}
+
+TEST(Proof, ANewProofHasNoReasonOfTheLast) {
+  Rig rig = proving().ended(kInconclusive);
+  rig.p.reason = "why";
+  rig.feed(PoolLeft{PoolLeft::Why::kDaemon}).feed(PoolServes{});
+  EXPECT_EQ(rig.p.reason, "");
+}
+
 }  // namespace proof_test
 }  // namespace tranche::mps

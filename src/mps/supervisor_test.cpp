@@ -302,6 +302,18 @@ TEST(Supervisor, EachStepOfAStopHasItsOwnPatience) {
   }
 }
 
+TEST(Supervisor, AStopTakesBackAStartThatCameWhileItStops) {
+  Rig rig = stopping();
+  rig.feed(Start{kOther}).feed(StopAsked{}).feed(DaemonExited{"exited with status 0"});
+  EXPECT_EQ(rig.s.state, State::kAbsent);
+}
+
+TEST(Supervisor, AnAdoptedDaemonIsToldLimitsThatChangedMeanwhile) {
+  Rig rig = adopted();
+  rig.feed(DesiredChanged{kOther});
+  EXPECT_THAT(names(rig.answer().last), ::testing::Contains("apply"));
+}
+
 TEST(Supervisor, LeavesServingAtTheFirstQuestionWithoutAnswer) {
   const Rig rig = mute();
   EXPECT_NE(rig.s.state, State::kServing);

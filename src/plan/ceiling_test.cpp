@@ -83,6 +83,10 @@ TEST(Ceiling, CountsTheProcessesThatASlotMustHold) {
               ElementsAre(HasSubstr("write replicas: 24 or less, or processesPerSlot: 1 or less")));
   config.sharing.resources[0].replicas = 24;
   EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), IsEmpty());
+  config.sharing.processes_per_slot = 24;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), ElementsAre(HasSubstr("write replicas: 2 or less")));
+  config.sharing.processes_per_slot = 25;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), ElementsAre(HasSubstr("with sharing.timeSlicing, or")));
 }
 
 TEST(Ceiling, IsWhatTheConfigurationSaysInstead) {

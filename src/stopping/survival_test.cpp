@@ -75,6 +75,29 @@ TEST(Surviving, ACallThatSwapsTheMaskIsDoubtAndWithoutAMaskItIsNot) {
   EXPECT_FALSE(judge({.syscall = "22 0x5 0x1 0x0 0x0 0x7 0x8 0x7ffc 0x7f00"}, Machine::kArm64).survives);
 }
 
+// asm/unistd.h of each machine; the number of the argument that is the mask, 0 where the call needs none to be
+// doubtful.
+TEST(Surviving, EveryCallThatTakesSignalsIsKnownByItsNumber) {
+  struct Row {
+    Machine machine;
+    int number, mask;
+  };
+  using enum Machine;
+  for (const Row& row :
+       {Row{kX86_64, 128, 0}, Row{kX86_64, 130, 0}, Row{kX86_64, 270, 6}, Row{kX86_64, 271, 4}, Row{kX86_64, 281, 5},
+        Row{kX86_64, 333, 6}, Row{kX86_64, 426, 5}, Row{kX86_64, 441, 5}, Row{kX86_64, 177, 0}, Row{kX86_64, 421, 0},
+        Row{kArm64, 137, 0},  Row{kArm64, 133, 0},  Row{kArm64, 72, 6},   Row{kArm64, 73, 4},   Row{kArm64, 22, 5},
+        Row{kArm64, 292, 6},  Row{kArm64, 426, 5},  Row{kArm64, 441, 5},  Row{kArm64, 177, 0},  Row{kArm64, 421, 0}}) {
+    const auto call = [&row](bool masked) {
+      std::string text = std::to_string(row.number);
+      for (int argument = 1; argument <= 6; ++argument) text += masked && argument == row.mask ? " 0x7ffe" : " 0x0";
+      return text + " 0x7ffc 0x7f00\n";
+    };
+    EXPECT_FALSE(judge({.syscall = call(true)}, row.machine).survives) << row.number;
+    EXPECT_EQ(judge({.syscall = call(false)}, row.machine).survives, row.mask != 0) << row.number;
+  }
+}
+
 TEST(Surviving, WhateverIsMissingIsDoubt) {
   EXPECT_FALSE(judge({.syscall = "running\n"}).survives);
   EXPECT_FALSE(judge({.syscall = ""}).survives);
