@@ -71,8 +71,14 @@ std::optional<pid_t> listener_of(const std::string& socket) {
   return peer.pid;
 }
 
-// Every process that runs a program of this name. Reads a link for each process of the node.
-std::vector<pid_t> running_control_programs() {
+// The same program asks a daemon and is one, which its options tell apart.
+bool is_daemon(pid_t pid) {
+  const auto options = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+  return std::ranges::any_of(split(options, '\0'), [](auto word) { return word == "-f" || word == "-d"; });
+}
+
+// Every daemon of a program of this name. Reads a link for each process of the node.
+std::vector<pid_t> running_daemons() {
   std::vector<pid_t> found;
   const auto proc = Dir::open("/proc");
   const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
@@ -81,7 +87,8 @@ std::vector<pid_t> running_control_programs() {
     const auto pid = parse_unsigned(name);
     if (!pid) continue;
     const auto program = program_of(static_cast<pid_t>(*pid));
-    if (program && is_control_program(*program)) found.push_back(static_cast<pid_t>(*pid));
+    if (program && is_control_program(*program) && is_daemon(static_cast<pid_t>(*pid)))
+      found.push_back(static_cast<pid_t>(*pid));
   }
   return found;
 }
@@ -103,7 +110,7 @@ void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe
   const auto listens = listener_of(pipe + "/control");
   if (listens && judge(*listens, Trace::kSocket)) return;
   if (in_file && in_file != listens && judge(*in_file, Trace::kFile)) return;
-  for (const pid_t pid : running_control_programs()) {
+  for (const pid_t pid : running_daemons()) {
     if (pid != in_file && pid != listens && judge(pid, Trace::kProc)) return;
   }
 }
