@@ -69,9 +69,10 @@ TEST_F(DevicePlugin, CalledByItsNameServesWithNvidiasVariablesAndEndsWellOnEvery
     EXPECT_TRUE(fs::exists(in("plugins/nvidia-gpu.shared.sock")));
     stop(plugin, signal, 0);
     EXPECT_FALSE(fs::exists(in("plugins/nvidia-gpu.shared.sock"))) << signal;
-    EXPECT_THAT(plugin.err(), AllOf(HasSubstr("config.effective"), HasSubstr("--device-id-strategy"),
-                                    HasSubstr("volume-mounts ($DEVICE_LIST_STRATEGY)"),
-                                    HasSubstr("nvidia.com/gpu in 3, as nvidia.com/gpu.shared (" + config_path_ + ":7:7)")));
+    EXPECT_THAT(plugin.err(),
+                AllOf(HasSubstr("config.effective"), HasSubstr("--device-id-strategy"),
+                      HasSubstr("volume-mounts ($DEVICE_LIST_STRATEGY)"),
+                      HasSubstr("nvidia.com/gpu in 3, as nvidia.com/gpu.shared (" + config_path_ + ":7:7)")));
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // A small HTTP server for metrics, health and the status page: GET and HEAD on exact paths, everything else is refused.
 // No TLS, no files, no keep-alive. Every client of the network may connect, so every resource has a bound (HttpLimits),
-// and a client that sends nothing, or does not read, delays no other: a request that comes whole is answered at once, and
-// where a bound is reached, the oldest connection of the peer with the most connections is closed for the newest.
+// and a client that sends nothing, or does not read, delays no other: a request that comes whole is answered at once,
+// and where a bound is reached, the oldest connection of the peer with the most connections is closed for the newest.
 //
 // Threads: the server has one thread of its own, with an event loop of its own. It calls the routes, one at a time, so
 // a route reads an immutable snapshot and does not wait. Opened and destroyed by any one thread; destroying it waits
