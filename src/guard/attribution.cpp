@@ -59,8 +59,6 @@ std::optional<std::string_view> below(std::string_view path, std::string_view di
 }
 
 std::optional<Door> door_of_path(std::string_view path, std::string_view root) {
-  // The kernel marks a directory that was removed while it is mounted.
-  if (constexpr std::string_view kRemoved = "//deleted"; path.ends_with(kRemoved)) path.remove_suffix(kRemoved.size());
   const auto rest = below(path, root);
   if (!rest) return std::nullopt;
   const auto parts = split(*rest, '/');  // "", pools, <pool>, doors, <grant>

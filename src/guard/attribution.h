@@ -26,7 +26,8 @@ struct DoorsAt {
 std::optional<DoorsAt> where_doors_are(std::string_view mountinfo, std::string_view mps_root);
 
 // `mountinfo` is the content of /proc/<pid>/mountinfo; `at` is where doors are mounted in containers. Nothing when no
-// line mounts a door there. The last such mount counts: it is the one on top.
+// line mounts a door there, and when that door was removed: its name may be the next tenant's. The last such mount
+// counts: it is the one on top.
 std::optional<Door> door_of_mountinfo(std::string_view mountinfo, std::string_view at, const DoorsAt& doors);
 
 }  // namespace tranche::guard

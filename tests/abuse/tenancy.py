@@ -59,7 +59,28 @@ def succession(bed, checks):
     again.kill()
     client.leave()
     next_one.delete()
+    wait_for(lambda: "next" not in bed.kubelet_pods(), 20)
     os.close(kept)
+
+
+def beside_mps(bed, checks):
+    """A program of the former tenant that runs beside MPS lives on: the guard must not count it as its successor's."""
+    former = bed.tenant("former")
+    outsider = Client(bed.machine, {**former.envs, "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}, prefix=former.enter)
+    checks.check("a program beside MPS holds memory", outsider.ready() and outsider.ask("alloc 40000").get("code") == 0)
+    wait_for(lambda: any(p.get("grant") for d in bed.status()["devices"] for p in d["processes"] if p["pid"] == outsider.pid), 5)
+    former.delete()
+    wait_for(lambda: "former" not in bed.kubelet_pods(), 20)
+    next_one = bed.tenant("next")
+    client = next_one.client()
+    checks.check("the next tenant has the same slots", client.ready(15) and next_one.door == former.door)
+    checks.check("and memory within its share", client.ask("alloc 40000").get("code") == 0)
+    wait_for(lambda: client.process.poll() is not None, 1)
+    checks.check("and keeps it", client.ask("info", 5).get("held") == 40000, bed.status()["guard"]["acts"])
+    for each in (outsider, client):
+        each.kill()
+    next_one.delete()
+    wait_for(lambda: "next" not in bed.kubelet_pods(), 20)
 
 
 def foreign_pod(bed, checks):
@@ -89,8 +110,9 @@ def foreign_pod(bed, checks):
 
 def run(bed, checks):
     succession(bed, checks)
+    beside_mps(bed, checks)
     foreign_pod(bed, checks)
 
 
 if __name__ == "__main__":
-    sys.exit(main(run, __doc__, slots=1))
+    sys.exit(main(run, __doc__, slots=2))

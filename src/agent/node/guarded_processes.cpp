@@ -95,6 +95,16 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
   return news;
 }
 
+void GuardedProcesses::given(const std::string& grant) {
+  std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; });
+  for (auto& [pid, process] : known_) {
+    if (!process.door || process.door->grant != grant) continue;
+    const auto left = process.left;
+    process = look_at(pid);
+    process.left = left;
+  }
+}
+
 void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolFacts>& pools) {
   std::map<std::uint32_t, std::string> looked;
   for (const auto& [id, pool] : pools) {

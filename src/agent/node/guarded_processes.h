@@ -44,6 +44,9 @@ class GuardedProcesses {
   // Sorted, each once. Looks at those that are not known yet and lets go of those that are not among them; true when
   // some were new.
   bool follow(const std::vector<std::uint32_t>& pids);
+  // A grant has a new tenant, and its endpoint is a directory of its own: looks anew at the processes that counted as
+  // the grant's.
+  void given(const std::string& grant);
   // Decides anew to whom they belong. After follow() told of new ones, and when the pools have changed.
   void attribute(const std::map<std::string, guard::PoolFacts>& pools);
 

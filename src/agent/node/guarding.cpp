@@ -169,6 +169,8 @@ void Guarding::watch_the_sampling() {
 
 void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   worth_.given(grants, loop_.now());
+  for (const auto& grant : grants) processes_.given(grant.id);
+  processes_.attribute(pools_);
   join_tenants();
 }
 
