@@ -12,6 +12,13 @@ std::string text_of(const Json& value, int indent, bool ascii = false) {
 
 }  // namespace
 
+nlohmann::json json_of(std::string_view text) {
+  constexpr int kDeepest = 100;
+  using Json = nlohmann::json;
+  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
+  return Json::parse(text, keep, /*allow_exceptions=*/false);
+}
+
 std::string json_text(const nlohmann::json& value, int indent) {
   return text_of(value, indent);
 }

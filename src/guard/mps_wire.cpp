@@ -42,7 +42,7 @@ std::vector<Json> objects_at(const Json& object, const char* key) {
 }
 
 Json parsed(std::string_view line) {
-  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json_of(line);
 }
 
 Result<Json> accepted(std::string_view line) {

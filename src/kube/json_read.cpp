@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tranche::kube {
 
 using Json = nlohmann::json;
@@ -38,7 +40,7 @@ bool truth_at(const Json& object, const char* key) {
 }
 
 Json parsed_json(std::string_view text) {
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json_of(text);
 }
 
 }  // namespace tranche::kube

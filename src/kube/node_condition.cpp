@@ -38,7 +38,7 @@ std::string condition_patch(const NodeCondition& condition, WallTime changed, Wa
 }
 
 Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key) {
-  const Json node = Json::parse(node_json, nullptr, /*allow_exceptions=*/false);
+  const Json node = json_of(node_json);
   const Json* metadata = member(node, "metadata");
   const Json* version = metadata == nullptr ? nullptr : member(*metadata, "resourceVersion");
   if (version == nullptr || !version->is_string())

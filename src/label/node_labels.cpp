@@ -42,7 +42,7 @@ bool may_own(std::string_view key) {
 }
 
 Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
-  const Json json = Json::parse(node, nullptr, false);
+  const Json json = json_of(node);
   const auto metadata = json.is_object() ? json.find("metadata") : json.end();
   if (metadata == json.end() || !metadata->is_object())
     return fail(Kind::kInvalid, "the API server's answer is no node");

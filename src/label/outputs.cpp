@@ -53,7 +53,7 @@ std::string file_text(const Labels& labels) {
 }
 
 Result<std::vector<FeatureOwner>> owners_of_pod(std::string_view pod) {
-  const Json json = Json::parse(pod, nullptr, false);
+  const Json json = json_of(pod);
   const Json& metadata = member(json, "metadata");
   const FeatureOwner self{"v1", "Pod", text(metadata, "name"), text(metadata, "uid")};
   if (self.name.empty() || self.uid.empty()) return fail(Kind::kInvalid, "the API server's answer is no pod");
@@ -89,7 +89,7 @@ std::string new_feature(const FeaturePlace& place, const Labels& labels) {
 
 Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
                                                    const Labels& labels) {
-  Json json = Json::parse(there, nullptr, false);
+  Json json = json_of(there);
   const Json wanted = Json::parse(new_feature(place, labels), nullptr, false);
   if (!member(json, "metadata").is_object() || text(json, "kind") != "NodeFeature")
     return fail(Kind::kInvalid, "the API server's answer is no NodeFeature object");

@@ -192,7 +192,7 @@ bool is_grant_name(std::string_view name) {
 }
 
 Result<MpsRequest> parse_mps_request(std::string_view line) {
-  const Json document = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json document = json_of(line);
   if (!document.is_object()) return wrong("a request is a JSON object on one line");
   const Fields fields(document);
   TRY(const auto what, fields.text("do"));
