@@ -125,6 +125,15 @@ std::string value_of(const std::map<std::string, std::string>& variables, const 
   return found == variables.end() ? std::string() : found->second;
 }
 
+// Whether a process knows this directory by the name that it was given: the MPS root may have another name where it
+// lives, and a daemon of another MPS root may serve a pool of the same id.
+bool is_its_directory(pid_t pid, const std::string& name, const std::string& directory) {
+  struct stat theirs{};
+  struct stat ours{};
+  return ::stat(fmt::format("/proc/{}/root{}", pid, name).c_str(), &theirs) == 0 &&
+         ::stat(directory.c_str(), &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
 // The daemon of a pool, whoever planned it.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
@@ -135,7 +144,8 @@ std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& p
     const auto program = program_of(pid);
     if (!is_ours(pid) || !program || !is_control_program(*program)) return false;
     if (trace != Trace::kSocket && !is_outside_of_containers(pid, 1)) return false;
-    if (!value_of(environment_of(pid), kPipe).ends_with("/pools/" + pool + "/pipe")) return false;
+    const std::string theirs = value_of(environment_of(pid), kPipe);
+    if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
     daemon = pid;
     return true;
   });

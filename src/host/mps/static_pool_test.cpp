@@ -1,4 +1,6 @@
 // A pool in the static tier, with the stand-in daemon of release 590: partitions made, read back and made again.
+#include <filesystem>
+
 #include "host/mps/leftover.h"
 #include "host/mps/pool_fixture.h"
 #include "mps/partition_book.h"
@@ -51,6 +53,8 @@ TEST_F(StaticPoolTest, ServesWithAPartitionForEverySlot) {
   EXPECT_THAT(tell("lspart"), HasSubstr(book.partitions[3].partition));
   EXPECT_EQ(pool_->supervisor().read_back->threads, "10.0") << "the limits of v2 stay in force beside them";
   EXPECT_EQ(tier_of_leftover(settings().paths, "gpu-3f2a1b4c"), mps::Tier::kStatic);
+  std::filesystem::create_directories(scratch_ / "other/pools/gpu-3f2a1b4c/pipe");
+  EXPECT_EQ(tier_of_leftover({scratch_ / "other"}, "gpu-3f2a1b4c"), std::nullopt) << "a daemon of another MPS root";
 }
 
 TEST_F(StaticPoolTest, MakesTheSamePartitionsForANewDaemon) {
