@@ -10,13 +10,31 @@ std::string text_of(const Json& value, int indent, bool ascii = false) {
   return value.dump(indent, ' ', ascii, Json::error_handler_t::replace);
 }
 
+// Of any text: more brackets open at once, outside of strings, than any document of ours or Kubernetes' has.
+bool is_deep(std::string_view text) {
+  constexpr std::size_t kDeepest = 100;
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '[' || c == '{')) {
+      if (++depth > kDeepest) return true;
+    } else if (!in_string && (c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 nlohmann::json json_of(std::string_view text) {
-  constexpr int kDeepest = 100;
-  using Json = nlohmann::json;
-  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
-  return Json::parse(text, keep, /*allow_exceptions=*/false);
+  if (is_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 std::string json_text(const nlohmann::json& value, int indent) {

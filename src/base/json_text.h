@@ -13,8 +13,8 @@ std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 std::string json_in_ascii(const nlohmann::json& value);  // on one line; characters beyond ASCII become \u escapes
 std::string json_in_ascii(const nlohmann::ordered_json& value);
 
-// Discarded when it is no JSON; nothing throws. What lies deeper than 100 levels is left out: copies and texts of a
-// value recurse, and an answer of 16 MiB could have 16 million levels.
+// Discarded when it is no JSON, or is deeper than 100 levels: copies and texts of a value recurse, and an answer of 16
+// MiB could have 16 million levels. Nothing throws.
 nlohmann::json json_of(std::string_view text);
 
 }  // namespace tranche

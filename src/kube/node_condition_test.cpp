@@ -42,13 +42,11 @@ TEST(StartupTaint, IsTakenOffAndTheOthersStay) {
       Json::parse(R"({"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}})"));
 }
 
-TEST(StartupTaint, OfANodeOfAnyDepthIsTakenOff) {
+TEST(StartupTaint, ANodeOfAnyDepthIsNoNode) {
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
-  const auto patch = patch_without_taint(
+  EXPECT_FALSE(patch_without_taint(
       R"({"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"key":"a","value":)" + deep + R"(},{"key":"x"}]}})",
-      "x");
-  ASSERT_TRUE(patch && *patch);
-  EXPECT_LT((*patch)->size(), 1000u);
+      "x"));
 }
 
 TEST(StartupTaint, ThatIsNotThereIsLeftAtThatAndWhatIsNoNodeIsAnError) {

@@ -122,8 +122,9 @@ def run(bed, checks):
 
         well = wait_for(settled, 15)
         checks.check(f"{mode}: the pod watch is {state}", well, known.get("reason") or f"{known.get('pods')} pods")
-        checks.check(f"{mode}: the agent stays below 192 MiB and answers within 1 s", highest < 192 << 10 and slowest < 1,
-                     f"{highest >> 10} MiB, {slowest:.2f} s, {cpu_seconds(bed.pid('node')):.1f} s of CPU")
+        spent = cpu_seconds(bed.pid("node"))
+        checks.check(f"{mode}: the agent stays below 192 MiB and 1.5 s of CPU, and answers within 3 s", highest < 192 << 10 and spent < 1.5 and slowest < 3,
+                     f"{highest >> 10} MiB, {spent:.1f} s of CPU, {slowest:.2f} s")
     checks.check("all slots are healthy", bed.all_healthy())
     bed.end("node")
     SERVER.mode = "20,000 pods"
