@@ -5,7 +5,14 @@ import os, re, signal, socket, subprocess, sys, threading, time, urllib.request
 
 from bed import descriptors, line_of, main, wait_for
 
-PORTS = {"node": 19470, "mps": 19471}
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+PORTS = {name: free_port() for name in ("node", "mps")}
 
 
 def page(name, path, seconds=2):
