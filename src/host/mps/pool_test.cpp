@@ -180,14 +180,14 @@ class Impostor {
   Impostor(const std::string& folder, const std::string& pipe, As as) {
     std::filesystem::create_directories(folder);
     const std::string program = folder + "/nvidia-cuda-mps-control";
-    std::filesystem::copy_file("/bin/sleep", program, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file("/usr/bin/tail", program, std::filesystem::copy_options::overwrite_existing);
     const std::string first = "CUDA_MPS_PIPE_DIRECTORY=" + pipe, second = "CUDA_VISIBLE_DEVICES=" + kUuid;
     pid_ = ::fork();
     if (pid_ == 0) {
       const int fd = ::open(program.c_str(), O_PATH | O_CLOEXEC);
       if (as == As::kInAContainer && ::unshare(CLONE_NEWNS) != 0) ::_exit(1);
       if (as == As::kNobody && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
-      const char* argv[] = {program.c_str(), "600", nullptr};
+      const char* argv[] = {program.c_str(), "-f", "/dev/null", nullptr};  // a daemon's option too
       const char* env[] = {first.c_str(), second.c_str(), nullptr};
       ::fexecve(fd, const_cast<char**>(argv), const_cast<char**>(env));
       ::_exit(1);
