@@ -100,7 +100,9 @@ def foreign_pod(bed, checks):
     answer = last_json(line_of(bed.path("mps/mps.sock"), json.dumps(again)))
     checks.check("a container that runs keeps its share when kubelet, without its checkpoint, asks for it again",
                  answer.get("ok") and own.well() and clients_of(bed) == [own.pid], answer)
-    for client in (own, foreign):
+    second = Client(bed.machine, tenant.envs, prefix=into(groups[1], *tenant.enter))
+    checks.check("and the pod that kubelet gives it to comes in beside it", second.ready(10) and own.well())
+    for client in (own, foreign, second):
         client.kill()
     tenant.delete()
     wait_for(lambda: not clients_of(bed), 5)

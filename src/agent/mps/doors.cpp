@@ -335,11 +335,13 @@ Status Doors::may_open(const DoorName& door, const std::optional<mps::GrantLimit
 
 Doors::Door& Doors::door_of(Pool& pool, const std::string& grant) {
   Door& door = pool.doors[grant];
-  if (door.made == 0) {
-    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch()).count();
-    door.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
-  }
+  if (door.made == 0) stamp(door);
   return door;
+}
+
+void Doors::stamp(Door& door) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch()).count();
+  door.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
 }
 
 Status Doors::vacate(const DoorName& name, Pool& pool) {
@@ -391,7 +393,8 @@ void Doors::note_pod(const std::string& id, const std::string& grant, int pid) {
   const auto pool = pools_.find(id);
   if (pool == pools_.end()) return;
   const auto door = pool->second.doors.find(grant);
-  if (door != pool->second.doors.end() && door->second.pod.empty()) door->second.pod = pod_of(pid);
+  if (door != pool->second.doors.end() && door->second.pod.empty() && !door->second.any_pod)
+    door->second.pod = pod_of(pid);
 }
 
 Status Doors::remove_door(const DoorName& door, std::optional<std::uint64_t> made) {

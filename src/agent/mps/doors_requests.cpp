@@ -48,17 +48,23 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
 
 // Its limits, then what the daemon needs for it, and only then does it listen. A new tenant gets a directory of its
 // own: a former one may have kept the old directory open, or clients. A container that runs with the endpoint keeps it:
-// a kubelet that lost its checkpoint asks again for the shares of pods that run.
+// a kubelet that lost its checkpoint asks again for the shares of pods that run, and gives those of a static pod away
+// in its grace period.
 void Doors::open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply) {
   const auto pool = find(request.door.pool);
   if (!pool) return reply(error_reply(pool.error()));
   const bool vacates = request.new_tenant && (*pool)->doors.contains(request.door.grant);
   const auto in_use = vacates ? pod_with(request.door) : std::string();
-  if (!in_use.empty())
+  if (!in_use.empty()) {
     log::warning("door.kept", {{"pool", request.door.pool},
                                {"grant", request.door.grant},
                                {"pod", in_use},
                                {"why", "kubelet asks for the share again, and a container that has it runs"}});
+    Door& kept = door_of(**pool, request.door.grant);
+    kept.pod.clear();
+    kept.any_pod = true;
+    stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
+  }
   if (vacates && in_use.empty()) {
     if (const auto vacated = vacate(request.door, **pool); !vacated) return reply(error_reply(vacated.error()));
     if (!request.limits)
