@@ -13,9 +13,7 @@ namespace {
 
 constexpr std::size_t kRecent = 16;
 
-bool holds(const HeldDoor& door, const WatchedPod& pod) {
-  return door.pod == pod.name && door.pod_namespace == pod.pod_namespace;
-}
+constexpr Duration kNotListedYet = std::chrono::minutes(10);  // from kubelet's request for a grant to its list of it
 
 std::string full_name(const stopping::Drain& drain) {
   return fmt::format("{}/{}/{}", drain.pod_namespace, drain.pod, drain.container);
@@ -76,13 +74,29 @@ void Stopping::take(WatchedPod changed) {
     auto& doors = gone_doors_[uid];
     doors.clear();
     for (const auto& door : holdings_)
-      if (holds(door, changed)) doors.push_back(door);
+      if (is_of(door, changed)) doors.push_back(door);
   }
   pods_.insert_or_assign(uid, std::move(changed));
 }
 
+void Stopping::granted(const std::string& grant) {
+  granted_.insert_or_assign(grant, loop_.now());
+}
+
+// By its name, which is all that kubelet lists. The next pod of a StatefulSet has the name of the last, and a watch may
+// lag: what was granted after the deletion was seen is the next one's.
+bool Stopping::is_of(const HeldDoor& door, const WatchedPod& pod) const {
+  if (door.pod != pod.name || door.pod_namespace != pod.pod_namespace) return false;
+  const auto given = granted_.find(door.grant);
+  return given == granted_.end() || pod.seen == MonoTime{} || given->second <= pod.seen;
+}
+
 void Stopping::holdings(std::vector<HeldDoor> all) {
   holdings_ = std::move(all);
+  std::erase_if(granted_, [this](const auto& given) {
+    return loop_.now() - given.second > kNotListedYet &&
+           std::ranges::find(holdings_, given.first, &HeldDoor::grant) == holdings_.end();
+  });
   holdings_known_ = true;
   turn();
 }
@@ -127,7 +141,7 @@ std::vector<stopping::Holding> Stopping::holdings_of(const WatchedPod& pod) cons
   const auto& doors = pod.gone && frozen != gone_doors_.end() ? frozen->second : holdings_;
   std::vector<stopping::Holding> held;
   for (const auto& door : doors)
-    if (holds(door, pod)) held.push_back(holding_of(pod, door));
+    if (is_of(door, pod)) held.push_back(holding_of(pod, door));
   return held;
 }
 
@@ -237,7 +251,7 @@ void Stopping::keep_records() {
   std::map<std::string, ContainerGrant> by_id;
   for (const auto& [uid, pod] : pods_) {
     for (const auto& door : holdings_) {
-      if (!holds(door, pod)) continue;
+      if (!is_of(door, pod)) continue;
       for (const auto& container : pod.containers) {
         if (container.name != door.container || container.id.empty()) continue;
         // With several grants a container comes in by one of their doors: that by which its clients have come.

@@ -104,6 +104,8 @@ class Stopping {
   void pods(std::vector<WatchedPod> all);              // every pod of the node, where a whole list is at hand
   void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
   void holdings(std::vector<HeldDoor> all);
+  // kubelet has just asked for it: it belongs to no pod whose deletion was seen before, whatever its name.
+  void granted(const std::string& grant);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
   void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);
   // A client's process ended and had not left MPS before.
@@ -113,6 +115,7 @@ class Stopping {
 
  private:
   void take(WatchedPod changed);
+  bool is_of(const HeldDoor& door, const WatchedPod& pod) const;
   void turn();
   void settle_gone();
   std::vector<stopping::StoppingPod> stopping_pods() const;
@@ -134,6 +137,7 @@ class Stopping {
   std::map<std::string, WatchedPod> pods_;                   // by uid
   std::map<std::string, std::vector<HeldDoor>> gone_doors_;  // of pods that were deleted by force, as they held them
   std::vector<HeldDoor> holdings_;
+  std::map<std::string, MonoTime> granted_;  // grants that kubelet asked for, and when last
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
   stopping::Settings settings_;
   stopping::State state_;

@@ -234,6 +234,7 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
 
 void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
   for (const auto& grant : grants) {
+    stopping_->granted(grant.id);
     if (holders_known) continue;
     faults_.given(grant.id);
     lifted_.given(grant.id);
