@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "node/http_get.h"
 #include "node/program.h"
 
 namespace tranche::e2e {
@@ -183,6 +184,11 @@ bool NodeBed::until(const std::function<bool()>& condition, const std::string& w
 bool NodeBed::until_says(const Program& program, const std::string& text) {
   return until([&] { return program.err().find(text) != std::string::npos || !program.running(); }, text) &&
          program.err().find(text) != std::string::npos;
+}
+
+std::string NodeBed::pages_of(const Program& program) {
+  (void)until_says(program, "http.listening");  // the log comes from a thread of its own
+  return address_in(program.err());
 }
 
 Json NodeBed::until_status(const std::string& socket, const std::function<bool(const Json&)>& condition) {

@@ -67,6 +67,7 @@ class NodeBed : public ::testing::Test {
   // --- waiting ---------------------------------------------------------------------------------------------------
   bool until(const std::function<bool()>& condition, const std::string& what);
   bool until_says(const Program& program, const std::string& text);
+  std::string pages_of(const Program& program);  // the address of its pages, once its log names it
   // The newest status document that satisfies the condition; null, and a failure, when none comes.
   Json until_status(const std::string& socket, const std::function<bool(const Json&)>& condition);
   Json until_node(const std::function<bool(const Json&)>& condition) { return until_status(node_socket(), condition); }

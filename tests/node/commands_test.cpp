@@ -28,7 +28,7 @@ TEST_F(NodePages, MetricsHealthAndStatusAreServedWhereTheLogSays) {
   ASSERT_TRUE(until_healthy(10));
   ASSERT_TRUE(until_says(node, "http.listening"));
   ASSERT_TRUE(until_says(mps, "http.listening"));
-  const auto address = address_in(node.err());
+  const auto address = pages_of(node);
   EXPECT_THAT(http_get(address, "/healthz"), AllOf(HasSubstr(" 200 "), HasSubstr("ok\n")));
   const auto page = http_get(address, "/metrics");
   EXPECT_THAT(page, HasSubstr("tranche_slots{"));
@@ -39,8 +39,8 @@ TEST_F(NodePages, MetricsHealthAndStatusAreServedWhereTheLogSays) {
   const auto status = http_get(address, "/status");
   const auto body = Json::parse(status.substr(status.find("\r\n\r\n") + 4), nullptr, false);
   EXPECT_EQ(body.value("program", ""), "node") << status;
-  EXPECT_THAT(http_get(address_in(mps.err()), "/metrics"), HasSubstr("tranche_pool"));
-  EXPECT_THAT(http_get(address_in(mps.err()), "/healthz"), HasSubstr("ok\n"));
+  EXPECT_THAT(http_get(pages_of(mps), "/metrics"), HasSubstr("tranche_pool"));
+  EXPECT_THAT(http_get(pages_of(mps), "/healthz"), HasSubstr("ok\n"));
 }
 
 TEST_F(NodePages, TrancheMpsIsReadyWhilePoolsServeAndNamesTheOneThatDoesNot) {
@@ -48,7 +48,7 @@ TEST_F(NodePages, TrancheMpsIsReadyWhilePoolsServeAndNamesTheOneThatDoesNot) {
   write("config.yaml", sharing("mps", 5));
   Program& mps = start_mps({"--listen", "127.0.0.1:0"});
   ASSERT_TRUE(until_says(mps, "http.listening"));
-  const auto address = address_in(mps.err());
+  const auto address = pages_of(mps);
   const auto becomes = [&](const std::string& words) {
     return until([&] { return http_get(address, "/readyz").find(words) != std::string::npos; }, words);
   };
@@ -81,7 +81,7 @@ TEST_F(NodePages, AGpuThatTheConfigurationKeepsOutIsInNothingAndComesBackWithThe
   Program& node = start_node({"--listen", "127.0.0.1:0"});
   ASSERT_TRUE(until_healthy(5));
   ASSERT_TRUE(until_says(node, "http.listening"));
-  const auto address = address_in(node.err());
+  const auto address = pages_of(node);
   EXPECT_THAT(http_get(address, "/metrics"), AllOf(HasSubstr(uuid(0)), Not(HasSubstr(uuid(1)))));
   const auto status = until_node([](const Json& document) { return !document["leftOut"].empty(); });
   EXPECT_THAT(status["leftOut"].dump(), HasSubstr("devices.exclude has"));

@@ -83,7 +83,7 @@ TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOn
 
   write("config.yaml", sharing("mps", 4));
   ASSERT_TRUE(until_healthy(8));
-  EXPECT_THAT(program("node")->err(), HasSubstr("config.effective"));
+  EXPECT_TRUE(until_says(*program("node"), "config.effective"));
   const auto mended = until_node([](const Json& status) { return !problems_of(status); });
   EXPECT_EQ(mended["config"]["inForce"], "file");
   EXPECT_EQ(mended["resources"][0]["slots"], 8);

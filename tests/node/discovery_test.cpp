@@ -28,7 +28,7 @@ class NodeDiscovery : public NodeBed {
     until_says(node, "http.listening");
     return node;
   }
-  static std::string ready_page(const Program& node) { return http_get(address_in(node.err()), "/readyz"); }
+  std::string ready_page(const Program& node) { return http_get(pages_of(node), "/readyz"); }
   Json until_ready(bool ready) {
     return until_node([ready](const Json& status) { return status["ready"] == ready; });
   }
@@ -62,7 +62,7 @@ TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   const auto waiting = until_reason("not loaded");
   EXPECT_EQ(waiting["ready"], false);
   EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("the driver is waited for: ")));
-  EXPECT_THAT(http_get(address_in(node.err()), "/healthz"), HasSubstr(" 200 "));
+  EXPECT_THAT(http_get(pages_of(node), "/healthz"), HasSubstr(" 200 "));
   EXPECT_TRUE(until_says(node, "\"level\":\"error\",\"event\":\"driver.waiting\""));
   sim_node({"driver", "present"});
   ASSERT_TRUE(until_healthy(2));

@@ -69,8 +69,8 @@ TEST_F(NodeHealth, AfterAQuietPeriodInWhichTheGpuAnswersItTakesPodsAgain) {
   EXPECT_EQ(reason_of(status, 1), "");
   EXPECT_TRUE(until_says(*program("node"), "\"event\":\"device.unhealthy\""));
   EXPECT_TRUE(until_says(*program("node"), "\"event\":\"device.healthy\""));
-  EXPECT_THAT(program("node")->err(), HasSubstr("\"lasted_ms\":"));
-  const auto page = http_get(address_in(program("node")->err()), "/metrics");
+  EXPECT_TRUE(until_says(*program("node"), "\"lasted_ms\":"));
+  const auto page = http_get(pages_of(*program("node")), "/metrics");
   EXPECT_THAT(page, HasSubstr("tranche_device_falls_total{cause=\"xid\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("tranche_devices_unhealthy{cause=\"xid\"} 0\n"));
   EXPECT_THAT(page, HasSubstr("tranche_health_checks 1\n"));
@@ -98,7 +98,7 @@ TEST_F(NodeHealth, AFaultThatNeedsAResetIsNotWaitedOutAndEndsWhenTheDriversDeman
   ASSERT_FALSE(until_device(0, false, "xid").is_null());
   const auto later = until_device(0, true);
   EXPECT_EQ(device_of(later, 1)["healthy"], false) << "it fell first, and its quiet period is over too";
-  EXPECT_THAT(http_get(address_in(program("node")->err()), "/metrics"),
+  EXPECT_THAT(http_get(pages_of(*program("node")), "/metrics"),
               HasSubstr("tranche_devices_unhealthy{cause=\"reset\"} 1\n"));
   sim_node({"gpu", "1", "recovery", "1"});
   const auto asked =
@@ -185,7 +185,7 @@ TEST_F(NodeHealth, TheVariablesDisableAndEnableXidsByNumber) {
   EXPECT_TRUE(never_unhealthy(messages, 0)) << "79 does not";
   const auto status = until_healthy(6) ? until_device(1, true) : Json();
   EXPECT_THAT(status["health"]["problems"].dump(), AllOf(HasSubstr("oops"), HasSubstr("DP_DISABLE_HEALTHCHECKS")));
-  EXPECT_THAT(program("node")->err(), HasSubstr("\"event\":\"health.problem\""));
+  EXPECT_TRUE(until_says(*program("node"), "\"event\":\"health.problem\""));
 }
 
 TEST_F(NodeHealth, AllDisabledIsSaidEverywhereAndALostGpuIsStillNoticed) {
@@ -200,8 +200,8 @@ TEST_F(NodeHealth, AllDisabledIsSaidEverywhereAndALostGpuIsStillNoticed) {
   EXPECT_EQ(status["health"]["checks"], "off");
   EXPECT_EQ(status["health"]["reason"], "health checks are disabled by DP_DISABLE_HEALTHCHECKS");
   EXPECT_THAT(status["notes"].dump(), HasSubstr("health checks are disabled by DP_DISABLE_HEALTHCHECKS"));
-  EXPECT_THAT(program("node")->err(), HasSubstr("health checks are disabled by DP_DISABLE_HEALTHCHECKS"));
-  EXPECT_THAT(http_get(address_in(program("node")->err()), "/metrics"), HasSubstr("tranche_health_checks 0\n"));
+  EXPECT_TRUE(until_says(*program("node"), "health checks are disabled by DP_DISABLE_HEALTHCHECKS"));
+  EXPECT_THAT(http_get(pages_of(*program("node")), "/metrics"), HasSubstr("tranche_health_checks 0\n"));
   sim_node({"gpu", "1", "back"});
   EXPECT_TRUE(until_healthy(4));
 }

@@ -67,7 +67,7 @@ TEST_F(NodeKubernetes, ADeletionIsSaidWithTheGrantThatThePodHolds) {
   const auto status = until_node([](const Json& s) { return s["grants"].size() == 1; });
   api_->put_pod("default", "a", kGoing);
   ASSERT_TRUE(until_says(*program("node"), "pod.deleting"));
-  EXPECT_THAT(program("node")->err(), HasSubstr(status["grants"][0]["grant"].get<std::string>()));
+  EXPECT_TRUE(until_says(*program("node"), status["grants"][0]["grant"].get<std::string>()));
   until_node([](const Json& s) { return s["grants"][0].value("deleting", false); });
 }
 
@@ -197,7 +197,7 @@ TEST_F(NodeKubernetes, ItsRequestsAreCountedByVerbAndAnswer) {
   write("kubeconfig", api_->kubeconfig(""));
   Program& node = start_node({"--kubeconfig", in("kubeconfig"), "--node-name", "n1", "--listen", "127.0.0.1:0"});
   until_node([](const Json& s) { return s["kubernetes"]["state"] == "watching"; });
-  EXPECT_THAT(http_get(address_in(node.err()), "/metrics"),
+  EXPECT_THAT(http_get(pages_of(node), "/metrics"),
               HasSubstr("tranche_kube_requests_total{verb=\"list\",code=\"200\"} 1\n"));
 }
 
