@@ -107,7 +107,7 @@ class LoopHttpServer final : public HttpServer {
   void write_answer(std::uint64_t id, Connection& connection);
   void read_rest(std::uint64_t id, Connection& connection);
   void close(std::uint64_t id);
-  std::string answer_to(const HttpRequest& request) const;
+  std::string answer_to(const PageRequest& request) const;
 
   ListenAddress address_;
   Routes routes_;
@@ -300,7 +300,7 @@ void LoopHttpServer::close(std::uint64_t id) {
   connections_.erase(found);
 }
 
-std::string LoopHttpServer::answer_to(const HttpRequest& request) const {
+std::string LoopHttpServer::answer_to(const PageRequest& request) const {
   if (request.refused != 0)
     return message_of({.status = request.refused, .body = std::string(reason_of(request.refused)) + "\n"}, true);
   const bool get = request.method == "GET";

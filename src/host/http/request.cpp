@@ -9,7 +9,7 @@ constexpr int kBadRequest = 400;
 constexpr int kHeadTooLong = 431;
 
 // "GET /metrics?x=1 HTTP/1.1"
-HttpRequest read_line(std::string_view line) {
+PageRequest read_line(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   const auto target_at = line.find(' ');
   const auto version_at = line.rfind(' ');
@@ -23,9 +23,9 @@ HttpRequest read_line(std::string_view line) {
 
 }  // namespace
 
-std::optional<HttpRequest> read_http_request(std::string_view bytes, std::size_t longest) {
+std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t longest) {
   const auto end = std::min(bytes.find("\r\n\r\n"), bytes.find("\n\n"));
-  if (std::min(end, bytes.size()) > longest) return HttpRequest{.refused = kHeadTooLong};
+  if (std::min(end, bytes.size()) > longest) return PageRequest{.refused = kHeadTooLong};
   if (end == std::string_view::npos) return std::nullopt;
   return read_line(bytes.substr(0, bytes.find('\n')));
 }

@@ -7,13 +7,13 @@
 
 namespace tranche::host {
 
-struct HttpRequest {
+struct PageRequest {
   std::string method = {};
   std::string path = {};  // without the query
   int refused = 0;        // the status of the refusal, 400 or 431; 0 = a request
 };
 
 // Nothing while the head is not complete and shorter than `longest` bytes.
-std::optional<HttpRequest> read_http_request(std::string_view bytes, std::size_t longest);
+std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t longest);
 
 }  // namespace tranche::host
