@@ -158,6 +158,8 @@ GateAction step(Passage& passage, GateEvent event, const GateMessage& message, M
       return ended(passage, GateEnd::kRefused);
     case GateEvent::kNoLimits:
       return ended(passage, GateEnd::kNoLimits);
+    case GateEvent::kConnectorGone:
+      return ended(passage, GateEnd::kAbandoned);
     case GateEvent::kTimeUp:
       if (!passage.until || now < *passage.until) return GateAction::kNothing;
       return ended(passage, too_late(passage.stage));
@@ -229,6 +231,8 @@ std::string_view to_string(GateEnd end) {
       return "was not admitted";
     case GateEnd::kNoLimits:
       return "could not be given its own limits";
+    case GateEnd::kAbandoned:
+      return "was left open by a process that has ended";
   }
   return "ended";
 }

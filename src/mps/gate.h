@@ -74,6 +74,7 @@ enum class GateEnd {
   kStalled,      // broke off with its server, or let it wait: the server may be stuck for everybody (measured)
   kRefused,      // not admitted: the grant is closed, or too many clients
   kNoLimits,     // its grant's own limits could not be set
+  kAbandoned,    // the process that connected has ended, and another one holds its connection
 };
 std::string_view to_string(GateEnd end);  // a phrase for people
 bool is_attempt(GateEnd end);             // somebody tried what no CUDA process does
@@ -108,6 +109,7 @@ enum class GateEvent {
   kNoDaemon,
   kRefused,
   kNoLimits,
+  kConnectorGone,
   kTimeUp
 };
 

@@ -218,6 +218,16 @@ TEST_F(GateTest, EveryStageHasItsOwnPatience) {
   }
 }
 
+TEST_F(GateTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
+  for (const auto stage : {GateStage::kTurn, GateStage::kGreeting}) {
+    passage_ = begin_passage(kPid, kStart, times_);
+    until(stage);
+    EXPECT_EQ(happens(GateEvent::kConnectorGone), GateAction::kEnd);
+    expect_end(GateEnd::kAbandoned);
+    EXPECT_FALSE(is_attempt(GateEnd::kAbandoned));
+  }
+}
+
 TEST_F(GateTest, AServerThatStartsMayTakeLongerThanAClientMayStall) {
   EXPECT_EQ(times_.server, 30s);
   EXPECT_EQ(times_.taken, 2s);

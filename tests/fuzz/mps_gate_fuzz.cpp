@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   bool introduced = false, served = false, taken = false;
   // Each step: what happens, how many descriptors come along, how long the text is, the text.
   while (input.size() >= 3 && passage.stage != mps::GateStage::kEnded) {
-    const auto event = static_cast<mps::GateEvent>(static_cast<unsigned char>(input[0]) % 8);
+    const auto event = static_cast<mps::GateEvent>(static_cast<unsigned char>(input[0]) % 10);
     const auto flags = static_cast<unsigned char>(input[1]);
     const auto length = std::min<std::size_t>(static_cast<unsigned char>(input[2]), input.size() - 3);
     mps::GateMessage message{input.substr(3, length), flags % 3u, (flags & 4) != 0, {}};

@@ -24,10 +24,12 @@ void DoorLog::trouble(const std::string& pool, const std::string& grant, const m
                       std::uint32_t user, const std::string& why, MonoTime now) {
   const auto untold = pace_.due(grant, mps::to_string(passage.end), now);
   if (!untold) return;
-  const char* event = mps::is_attempt(passage.end)            ? "door.attempt"
-                      : passage.end == mps::GateEnd::kRefused ? "door.refused"
-                      : passage.end == mps::GateEnd::kStalled ? "door.stalled"
-                                                              : "door.failed";
+  using enum mps::GateEnd;
+  const bool refused = passage.end == kRefused || passage.end == kAbandoned;
+  const char* event = mps::is_attempt(passage.end) ? "door.attempt"
+                      : refused                    ? "door.refused"
+                      : passage.end == kStalled    ? "door.stalled"
+                                                   : "door.failed";
   log::warning(event, {{"pool", pool},
                        {"grant", grant},
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},

@@ -1,9 +1,10 @@
 #include "host/mps/client_table.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "host/mps/gate_packet.h"
 
 namespace tranche::host {
 
@@ -12,18 +13,19 @@ ClientTable::~ClientTable() {
 }
 
 bool ClientTable::Client::alive() const {
-  pollfd ended{pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) == 0;
+  return !has_ended(pidfd);
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
-  if (pid <= 0) return false;
+  return pid > 0 && remember(grant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+}
+
+bool ClientTable::remember(const std::string& grant, int pid, Fd pidfd) {
+  if (pid <= 0 || !pidfd || has_ended(pidfd)) return false;
   if (const auto known = clients_.find(pid); known != clients_.end()) {
     if (known->second.alive()) return false;
     forget(pid);  // its number is a new process's
   }
-  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd) return false;
   const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { forget(pid); });
   if (watch == 0) return false;
   clients_.emplace(pid, Client{grant, std::move(pidfd), watch});

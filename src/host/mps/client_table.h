@@ -22,7 +22,8 @@ class ClientTable {
   ClientTable& operator=(const ClientTable&) = delete;
 
   // true: it is new. false: known already, or it has ended, or cannot be seen (pid 0).
-  bool remember(const std::string& grant, int pid);
+  bool remember(const std::string& grant, int pid, Fd pidfd);
+  bool remember(const std::string& grant, int pid);     // the process that has the number now
   void disown(const std::string& grant);                // its clients are of the grant "" from now on
   std::vector<int> of(const std::string& grant) const;  // sorted
   std::size_t size() const { return clients_.size(); }

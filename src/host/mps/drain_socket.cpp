@@ -34,6 +34,7 @@ constexpr Duration kPauseOfDrains = std::chrono::seconds(1);
 
 struct Caller {
   Fd fd;
+  Peer peer;
   Loop::Id watch = 0;
   Loop::Id timer = 0;
   std::string words;
@@ -116,6 +117,7 @@ void DoorDrain::accept_some() {
     const auto id = next_id_++;
     Caller& caller = callers_[id];
     caller.fd = std::move(fd);
+    caller.peer = peer_of(caller.fd.get());
     caller.timer = loop_.after(limits_.words, [this, id] { close(id); });
     caller.watch = loop_.watch(caller.fd.get(), EPOLLIN | EPOLLRDHUP, [this, id](std::uint32_t) { hear(id); });
     if (caller.watch == 0) close(id);
@@ -138,12 +140,15 @@ void DoorDrain::hear(std::uint64_t id) {
   }
   const auto signal = signal_of(std::string_view(caller.words).substr(0, end));
   if (!signal || end + 1 != caller.words.size()) return close(id);
+  // Its number may be that of a process of another container by now, which has asked for nothing.
+  if (!caller.peer.lives()) return close(id);
   caller.asked = true;
   loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
   caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
   loop_.cancel(caller.timer);
   caller.timer = loop_.after(limits_.answer, [this, id] { close(id); });
-  const auto peer = peer_of(caller.fd.get());
+  caller.peer.pidfd.reset();  // it is not looked at again
+  const auto peer = caller.peer.sender;
   asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
     if (const auto self = weak.lock()) self->answer(id, json);
   });

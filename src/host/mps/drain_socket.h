@@ -5,7 +5,8 @@
 // about to get, and gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
 //
 // It is the tenant's to use and to misuse: a few connections at a time and a second, few bytes, deadlines, and nothing
-// but its own container can be reached by it. The kernel reports who asks. Loop thread only.
+// but its own container can be reached by it. The kernel reports who asks; a caller that has ended is not heard.
+// Loop thread only.
 #include <functional>
 #include <memory>
 #include <string>

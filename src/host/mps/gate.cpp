@@ -298,6 +298,10 @@ std::string RelayGate::socket_for(const std::string& grant) const {
 
 bool RelayGate::refuses(GatePassage& passage) {
   const int pid = passage.state().client.pid;
+  if (!passage.connector_lives()) {
+    passage.abandoned();
+    return true;
+  }
   if (callbacks_.refuse(passage.grant(), pid).empty()) return false;
   passage.refuse();
   return true;
@@ -327,7 +331,7 @@ void RelayGate::introduced(GatePassage& passage, const Status& as_itself) {
   settling_.introduced(passage.id(), passage.state().client.pid);
   if (!as_itself && !std::exchange(told_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
   if (as_itself) told_not_itself_ = false;
-  if (clients_.remember(passage.grant(), passage.state().client.pid)) {
+  if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
     callbacks_.on_client(passage.grant(), passage.state().client.pid);
     callbacks_.on_change();
   }
@@ -403,7 +407,7 @@ void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Pas
   if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
   if (mps::is_attempt(state.end)) {
     ++door.counters.attempts;
-  } else if (state.end == mps::GateEnd::kRefused) {
+  } else if (state.end == kRefused || state.end == kAbandoned) {
     ++door.counters.refused;
   } else if (state.end == mps::GateEnd::kStalled) {
     ++door.counters.stalled;

@@ -1,8 +1,10 @@
 #include "host/mps/gate_packet.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +16,12 @@ namespace tranche::host {
 namespace {
 
 constexpr int kBacklog = 128;
+
+#ifdef SO_PEERPIDFD
+constexpr int kPeerPidfd = SO_PEERPIDFD;
+#else
+constexpr int kPeerPidfd = 77;  // of Linux 6.5; younger than the headers
+#endif
 
 // Room for all the descriptors that we take, and for credentials.
 struct Ancillary {
@@ -150,11 +158,30 @@ Result<Fd> connect_to_daemon(const std::string& path) {
   return fd;
 }
 
-mps::GateSender peer_of(int fd) {
+bool has_ended(const Fd& pidfd) {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) != 0;
+}
+
+bool Peer::lives() const {
+  return pidfd ? !has_ended(pidfd) : sender.pid <= 0;
+}
+
+Peer peer_of(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
-  return {peer.pid, peer.uid, peer.gid};
+  Peer who{{peer.pid, peer.uid, peer.gid}, {}};
+  int pidfd = -1;
+  size = sizeof pidfd;
+  // Any other failure is that of a process that has ended and was waited for (newer kernels give a pidfd of it, too),
+  // or there is no descriptor for it: without one nobody can say whose the number is.
+  if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
+    who.pidfd = Fd(pidfd);
+  } else if (errno == ENOPROTOOPT && peer.pid > 0) {
+    who.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  }
+  return who;
 }
 
 }  // namespace tranche::host

@@ -35,6 +35,18 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
 enum class Protocol { kPackets, kStream };
 Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol protocol);
 Result<Fd> connect_to_daemon(const std::string& path);
-mps::GateSender peer_of(int fd);  // who connected; pid 0: not to be seen from here
+
+// Who connected. The socket keeps the number of a process that has ended, also when another process has that number by
+// now; so the process itself is held.
+struct Peer {
+  mps::GateSender sender;  // pid 0: not to be seen from here
+  Fd pidfd;                // absent: it has ended, or cannot be seen
+  // Its number is its own. Also true of a process that cannot be seen: no number is known of it.
+  bool lives() const;
+};
+// To be called when the connection is accepted: a kernel before Linux 6.5 does not tell the process, only its number,
+// which is taken for the process that has it now.
+Peer peer_of(int fd);
+bool has_ended(const Fd& pidfd);
 
 }  // namespace tranche::host

@@ -17,7 +17,7 @@ GatePassage::GatePassage(Loop& loop, std::uint64_t id, std::string grant, Fd cli
       peer_(peer_of(client_.get())),
       times_(times),
       callbacks_(callbacks),
-      state_(mps::begin_passage(peer_.pid, loop.now(), times)) {}
+      state_(mps::begin_passage(peer_.sender.pid, loop.now(), times)) {}
 
 GatePassage::~GatePassage() {
   drop();
@@ -105,6 +105,8 @@ void GatePassage::happens(mps::GateEvent event, GatePacket packet) {
 }
 
 void GatePassage::introduce() {
+  // A process that had the number since its turn came would be introduced in its place.
+  if (!peer_.lives()) return abandoned();
   auto sent = send_packet(daemon_.get(), mps::kGateCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {
@@ -155,6 +157,10 @@ void GatePassage::refuse() {
 
 void GatePassage::no_limits() {
   happens(mps::GateEvent::kNoLimits);
+}
+
+void GatePassage::abandoned() {
+  happens(mps::GateEvent::kConnectorGone);
 }
 
 void GatePassage::arm() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "host/loop/loop.h"
 #include "host/mps/gate_packet.h"
@@ -32,12 +33,15 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
   Status connect(const std::string& path);  // its turn: to the daemon. An error: nobody is there, it still waits
   void refuse();
   void no_limits();
-  void drop();  // closes both sides and tells nobody
+  void abandoned();  // the process that connected has ended
+  void drop();       // closes both sides and tells nobody
 
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }
   const mps::Passage& state() const { return state_; }
-  std::uint32_t user() const { return peer_.uid; }
+  std::uint32_t user() const { return peer_.sender.uid; }
+  bool connector_lives() const { return peer_.lives(); }  // until it is introduced
+  Fd take_connector() { return std::move(peer_.pidfd); }  // once introduced
   bool was_let_in() const { return was_let_in_; }
 
  private:
@@ -55,7 +59,7 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
   std::uint64_t id_;
   std::string grant_;
   Fd client_;
-  mps::GateSender peer_;
+  Peer peer_;
   const mps::GateTimes& times_;
   const Callbacks& callbacks_;
   mps::Passage state_;
