@@ -125,6 +125,30 @@ std::string how_it_lives(const ProcessTexts& process, int signal) {
 
 }  // namespace
 
+ThreadsNeeded threads_needed(std::string_view status, bool is_client, bool is_first, int stop_signal) {
+  const int signal = stop_signal == 0 ? kTerm : stop_signal;
+  if (in_mask(status, "SigCgt", signal).value_or(false)) return ThreadsNeeded::kNone;
+  const auto place = place_of(status);
+  const bool blocks = in_mask(status, "SigBlk", signal).value_or(false);
+  if (is_first && place && is_init(*place)) {
+    // As a client it lives by its place; for others its threads must prove that none of them takes the signal.
+    return is_client || blocks ? ThreadsNeeded::kNone : ThreadsNeeded::kMasksAndCalls;
+  }
+  if (in_mask(status, "SigIgn", signal).value_or(false)) return ThreadsNeeded::kNone;
+  return blocks ? ThreadsNeeded::kMasks : ThreadsNeeded::kNone;
+}
+
+bool settles(ThreadsNeeded needed, std::string_view thread_status, int stop_signal) {
+  const bool blocks = in_mask(thread_status, "SigBlk", stop_signal == 0 ? kTerm : stop_signal).value_or(false);
+  // One thread that does not block it takes the signal; one of an init that does may take it when it likes.
+  return needed == ThreadsNeeded::kMasks ? !blocks : blocks;
+}
+
+std::optional<std::uint64_t> thread_count(std::string_view status) {
+  const auto text = field(status, "Threads");
+  return text ? parse_unsigned(*text) : std::nullopt;
+}
+
 Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_is_init, int stop_signal,
              Machine machine) {
   if (init == nullptr) return {false, "the container's first process is not known"};
@@ -170,9 +194,7 @@ Survival survives(const ProcessTexts& init, int stop_signal, Machine machine) {
   if (!caught || !ignored) return may_die("its signal masks cannot be read");
   if (*caught) return may_die("its first process handles the signal");
   if (init.threads.empty()) return may_die("its threads cannot be read");
-  const auto threads = field(init.status, "Threads");
-  if (!threads || parse_unsigned(*threads) != init.threads.size())
-    return may_die("its threads came or went while they were read");
+  if (thread_count(init.status) != init.threads.size()) return may_die("its threads came or went while they were read");
   for (const auto& thread : init.threads)
     if (auto what = what_takes_it(thread, stop_signal, machine); !what.empty()) return may_die(std::move(what));
   return {true, *ignored ? "its first process ignores the signal"

@@ -53,6 +53,17 @@ struct Fate {
 Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_is_init, int stop_signal,
              Machine machine);
 
+// Which of a process's threads fate_of() needs, by the process's own status: handlers are the whole process's, and the
+// mask in its status is its first thread's. To read threads is what costs, and a tenant may make thousands.
+enum class ThreadsNeeded { kNone, kMasks, kMasksAndCalls };
+ThreadsNeeded threads_needed(std::string_view status, bool is_client, bool is_first, int stop_signal);
+
+// Whether one thread's text settles it, so that the others need not be read.
+bool settles(ThreadsNeeded needed, std::string_view thread_status, int stop_signal);
+
+// How many threads it has; absent: cannot be read.
+std::optional<std::uint64_t> thread_count(std::string_view status);
+
 // The place of a process in its pid namespaces, from its status: what the search for a container's init needs.
 struct Place {
   std::int64_t parent = 0;               // PPid

@@ -112,6 +112,54 @@ TEST(Surviving, WhateverIsMissingIsDoubt) {
   EXPECT_FALSE(survives(fewer, kTerm, Machine::kX86_64).survives);
 }
 
+TEST(Surviving, ThreadsAreNeededOnlyWhereTheProcessDoesNotTell) {
+  using enum ThreadsNeeded;
+  const std::string mask = "0000000000004000", beside = "4711\t7";
+  const auto needed = [](const Shape& shape, bool is_client, bool is_first, int signal = kTerm) {
+    return threads_needed(texts(shape).status, is_client, is_first, signal);
+  };
+  EXPECT_EQ(needed({.nspid = beside, .caught = mask, .blocked = mask}, true, false), kNone);
+  EXPECT_EQ(needed({.nspid = beside, .ignored = mask, .blocked = mask}, true, false), kNone);
+  EXPECT_EQ(needed({.nspid = beside}, true, false), kNone) << "its first thread takes the signal";
+  EXPECT_EQ(needed({.nspid = beside, .blocked = mask}, true, false), kMasks);
+  EXPECT_EQ(needed({.nspid = beside, .blocked = mask}, true, false, 0), kMasks) << "SIGTERM is assumed";
+  EXPECT_EQ(needed({.nspid = beside, .blocked = mask}, false, true), kMasks) << "a first process in the host's pids";
+  EXPECT_EQ(needed({.blocked = mask}, true, true), kNone) << "PID 1 as a client lives by its place";
+  EXPECT_EQ(needed({.caught = mask}, false, true), kNone);
+  EXPECT_EQ(needed({.blocked = mask}, false, true), kNone);
+  EXPECT_EQ(needed({}, false, true), kMasksAndCalls);
+  EXPECT_EQ(needed({.ignored = mask}, false, true), kMasksAndCalls) << "it may take the signal in sigwait";
+}
+
+// What is left out may not change what fate_of() says.
+TEST(Surviving, WithoutTheThreadsThatAreNotNeededTheFateIsTheSame) {
+  const std::string none = "0000000000000000", mask = "0000000000004000";
+  std::vector<ProcessTexts> all;
+  for (const char* nspid : {"4711\t1", "4711\t7", "4711"})
+    for (const auto& caught : {none, mask})
+      for (const auto& ignored : {none, mask})
+        for (const auto& blocked : {none, mask})
+          all.push_back(
+              texts({.nspid = nspid, .caught = caught, .ignored = ignored, .blocked = blocked, .threads = 2}));
+  const auto bare = [](ProcessTexts texts, bool is_client, bool is_first, int signal) {
+    if (threads_needed(texts.status, is_client, is_first, signal) == ThreadsNeeded::kNone) texts.threads.clear();
+    return texts;
+  };
+  for (const int signal : {0, kTerm})
+    for (const auto& client : all) {
+      const auto alone = bare(client, true, true, signal);
+      EXPECT_EQ(fate_of(alone, &alone, true, signal, Machine::kX86_64).keeps_grace,
+                fate_of(client, &client, true, signal, Machine::kX86_64).keeps_grace)
+          << client.status;
+      for (const auto& init : all) {
+        const auto first = bare(init, false, true, signal);
+        EXPECT_EQ(fate_of(bare(client, true, false, signal), &first, false, signal, Machine::kX86_64),
+                  fate_of(client, &init, false, signal, Machine::kX86_64))
+            << client.status << init.status;
+      }
+    }
+}
+
 TEST(Surviving, IsAboutTheContainersOwnStopSignal) {
   EXPECT_FALSE(judge({.caught = "0000000000000004"}, Machine::kX86_64, 3).survives);
   EXPECT_TRUE(judge({.caught = "0000000000000004"}).survives);

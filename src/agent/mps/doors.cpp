@@ -40,7 +40,8 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
                            [this](const DoorName& door) { return clients(door.pool).size() - clients_of(door).size(); },
                        .terminate = world_.terminate,
                        .on_change = world_.on_change,
-                       .fate = [](int client, int stop_signal) { return host::client_fate(client, stop_signal); },
+                       .fates = [](const std::vector<int>& clients,
+                                   int stop_signal) { return host::client_fates(clients, stop_signal); },
                        .ancestors = [](int client) { return host::ancestors_in_container(client); }}),
       looks_(loop) {}
 

@@ -302,6 +302,32 @@ TEST_F(DoorsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
   EXPECT_EQ(ask(SIGTERM), "terminated");
 }
 
+TEST_F(DoorsTest, AVerdictAboutAClientIsKeptForASecond) {
+  int looks = 0;
+  Draining draining(*loop_, {.clients = [](const DoorName&) { return std::vector<int>{::getpid()}; },
+                             .neighbours = {},
+                             .terminate = {},
+                             .on_change = [] {},
+                             .fates =
+                                 [&looks](const std::vector<int>& clients, int) {
+                                   ++looks;
+                                   return std::vector<stopping::Fate>(clients.size(), {true, "it may work on"});
+                                 }});
+  const auto ask = [&draining](int signal) {
+    std::string answer;
+    draining.drain(kDoor, {.spare = true, .stop_signal = signal}, [&](const std::string& json) { answer = json; });
+    EXPECT_THAT(answer, HasSubstr("it may work on"));
+  };
+  for (int i = 0; i < 20; ++i) ask(SIGTERM);
+  EXPECT_EQ(looks, 1);
+  ask(SIGINT);
+  EXPECT_EQ(looks, 2) << "a verdict is about one signal";
+  const auto begun = loop_->now();
+  ASSERT_TRUE(until([&] { return loop_->now() - begun >= kJudgedFor; }));
+  ask(SIGTERM);
+  EXPECT_EQ(looks, 3);
+}
+
 TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
   open();
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));

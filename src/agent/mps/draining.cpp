@@ -34,8 +34,11 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
 
   Terminated spared;
   host::EndRequest request;
-  for (const int pid : pids) {
-    const auto fate = order.spare && callbacks_.fate ? callbacks_.fate(pid, order.stop_signal) : stopping::Fate{};
+  const auto fates =
+      order.spare && callbacks_.fates ? fates_of(pids, order.stop_signal) : std::vector<stopping::Fate>(pids.size());
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    const int pid = pids[i];
+    const auto& fate = fates[i];
     if (fate.keeps_grace) {
       spared.push_back({.pid = pid, .outcome = mps::TerminateOutcome::kSpared, .note = fate.why});
     } else {
@@ -92,6 +95,34 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
     if (!weak.expired()) finish(outcomes);
   });
   if (spared.empty()) close(door, first, members);
+}
+
+std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int stop_signal) {
+  const auto now = loop_.now();
+  std::erase_if(judged_, [now](const Judged& each) { return now - each.at >= kJudgedFor; });
+  std::vector<stopping::Fate> fates(pids.size());
+  std::vector<int> unknown;
+  std::vector<std::size_t> places;
+  std::vector<Result<host::ProcessRef>> refs;  // taken first: a verdict is about no later process of that number
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    auto ref = host::process_ref(pids[i]);
+    const auto known = std::ranges::find_if(
+        judged_, [&](const Judged& each) { return ref && each.client == *ref && each.stop_signal == stop_signal; });
+    if (known != judged_.end()) {
+      fates[i] = known->fate;
+      continue;
+    }
+    unknown.push_back(pids[i]);
+    places.push_back(i);
+    refs.push_back(std::move(ref));
+  }
+  if (unknown.empty()) return fates;
+  auto looked = callbacks_.fates(unknown, stop_signal);
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    if (refs[i]) judged_.push_back({*refs[i], stop_signal, looked[i], now});
+    fates[places[i]] = std::move(looked[i]);
+  }
+  return fates;
 }
 
 // Why a container that asks is not free of clients; "" when it is, or those that are left keep their grace.

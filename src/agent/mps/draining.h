@@ -30,6 +30,9 @@ using Terminate = std::function<void(const std::string& pool, const host::EndReq
 // container, and for a moment its successor.
 inline constexpr std::size_t kMostClosed = 4;
 
+// How long a verdict about a client is good: a container that asks without end costs one look a second.
+inline constexpr Duration kJudgedFor = std::chrono::seconds(1);
+
 struct DrainOrder {
   int caller = 0;  // a process of the container that is about to be stopped; 0: all containers that have clients here
   std::string reason = {};
@@ -45,7 +48,7 @@ class Draining {
     Terminate terminate;
     std::function<void()> on_change;  // a container was closed, or is open again
     // What /proc shows (host/survival). Empty: every client dies of its stop signal, and stands alone.
-    std::function<stopping::Fate(int client, int stop_signal)> fate = {};
+    std::function<std::vector<stopping::Fate>(const std::vector<int>& clients, int stop_signal)> fates = {};
     std::function<std::vector<int>(int client)> ancestors = {};
   };
   using Reply = std::function<void(const std::string& json)>;
@@ -66,15 +69,23 @@ class Draining {
     std::string container;                 // container_of()
     std::unique_ptr<host::Process> first;  // its first process
   };
+  struct Judged {
+    host::ProcessRef client;
+    int stop_signal = 0;
+    stopping::Fate fate;
+    MonoTime at;
+  };
   // Each with the process to find its first one by: a client's first process where that is known, or any of it.
   using Containers = std::map<std::string, int>;
   void close(const DoorName& door, const Containers& first, const Containers& members);
+  std::vector<stopping::Fate> fates_of(const std::vector<int>& pids, int stop_signal);
   void container_ended(const DoorName& door, const std::string& container);
   std::string not_ended(const DoorName& door, const std::string& container, const Terminated& all) const;
 
   host::Loop& loop_;
   Callbacks callbacks_;
   LogPace pace_;
+  std::vector<Judged> judged_;                                  // not older than kJudgedFor, the oldest first
   std::map<DoorName, std::vector<Closed>> closed_;              // whose newcomers are refused, the first closed first
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // terminate() may answer after our end
 };

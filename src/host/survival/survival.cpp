@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -15,21 +16,21 @@ namespace tranche::host {
 namespace {
 
 constexpr std::size_t kDeepest = 64;
-constexpr std::size_t kMostThreads = 1024;
 
 Result<std::string> read_of(const std::string& proc, pid_t pid, std::string_view name) {
   return read_file(fmt::format("{}/{}/{}", proc, pid, name));
 }
 
 // /proc lists what runs when it is read, so it must be read from a directory of its own, not by Dir's held one.
-Result<std::vector<std::string>> threads_of(const std::string& path) {
+Result<std::vector<std::string>> threads_of(const std::string& path, std::size_t most) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
   if (!folder) return std::unexpected(error_from_errno(errno, "cannot list", path));
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(folder.get())) {
-    if (parse_unsigned(entry->d_name)) names.emplace_back(entry->d_name);
+    if (!parse_unsigned(entry->d_name)) continue;
+    if (names.size() == most) return fail(Kind::kInvalid, "too many threads", path);
+    names.emplace_back(entry->d_name);
   }
-  if (names.size() > kMostThreads) return fail(Kind::kInvalid, "too many threads", path);
   return names;
 }
 
@@ -79,27 +80,64 @@ std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc)
   return above;
 }
 
-Result<stopping::ProcessTexts> read_process(pid_t pid, const std::string& proc) {
-  stopping::ProcessTexts texts;
-  TRY(texts.status, read_of(proc, pid, "status"));
-  const std::string folder = fmt::format("{}/{}/task", proc, pid);
-  TRY(const auto threads, threads_of(folder));
-  for (const auto& thread : threads) {
-    TRY(auto status, read_file(folder + "/" + thread + "/status"));
-    TRY(auto syscall, read_file(folder + "/" + thread + "/syscall"));
-    texts.threads.push_back({std::move(status), std::move(syscall)});
-  }
-  return texts;
-}
+namespace {
 
-stopping::Fate client_fate(pid_t client, int stop_signal, const std::string& proc) {
-  const auto texts = read_process(client, proc);
-  if (!texts) return {false, "it cannot be read: " + to_string(texts.error())};
-  const auto above = ancestors_in_container(client, proc);
-  const auto machine = stopping::this_machine();
-  if (above.empty()) return stopping::fate_of(*texts, &*texts, true, stop_signal, machine);
-  const auto init = read_process(above.back(), proc);
-  return stopping::fate_of(*texts, init ? &*init : nullptr, false, stop_signal, machine);
+// Reads what one request needs of /proc: each first process once, and no more files of threads than it may.
+class Reading {
+ public:
+  Reading(int stop_signal, const std::string& proc) : signal_(stop_signal), proc_(proc) {}
+
+  stopping::Fate fate(pid_t client) {
+    const auto above = ancestors_in_container(client, proc_);
+    const auto texts = process(client, true, above.empty());
+    if (!texts) return {false, "it cannot be read: " + to_string(texts.error())};
+    const auto machine = stopping::this_machine();
+    if (above.empty()) return stopping::fate_of(*texts, &*texts, true, signal_, machine);
+    auto known = firsts_.find(above.back());
+    if (known == firsts_.end()) known = firsts_.emplace(above.back(), process(above.back(), false, true)).first;
+    return stopping::fate_of(*texts, known->second ? &*known->second : nullptr, false, signal_, machine);
+  }
+
+ private:
+  Result<stopping::ProcessTexts> process(pid_t pid, bool is_client, bool is_first) {
+    stopping::ProcessTexts texts;
+    TRY(texts.status, read_of(proc_, pid, "status"));
+    const auto needed = stopping::threads_needed(texts.status, is_client, is_first, signal_);
+    if (needed == stopping::ThreadsNeeded::kNone) return texts;
+    const bool calls = needed == stopping::ThreadsNeeded::kMasksAndCalls;
+    const std::size_t most = left_ / (calls ? 2 : 1);
+    // The list of a process with many threads costs, too. Of a first process that is not proven to take no notice of
+    // the signal, more can be told by the client.
+    if (stopping::thread_count(texts.status).value_or(most + 1) > most) {
+      if (!is_client) return texts;
+      return fail(Kind::kInvalid, "too many threads");
+    }
+    const std::string folder = fmt::format("{}/{}/task", proc_, pid);
+    TRY(const auto threads, threads_of(folder, most));
+    for (const auto& thread : threads) {
+      left_ -= calls ? 2 : 1;
+      auto& each = texts.threads.emplace_back();
+      TRY(each.status, read_file(folder + "/" + thread + "/status"));
+      if (stopping::settles(needed, each.status, signal_)) break;
+      if (!calls) continue;
+      TRY(each.syscall, read_file(folder + "/" + thread + "/syscall"));
+    }
+    return texts;
+  }
+
+  int signal_;
+  const std::string& proc_;
+  std::size_t left_ = kMostThreadFiles;
+  std::map<pid_t, Result<stopping::ProcessTexts>> firsts_;
+};
+
+}  // namespace
+
+std::vector<stopping::Fate> client_fates(const std::vector<pid_t>& clients, int stop_signal, const std::string& proc) {
+  Reading reading(stop_signal, proc);
+  std::vector<stopping::Fate> fates;
+  for (const pid_t client : clients) fates.push_back(reading.fate(client));
+  return fates;
 }
 
 }  // namespace tranche::host

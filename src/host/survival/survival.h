@@ -1,7 +1,8 @@
 #pragma once
 // What /proc shows of a container that is about to be stopped: what its stop signal does to a CUDA client
-// (stopping/survival.h decides), and which processes of the container stand above the client. Blocks for a few reads.
-// Any thread. Needs the host's process ids and CAP_SYS_PTRACE; what cannot be read counts as "the signal ends it".
+// (stopping/survival.h decides), and which processes of the container stand above the client. Blocks for a few reads
+// a client and kMostThreadFiles of threads. Any thread. Needs the host's process ids and CAP_SYS_PTRACE; what cannot be
+// read counts as "the signal ends it".
 #include <sys/types.h>
 
 #include <string>
@@ -17,9 +18,12 @@ namespace tranche::host {
 // the node's or our own mounts. Empty: the client itself is the first process.
 std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc = "/proc");
 
-Result<stopping::ProcessTexts> read_process(pid_t pid, const std::string& proc = "/proc");
+// Files of threads that are read for all clients of one request together, about 10 ms. Of a client
+// whose threads do not fit it counts that the signal ends it; of a first process, that it may hand the signal on.
+inline constexpr std::size_t kMostThreadFiles = 512;
 
-// `stop_signal` 0 = not known.
-stopping::Fate client_fate(pid_t client, int stop_signal, const std::string& proc = "/proc");
+// One for each client, in order. `stop_signal` 0 = not known.
+std::vector<stopping::Fate> client_fates(const std::vector<pid_t>& clients, int stop_signal,
+                                         const std::string& proc = "/proc");
 
 }  // namespace tranche::host

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 #include "host/files/scratch.h"
@@ -14,6 +15,7 @@ namespace tranche::host {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
@@ -21,23 +23,28 @@ using namespace std::chrono_literals;
 class Survives : public ::testing::Test {
  protected:
   void process(pid_t pid, pid_t parent, const std::string& nspid, const std::string& cgroup,
-               const std::string& caught = "0000000000000000") {
-    const auto dir = *Dir::create(proc_ / fmt::format("{}/task/{}", pid, pid));
-    const auto own = *Dir::open(proc_ / std::to_string(pid));
+               const std::string& caught = "0000000000000000", const std::string& blocked = "0000000000000000",
+               int threads = 1) {
+    const auto own = *Dir::create(proc_ / std::to_string(pid));
     const std::string status = fmt::format(
-        "State:\tS (sleeping)\nPPid:\t{}\nTracerPid:\t0\nNSpid:\t{}\nThreads:\t1\nSigBlk:\t0000000000000000\n"
+        "State:\tS (sleeping)\nPPid:\t{}\nTracerPid:\t0\nNSpid:\t{}\nThreads:\t{}\nSigBlk:\t{}\n"
         "SigIgn:\t0000000000000000\nSigCgt:\t{}\n",
-        parent, nspid, caught);
+        parent, nspid, threads, blocked, caught);
     ASSERT_TRUE(own.write_atomically("status", status));
     ASSERT_TRUE(own.write_atomically("cgroup", "0::" + cgroup + "\n"));
-    ASSERT_TRUE(dir.write_atomically("status", status));
-    ASSERT_TRUE(dir.write_atomically("syscall", "61 0x1 0x2 0x0 0x0 0x0 0x0 0x7f 0x7f\n"));
+    const auto task = *Dir::create(proc_ / fmt::format("{0}/task/{0}", pid));
+    ASSERT_TRUE(task.write_atomically("status", status));
+    ASSERT_TRUE(task.write_atomically("syscall", "61 0x1 0x2 0x0 0x0 0x0 0x0 0x7f 0x7f\n"));
+    // The others are as the first.
+    for (int thread = 1; thread < threads; ++thread)
+      std::filesystem::create_symlink(std::to_string(pid), proc_ / fmt::format("{}/task/{}", pid, pid + thread));
   }
-  stopping::Fate fate(pid_t client, int signal = 15) { return client_fate(client, signal, proc_.path()); }
+  stopping::Fate fate(pid_t client, int signal = 15) { return client_fates({client}, signal, proc_.path())[0]; }
   std::vector<pid_t> above(pid_t client) { return ancestors_in_container(client, proc_.path()); }
   Scratch proc_;
 };
 
+constexpr const char* kNoSignal = "0000000000000000";
 constexpr const char* kHandlesTerm = "0000000000004000";
 
 TEST_F(Survives, AClientsAncestorsEndWithTheFirstProcessOfItsContainer) {
@@ -90,6 +97,58 @@ TEST_F(Survives, AClientBelowAShellWithoutATrapKeepsItsGrace) {
 }
 #endif
 
+TEST_F(Survives, AClientThatHandlesTheSignalIsKnownWithoutItsThreads) {
+  process(100, 50, "100\t1", "/a", kHandlesTerm);
+  process(2000, 100, "2000\t2", "/a", kHandlesTerm, kNoSignal, 1025);
+  EXPECT_TRUE(fate(2000).keeps_grace) << fate(2000).why;
+}
+
+TEST_F(Survives, TheThreadsThatARequestReadsAreBoundedForAllItsClientsTogether) {
+  process(100, 50, "100\t1", "/a", kHandlesTerm);
+  for (const pid_t client : {2000, 3000})
+    process(client, 100, fmt::format("{}\t2", client), "/a", kNoSignal, kHandlesTerm, 300);
+  process(4000, 100, "4000\t2", "/a", kHandlesTerm, kNoSignal, 300);
+  EXPECT_TRUE(fate(2000).keeps_grace);
+  EXPECT_TRUE(fate(3000).keeps_grace) << "each request has the whole bound";
+  const auto fates = client_fates({2000, 3000, 4000}, 15, proc_.path());
+  EXPECT_TRUE(fates[0].keeps_grace) << fates[0].why;
+  EXPECT_FALSE(fates[1].keeps_grace);
+  EXPECT_THAT(fates[1].why, HasSubstr("too many threads"));
+  EXPECT_TRUE(fates[2].keeps_grace) << "it needs none: " << fates[2].why;
+}
+
+TEST_F(Survives, AThreadThatDoesNotBlockTheSignalEndsTheReading) {
+  process(100, 50, "100\t1", "/a", kHandlesTerm);
+  for (const pid_t client : {2000, 3000}) {
+    process(client, 100, fmt::format("{}\t2", client), "/a", kNoSignal, kNoSignal, 300);
+    const auto own = *Dir::open(proc_ / std::to_string(client));
+    // The first thread blocks it, the others do not.
+    ASSERT_TRUE(own.write_atomically(
+        "status", fmt::format("PPid:\t100\nNSpid:\t{}\t2\nThreads:\t300\nSigBlk:\t{}\n", client, kHandlesTerm)));
+  }
+  for (const auto& fate : client_fates({2000, 3000}, 15, proc_.path())) {
+    EXPECT_FALSE(fate.keeps_grace);
+    EXPECT_THAT(fate.why, HasSubstr("does not handle"));
+  }
+}
+
+#if defined(__x86_64__)
+TEST_F(Survives, AFirstProcessIsReadOnceForAllItsClients) {
+  process(1000, 50, "1000\t1", "/a", kNoSignal, kNoSignal, 200);
+  process(2000, 1000, "2000\t2", "/a");
+  process(2001, 1000, "2001\t3", "/a");
+  for (const auto& fate : client_fates({2000, 2001}, 15, proc_.path())) EXPECT_TRUE(fate.keeps_grace) << fate.why;
+}
+#endif
+
+TEST_F(Survives, AFirstProcessWithTooManyThreadsIsNotProvenToTakeNoNotice) {
+  process(1000, 50, "1000\t1", "/a", kNoSignal, kNoSignal, 257);
+  process(2000, 1000, "2000\t2", "/a");
+  process(2001, 1000, "2001\t3", "/a", kHandlesTerm);
+  EXPECT_FALSE(fate(2000).keeps_grace);
+  EXPECT_TRUE(fate(2001).keeps_grace) << fate(2001).why;
+}
+
 TEST_F(Survives, WhatCannotBeReadIsDoubt) {
   EXPECT_FALSE(fate(4).keeps_grace);
 }
@@ -113,7 +172,7 @@ TEST(SurvivesForReal, PidOneOfANamespaceThatSleepsAndNotOneThatHandlesTheSignal)
     std::function<void()> look = [&] {
       const auto children = read_file(fmt::format("/proc/{0}/task/{0}/children", (*process)->ref().pid));
       const pid_t child[] = {std::atoi(children.value_or("0").c_str())};
-      verdict = client_fate(child[0], 15);
+      verdict = client_fates({child[0]}, 15)[0];
       if (verdict.why.find(wanted) != std::string::npos || ++looks == 200) return loop->stop();
       loop->after(20ms, look);
     };
