@@ -89,7 +89,7 @@ class Gate {
   // What its clients are worth from their next turn on, as a word that is equal for equal limits.
   virtual void set_kind(const std::string& grant, const std::string& kind) = 0;
   virtual void close_door(const std::string& grant) = 0;  // its connections too; clients that are in live on
-  // Newcomers at an open endpoint are not accepted for now, and wait.
+  // `waits`: new connections at an open endpoint stay in its backlog, until it is called with false.
   virtual void keep_waiting(const std::string& grant, bool waits) = 0;
   // Its clients are clients of no grant from now on, and do not count where the grant has others: their grant is "".
   virtual void disown(const std::string& grant) = 0;

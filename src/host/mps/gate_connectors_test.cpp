@@ -93,7 +93,7 @@ TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
   EXPECT_EQ(next(later.fd).bytes, "end");
   EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned, mps::GateEnd::kAbandoned));
   EXPECT_EQ(gate_->door(kOne).counters.refused, 2u);
-  EXPECT_TRUE(let_in(kOne).valid()) << "of whoever lives";
+  EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
 }
 
 TEST_F(GateAtTheDoor, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
@@ -129,7 +129,7 @@ TEST_F(GateAtTheDoor, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   ::waitpid(connector, nullptr, 0);
   const Successor successor(connector);
   ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
-  EXPECT_EQ(next(accepted).bytes, "end") << "the daemon hears of nobody";
+  EXPECT_EQ(next(accepted).bytes, "end") << "no client is introduced to the daemon";
   EXPECT_THAT(came_, IsEmpty());
   EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
 }

@@ -175,7 +175,7 @@ Peer peer_of(int fd) {
   int pidfd = -1;
   size = sizeof pidfd;
   // Any other failure is that of a process that has ended and was waited for (newer kernels give a pidfd of it, too),
-  // or there is no descriptor for it: without one nobody can say whose the number is.
+  // or there is no descriptor for it: without one the owner of the number is not known.
   if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
     who.pidfd = Fd(pidfd);
   } else if (errno == ENOPROTOOPT && peer.pid > 0) {

@@ -34,7 +34,7 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
   void refuse();
   void no_limits();
   void abandoned();  // the process that connected has ended
-  void drop();       // closes both sides and tells nobody
+  void drop();       // closes both sides, without a callback
 
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }

@@ -56,7 +56,7 @@ std::optional<pid_t> pid_of(const std::string& text) {
   return static_cast<pid_t>(*number);
 }
 
-// Who listens at a socket, as the kernel has known it since listen(). Absent: nobody does, its queue is full, or it
+// Who listens at a socket, as the kernel has known it since listen(). Absent: no process does, its queue is full, or it
 // cannot be seen from here.
 std::optional<pid_t> listener_of(const std::string& socket) {
   sockaddr_un address{};
@@ -134,7 +134,7 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
          ::stat(directory.c_str(), &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
-// The daemon of a pool, whoever planned it.
+// The daemon of a pool, also of a plan that is not in force any more.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
   const auto directory = Dir::open(pipe);
