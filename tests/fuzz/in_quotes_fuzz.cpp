@@ -5,26 +5,14 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "base/utf8.h"
-
-namespace {
-
-void expect_harmless(std::string_view text) {
-  while (!text.empty()) {
-    const auto length = tranche::character_at(text);
-    if (length == 0 || tranche::is_control(text.substr(0, length))) std::abort();
-    text.remove_prefix(length);
-  }
-}
-
-}  // namespace
+#include "harmless.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto quoted = tranche::in_quotes(text);
-  expect_harmless(quoted);
+  if (!tranche::fuzz::is_harmless(quoted)) std::abort();
   if (quoted.size() > 4 * 80 + 5) std::abort();  // every byte as \xff, the quotes and the ellipsis
-  expect_harmless(tranche::visible_text(text));
+  if (!tranche::fuzz::is_harmless(tranche::visible_text(text))) std::abort();
   for (const std::size_t most : {0, 3, 10, 80})
     if (tranche::cut_text(text, most).size() > most) std::abort();
   return 0;

@@ -1,10 +1,10 @@
 // Any text as the limits that a tenant writes for itself: a sentence each at most, and none of them long.
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "harmless.h"
 #include "mps/tenant_limits.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Whatever has a client refused is also told of a manifest, with a sentence that people can read.
   if (const auto why = mps::lifting(text, {worth.memory.front().first})) {
     if (why->empty() || why->size() > kLongest) std::abort();
-    if (std::ranges::any_of(*why, [](char c) { return c < ' ' || c > '~'; })) std::abort();
+    if (!fuzz::is_harmless(*why)) std::abort();
     if (mps::remarks_on({std::nullopt, text}, worth).empty()) std::abort();
   }
   return 0;
