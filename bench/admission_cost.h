@@ -1,6 +1,6 @@
 #pragma once
 // What it costs a client to come in through its door: among clients worth the same, and where the daemon has to be told
-// other limits each time (docs/mps-contract.md, "A grant's own limits").
+// other limits each time (docs/internals/mps-contract.md, "A grant's own limits").
 #include <nlohmann/json_fwd.hpp>
 
 #include "programs.h"

@@ -45,7 +45,7 @@ function(tranche_library name)
   endif()
 endfunction()
 
-# A library that computes, or stands in the way of an answer to kubelet: speed before size (docs/decisions/0016).
+# A library that computes, or stands in the way of an answer to kubelet: speed before size (docs/internals/decisions/0016).
 function(tranche_fast name)
   target_compile_options(tranche_${name} PRIVATE $<$<CONFIG:Release>:-O2>)
 endfunction()

@@ -11,7 +11,7 @@ namespace tranche::allocate {
 namespace {
 
 constexpr std::uint64_t kTenThousandths = 10'000;
-constexpr Bytes kContext = mib(512);  // what a CUDA context takes of the share, at the most (docs/shares.md)
+constexpr Bytes kContext = mib(512);  // what a CUDA context takes of the share, at the most (docs/guide/share-sizes.md)
 
 // A part of a whole in ten-thousandths, rounded down: a fraction must never ask for more than the share.
 struct Fraction {

@@ -57,8 +57,8 @@ struct Grant {
 
 std::string grant_id(std::span<const std::string> slots);  // order does not matter
 
-// Where MPS state lives; see docs/paths.md. A door lies under its pool, so that whoever restarts the pool's daemon can
-// put the new socket into every door by listing one directory.
+// Where MPS state lives; see docs/reference/paths.md. A door lies under its pool, so that whoever restarts the pool's
+// daemon can put the new socket into every door by listing one directory.
 struct Paths {
   std::string mps_root = "/run/nvidia/mps";
   std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }
@@ -71,7 +71,7 @@ struct Paths {
 };
 // Where the door appears in the container.
 inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
-// Where the folder with tranche-drain appears, for preStop hooks (docs/stopping.md).
+// Where the folder with tranche-drain appears, for preStop hooks (docs/guide/stop-and-change.md).
 inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {
@@ -105,7 +105,7 @@ struct Around {
 // Without the living grants, which no plan knows.
 Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
 
-// What a CUDA context takes of its share at the least (measured on an H200 at 12 SMs; docs/shares.md).
+// What a CUDA context takes of its share at the least (measured on an H200 at 12 SMs; docs/guide/share-sizes.md).
 inline constexpr Bytes kLeastMemory = mib(72);
 
 // Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared

@@ -5,8 +5,8 @@
 //   undivided GPUs                 by topology score (align.h)
 //   several slots under MPS        all on one device when they fit (best fit: the fullest that still fits), else on as
 //                                  few devices as possible, because one process can use MPS on one of them only
-//                                  (under `split: span` each more costs SMs: docs/shares.md). A device whose MPS
-//                                  server has its clients comes last: Allocate would refuse it
+//                                  (under `split: span` each more costs SMs: docs/guide/share-sizes.md). A device whose
+//                                  MPS server has its clients comes last: Allocate would refuse it
 //   everything else                NVIDIA's rule, a slot at a time: the device with the fewest (`distributed`) or most
 //                                  (`packed`) slots taken, then the one picked least in this call. Where that says
 //                                  nothing, as always for MIG devices with one slot each: the same on the parent GPU,

@@ -31,7 +31,7 @@ void check_versions(const std::string& module, const std::string& library, const
        "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
 }
 
-// docs/install.md, "On a cluster".
+// docs/guide/install.md, "On a cluster".
 void check_age(const std::string& library, const std::string& where, Findings& findings) {
   int release = 0;
   const char* const end = library.data() + library.size();

@@ -15,7 +15,8 @@ constexpr const char* kTeaching =
     "  tranche reset --node-name n1        all of it, our labels and condition on the Node n1 too\n"
     "  tranche reset --force               also while pods hold GPUs: they lose them\n"
     "Remove the DaemonSets first: tranche node would make everything again, so nothing is done while it runs.\n"
-    "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. docs/reset.md.";
+    "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. "
+    "docs/guide/reset.md.";
 
 struct Held {
   agent::ResetOptions options;

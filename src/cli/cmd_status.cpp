@@ -55,7 +55,7 @@ void add_status(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand("status", "what this node has and who holds it, from the running node agent");
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
-  command->add_flag("--json", options->json, "the whole status document (docs/status.md)");
+  command->add_flag("--json", options->json, "the whole status document (docs/reference/status.md)");
   command->add_flag(
       "--alive", options->alive,
       "print nothing; exit 1 only where the node agent is there and does not answer: for liveness probes");

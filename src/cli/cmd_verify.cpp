@@ -16,7 +16,8 @@ constexpr const char* kTeaching =
     "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
     "  tranche verify --inside             in a container: what its share is worth\n"
     "  tranche verify n1 --junit out.xml   for whatever shows test results\n"
-    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/verify.md lists the checks.";
+    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/guide/verify.md lists the "
+    "checks.";
 
 struct Held {
   agent::VerifyOptions options;

@@ -1,8 +1,8 @@
 #pragma once
 // The configuration in force, written down by the node agent: so that its next start knows it before the API server
 // answers, and so that `tranche mps`, which asks no API server, follows the same choice
-// (docs/decisions/0013-configuration-per-node.md). A JSON document of one file. Pure; fuzzed: parse ∘ render is the
-// identity.
+// (docs/internals/decisions/0013-configuration-per-node.md). A JSON document of one file. Pure; fuzzed: parse ∘ render
+// is the identity.
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
 // How the guard of MPS sharing is configured: ours, below `sharing.mps.guard` and, per resource, `guard` of an entry.
-// What it does with it is docs/guard.md. Plain values.
+// What it does with it is docs/internals/guard.md. Plain values.
 #include <array>
 #include <string_view>
 

@@ -120,7 +120,7 @@ struct Worth {
 };
 
 void add_worth(Rows& rows, const Worth& at) {
-  constexpr std::string_view kShares = "shares.md";
+  constexpr std::string_view kShares = "../guide/share-sizes.md";
   rows.insert(rows.end(),
               {of_words(key(at.threads, kThreads, kOurs, at.usual, "{factor: 2}", kBoth, at.threads_meaning, kShares),
                         {"equal", "open", "tenant"}),
@@ -150,22 +150,23 @@ void add_section(Rows& rows, const Section& s, std::uint32_t least_replicas) {
                                          "through MPS; more than a server has clients are units of which a container "
                                          "may hold several"
                                        : "slots of each device, required",
-                   "shares.md"),
+                   "../guide/share-sizes.md"),
                least_replicas, kMostSlots),
        key(s.rename, kResource, kNvidia, "", "nvidia.com/gpu.shared", kAll,
            "checked and not used, as in NVIDIA's programs; with sharing.perDevice the name that the slots are "
            "advertised under"),
        key(s.devices, kDevices, kNvidia, "all", "all", kAll,
            "checked and not used, as in NVIDIA's programs; with sharing.perDevice the devices of this entry",
-           "config.md")});
+           "../guide/configure.md")});
 }
 
 void add_mps_entries(Rows& rows) {
   rows.insert(rows.end(), {key("sharing.mps.resources[].slotMemory", kSize, kOurs, "", "4Gi", kAll,
                                "in place of replicas: as many slots as the memory of each GPU (less the reserve) holds",
-                               "shares.md"),
+                               "../guide/share-sizes.md"),
                            key("sharing.mps.resources[].names", kNames, kOurs, "", R"("gpu%d")", kAll,
-                               "a resource for each index (%d), size of slot in GiB (%g) or model (%m)", "shares.md")});
+                               "a resource for each index (%d), size of slot in GiB (%g) or model (%m)",
+                               "../guide/share-sizes.md")});
   add_worth(rows, {"sharing.mps.resources[].threads", "sharing.mps.resources[].threads.factor",
                    "sharing.mps.resources[].threads.sms", "sharing.mps.resources[].memory",
                    "sharing.mps.resources[].memory.factor", "", "the same as sharing.mps.threads, for this resource",
@@ -177,7 +178,7 @@ void add_mps_entries(Rows& rows) {
                 words(kSplitPolicies)),
        section("sharing.mps.resources[].guard", "What the guard does with this resource", KeyCase::kExact, kOurs),
        of_words(key("sharing.mps.resources[].guard.memory", kWord, kOurs, "", "observe", kNode,
-                    "the same as sharing.mps.guard.memory, for this resource", "guard.md"),
+                    "the same as sharing.mps.guard.memory, for this resource", "../internals/guard.md"),
                 words(kGuardMemories)),
        counted(key("sharing.mps.resources[].memoryGB", kCount, kFork, "", "4", kBoth, "memory of one slot in GiB"), 1,
                1'000'000)});
@@ -191,28 +192,29 @@ void add_mps(Rows& rows) {
   rows.insert(
       rows.end(),
       {of_words(key("sharing.mps.reserve", kReserve, kOurs, "none", "600Mi", kBoth,
-                    "what is taken off each GPU before its memory is divided", "shares.md"),
+                    "what is taken off each GPU before its memory is divided", "../guide/share-sizes.md"),
                 {"none", "auto"}),
        of_words(key("sharing.mps.split", kWord, kOurs, "reject", "span", kNode,
-                    "what happens to a container whose slots lie on several GPUs; span for names with %d", "shares.md"),
+                    "what happens to a container whose slots lie on several GPUs; span for names with %d",
+                    "../guide/share-sizes.md"),
                 words(kSplitPolicies)),
        of_words(key("sharing.mps.computeMode", kWord, kOurs, "exclusive", "leave", kMps,
                     "a GPU's compute mode while MPS shares it; under leave, programs that avoid MPS have no limit"),
                 words(kComputeModePolicies)),
        key("sharing.mps.proofEvery", kProof, kOurs, "10m", "30m", kMps,
            "how often a CUDA program is started through each pool's daemon to prove that it serves; 0: never",
-           "mps-contract.md"),
+           "../internals/mps-contract.md"),
        of_words(key("sharing.mps.smRounding", kWord, kOurs, "up", "down", kBoth,
-                    "what to do with SM counts known to compute wrong", "shares.md"),
+                    "what to do with SM counts known to compute wrong", "../guide/share-sizes.md"),
                 words(kSmRoundings)),
        of_words(key("sharing.mps.door", kWord, kOurs, "gate", "link", kBoth,
                     "what a container finds as its way to MPS: a socket of ours that refuses commands, or a hard link "
                     "to the daemon's own, through which tenants with root can command it",
-                    "mps-contract.md"),
+                    "../internals/mps-contract.md"),
                 words(kDoorPolicies)),
        of_words(key("sharing.mps.tier", kWord, kOurs, "auto", "v2", kMps,
                     "by what means shares are enforced; auto is v2; static and v3 were not tried on hardware",
-                    "security-tiers.md"),
+                    "../guide/security.md"),
                 words(kTierPolicies)),
        counted(key("sharing.mps.maxClients", kCount, kOurs, "", "48", kBoth,
                    "how many clients one MPS server is counted to take on a device; without it what the driver takes"),
@@ -221,22 +223,24 @@ void add_mps(Rows& rows) {
                    "how many CUDA processes a slot must have room for; times replicas no more than maxClients"),
                1, kMostClients),
        key("sharing.mps.migDevices", kSwitch, kOurs, "false", "true", kAll,
-           "MPS serves MIG devices as well, which NVIDIA's programs refuse", "shares.md"),
+           "MPS serves MIG devices as well, which NVIDIA's programs refuse", "../guide/share-sizes.md"),
        key("sharing.mps.stopPatience", kDuration, kOurs, "2s", "5s", kBoth,
            "how long the queued GPU work of a stopped client is given before the client is killed, from 100ms to 60s",
-           "stopping.md"),
+           "../guide/stop-and-change.md"),
        key("sharing.mps.frameworkEnvironment", kSwitch, kOurs, "true", "false", kNode,
            "containers with a share get variables that say what it is worth and that keep JAX and TensorFlow in it",
-           "frameworks.md"),
+           "../guide/frameworks.md"),
        key("sharing.mps.enableMemoryLimit", kSwitch, kFork, "true", "true", kBoth, "false is memory: open"),
        section("sharing.mps.guard", "The guard of memory", KeyCase::kExact, kOurs),
        key("sharing.mps.guard.interval", kDuration, kOurs, "100ms", "200ms", kNode,
-           "how often processes are looked at, from 50ms to 10s", "guard.md"),
+           "how often processes are looked at, from 50ms to 10s", "../internals/guard.md"),
        of_words(key("sharing.mps.guard.memory", kWord, kOurs, "terminate-newest", "observe", kNode,
-                    "what happens when the processes of a grant together hold more than it is worth", "guard.md"),
+                    "what happens when the processes of a grant together hold more than it is worth",
+                    "../internals/guard.md"),
                 words(kGuardMemories)),
        of_words(key("sharing.mps.guard.strangers", kWord, kOurs, "observe", "terminate", kNode,
-                    "what happens to containers' processes on a shared GPU that are no MPS clients", "guard.md"),
+                    "what happens to containers' processes on a shared GPU that are no MPS clients",
+                    "../internals/guard.md"),
                 words(kGuardStrangers))});
 }
 
@@ -273,11 +277,11 @@ Rows make_rows() {
   rows.push_back(of_words(key("sharing.change", kWord, kOurs, "wait", "force", kBoth,
                               "a GPU that is to be shared by other means changes when nothing of it is held, or at "
                               "once; then containers lose what they hold of it",
-                              "change.md"),
+                              "../guide/stop-and-change.md"),
                           words(kChangePolicies)));
   rows.push_back(key("sharing.perDevice", kSwitch, kOurs, "false", "true", kAll,
                      "devices and rename of entries count, and timeSlicing and mps are in force side by side",
-                     "config.md"));
+                     "../guide/configure.md"));
   add_section(
       rows,
       {"sharing.timeSlicing", "Sharing by time-slicing: no memory protection", "sharing.timeSlicing.renameByDefault",

@@ -4,7 +4,7 @@
 
 #include "config/duration.h"
 
-// The rows of NVIDIA's behaviour that docs/config.md promises to keep.
+// The rows of NVIDIA's behaviour that docs/guide/configure.md promises to keep.
 namespace tranche::config {
 namespace parse_test {
 

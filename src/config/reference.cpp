@@ -15,13 +15,13 @@ constexpr std::string_view kHead =
     R"(# Configuration reference
 
 Every key of a configuration file. This page is what `tranche check --config-reference` prints: it comes from the table by which the parser knows keys, and a test compares the two
-(`ConfigReference.*`). [config.md](config.md) says how files are read, checked and chosen; [shares.md](shares.md) what shares are worth.
+(`ConfigReference.*`). [configure](../guide/configure.md) says how files are read, checked and chosen; [share sizes](../guide/share-sizes.md) what shares are worth.
 
 - **Keys** marked *ours* are additions that NVIDIA's programs ignore; *fork* ones are taken so that a fork's files work; *not used* ones are checked and have no effect, as in NVIDIA's programs.
 - **Read by**: `node` is `tranche node` and `nvidia-device-plugin`, `mps` is `tranche mps` and `mps-control-daemon`, `labels` is `tranche labels`, `gpu-feature-discovery`, and the labels that `tranche node`
   writes. `tranche plan` and `tranche check` judge every key.
 - Precedence: flag, then variable, then file, then default. A program that does not have the flag reads the file.
-- Editors: `tranche check --config-schema` prints [a JSON Schema](../deploy/schema/config.schema.json); write `# yaml-language-server: $schema=…/config.schema.json` in the first line of a file.
+- Editors: `tranche check --config-schema` prints [a JSON Schema](../../deploy/schema/config.schema.json); write `# yaml-language-server: $schema=…/config.schema.json` in the first line of a file.
 )";
 
 constexpr std::string_view kPrograms =

@@ -1,7 +1,7 @@
 #pragma once
 // The table of keys (config/keys.h) as a document and as a JSON Schema. What `tranche check --config-reference` prints
-// is docs/config-reference.md, what `--config-schema` prints is deploy/schema/config.schema.json; a test compares.
-// Pure.
+// is docs/reference/configuration.md, what `--config-schema` prints is deploy/schema/config.schema.json; a test
+// compares. Pure.
 #include <string>
 
 namespace tranche::config {

@@ -18,7 +18,7 @@ std::string problems_text(std::string_view path, const std::vector<Problem>& pro
 // A table of path, value and place, one line a setting.
 std::string explained_text(const std::vector<Explained>& explained);
 
-// Both as one JSON document (docs/config.md); `explained` may be nullptr.
+// Both as one JSON document (docs/guide/configure.md); `explained` may be nullptr.
 std::string report_json(std::string_view path, const std::vector<Problem>& problems,
                         const std::vector<Explained>* explained);
 

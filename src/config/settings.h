@@ -1,6 +1,6 @@
 #pragma once
 // The flags and variables of the programs that Tranche stands in for, as one table: spelling, variables, defaults and
-// what they set. cli/ builds its options from it, resolve() applies it, docs/config-reference.md is made of it.
+// what they set. cli/ builds its options from it, resolve() applies it, docs/reference/configuration.md is made of it.
 // Pure.
 #include <span>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 // Which grant a process belongs to, from its mount table: its container has the grant's door mounted, whatever the
-// tenant does to its environment (measured; docs/decisions/0003-door-per-grant.md). The text comes from a tenant's
-// mount namespace, so it is read as hostile: a tenant may mount things of its own under any name, but not from the file
-// system and directory in which the doors lie, so these count and the names do not. Pure; fuzzed.
+// tenant does to its environment (measured; docs/internals/decisions/0003-door-per-grant.md). The text comes from a
+// tenant's mount namespace, so it is read as hostile: a tenant may mount things of its own under any name, but not from
+// the file system and directory in which the doors lie, so these count and the names do not. Pure; fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,9 +1,10 @@
 #pragma once
 // What the guard does about the memory of processes on shared GPUs: a sample of who holds how much, the limits of their
-// grants, and what was done so far → orders. Pure: reads no clock, signals no process. docs/guard.md is this in words.
+// grants, and what was done so far → orders. Pure: reads no clock, signals no process. docs/internals/guard.md is this
+// in words.
 //
 // The sum over the processes of a grant on one device counts, clients and others alike. A client that takes all that
-// its limit allows shows up to 4 MiB more (docs/evidence/limit-edges.md), so that much twice is no crossing.
+// its limit allows shows up to 4 MiB more (docs/internals/evidence/limit-edges.md), so that much twice is no crossing.
 //
 // Processes that are to end are stopped first (SIGSTOP), in the callback that judged the sample: a stopped process
 // allocates nothing more, and can be continued. `tranche mps` then waits for their queued GPU work and kills them

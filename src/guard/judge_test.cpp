@@ -63,7 +63,7 @@ class Judging : public testing::Test {
   Verdict verdict_;
 };
 
-// docs/evidence/limit-edges.md: honest clients were up to 4 MiB above their limit.
+// docs/internals/evidence/limit-edges.md: honest clients were up to 4 MiB above their limit.
 TEST_F(Judging, NobodyIsTouchedUpToTheLimitAndItsRoundingToTheByte) {
   EXPECT_THAT(look({client(7, 4100), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
   EXPECT_FALSE(verdict_.open) << "nothing to look at again";

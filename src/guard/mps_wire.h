@@ -1,7 +1,7 @@
 #pragma once
-// What the guard and `tranche mps` say to each other over mps.sock (docs/status.md): requests to end clients and to
-// open or close doors, the replies, and what of the status document the guard goes by. Replies come from a program of
-// ours, but what is in them came from outside. Pure; fuzzed.
+// What the guard and `tranche mps` say to each other over mps.sock (docs/reference/status.md): requests to end clients
+// and to open or close doors, the replies, and what of the status document the guard goes by. Replies come from a
+// program of ours, but what is in them came from outside. Pure; fuzzed.
 #include <cstdint>
 #include <map>
 #include <set>

@@ -3,8 +3,8 @@
 // that: never later than the fastest program could cross a limit, while the figures of its grant move; at the
 // configured interval when they rest, with a cheaper question for the GPU's total in between. Pure: reads no clock.
 //
-// What cannot be bounded this way (docs/guard.md): one allocation that is larger than the rest of the limit, and the
-// growth of a grant that rested, between two glances.
+// What cannot be bounded this way (docs/internals/guard.md): one allocation that is larger than the rest of the limit,
+// and the growth of a grant that rested, between two glances.
 #include <cstdint>
 #include <map>
 #include <set>

@@ -41,7 +41,7 @@ TEST_F(Pacing, IsTheIntervalWhereNoGrantHasAnything) {
   EXPECT_EQ(pace(), Pace{.every = kInterval}) << "no limit, nothing to cross";
 }
 
-// The promise of docs/guard.md: a program that allocates as fast as any, from its first moment on.
+// The promise of docs/internals/guard.md: a program that allocates as fast as any, from its first moment on.
 TEST_F(Pacing, AProgramThatOnlyAllocatesIsSeenBeforeItHoldsTwoGibMoreThanItsLimit) {
   constexpr Duration kStep = 2ms, kLatency = 1ms;
   constexpr std::uint64_t kStepMiB = 512;

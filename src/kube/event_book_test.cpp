@@ -197,7 +197,7 @@ TEST(MessageClass, LeavesNumbersOutAndNamesIn) {
 
 TEST(EventReasons, AreTheTableOfTheDocument) {
   const char* source = std::getenv("TRANCHE_SOURCE");
-  std::ifstream file((source != nullptr ? std::string(source) + "/" : std::string()) + "docs/events.md");
+  std::ifstream file((source != nullptr ? std::string(source) + "/" : std::string()) + "docs/reference/events.md");
   ASSERT_TRUE(file);
   const std::regex row(R"(^\| `([A-Za-z]+)` \| (Normal|Warning) \| (node|pod) \| (.*) \|$)");
   std::vector<std::string> theirs, ours;

@@ -1,5 +1,5 @@
 #pragma once
-// Every event of ours, once: docs/events.md is the same table for people, and a test holds the two together.
+// Every event of ours, once: docs/reference/events.md is the same table for people, and a test holds the two together.
 #include <array>
 #include <string_view>
 

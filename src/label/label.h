@@ -2,7 +2,7 @@
 // Config + Inventory + Plan → the node labels that GPU feature discovery would set, by its rules, and some of our own
 // (tranche.io/…), as one sorted map. Where its answer depends on hash order (several GPU models) ours is fixed: the
 // model of most GPUs, of equals the one with the lowest index; speaking_of() says which. Keys and values are always
-// legal for the API server. Writing them anywhere is not done here. Pure. docs/labels.md lists every label.
+// legal for the API server. Writing them anywhere is not done here. Pure. docs/reference/labels.md lists every label.
 #include <map>
 #include <optional>
 #include <string>

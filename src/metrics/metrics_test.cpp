@@ -20,11 +20,11 @@ std::string labels_of(const Metric& metric) {
   return join(names, ", ");
 }
 
-// The rows of the table in docs/metrics.md: name, type, labels, meaning.
+// The rows of the table in docs/reference/metrics.md: name, type, labels, meaning.
 std::vector<std::vector<std::string>> documented() {
   const char* source = std::getenv("TRANCHE_SOURCE");
-  std::ifstream file((source != nullptr ? std::string(source) + "/" : std::string()) + "docs/metrics.md");
-  EXPECT_TRUE(file) << "docs/metrics.md is not there; run from the source directory or set TRANCHE_SOURCE";
+  std::ifstream file((source != nullptr ? std::string(source) + "/" : std::string()) + "docs/reference/metrics.md");
+  EXPECT_TRUE(file) << "docs/reference/metrics.md is not there; run from the source directory or set TRANCHE_SOURCE";
   std::vector<std::vector<std::string>> rows;
   for (std::string line;
        std::getline(file, line) && !line.starts_with("## ");) {  // the table is above the first heading
@@ -48,8 +48,10 @@ TEST(Metrics, TheDocumentedTableIsTheTableInOrderAndWord) {
                     std::string(metric->help)});
   }
   const auto theirs = documented();
-  for (const auto& row : ours) EXPECT_THAT(theirs, ::testing::Contains(row)) << row[0] << " is not in docs/metrics.md";
-  for (const auto& row : theirs) EXPECT_THAT(ours, ::testing::Contains(row)) << row[0] << " is only in docs/metrics.md";
+  for (const auto& row : ours)
+    EXPECT_THAT(theirs, ::testing::Contains(row)) << row[0] << " is not in docs/reference/metrics.md";
+  for (const auto& row : theirs)
+    EXPECT_THAT(ours, ::testing::Contains(row)) << row[0] << " is only in docs/reference/metrics.md";
   EXPECT_EQ(theirs, ours) << "the order differs";
 }
 

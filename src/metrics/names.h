@@ -1,6 +1,6 @@
 #pragma once
-// Every metric of ours, once: name, type, labels, meaning. docs/metrics.md is the same table for people, and a test
-// holds the two together. A metric that is not here cannot be put on a Page. Pure constants.
+// Every metric of ours, once: name, type, labels, meaning. docs/reference/metrics.md is the same table for people, and
+// a test holds the two together. A metric that is not here cannot be put on a Page. Pure constants.
 #include <array>
 #include <cstddef>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 // The value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, with which a client lowers its own memory limit under the daemon's.
 // The driver drops *every* limit of a client whose value it cannot read or that names a device the client does not see
-// (docs/mps-contract.md, "Client variables"), so a value leaves us only after parse_pinned_limit accepted it.
+// (docs/internals/mps-contract.md, "Client variables"), so a value leaves us only after parse_pinned_limit accepted it.
 //
 // Strict on purpose: only what is known to limit is accepted. Ordinals count the client's visible devices and are
 // refused; so are numbers without a unit, zero, negative and repeated entries, blanks and empty pieces.

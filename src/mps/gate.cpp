@@ -3,7 +3,7 @@
 namespace tranche::mps {
 namespace {
 
-// Types that were seen (docs/evidence/mps-handshake.md).
+// Types that were seen (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a container may ask at its door in the words of nvidia-cuda-mps-control, and what it is answered: its own share,
 // in the spelling of the daemon, which hears nothing of it. The messages are the daemon's, undocumented and measured
-// (docs/evidence/mps-handshake.md, "Messages on control"). Any other command stays an attempt (gate.h). Pure; fuzzed
-// with the gate.
+// (docs/internals/evidence/mps-handshake.md, "Messages on control"). Any other command stays an attempt (gate.h). Pure;
+// fuzzed with the gate.
 #include <cstdint>
 #include <optional>
 #include <span>

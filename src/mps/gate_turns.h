@@ -1,8 +1,8 @@
 #pragma once
 // Whose turn it is at the MPS control daemon, which serves one connection at a time and, while a client stalls, nobody
-// (docs/evidence/mps-handshake.md). Two rules keep one tenant from costing the others more than moments: of each grant
-// only one client at a time is with the daemon, and a grant whose client stalled waits before its next. Among grants
-// the one that waited longest since its last turn goes first.
+// (docs/internals/evidence/mps-handshake.md). Two rules keep one tenant from costing the others more than moments: of
+// each grant only one client at a time is with the daemon, and a grant whose client stalled waits before its next.
+// Among grants the one that waited longest since its last turn goes first.
 //
 // The daemon has one set of limits at a time for clients to come, so those who are with it together must be of one
 // kind: worth the same. Whoever is due and of another kind waits until they have left, and nobody goes before it. Pure.

@@ -1,8 +1,8 @@
 #pragma once
 // What an MPS control daemon answers, read strictly: an answer is what was captured from a real one (named in
-// replies_test.cpp and docs/mps-contract.md), or an Error that quotes what was read. The program exits with status 0
-// for nearly everything, so a refusal is recognised by its words: kDenied (not enough rights), kNotFound (no such
-// server or client, no daemon), kUnsupported (unknown command), kInvalid (anything that is not understood). Pure;
+// replies_test.cpp and docs/internals/mps-contract.md), or an Error that quotes what was read. The program exits with
+// status 0 for nearly everything, so a refusal is recognised by its words: kDenied (not enough rights), kNotFound (no
+// such server or client, no daemon), kUnsupported (unknown command), kInvalid (anything that is not understood). Pure;
 // fuzzed.
 #include <optional>
 #include <string>

@@ -5,7 +5,7 @@
 namespace tranche::mps {
 namespace shared_memory_test {
 
-// Measured on driver 580.159.04 (docs/evidence/mps-handshake.md).
+// Measured on driver 580.159.04 (docs/internals/evidence/mps-handshake.md).
 TEST(SharedMemory, OfARecentServerIsAnonymous) {
   EXPECT_EQ(shared_memory_in("7f839be6c000-7f839be6d000 rw-s 00000000 00:01 1036                       "
                              "/memfd:mps.shm.0.488 (deleted)\n"),

@@ -178,8 +178,8 @@ struct SignalKill {
 using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, Ping, OpenDoors, Quit,
                             SignalTerm, SignalKill>;
 
-// Whether the daemon greets who connects, as the real one was seen to (docs/evidence/mps-handshake.md). Tried at each
-// start: where it does not, muteness is found by questions alone, which takes longer.
+// Whether the daemon greets who connects, as the real one was seen to (docs/internals/evidence/mps-handshake.md). Tried
+// at each start: where it does not, muteness is found by questions alone, which takes longer.
 enum class Greeting { kUntried, kGiven, kMissing };
 
 struct Supervisor {

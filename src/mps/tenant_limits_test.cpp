@@ -54,7 +54,7 @@ TEST(TenantLimits, AnUnreadableMemoryLimitIsSaidWithWhatToWriteInstead) {
 
 const std::vector<std::string> kOne{kFirst};
 
-// Measured on H200 (docs/mps-contract.md, "Client variables"), with one device to be seen.
+// Measured on H200 (docs/internals/mps-contract.md, "Client variables"), with one device to be seen.
 TEST(LiftingLimits, EveryValueThatWasMeasuredToLiftTheLimitIsNamed) {
   for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
     const auto why = lifting(value, kOne);

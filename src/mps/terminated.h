@@ -1,6 +1,7 @@
 #pragma once
 // What became of a client that was to be ended: the process is stopped (SIGSTOP), the GPU work that it has queued runs
-// out, and then it is killed, so that no neighbour on the GPU is hurt (docs/evidence/stopping.md). Plain values.
+// out, and then it is killed, so that no neighbour on the GPU is hurt (docs/internals/evidence/stopping.md). Plain
+// values.
 #include <chrono>
 #include <string>
 #include <string_view>

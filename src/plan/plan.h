@@ -22,7 +22,7 @@ struct ShareLimits {
   friend bool operator==(const ShareLimits&, const ShareLimits&) = default;
 };
 
-// By which rules a grant of several slots is cut on a device; docs/shares.md.
+// By which rules a grant of several slots is cut on a device; docs/guide/share-sizes.md.
 struct SharePolicy {
   config::ThreadsPolicy threads;
   config::MemoryPolicy memory;

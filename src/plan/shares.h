@@ -1,6 +1,6 @@
 #pragma once
 // The arithmetic of shares, all of it: how memory and SMs of a GPU are divided, which way each figure is rounded, and
-// which SM counts are known to compute wrong results. docs/shares.md is this file in words. Pure.
+// which SM counts are known to compute wrong results. docs/guide/share-sizes.md is this file in words. Pure.
 //
 // Memory: floor((total MiB - reserve) × slots held / slots in all). 143771 MiB by 10 → 14377; three slots → 43131.
 // Threads: floor(100 × slots held / slots in all) percent, at least 1. By 3 → 33; two of three → 66. Of more than 100

@@ -15,7 +15,7 @@
 namespace tranche::probe {
 namespace {
 
-constexpr const char* kDoorAt = "/run/tranche/mps";  // as in containers (docs/paths.md)
+constexpr const char* kDoorAt = "/run/tranche/mps";  // as in containers (docs/reference/paths.md)
 
 Status failed(const char* doing, const std::string& where) {
   return std::unexpected(error_from_errno(errno, doing, where));

@@ -1,6 +1,6 @@
 #pragma once
 // What the CUDA driver's error numbers mean for somebody whose program shares a GPU, and what to do about them. Facts:
-// docs/probe.md. Pure.
+// docs/guide/probe.md. Pure.
 #include <span>
 
 #include "base/result.h"

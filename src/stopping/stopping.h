@@ -1,7 +1,7 @@
 #pragma once
 // When the clients of a pod that is being deleted are ended, so that no signal finds one with GPU work in flight (that
 // kills its neighbours). The pod watch leads SIGTERM by some 19 ms and SIGKILL by the whole grace, so each container's
-// grant is asked for twice (docs/stopping.md):
+// grant is asked for twice (docs/guide/stop-and-change.md):
 //
 //   now             clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not
 //   for

@@ -111,7 +111,7 @@ void check_slots(const Json& node, Checks& checks) {
       checks.push_back(
           failed("agent.memory", gpu,
                  fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
-                 "wanted only with a memory factor above 1 (docs/shares.md); otherwise raise replicas"));
+                 "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas"));
     } else {
       checks.push_back(pass("agent.memory", gpu, fmt::format("{}, {} slots", worth, slots)));
     }
@@ -162,7 +162,8 @@ void check_promises(const Json& node, Checks& checks) {
     } else if (state == "partly") {
       checks.push_back(skipped("agent.enforced", promise, "partly, by " + text(row, "by") + ": " + why));
     } else {
-      checks.push_back(failed("agent.enforced", promise, "not kept: " + why, "docs/security.md says what keeps it"));
+      checks.push_back(
+          failed("agent.enforced", promise, "not kept: " + why, "docs/guide/security.md says what keeps it"));
     }
   }
   for (const Json& stranger : list(map(node, "guard"), "strangers"))
@@ -177,7 +178,7 @@ void check_promises(const Json& node, Checks& checks) {
     checks.push_back(failed("agent.pod-resources", "", "kubelet does not tell which pods hold what: " + holdings,
                             "mount kubelet's pod-resources folder into the agent"));
   if (const std::string cdi = text(node, "cdiProblem"); !cdi.empty())
-    checks.push_back(failed("agent.cdi", "", cdi, "docs/cdi.md says what the specs need"));
+    checks.push_back(failed("agent.cdi", "", cdi, "docs/reference/cdi.md says what the specs need"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kContext = 256;  // MiB that a context of a share may take, and some
-constexpr const char* kSeeGuard = "`tranche status` shows what is enforced and why not (docs/guard.md)";
+constexpr const char* kSeeGuard = "`tranche status` shows what is enforced and why not (docs/internals/guard.md)";
 
 Json report_of(const ProbeRun& run) {
   for (const auto line : lines_of(run.output))
@@ -51,7 +51,7 @@ Outcome outcome_of(const ProbeRun& run) {
   return Outcome::kUnknown;
 }
 
-// The relay refuses a process whose environment lifts its memory limit (docs/guard.md).
+// The relay refuses a process whose environment lifts its memory limit (docs/internals/guard.md).
 bool was_not_let_in(const ProbeRun& run) {
   return run.status == 1 && run.output.find("MPS_CONNECTION_FAILED") != std::string::npos;
 }
@@ -159,7 +159,7 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) 
     checks.push_back(
         failed(kId, grant.gpu,
                fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
-               "the limits must be the server's: door: gate (docs/security.md)"));
+               "the limits must be the server's: door: gate (docs/guide/security.md)"));
   }
 }
 

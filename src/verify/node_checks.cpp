@@ -60,7 +60,7 @@ void check_conditions(const Json& node, Checks& checks) {
   } else {
     checks.push_back(failed("node.condition", "",
                             fmt::format("TrancheReady is {} ({}): {}", text(ours, "status"), reason, message),
-                            "docs/troubleshooting.md has each reason"));
+                            "docs/guide/troubleshoot.md has each reason"));
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a person sees of a node: GPUs as bars of slots, the pods in them with memory used against their limit, what
-// waits and why. A View is made from the node agent's status document (docs/status.md), optionally with what a kubelet
-// double knows, and rendered for a terminal. Pure: used by `tranche status` and `tranche demo`; status documents come
-// from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
+// waits and why. A View is made from the node agent's status document (docs/reference/status.md), optionally with what
+// a kubelet double knows, and rendered for a terminal. Pure: used by `tranche status` and `tranche demo`; status
+// documents come from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// docs/kubelet-contract.md names each of these tests beside the fact it pins, and no test that is not there.
+// docs/internals/kubelet-contract.md names each of these tests beside the fact it pins, and no test that is not there.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ std::set<std::string> names_on(const std::string& page) {
 TEST(KubeletContract, NamesEveryContractTestAndNoOther) {
   const char* source = std::getenv("TRANCHE_SOURCE");
   if (source == nullptr) GTEST_SKIP() << "set $TRANCHE_SOURCE to the source folder, as ctest does";
-  std::ifstream file(std::string(source) + "/docs/kubelet-contract.md");
+  std::ifstream file(std::string(source) + "/docs/internals/kubelet-contract.md");
   ASSERT_TRUE(file.good());
   std::stringstream page;
   page << file.rdbuf();

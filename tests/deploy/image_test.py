@@ -162,7 +162,7 @@ class TheImage(unittest.TestCase):
         self.assertEqual(self.images["plain"].config["config"]["Entrypoint"], ["tranche"])
 
     def test_has_what_the_drivers_programs_and_libraries_name(self):
-        # docs/evidence/driver-programs.md; no version of the C library newer than 2.9 is asked for.
+        # docs/internals/evidence/driver-programs.md; no version of the C library newer than 2.9 is asked for.
         for name, image in self.images.items():
             for soname in ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"):
                 self.assertIn(image.resolve(f"/lib/x86_64-linux-gnu/{soname}") or image.resolve(f"/lib/aarch64-linux-gnu/{soname}"), image.files, f"{name}: {soname}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The image compat run as NVIDIA's manifests run it, in namespaces instead of a container: by the GPU Operator's script as first
-process, without a driver, without rights, killed again and again. Rows are those of docs/nvidia-world.md. SKIPPED where there
+process, without a driver, without rights, killed again and again. Rows are those of docs/compatibility/nvidia-manifests.md. SKIPPED where there
 are no namespaces."""
 
 import json

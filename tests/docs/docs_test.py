@@ -184,7 +184,7 @@ class Commands(unittest.TestCase):
     def test_that_nobody_knows_are_a_fault(self):
         """The test of this test."""
         for text in ("tranche plan --no-such-flag", "tranche no-such-command", "kubectl label node n1 --nosuch", "kubectl frob n1", "frobnicate n1",
-                     "helm install x deploy/helm/tranche --set nosuch.value=1", "tranche check --config docs/config.md", "deploy/kind/setup.sh --no-such-flag",
+                     "helm install x deploy/helm/tranche --set nosuch.value=1", "tranche check --config docs/guide/configure.md", "deploy/kind/setup.sh --no-such-flag",
                      "./dev nosuch", "tests/cluster/run no-such-scenario", "kubectl -n tranche logs tranche-node-x | grep 'no such words'"):
             if (text.startswith("kubectl") and not found_program("kubectl")) or (text.startswith("helm") and not found_program("helm")):
                 continue
@@ -267,7 +267,7 @@ class Links(unittest.TestCase):
                 yield f"{name}:{line}: {full} has no heading #{anchor}"
 
     def test_lead_somewhere(self):
-        faults = [fault for name in [*DOCUMENTS, *(str(p.relative_to(SOURCE)) for p in pathlib.Path(SOURCE, "docs/evidence").glob("*.md"))] for fault in self.faults(name)]
+        faults = [fault for name in [*DOCUMENTS, *(str(p.relative_to(SOURCE)) for p in pathlib.Path(SOURCE, "docs/internals/evidence").glob("*.md"))] for fault in self.faults(name)]
         self.assertEqual(faults, [], "\n".join(faults))
 
     def test_to_every_document_there_are(self):
@@ -278,7 +278,7 @@ class Links(unittest.TestCase):
 
 class Printed(unittest.TestCase):
     def test_by_the_program_is_what_is_kept(self):
-        for flag, kept in (("--config-reference", "docs/config-reference.md"), ("--config-schema", "deploy/schema/config.schema.json")):
+        for flag, kept in (("--config-reference", "docs/reference/configuration.md"), ("--config-schema", "deploy/schema/config.schema.json")):
             done = subprocess.run([f"{BUILD}/bin/tranche", "check", flag], capture_output=True, text=True)
             self.assertEqual(done.stdout, pathlib.Path(SOURCE, kept).read_text(), f"tranche check {flag} > {kept}")
 
@@ -290,7 +290,7 @@ class Messages(unittest.TestCase):
         return [m for m in messages for piece in m.split("…") if piece.strip() not in sources]
 
     def test_of_ours_are_in_the_sources(self):
-        text = pathlib.Path(SOURCE, "docs/troubleshooting.md").read_text().split("## Messages of ours")[1].split("\n## ")[0]
+        text = pathlib.Path(SOURCE, "docs/guide/troubleshoot.md").read_text().split("## Messages of ours")[1].split("\n## ")[0]
         messages = re.findall(r"^\| `([^`]+)` \|", text, re.M)
         self.assertGreater(len(messages), 10)
         self.assertEqual(self.missing(messages), [])

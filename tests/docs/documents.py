@@ -26,7 +26,7 @@ class Span:
 def documents(root):
     """Every Markdown file that is kept, but transcripts of what was measured once, and what others wrote."""
     names = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in names if not name.startswith(("docs/evidence/", "proto/"))]
+    return [name for name in names if not name.startswith(("docs/internals/evidence/", "proto/"))]
 
 
 def blocks_of(root, name):

@@ -59,7 +59,7 @@ OPEN = [
 ]
 
 # Files that a document says its reader has.
-GIVEN = {"docs/migration.md": {"values.yaml": "image: {repository: registry.example/tranche}\n", "nvidia-values.yaml": "{}\n"}}
+GIVEN = {"docs/guide/migrate.md": {"values.yaml": "image: {repository: registry.example/tranche}\n", "nvidia-values.yaml": "{}\n"}}
 
 # Exit statuses that say "done" of what is run here.
 STATUS = {"check": {0, 1}, "plan": {0, 3}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}

@@ -21,7 +21,7 @@ using Row = std::vector<std::string>;
 
 // Rows of the tables below a heading, up to the next heading; heads and rules left out.
 std::vector<Row> rows_below(const std::string& document, const std::string& heading) {
-  const std::string text = golden::read(golden::source("docs/" + document));
+  const std::string text = golden::read(golden::source("docs/reference/" + document));
   std::vector<Row> rows;
   bool inside = false;
   bool body = false;
@@ -63,10 +63,10 @@ std::set<std::string> names_below(const std::string& document, const std::string
   return names;
 }
 
-// ---- docs/config-reference.md
+// ---- docs/reference/configuration.md
 
 TEST(ConfigReference, TheDocumentIsWhatTheProgramPrints) {
-  golden::compare(golden::source("docs/config-reference.md"), config::reference_text());
+  golden::compare(golden::source("docs/reference/configuration.md"), config::reference_text());
 }
 
 TEST(ConfigReference, TheSchemaIsWhatTheProgramPrints) {
@@ -74,7 +74,7 @@ TEST(ConfigReference, TheSchemaIsWhatTheProgramPrints) {
 }
 
 TEST(ConfigReference, ListsEveryKeyOfTheParserAndEverySettingOfThePrograms) {
-  const std::string text = golden::read(golden::source("docs/config-reference.md"));
+  const std::string text = golden::read(golden::source("docs/reference/configuration.md"));
   for (const config::Key& key : config::keys())
     if (key.type != config::KeyType::kSection) {
       EXPECT_NE(text.find("| `" + std::string(key.path) + "` |"), std::string::npos) << key.path;
@@ -89,7 +89,7 @@ TEST(ConfigReference, ListsEveryKeyOfTheParserAndEverySettingOfThePrograms) {
     }
 }
 
-// ---- docs/labels.md
+// ---- docs/reference/labels.md
 
 inventory::Gpu some_gpu() {
   inventory::Gpu gpu;
@@ -153,7 +153,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
   EXPECT_EQ(listed, set);
 }
 
-// ---- docs/health.md
+// ---- docs/reference/health.md
 
 TEST(HealthDocument, ListsEveryXidWithItsClassAndMeaning) {
   const auto rows = rows_below("health.md", "Table");
@@ -173,7 +173,7 @@ TEST(HealthDocument, ListsEveryCause) {
   EXPECT_EQ(names_below("health.md", "Causes"), causes);
 }
 
-// ---- docs/shares.md
+// ---- docs/guide/share-sizes.md
 
 TEST(SharesDocument, TheTableIsWhatTheCodeComputes) {
   const inventory::ComputeCapability hopper{9, 0};

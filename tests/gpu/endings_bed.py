@@ -9,7 +9,7 @@ from stop_moments import TENANTS, Program
 
 CONTAINED = os.path.join(os.path.dirname(TENANTS), "contained.py")
 DRAIN = "/run/tranche/bin/tranche-drain"
-DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/evidence)
+DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/internals/evidence)
 
 
 def config(sharing):

@@ -5,7 +5,7 @@ import json, os, re, signal, socket, subprocess, sys, threading, time
 
 from gpu_bed import CONTROL, PlainDaemon, find, last_json, running_client, wait_for
 
-# Connects to $1/control and stops at a point of the handshake (docs/evidence/mps-handshake.md): 0 says nothing at all, 1 reads the
+# Connects to $1/control and stops at a point of the handshake (docs/internals/evidence/mps-handshake.md): 0 says nothing at all, 1 reads the
 # daemon's greeting, 2 sends its credentials, 3 asks to become a client, 4 takes what it gets and goes on saying nothing.
 MUTE = """
 import array, os, socket, struct, sys, time

@@ -76,7 +76,7 @@ def main():
     try:
         seen = set()
         for percentage in range(args.first, args.last + 1):
-            expected = max(8, 2 * (percentage * machine.sms // 200))  # docs/shares.md; what the client really gets is what counts
+            expected = max(8, 2 * (percentage * machine.sms // 200))  # docs/guide/share-sizes.md; what the client really gets is what counts
             if expected in seen:
                 continue
             seen.add(expected)

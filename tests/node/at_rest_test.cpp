@@ -39,7 +39,7 @@ class NodeAtRest : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
-// $TRANCHE_REST_SECONDS: for how long it is looked at (docs/benchmarks.md).
+// $TRANCHE_REST_SECONDS: for how long it is looked at (docs/internals/benchmarks.md).
 TEST_F(NodeAtRest, NothingIsAskedBesideTheWatchesThatAreOpen) {
   const char* given = std::getenv("TRANCHE_REST_SECONDS");
   make_node(2);

@@ -1,5 +1,5 @@
-// What a tenant with root can do at its door: come in, and nothing else (docs/evidence/mps-handshake.md, "What was
-// tried").
+// What a tenant with root can do at its door: come in, and nothing else (docs/internals/evidence/mps-handshake.md,
+// "What was tried").
 #include <unistd.h>
 
 #include <csignal>

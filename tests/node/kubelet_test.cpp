@@ -109,7 +109,7 @@ TEST_F(NodeGrant, OfSeveralSlotsIsTheirSumOnOneGpu) {
   const auto line = attached(start_cuda(grant, {}));
   EXPECT_EQ(line["mps"], true) << line;
   EXPECT_EQ(line["limit"], 43131 * kMiB);
-  EXPECT_EQ(line["sms"], 62) << "30 % of 132 are 38 SMs, rounded up to a trusted count (docs/shares.md)";
+  EXPECT_EQ(line["sms"], 62) << "30 % of 132 are 38 SMs, rounded up to a trusted count (docs/guide/share-sizes.md)";
   EXPECT_EQ(finish(start_cuda(grant, {"--allocate", "40GiB"})), 0);
   EXPECT_EQ(finish(start_cuda(grant, {"--allocate", "43GiB"})), 12);
   const auto other = admitted(kubelet(), "eight", 8);

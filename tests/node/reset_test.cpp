@@ -119,9 +119,9 @@ TEST_F(NodeReset, EndsTheDaemonsThroughTrancheMpsWhileThatRuns) {
   EXPECT_FALSE(fs::exists(in("mps")));
 }
 
-// A file that the node agent or tranche mps learns to keep stands in docs/paths.md, and then here.
+// A file that the node agent or tranche mps learns to keep stands in docs/reference/paths.md, and then here.
 TEST_F(NodeReset, TakesEveryFileAwayThatTheDocumentOfPathsNames) {
-  const auto document = host::read_file(std::string(std::getenv("TRANCHE_SOURCE")) + "/docs/paths.md");
+  const auto document = host::read_file(std::string(std::getenv("TRANCHE_SOURCE")) + "/docs/reference/paths.md");
   ASSERT_TRUE(document);
   const std::regex names("`<(run-dir|mps-root)>/([a-z.-]+)(/?)");
   int made = 0;

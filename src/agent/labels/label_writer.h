@@ -1,8 +1,8 @@
 #pragma once
 // The places that node labels are written to: standard output, a file of node feature discovery's, a NodeFeature
-// object, the Node itself. Each compares with what is there and writes only what differs. docs/labels.md says what each
-// is for. Loop thread only; one write at a time. Answers come as turns of their own or at once, and may destroy nothing
-// here.
+// object, the Node itself. Each compares with what is there and writes only what differs. docs/reference/labels.md says
+// what each is for. Loop thread only; one write at a time. Answers come as turns of their own or at once, and may
+// destroy nothing here.
 #include <functional>
 #include <memory>
 #include <string>

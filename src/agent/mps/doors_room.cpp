@@ -1,5 +1,5 @@
-// How many clients a pool's server still takes. The ceiling is the server's on each GPU (docs/shares.md), so where a
-// pool joins several, each is counted by itself.
+// How many clients a pool's server still takes. The ceiling is the server's on each GPU (docs/guide/share-sizes.md), so
+// where a pool joins several, each is counted by itself.
 #include <algorithm>
 
 #include "agent/mps/doors.h"

@@ -1,9 +1,9 @@
 #pragma once
-// Ends the clients of a container that is about to be stopped (docs/stopping.md): decides which of them the stop signal
-// would kill, has those stopped, waited for and killed with the container's first process held still meanwhile, and
-// keeps newcomers of the container out until its first process has ended. A client that handles the stop signal is
-// spared, unless everything is to end now. A container that asks itself costs one descriptor while it runs, and a line
-// in the log at most once a minute. Loop thread only.
+// Ends the clients of a container that is about to be stopped (docs/guide/stop-and-change.md): decides which of them
+// the stop signal would kill, has those stopped, waited for and killed with the container's first process held still
+// meanwhile, and keeps newcomers of the container out until its first process has ended. A client that handles the stop
+// signal is spared, unless everything is to end now. A container that asks itself costs one descriptor while it runs,
+// and a line in the log at most once a minute. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 // `tranche mps` whole, with grants of different worth behind one pool: whoever comes in, and in whatever order, gets
-// the limits of its own grant (docs/mps-contract.md, "A grant's own limits").
+// the limits of its own grant (docs/internals/mps-contract.md, "A grant's own limits").
 #include <random>
 
 #include "agent/mps/mps_program_fixture.h"

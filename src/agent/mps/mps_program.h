@@ -1,9 +1,9 @@
 #pragma once
 // `tranche mps`: owns the MPS control daemons of the node, and nothing else, so that it seldom has to change.
 // Configuration and inventory → plan → one supervised daemon per pool; answers on <mps-root>/mps.sock what `tranche
-// node` and `tranche status` ask (docs/mps-contract.md). It ends only when told to; then every daemon ends first, and
-// every compute mode that it changed is given back. Killed, it leaves its daemons running, and the next start adopts
-// them.
+// node` and `tranche status` ask (docs/internals/mps-contract.md). It ends only when told to; then every daemon ends
+// first, and every compute mode that it changed is given back. Killed, it leaves its daemons running, and the next
+// start adopts them.
 #include <string>
 #include <vector>
 
@@ -27,9 +27,10 @@ struct MpsOptions {
   std::string system_root = "/";  // where the node's /dev and /sys are for this process
   std::string mps_control;        // nvidia-cuda-mps-control; "" = look for it
   std::string listen;             // /metrics, /healthz, /readyz, "addr:port"; "" = none
-  bool daemons_on_host = false;   // --daemon-home host: they run on when this program ends (docs/daemon-home.md)
-  std::string daemon_cgroup;      // DaemonHome::cgroup
-  int host_pid = 1;               // DaemonHome::host_pid
+  bool daemons_on_host =
+      false;                  // --daemon-home host: they run on when this program ends (docs/internals/daemon-home.md)
+  std::string daemon_cgroup;  // DaemonHome::cgroup
+  int host_pid = 1;           // DaemonHome::host_pid
   mps::SupervisorSettings supervisor;
   mps::ProofSettings proof;
   // What starts CUDA through a daemon to prove that it serves: this program's own `probe`. Empty = no proofs.

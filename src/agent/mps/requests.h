@@ -1,7 +1,7 @@
 #pragma once
-// What `tranche node` asks of `tranche mps` on mps.sock (docs/mps-contract.md, "Requests"): one line of JSON → a value,
-// and a value → the line of JSON that answers it. Strict: a field that is missing, of another type or unknown is an
-// error that names it. Pure; fuzzed.
+// What `tranche node` asks of `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): one line of JSON
+// → a value, and a value → the line of JSON that answers it. Strict: a field that is missing, of another type or
+// unknown is an error that names it. Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// What `tranche mps` says about itself, as the one-line JSON of its status socket (docs/mps-contract.md, "Status
-// socket") and as metrics. Pure.
+// What `tranche mps` says about itself, as the one-line JSON of its status socket (docs/internals/mps-contract.md,
+// "Status socket") and as metrics. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 

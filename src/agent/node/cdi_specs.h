@@ -2,7 +2,7 @@
 // Keeps the node's CDI spec files in step with configuration, inventory and the driver's files while a list strategy
 // uses CDI; without one nothing is looked at or written. Looking and writing happen on the worker; everything here is
 // the loop's. Files stay when the strategy is turned off and when the program ends: kubelet starts a container of a
-// running pod again with the answer it once got, and the runtime then needs the file (docs/cdi.md).
+// running pod again with the answer it once got, and the runtime then needs the file (docs/reference/cdi.md).
 #include <functional>
 #include <memory>
 #include <optional>

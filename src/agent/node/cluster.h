@@ -40,7 +40,7 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // An event for people (docs/events.md). Merged, limited, and dropped when there is no API server.
+  // An event for people (docs/reference/events.md). Merged, limited, and dropped when there is no API server.
   void tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
   void tell_node(const kube::Reason& reason, const std::string& message);
 

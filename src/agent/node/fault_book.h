@@ -4,7 +4,7 @@
 // ended, because that is when the log names them.
 //
 // Who is named is MPS's word: right 6 times of 6 while the neighbours were idle, but a neighbour that computed at the
-// same moment was named instead 2 times of 3 (docs/evidence/mps-that-holds.md), so it is told as such. Pure.
+// same moment was named instead 2 times of 3 (docs/internals/evidence/mps-that-holds.md), so it is told as such. Pure.
 #include <cstdint>
 #include <deque>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-// What the node tells of its guard (docs/guard.md): a part of the snapshot. Plain values.
+// What the node tells of its guard (docs/internals/guard.md): a part of the snapshot. Plain values.
 #include <cstdint>
 #include <map>
 #include <optional>

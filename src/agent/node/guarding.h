@@ -1,7 +1,8 @@
 #pragma once
 // The guard of the node: samples of who holds how much of the shared GPUs come in, processes are attributed to grants,
-// guard::judge decides, and what it orders is done through the hands that were given. docs/guard.md. It reads /proc,
-// stops and continues processes, and kills those that are not MPS clients; all else is the hands'. Loop thread only.
+// guard::judge decides, and what it orders is done through the hands that were given. docs/internals/guard.md. It reads
+// /proc, stops and continues processes, and kills those that are not MPS clients; all else is the hands'. Loop thread
+// only.
 #include <functional>
 #include <map>
 #include <memory>

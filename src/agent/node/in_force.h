@@ -1,6 +1,6 @@
 #pragma once
 // What this node enforces of what it promises, at this moment, and by what means: so that nobody has to infer it from
-// settings (docs/security.md has the same rows and why). Snapshot → rows; none on a node without MPS pools. Pure.
+// settings (docs/guide/security.md has the same rows and why). Snapshot → rows; none on a node without MPS pools. Pure.
 #include <string>
 #include <vector>
 

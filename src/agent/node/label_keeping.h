@@ -1,9 +1,9 @@
 #pragma once
-// Keeps the node's labels written (docs/labels.md): when configuration, inventory, plan or tier make them others, they
-// are written once the changes have settled; while nothing changes nobody is asked anything. On the Node itself they
-// are watched: what somebody takes away or writes over there comes back, ever more slowly while somebody insists. While
-// no driver has told what GPUs there are, what is on the node stays: a restart takes no label away, and neither does
-// the end of this program. Loop thread only.
+// Keeps the node's labels written (docs/reference/labels.md): when configuration, inventory, plan or tier make them
+// others, they are written once the changes have settled; while nothing changes nobody is asked anything. On the Node
+// itself they are watched: what somebody takes away or writes over there comes back, ever more slowly while somebody
+// insists. While no driver has told what GPUs there are, what is on the node stays: a restart takes no label away, and
+// neither does the end of this program. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// How this node is, as the condition TrancheReady of its Node says it (docs/kubernetes.md). Pure.
+// How this node is, as the condition TrancheReady of its Node says it (docs/internals/kubernetes.md). Pure.
 #include "agent/node/snapshot.h"
 #include "kube/node_condition.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// What changed on this node, as events for people (docs/events.md): health of devices, pools, configuration. Pure.
+// What changed on this node, as events for people (docs/reference/events.md): health of devices, pools, configuration.
+// Pure.
 #include <map>
 #include <optional>
 #include <set>

@@ -1,5 +1,6 @@
 #pragma once
-// What the node agent kept for itself before it was started anew (docs/paths.md, "What is kept"). Loop thread.
+// What the node agent kept for itself before it was started anew (docs/reference/paths.md, "What is kept"). Loop
+// thread.
 #include <string>
 
 namespace tranche::agent {

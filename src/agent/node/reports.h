@@ -1,5 +1,5 @@
 #pragma once
-// Snapshot → what people and machines read: the status document (docs/status.md) and the metrics page. Pure.
+// Snapshot → what people and machines read: the status document (docs/reference/status.md) and the metrics page. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
-// `tranche node`'s requests to `tranche mps` (docs/mps-contract.md, "Requests"): lines of JSON over mps.sock, asked one
-// after the other; the connection is made when it is needed and again when it was lost. Loop thread only; for gRPC's
-// threads there is agent/node/doors.h.
+// `tranche node`'s requests to `tranche mps` (docs/internals/mps-contract.md, "Requests"): lines of JSON over mps.sock,
+// asked one after the other; the connection is made when it is needed and again when it was lost. Loop thread only; for
+// gRPC's threads there is agent/node/doors.h.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
-// What `tranche mps` says about its pools (docs/paths.md, "mps.sock"): one line of JSON → a value, and that value +
-// plan → the pools whose slots must not be handed out, each with its reason. Strict: a line that is not understood
-// counts as no answer, never as health. Pure; fuzzed.
+// What `tranche mps` says about its pools (docs/reference/paths.md, "mps.sock"): one line of JSON → a value, and that
+// value + plan → the pools whose slots must not be handed out, each with its reason. Strict: a line that is not
+// understood counts as no answer, never as health. Pure; fuzzed.
 #include <cstdint>
 #include <map>
 #include <optional>

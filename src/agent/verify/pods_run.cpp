@@ -223,8 +223,9 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
     if (trial)
       checks.insert(checks.end(), trial->begin(), trial->end());
     else
-      checks.push_back(verify::failed("deep", name, to_string(trial.error()),
-                                      "see that the driver's libraries come into containers: docs/troubleshooting.md"));
+      checks.push_back(
+          verify::failed("deep", name, to_string(trial.error()),
+                         "see that the driver's libraries come into containers: docs/guide/troubleshoot.md"));
   }
   std::vector<std::string> reached;
   for (const auto& gpu : plan.gpus)

@@ -15,7 +15,8 @@ namespace {
 
 constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
 constexpr std::uint32_t kOtherUser = 65534;  // nobody
-// Each was measured to lift the daemon's memory limit of a client, or to have no effect (docs/mps-contract.md).
+// Each was measured to lift the daemon's memory limit of a client, or to have no effect
+// (docs/internals/mps-contract.md).
 constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
 
 std::string mebibytes(std::uint64_t count) {

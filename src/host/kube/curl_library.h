@@ -1,7 +1,7 @@
 #pragma once
 // Private to host/kube: libcurl as a held resource, opened at run time. With it come two dozen libraries that a node
-// without a cluster need not load (docs/decisions/0010-kubernetes-client.md). Open it where some milliseconds do not
-// matter; afterwards any thread may use it.
+// without a cluster need not load (docs/internals/decisions/0010-kubernetes-client.md). Open it where some milliseconds
+// do not matter; afterwards any thread may use it.
 #include <curl/curl.h>
 
 #include <memory>

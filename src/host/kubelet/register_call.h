@@ -1,6 +1,6 @@
 #pragma once
 // One asynchronous Register call to kubelet. Never made from a thread that has to answer kubelet: before Register
-// returns, kubelet dials our endpoint and asks GetDevicePluginOptions (docs/kubelet-contract.md).
+// returns, kubelet dials our endpoint and asks GetDevicePluginOptions (docs/internals/kubelet-contract.md).
 #include <condition_variable>
 #include <functional>
 #include <memory>

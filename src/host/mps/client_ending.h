@@ -1,7 +1,8 @@
 #pragma once
 // Ends CUDA clients of one pool without hurting the others: SIGSTOP to each process, so that it submits nothing more;
 // its queued GPU work is given the patience to run out; SIGKILL; its exit is awaited. Nothing visible from outside
-// tells that a stopped client has no work in flight any more, beside busy neighbours (docs/evidence/stopping.md).
+// tells that a stopped client has no work in flight any more, beside busy neighbours
+// (docs/internals/evidence/stopping.md).
 //
 // `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
 // whose death by a stop signal would make the kernel kill the clients with their work in flight.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
 // What the program prints, on either output and with either status, when a session of somebody else is open
-// (docs/evidence/mps-handshake.md).
+// (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
 
 Result<std::string> content_of(const Fd& file, const std::string& program) {

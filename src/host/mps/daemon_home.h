@@ -1,7 +1,7 @@
 #pragma once
 // Where a control daemon lives. In the pod: as our child, it ends with our container. On the host (--daemon-home host):
 // in the host's mount namespace, in cgroups of its own and in a session of its own, so that the end of our container
-// does not reach it (docs/daemon-home.md). Needs the host's process namespace (hostPID) and CAP_SYS_ADMIN.
+// does not reach it (docs/internals/daemon-home.md). Needs the host's process namespace (hostPID) and CAP_SYS_ADMIN.
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,14 +1,14 @@
 #pragma once
 // The gate of one pool: the `control` sockets of all its doors are ours. A CUDA process that comes is let in to the MPS
-// control daemon under its own name; nobody commands it (mps/gate.h; docs/decisions/0009-gate.md). The daemon serves
-// one connection at a time, so ours to it are made one after the other, of each grant one at a time, each with
+// control daemon under its own name; nobody commands it (mps/gate.h; docs/internals/decisions/0009-gate.md). The daemon
+// serves one connection at a time, so ours to it are made one after the other, of each grant one at a time, each with
 // deadlines, and a tenant that stalls costs the others moments (mps/gate_turns.h). While the pool does not serve,
 // clients wait here, up to GateTimes::turn.
 //
 // Where grants are worth different limits, the daemon is told those of a grant before its client is connected to it
 // (`prepare`), and hears of no client of another kind until the server has taken that one: its word, and the log's.
-// Measured: a limit becomes the client's while it connects (docs/evidence/server-limits.md). Not for the pool's own
-// commands, which go to `control_privileged`.
+// Measured: a limit becomes the client's while it connects (docs/internals/evidence/server-limits.md). Not for the
+// pool's own commands, which go to `control_privileged`.
 //
 // Loop thread only. Callbacks are called from turns; they may call the gate.
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Connections whose connector has ended, held open by another process: the kernel gives its number to a process that
-// has nothing to do with them (docs/security.md).
+// has nothing to do with them (docs/guide/security.md).
 #include "host/mps/gate_fixture.h"
 
 #include <linux/sched.h>

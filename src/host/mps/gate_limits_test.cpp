@@ -1,5 +1,5 @@
-// Clients of grants that are worth different limits, one kind after the other (docs/mps-contract.md, "A grant's own
-// limits").
+// Clients of grants that are worth different limits, one kind after the other (docs/internals/mps-contract.md, "A
+// grant's own limits").
 #include "host/mps/gate_fixture.h"
 
 namespace tranche::host {

@@ -1,5 +1,5 @@
-// The gate between real sockets: the stand-in daemon behind it, tenants before it. docs/evidence/mps-handshake.md,
-// "What was tried". Every wait is for an event, with a deadline.
+// The gate between real sockets: the stand-in daemon behind it, tenants before it.
+// docs/internals/evidence/mps-handshake.md, "What was tried". Every wait is for an event, with a deadline.
 #include "host/mps/gate_fixture.h"
 
 #include "damage.h"

@@ -1,5 +1,5 @@
 // The limits for whom the pool's daemon takes next: told and read back in one control session, before a gate lets the
-// next grant's client in (docs/mps-contract.md, "A grant's own limits").
+// next grant's client in (docs/internals/mps-contract.md, "A grant's own limits").
 #include <utility>
 
 #include "host/mps/pool.h"

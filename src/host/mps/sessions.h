@@ -1,8 +1,8 @@
 #pragma once
 // The control sessions of one daemon, one after the other: it serves one at a time and refuses a second
-// (docs/evidence/mps-handshake.md). Urgent ones go first, otherwise the order is that of asking. A session that is
-// refused because somebody outside holds the daemon is tried again until its time is over. Loop thread; the questions
-// must go before this.
+// (docs/internals/evidence/mps-handshake.md). Urgent ones go first, otherwise the order is that of asking. A session
+// that is refused because somebody outside holds the daemon is tried again until its time is over. Loop thread; the
+// questions must go before this.
 #include <deque>
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 // Our own declarations of the part of NVIDIA's management library (NVML) that we call: the C ABI of x86-64 and aarch64
 // Linux, drivers 450 to 610. Nothing here is linked: library.h looks the symbols up at run time. Layouts are pinned by
-// the assertions below; docs/nvml-contract.md says what we rely on beyond them.
+// the assertions below; docs/internals/nvml-contract.md says what we rely on beyond them.
 #include <cstddef>
 #include <cstdint>
 

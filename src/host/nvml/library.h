@@ -1,7 +1,7 @@
 #pragma once
 // The management library as a held resource: found, opened, its newest symbols looked up (older ones as fall-back), and
 // initialised; shut down with the object. A symbol that a driver lacks is a null pointer, which `call` turns
-// into "not supported". One thread at a time; source of names and fall-backs: docs/nvml-contract.md.
+// into "not supported". One thread at a time; source of names and fall-backs: docs/internals/nvml-contract.md.
 #include <memory>
 #include <string>
 #include <utility>

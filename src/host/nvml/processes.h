@@ -1,7 +1,7 @@
 #pragma once
 // Process lists of a GPU. The entry size of one and the same symbol has changed between drivers without notice
-// (docs/nvml-contract.md), so lists are read with room for the largest entry and the true stride is found from what was
-// written. One thread.
+// (docs/internals/nvml-contract.md), so lists are read with room for the largest entry and the true stride is found
+// from what was written. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -14,7 +14,7 @@ LABEL = "nvidia.com/device-plugin.config"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/tranche/pods"
 MPS = "/run/nvidia/mps/mps.sock"
-EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/install.md, "Uninstall"
+EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/guide/install.md, "Uninstall"
 
 
 class Node:
@@ -116,7 +116,7 @@ def make_image(world):
 
 
 def begin(world):
-    """API server and kubelet with one node that pods may go to, the namespace as docs/install.md makes it, and the image in containerd: its name."""
+    """API server and kubelet with one node that pods may go to, the namespace as docs/guide/install.md makes it, and the image in containerd: its name."""
     api = world.control_plane
     api.start(accounts=True)
     world.kubelet.start(api.kubeconfig)

@@ -1,5 +1,5 @@
 """An upgrade as pods with a network of their own see it: the newer agent starts before the older one ends (maxSurge), under running tenants; then
-the two commands of docs/install.md that leave the node as it was found."""
+the two commands of docs/guide/install.md that leave the node as it was found."""
 
 import time
 

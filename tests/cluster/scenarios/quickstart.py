@@ -1,4 +1,4 @@
-"""docs/quickstart.md, "A cluster with GPUs", command by command as they are written there, with the real kubectl and Helm. What the
+"""docs/guide/quick-start.md, "A cluster with GPUs", command by command as they are written there, with the real kubectl and Helm. What the
 test adds is what its stand-ins need and a GPU's node has: values for their driver root, and libraries in the pod."""
 
 import json
@@ -48,9 +48,9 @@ def commands():
     """(line, command) of the section's blocks of shell."""
     sys.path.insert(0, f"{SOURCE}/tests/docs")
     import documents
-    with open(f"{SOURCE}/docs/quickstart.md") as file:
+    with open(f"{SOURCE}/docs/guide/quick-start.md") as file:
         start = file.read().split(SECTION)[0].count("\n")
-    for block in documents.blocks_of(SOURCE, "docs/quickstart.md"):
+    for block in documents.blocks_of(SOURCE, "docs/guide/quick-start.md"):
         if block.language == "sh" and block.line > start:
             for command in documents.commands_of(block):
                 if not re.match(OTHERS, command.text):
@@ -116,7 +116,7 @@ def edit_under_it(report, reader):
 
 def run(world):
     report, api = world.report, world.control_plane
-    report.start("quickstart: docs/quickstart.md as it is written")
+    report.start("quickstart: docs/guide/quick-start.md as it is written")
     helm, kubectl = find(world.binaries, world.build), shutil.which("kubectl", path=f"{world.binaries}:{os.environ['PATH']}")
     if not (helm and kubectl):
         print("SKIPPED: there is no Helm or no kubectl", flush=True)

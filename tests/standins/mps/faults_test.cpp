@@ -108,7 +108,7 @@ TEST_F(MpsFaults, PlainKernelsAreTerminatedThenKilledWithoutHarm) {
   }
 }
 
-// docs/evidence/stopping.md: 29 of 30, with and without a kill afterwards.
+// docs/internals/evidence/stopping.md: 29 of 30, with and without a kill afterwards.
 TEST_F(MpsFaults, TerminatingTensorKernelsKillsThePeersAndIsReportedAsASuccess) {
   for (const bool kill : {false, true}) {
     auto peer = world.client({"--kernel-ms", "1"});

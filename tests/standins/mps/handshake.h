@@ -1,6 +1,6 @@
 #pragma once
 // The real daemon's own messages on `control` and `control_privileged`, as seen on driver 580.159.04
-// (docs/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What runs
+// (docs/internals/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What runs
 // over the descriptor of message 4 is ours (wire.h). Blocking unless a deadline is given. One thread per
 // descriptor.
 #include <cstdint>

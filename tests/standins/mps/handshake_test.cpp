@@ -1,4 +1,4 @@
-// How clients reach the daemon: every row of docs/evidence/mps-handshake.md that the stand-in repeats.
+// How clients reach the daemon: every row of docs/internals/evidence/mps-handshake.md that the stand-in repeats.
 #include "standins/mps/handshake.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ TEST_F(MpsHandshake, AClientGetsADescriptorAndSaysWhenItsServerHasIt) {
   EXPECT_THAT(world.ask("get_client_list " + std::to_string(world.server())), HasSubstr(std::to_string(::getpid())));
 }
 
-// docs/evidence/server-limits.md
+// docs/internals/evidence/server-limits.md
 TEST_F(MpsHandshake, AServersLimitsBecomeAClientsWhileItConnectsForAllItsContexts) {
   const auto limit = [&](const std::string& memory, const std::string& percent) {
     const std::string server = std::to_string(world.server());

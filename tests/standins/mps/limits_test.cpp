@@ -113,7 +113,7 @@ TEST(MpsLimits, DeathHurtsByKernelLength) {
   EXPECT_FALSE(hurts(200 * ms, 0));
 }
 
-// docs/evidence/stopping.md: products of 8192x8192 bf16 matrices, language-model decoding, small training.
+// docs/internals/evidence/stopping.md: products of 8192x8192 bf16 matrices, language-model decoding, small training.
 TEST(MpsLimits, TensorWorkInFlightHurtsAtDeathAndAtTerminationAlike) {
   constexpr std::int64_t ms = 1'000'000;
   for (const auto hurts : {death_hurts_peers, termination_hurts_peers}) {

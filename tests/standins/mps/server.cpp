@@ -84,9 +84,9 @@ bool MpsServer::start() {
   return send_message(channel_.get(), {"ready", {}});
 }
 
-// A page as clients would have it in common: anonymous, as r580's is (docs/evidence/mps-handshake.md), or a file in
-// /dev/shm, as older drivers are reported to have. Unlinked at once, so that nothing stays behind; it shows in the maps
-// all the same.
+// A page as clients would have it in common: anonymous, as r580's is (docs/internals/evidence/mps-handshake.md), or a
+// file in /dev/shm, as older drivers are reported to have. Unlinked at once, so that nothing stays behind; it shows in
+// the maps all the same.
 bool MpsServer::share_memory() {
   const std::string pid = std::to_string(::getpid()), uid = std::to_string(options_.uid);
   const auto folder = environment("TRANCHE_SIM_SHARED_MEMORY");

@@ -57,7 +57,8 @@ class MpsServer {
     std::uint64_t id = 0;
     Fd fd;
     bool ready = false;  // said init
-    // The server's limits when it connected: later changes are for clients to come (docs/evidence/server-limits.md).
+    // The server's limits when it connected: later changes are for clients to come
+    // (docs/internals/evidence/server-limits.md).
     double threads = 100.0;
     MemoryLimits memory;
     bool terminated = false;  // by terminate_client
@@ -119,7 +120,7 @@ class MpsServer {
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
   bool wedged_ = false;
   // It takes one client after the other and waits for its first word; one that never says it, or hangs up before, keeps
-  // all later ones out for good (docs/evidence/mps-handshake.md, "stalls after message 4").
+  // all later ones out for good (docs/internals/evidence/mps-handshake.md, "stalls after message 4").
   std::vector<std::pair<Message, Fd>> waiting_;
   const Client* newcomer_ = nullptr;
   bool stuck_ = false;

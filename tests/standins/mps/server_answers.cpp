@@ -14,7 +14,7 @@ namespace tranche::sim {
 namespace {
 
 constexpr std::int64_t kDrainNs = 11'000'000;     // terminate_client: 11 to 13 ms (facts: section 3)
-constexpr std::int64_t kStoppedDrainMs = 10'000;  // of a client that is stopped (docs/evidence/stopping.md)
+constexpr std::int64_t kStoppedDrainMs = 10'000;  // of a client that is stopped (docs/internals/evidence/stopping.md)
 constexpr int kInvalidContext = 201, kTerminated = 810, kIllegalAddress = 700;
 
 std::int64_t monotonic_ns() {

@@ -1,4 +1,4 @@
-// Clients that are stopped (SIGSTOP) and clients that are asked to stop (SIGTERM): docs/evidence/stopping.md.
+// Clients that are stopped (SIGSTOP) and clients that are asked to stop (SIGTERM): docs/internals/evidence/stopping.md.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
