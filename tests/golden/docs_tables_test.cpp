@@ -21,7 +21,7 @@ using Row = std::vector<std::string>;
 
 // Rows of the tables below a heading, up to the next heading; heads and rules left out.
 std::vector<Row> rows_below(const std::string& document, const std::string& heading) {
-  const std::string text = golden::read(golden::source("docs/reference/" + document));
+  const std::string text = golden::read(golden::source("docs/" + document));
   std::vector<Row> rows;
   bool inside = false;
   bool body = false;
@@ -126,7 +126,7 @@ TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
       set.insert(key.starts_with(mig_prefix) ? "nvidia.com/mig-<profile>" + key.substr(mig_prefix.size()) : key);
     }
   }
-  EXPECT_EQ(names_below("labels.md", "Labels"), set);
+  EXPECT_EQ(names_below("reference/labels.md", "Labels"), set);
 }
 
 TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
@@ -142,7 +142,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
   const plan::Plan plan = plan::make_plan(config, inventory).value();
   label::Facts facts;
   for (const auto& pool : plan.pools) facts.tiers[pool.id] = "v2";
-  std::set<std::string> listed = names_below("labels.md", "Labels of ours");
+  std::set<std::string> listed = names_below("reference/labels.md", "Labels of ours");
   std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
   std::set<std::string> set;
   for (const auto& [key, value] : label::labels_for(config, inventory, plan, facts)) {
@@ -156,7 +156,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
 // ---- docs/reference/health.md
 
 TEST(HealthDocument, ListsEveryXidWithItsClassAndMeaning) {
-  const auto rows = rows_below("health.md", "Table");
+  const auto rows = rows_below("reference/health.md", "Table");
   const auto rules = health::xid_rules();
   ASSERT_EQ(rows.size(), rules.size());
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -170,7 +170,7 @@ TEST(HealthDocument, ListsEveryXidWithItsClassAndMeaning) {
 TEST(HealthDocument, ListsEveryCause) {
   std::set<std::string> causes;
   for (const auto cause : health::kCauses) causes.insert(std::string(to_string(cause)));
-  EXPECT_EQ(names_below("health.md", "Causes"), causes);
+  EXPECT_EQ(names_below("reference/health.md", "Causes"), causes);
 }
 
 // ---- docs/guide/share-sizes.md
@@ -178,7 +178,7 @@ TEST(HealthDocument, ListsEveryCause) {
 TEST(SharesDocument, TheTableIsWhatTheCodeComputes) {
   const inventory::ComputeCapability hopper{9, 0};
   const Bytes memory = mib(143771);
-  for (const Row& row : rows_below("shares.md", "One H200 by equal slots")) {
+  for (const Row& row : rows_below("guide/share-sizes.md", "One H200 by equal slots")) {
     ASSERT_EQ(row.size(), 5u);
     const auto slots = static_cast<std::uint32_t>(parse_unsigned(row[0]).value_or(0));
     ASSERT_GT(slots, 0u);
