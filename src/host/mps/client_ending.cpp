@@ -27,7 +27,7 @@ bool runs_again(const Process& process) {
 }  // namespace
 
 ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndRequest& request, Done done)
-    : loop_(loop), settings_(std::move(settings)), done_(std::move(done)) {
+    : loop_(loop), settings_(settings), done_(std::move(done)) {
   for (const int pid : request.clients) {
     const auto known = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
     if (known == clients_.end()) clients_.push_back({{.pid = pid}, nullptr});
