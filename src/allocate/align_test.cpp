@@ -87,6 +87,7 @@ inventory::Inventory random_links(std::uint32_t gpus, Random& random) {
   });
 }
 
+// Promise: kubelet/preferred: The aligned choice equals a search of all partitions.
 TEST(Align, FindsWhatListingEveryPartitionFinds) {
   std::uint32_t seed = 7;
   const auto random = [&] { return (seed = seed * 1664525u + 1013904223u) >> 16; };
@@ -165,6 +166,7 @@ TEST(Align, IsNoWorseThanTheFullSearchAlsoForTwelveGpus) {
   }
 }
 
+// Promise: kubelet/preferred: The aligned choice of 16 GPUs is never worse than the full search.
 TEST(Align, IsNoWorseThanTheFullSearchAlsoForSixteenGpus) {
   std::uint32_t seed = 16;
   const auto random = [&] { return (seed = seed * 1664525u + 1013904223u) >> 16; };
@@ -214,6 +216,7 @@ struct Machine {
   Set chosen;
 };
 
+// Promise: kubelet/preferred: Choices on known machines follow NVIDIA's rule.
 TEST(Align, OnKnownMachinesChoosesWhatNvidiasRuleSays) {
   const Set all = all_of(8);
   const std::vector<Machine> machines = {
@@ -253,12 +256,14 @@ TEST(Align, OnKnownMachinesChoosesWhatNvidiasRuleSays) {
   }
 }
 
+// Promise: kubelet/preferred: Equal choices go to the lowest positions.
 TEST(Align, TiesGoToTheLowestPositions) {
   const auto inventory = with_links(16, [](auto a, auto b) { return inventory::GpuLink{a, b, 10, 0}; });
   for (std::uint32_t size = 1; size <= 16; ++size)
     EXPECT_EQ(align(inventory, all_of(16), {}, size), all_of(size)) << size;
 }
 
+// Promise: kubelet/preferred: More than 16 GPUs are grown from the required ones.
 TEST(Align, MoreThanSixteenGpusAreGrownFromWhatIsRequired) {
   const auto inventory =
       with_links(20, [](auto a, auto b) { return inventory::GpuLink{a, b, a / 4 == b / 4 ? 10 : 50, 0}; });

@@ -77,6 +77,7 @@ TEST(Allocate, SeveralSlotsGrowMemoryAndSms) {
                           "GPU-aaaaaaaa-0000-4000-8000-00000000000a::7"));
 }
 
+// Promise: mps/mig: The memory variable is left out for a MIG device.
 TEST(Allocate, LeavesTheMemoryVariableOutForAMigDevice) {
   auto resource = two_h200();
   plan::PlannedDevice& device = resource.devices[0];
@@ -120,6 +121,7 @@ TEST(Allocate, SlotsOnTwoGpusAreRefusedWithBothNamed) {
   EXPECT_THAT(grant.error().what, HasSubstr("ask for at most 10"));
 }
 
+// Promise: kubelet/allocate: More than one slot is refused where the configuration allows one.
 TEST(Allocate, MoreThanOneIsRefusedWhereTheConfigurationSaysSo) {
   auto resource = two_h200();
   resource.one_slot_per_request = true;
@@ -148,6 +150,7 @@ TEST(Allocate, UnknownDuplicateAndUnhealthyAreToldApart) {
   EXPECT_TRUE(ask(two_h200(), {"GPU-bbbbbbbb-0000-4000-8000-00000000000b::1"}, {}, faults));
 }
 
+// Promise: kubelet/allocate: Time-sliced slots may span GPUs.
 TEST(Allocate, TimeSlicedSlotsGetNoDoorAndMaySpanGpus) {
   auto resource = two_h200();
   resource.sharing = config::SharingStrategy::kTimeSlicing;
@@ -160,6 +163,7 @@ TEST(Allocate, TimeSlicedSlotsGetNoDoorAndMaySpanGpus) {
                                "GPU-aaaaaaaa-0000-4000-8000-00000000000a,GPU-bbbbbbbb-0000-4000-8000-00000000000b")));
 }
 
+// Promise: kubelet/allocate: A device without a daemon gets no MPS environment.
 TEST(Allocate, ADeviceThatNoDaemonServesGetsNoDoor) {
   auto resource = two_h200();
   for (auto& device : resource.devices) device.pool.clear();
@@ -170,6 +174,7 @@ TEST(Allocate, ADeviceThatNoDaemonServesGetsNoDoor) {
   EXPECT_THAT(grant->envs, ElementsAre(Pair("NVIDIA_VISIBLE_DEVICES", "GPU-aaaaaaaa-0000-4000-8000-00000000000a")));
 }
 
+// Promise: kubelet/allocate: The strategy `index` names devices in the driver's order.
 TEST(Allocate, IndexStrategyNamesDevicesInDriverOrder) {
   Settings settings;
   settings.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
@@ -182,6 +187,7 @@ TEST(Allocate, IndexStrategyNamesDevicesInDriverOrder) {
       "0,1");
 }
 
+// Promise: kubelet/allocate: With `volume-mounts` and `envvar` the value of `volume-mounts` wins.
 TEST(Allocate, VolumeMountsReplaceTheVariable) {
   Settings settings;
   settings.flags.plugin.device_list_strategy = {config::ListStrategy::kEnvvar, config::ListStrategy::kVolumeMounts};
@@ -207,6 +213,7 @@ TEST(Allocate, CdiNamesGoWhereTheStrategySays) {
   EXPECT_EQ(grant->envs.at("NVIDIA_GDS"), "enabled");
 }
 
+// Promise: kubelet/allocate: A device node is listed once.
 TEST(Allocate, DeviceNodesAreListedOnce) {
   Settings settings;
   settings.flags.plugin.pass_device_specs = true;

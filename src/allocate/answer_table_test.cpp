@@ -224,6 +224,7 @@ void for_each_combination(const Visit& visit) {
       }
 }
 
+// Promise: kubelet/allocate: Every combination of settings gives the answer of the compatibility table.
 TEST(AnswerTable, EveryCombinationAnswersAsTheTableSays) {
   int combinations = 0;
   for_each_combination([&](const Combination& c) {
@@ -263,6 +264,7 @@ struct Request {
   std::optional<Kind> refused;
 };
 
+// Promise: kubelet/allocate: Requests are validated as NVIDIA's plugin validates them.
 TEST(AnswerTable, RequestsAreValidatedAsNvidiaDoes) {
   const std::string a = kGpuUuid[0];
   const std::string b = kGpuUuid[1];
@@ -327,6 +329,7 @@ struct CdiCase {
   std::string names;  // without the vendor
 };
 
+// Promise: kubelet/allocate: CDI names are those of the classes that have a specification.
 TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
   const std::string a = kGpuUuid[0];
   const std::string b = kGpuUuid[1];
@@ -365,6 +368,7 @@ TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
   }
 }
 
+// Promise: kubelet/allocate: Slots on a lost GPU are refused and other GPUs are served.
 TEST(AnswerTable, ALostGpuIsRefusedAndTheOthersAreNot) {
   const auto resource = resource_of({.two_devices = true});
   advertise::Faults faults;

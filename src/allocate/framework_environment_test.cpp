@@ -62,6 +62,7 @@ bool names_frameworks(const std::string& name) {
   return name.starts_with("TRANCHE_") || name.starts_with("XLA_") || name.starts_with("TF_");
 }
 
+// Promise: kubelet/allocate: Variables for frameworks state the grant's limits and can be turned off.
 TEST(FrameworkEnvironment, SaysWhatAQuarterIsWorth) {
   const Envs envs = envs_of(resource_of(1, 4), {1});
   EXPECT_EQ(envs.at("TRANCHE_MEMORY_MIB"), "20389");
@@ -78,6 +79,7 @@ TEST(FrameworkEnvironment, SeveralSlotsAreWorthTheirSum) {
   EXPECT_EQ(envs.at("XLA_PYTHON_CLIENT_MEM_FRACTION"), "0.6693");
 }
 
+// Promise: kubelet/allocate: Variables for frameworks state the grant's limits and can be turned off.
 TEST(FrameworkEnvironment, IsOfMpsSharesAloneAndCanBeTurnedOff) {
   for (const auto strategy : {config::SharingStrategy::kTimeSlicing, config::SharingStrategy::kNone}) {
     auto resource = resource_of(1, 4);

@@ -97,6 +97,7 @@ std::vector<std::uint32_t> by_gpu(const std::vector<std::string>& ids, std::size
   return counts;
 }
 
+// Promise: kubelet/preferred: Slots follow the rule of NVIDIA's plugin under both policies.
 TEST(Prefer, FollowsNvidiasRuleOneSlotAtATime) {
   for (const auto& rule : rules()) {
     SCOPED_TRACE(rule.what);
@@ -117,6 +118,7 @@ TEST(Prefer, FollowsNvidiasRuleOneSlotAtATime) {
 }
 
 // Pods of one slot, one after the other, as kubelet asks: what the policies are for.
+// Promise: kubelet/preferred: `distributed` keeps GPUs even and `packed` fills one after the other.
 TEST(Prefer, PodByPodDistributedKeepsGpusEvenAndPackedFillsOneAfterTheOther) {
   const auto resource = shared(3, 4, config::SharingStrategy::kTimeSlicing);
   for (const auto policy : {AllocationPolicy::kDistributed, AllocationPolicy::kPacked}) {
@@ -150,6 +152,7 @@ plan::PlannedResource mig(int gpus, int devices_each, std::uint32_t slots) {
 }
 
 // MIG-0, MIG-1, MIG-2 are on the first GPU, MIG-3, MIG-4, MIG-5 on the second.
+// Promise: kubelet/preferred: MIG devices are spread and packed by their GPU.
 TEST(Prefer, MigDevicesAreSpreadAndPackedByTheirGpu) {
   const auto resource = mig(2, 3, 1);
   const std::vector<std::string> all{"MIG-0", "MIG-1", "MIG-2", "MIG-3", "MIG-4", "MIG-5"};
@@ -192,6 +195,7 @@ TEST(Prefer, OnWslAndTegraThePolicyIsAlwaysDistributed) {
   }
 }
 
+// Promise: kubelet/preferred: Several MPS slots go to the one GPU where they fit best.
 TEST(Prefer, MpsSlotsOfOneContainerLandOnOneGpuThatFitsBest) {
   const auto resource = shared(3, 10, config::SharingStrategy::kMps);
   const auto available = joined(slots_of(0, {0, 1, 2, 3, 4, 5, 6}), slots_of(1, {0, 1}), slots_of(2, {5, 6, 7, 8}));
@@ -199,6 +203,7 @@ TEST(Prefer, MpsSlotsOfOneContainerLandOnOneGpuThatFitsBest) {
               ElementsAre("GPU-2::5", "GPU-2::6", "GPU-2::7", "GPU-2::8"));
 }
 
+// Promise: kubelet/preferred: MPS slots that fit on no GPU use as few GPUs as possible.
 TEST(Prefer, MpsSlotsThatFitNowhereUseAsFewGpusAsPossible) {
   const auto resource = shared(3, 4, config::SharingStrategy::kMps);
   const auto available = joined(slots_of(0, {0}), slots_of(1, {0, 1, 2}), slots_of(2, {0, 1}));
@@ -213,6 +218,7 @@ TEST(Prefer, StaysWhereSomethingIsRequired) {
               UnorderedElementsAre("GPU-1::2", "GPU-1::0", "GPU-1::1"));
 }
 
+// Promise: kubelet/preferred: An impossible question is an error.
 TEST(Prefer, RefusesWhatCannotBe) {
   const auto resource = shared(1, 2, config::SharingStrategy::kMps);
   EXPECT_FALSE(prefer(resource, kNone, slots_of(0, {0}), {}, 2, AllocationPolicy::kPacked));
@@ -237,6 +243,7 @@ TEST(Prefer, WholeGpusAreChosenByTopology) {
 }
 
 // Topology is for whole GPUs only: the policies have no say there, and slots are never placed by it.
+// Promise: kubelet/preferred: Whole GPUs are chosen by topology and slots by policy.
 TEST(Prefer, TopologyIsForWholeGpusAndPoliciesAreForSlots) {
   // 0 and 2 are neighbours, 1 and 3 are.
   const auto inventory =
@@ -257,6 +264,7 @@ TEST(Prefer, TopologyIsForWholeGpusAndPoliciesAreForSlots) {
               UnorderedElementsAre("MIG-0", "MIG-1"));
 }
 
+// Promise: kubelet/preferred: A lost GPU counts without a place in the topology.
 TEST(Prefer, AGpuThatTheInventoryLostStillCounts) {
   const auto inventory = with_links(2, [](auto a, auto b) { return inventory::GpuLink{a, b, 50, 0}; });
   const auto resource = shared(3, 1, config::SharingStrategy::kNone);

@@ -80,6 +80,7 @@ std::vector<std::string> both(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
+// Promise: plan/shares: A spanning grant has a limit on each GPU and the smallest percentage.
 TEST(AllocateSpan, HasALimitOnEachGpuByUuidAndTheSmallestPercentage) {
   const auto grant = allocate(joined(2, 20), {}, both(slots_of(0, 15), slots_of(1, 5)), {});
   ASSERT_TRUE(grant) << to_string(grant.error());
@@ -270,6 +271,7 @@ TEST(AllocatePolicy, AWholeGpuIsTheRightCardWhateverItsIndex) {
   }
 }
 
+// Promise: kubelet/preferred: A device whose MPS server has no free client is chosen last.
 TEST(PreferUnits, ADeviceWhoseServerHasItsClientsComesLast) {
   const auto resource = joined(2, 10);
   Around around;

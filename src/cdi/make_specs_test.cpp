@@ -118,11 +118,13 @@ TEST_F(CdiSpecs, NameGpusByUuidOrIndexAndNeedNoMoreThanTheOldestVersion) {
   EXPECT_EQ(gpu_spec().version, "0.5.0");
 }
 
+// Promise: cdi: Specifications have NVIDIA's vendor and no device `all`.
 TEST_F(CdiSpecs, AreOfNvidiasVendorAndHaveNoDeviceForAll) {
   EXPECT_EQ(gpu_spec().vendor, "k8s.device-plugin.nvidia.com");
   EXPECT_THAT(names(gpu_spec()), Not(Contains("all")));
 }
 
+// Promise: cdi: A GPU has its node by minor number and its DRM nodes.
 TEST_F(CdiSpecs, GiveAGpuItsNodeByMinorNumberAndItsDrmNodes) {
   files_.drm["GPU-0"] = {{at("/dev/dri/card1"), at("/dev/dri/renderD129")},
                          {{"/dev/dri/by-path/pci-0000:3b:00.0-card", "../card1", "/dev/dri/card1"}}};
@@ -140,6 +142,7 @@ TEST_F(CdiSpecs, WriteNodesWithoutNumbersModeAndGroups) {
   EXPECT_THAT(spec.devices[0].edits.additional_gids, IsEmpty());
 }
 
+// Promise: cdi: A MIG device has its parent and both capabilities.
 TEST_F(CdiSpecs, GiveAMigDeviceItsParentAndItsTwoCapabilities) {
   add_mig("1g.10gb");
   files_.drm["GPU-0"] = {{at("/dev/dri/card1")}, {}};
@@ -196,6 +199,7 @@ TEST_F(CdiSpecs, HaveCommonEditsInAFixedOrder) {
   EXPECT_THAT(edits.mounts[3].options, ElementsAre("nosuid", "nodev", "noexec", "rbind", "rprivate"));
 }
 
+// Promise: cdi: The host's MPS folder stays out where Tranche shares by MPS.
 TEST_F(CdiSpecs, KeepTheHostsOwnMpsOutWhereTrancheSharesByMps) {
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   settings_.mps = true;
@@ -228,6 +232,7 @@ TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
   EXPECT_THAT(mounts(gpu_spec().edits), SizeIs(1));
 }
 
+// Promise: cdi: Without the hook program links become mounts.
 TEST_F(CdiSpecs, WithoutTheHookProgramHaveLinksAsMountsAndSaySo) {
   files_.hook_program = DriverFiles::HookProgram::kNotThere;
   files_.drm["GPU-0"] = {{at("/dev/dri/card1")}, {{"/dev/dri/by-path/x", "../card1", "/dev/dri/card1"}}};
@@ -365,6 +370,7 @@ TEST_F(CdiSpecs, OfATegraSystemHaveOneDeviceWithAllThatTheCsvFilesName) {
   EXPECT_THAT(spec.edits.env, ElementsAre("NVIDIA_VISIBLE_DEVICES=void"));
 }
 
+// Promise: cdi: Equal inputs give equal files.
 TEST_F(CdiSpecs, AreEqualForEqualInputs) {
   EXPECT_EQ(render(gpu_spec()), render(gpu_spec()));
 }

@@ -83,6 +83,7 @@ std::size_t healthy_in(const Change& change) {
   return healthy;
 }
 
+// Promise: change: Without kubelet's answer everything counts as held.
 TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
   const Holdings nobody_says{"kubelet does not answer", {}};
   Change change;

@@ -26,6 +26,7 @@ TEST(HeldSlots, AreNotKnownUntilKubeletAnsweredAndWhenItStopsTo) {
   EXPECT_THAT(slots.held(), ElementsAre(kA)) << "and what was known stays";
 }
 
+// Promise: change: A slot is free after two answers of kubelet without it.
 TEST(HeldSlots, AreFreeWhenTwoAnswersInARowDoNotNameThem) {
   HeldSlots slots;
   slots.listed({kA, kB}, at(0s));

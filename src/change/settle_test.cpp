@@ -45,12 +45,14 @@ TEST(Settle, WithNothingHeldTheNewestPlanIsInForceAtOnce) {
   }
 }
 
+// Promise: change: An equal plan changes nothing.
 TEST(Settle, AnEqualPlanIsLeftAloneWhateverIsHeld) {
   const auto plan = all_mps(2, 10);
   EXPECT_EQ(settled(plan, plan, {held(plan, kGpu, 0, {0, 1, 2}), held(plan, kGpu, 0, {9}), held(plan, kGpu, 1, {4})}),
             (Settled{plan, {}, {}}));
 }
 
+// Promise: change: Held slots stay on kubelet's list, unhealthy, until they are free.
 TEST(Settle, ShrinkingKeepsHeldSlotsUntilTheyAreFree) {
   const auto before = all_mps(1, 10), newest = all_mps(1, 5);
   auto now = settled(before, newest, {held(before, kGpu, 0, {7}), held(before, kGpu, 0, {0})});
@@ -62,6 +64,7 @@ TEST(Settle, ShrinkingKeepsHeldSlotsUntilTheyAreFree) {
   EXPECT_THAT(offered(now, kGpu).unhealthy, IsEmpty());
 }
 
+// Promise: change: A resource that vanishes stays until its slots are free.
 TEST(Settle, AResourceThatVanishesIsShownUntilItsSlotsAreFreeAndItsIdsAreNotGivenTwice) {
   const auto before = all_mps(1, 4), newest = all_mps(1, 4, "nvidia.com/gpu.shared");
   const auto now = settled(before, newest, {held(before, kGpu, 0, {1})});
@@ -86,6 +89,7 @@ TEST(Settle, AGpuWhoseMeansChangeWaitsUntilItIsFreeAndOthersChangeAtOnce) {
   EXPECT_EQ(now, (Settled{newest, {}, {}}));
 }
 
+// Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.
 TEST(Settle, EveryChangeOfMeansWaits) {
   const auto exclusive = plan_of({named(kGpu, {gpu(0)})});
   const auto joined = plan_of({named(kGpu, {mps(0, 4, "set-1")})});
@@ -105,6 +109,7 @@ TEST(Settle, EveryChangeOfMeansWaits) {
   }
 }
 
+// Promise: change: The GPUs of a joined pool change together.
 TEST(Settle, TheGpusOfAJoinedPoolChangeTogether) {
   const auto before = plan_of({named(kGpu, {mps(0, 4), mps(1, 4)})});
   const auto newest = plan_of({named(kGpu, {mps(0, 4, "set-1"), mps(1, 4, "set-1")})});
@@ -134,6 +139,7 @@ TEST(Settle, WhatForceHasTakenIsInNobodysWayAndItsSlotsStayUntilTheyAreFree) {
   EXPECT_THAT(offered(now, kGpu).healthy, testing::SizeIs(2));
 }
 
+// Promise: change: Growing offers no more than the device has.
 TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
   const auto before = all_mps(1, 5), newest = all_mps(1, 10);
   const auto now = settled(before, newest, {held(before, kGpu, 0, {0}), held(before, kGpu, 0, {1, 2})});

@@ -32,6 +32,7 @@ std::vector<std::string> names(const MigChoice& choice) {
   return all;
 }
 
+// Promise: driver/mig: The stand-in lists the MIG profiles that an H200's driver lists.
 TEST(MigProfiles, OfAnH200AreThoseThatItsDriverLists) {
   host::nvml::SimFixture sim("gpus: {profile: H200, count: 1}\n");
   const auto choices = look(sim);

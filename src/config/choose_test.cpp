@@ -32,6 +32,7 @@ struct Row {
 };
 
 // What NVIDIA's config manager does, row by row.
+// Promise: config/choose: The choice follows NVIDIA's config manager.
 TEST(Choose, DoesWhatNvidiasConfigManagerDoes) {
   const std::vector<Row> rows{
       {"a label that exists", {"a", "b"}, "b", {"a", {"named"}}, "b", ChosenBy::kLabel},

@@ -31,6 +31,7 @@ std::vector<DeviceRef> refs(const SharedResource& entry) {
   return list != nullptr ? *list : std::vector<DeviceRef>{};
 }
 
+// Promise: config: A fork's configuration for individual GPUs gives the same entries.
 TEST(IndividualGpuConfig, GivesEachGpuAnEntryInOnePool) {
   const std::string text = individual(
       "{index: 0, name: gpu0, mps: {enabled: true, replicas: 20}}, {index: 1, mps: {enabled: true, replicas: 10}}");
@@ -48,6 +49,7 @@ TEST(IndividualGpuConfig, GivesEachGpuAnEntryInOnePool) {
   EXPECT_TRUE(parse(text, "c").config.sharing.per_device);
 }
 
+// Promise: config: A GPU named by its UUID only is that GPU.
 TEST(IndividualGpuConfig, AGpuNamedByItsUuidOnlyIsThatGpuAndNotIndexZero) {
   const std::string uuid = "GPU-3f2a1b4c-1111-2222-3333-444444444444";
   const auto found = entries(individual("{uuid: " + uuid + ", mps: {enabled: true, replicas: 4}}"));

@@ -139,6 +139,7 @@ TEST(SharingTest, KeysHereAreCaseSensitive) {
   EXPECT_EQ(sharing_in("Sharing: {MPS: {" + kResources + "}}").strategy, SharingStrategy::kMps);
 }
 
+// Promise: config: MPS wins over time-slicing with a warning.
 TEST(SharingTest, MpsWinsOverTimeSlicingAndSaysSo) {
   const std::string both = "sharing:\n  timeSlicing: {" + kResources + "}\n  mps: {" + kResources + "}\n";
   EXPECT_EQ(sharing_in(both).strategy, SharingStrategy::kMps);

@@ -36,6 +36,7 @@ TEST(ParseTest, EmptyIsTheSameAsVersionAlone) {
   EXPECT_THAT(said("version: v1\nflags:\nresources:\nsharing:\nimex:\n"), IsEmpty());
 }
 
+// Promise: config: Defaults are NVIDIA's.
 TEST(ParseTest, DefaultsAreNvidias) {
   const Config config = accepted("");
   const Flags& flags = config.flags;
@@ -64,6 +65,7 @@ TEST(ParseTest, OtherVersionsAreRefused) {
   EXPECT_THAT(said("version: 1\n"), ElementsAre(HasSubstr("must be v1, but is the number 1; write version: v1")));
 }
 
+// Promise: config: Every field has its place in the model.
 TEST(ParseTest, EveryFieldHasItsPlaceInTheModel) {
   const Config config = accepted(R"(
 version: v1
@@ -119,6 +121,7 @@ TEST(ParseTest, KeysOfPlainStructuresAreReadInAnyCase) {
   EXPECT_EQ(accepted("Imex: {ChannelIds: [0]}").imex.channel_ids.size(), 1u);
 }
 
+// Promise: config: Keys that NVIDIA ignores in silence are a warning.
 TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
   EXPECT_THAT(
       said("flags:\n  migStrateg: single\n"),
@@ -134,6 +137,7 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
               ElementsAre(HasSubstr("warning: flags.plugin.deviceListStrategy: is an empty list")));
 }
 
+// Promise: config: A key in the wrong section is named with its section.
 TEST(ParseTest, AKeyInTheWrongSectionIsToldWhereItBelongs) {
   EXPECT_THAT(said("migStrategy: single\n"), ElementsAre(HasSubstr("write it as flags.migStrategy")));
   EXPECT_THAT(said("flags: {DeviceListStrategy: cdi-cri}"),
@@ -147,6 +151,7 @@ TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
               ElementsAre(HasSubstr("c:1:1: warning: is a Kubernetes object")));
 }
 
+// Promise: config: With `--strict` keys without effect are errors.
 TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
   for (const char* text :
        {"foo: 1", "flags: {migStrategy: none, migStrategy: none}", "flags: {passDeviceSpecs: true}",
@@ -160,6 +165,7 @@ TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
     EXPECT_FALSE(has_error(parse(text, "c", UnknownKeys::kRefused).problems)) << text << ": a known key";
 }
 
+// Promise: config: Types are strict.
 TEST(ParseTest, TypesAreStrict) {
   struct Row {
     const char* text;
@@ -192,6 +198,7 @@ TEST(ParseTest, TypesAreStrict) {
   }
 }
 
+// Promise: config: Words are checked.
 TEST(ParseTest, WordsAreChecked) {
   EXPECT_THAT(
       said("flags: {migStrategy: Single}"),
@@ -228,6 +235,7 @@ TEST(ParseTest, NullIsAbsent) {
             Config{});
 }
 
+// Promise: config: All problems are listed, in the order of the file.
 TEST(ParseTest, AllProblemsAreSaidInFileOrder) {
   const auto problems = said("sharing:\n  mps: {}\nflags:\n  migStrategy: x\n  failOnInitError: 3\nversion: v9\n");
   EXPECT_THAT(problems, ElementsAre(HasSubstr("c:2:8"), HasSubstr("c:4:16"), HasSubstr("c:5:20"), HasSubstr("c:6:10")));

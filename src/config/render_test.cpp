@@ -12,6 +12,7 @@ Config without_places(Config config) {
   return config;
 }
 
+// Promise: config: A printed configuration reads back as the same.
 TEST(RenderTest, ParseReadsBackWhatIsWritten) {
   for (const char* text :
        {"", "flags: {migStrategy: mixed, mpsRoot: \"/a b\\n\", gfd: {sleepInterval: infinite, outputFile: \"\"}}",

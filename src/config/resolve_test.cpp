@@ -34,6 +34,7 @@ Explained explained(const Resolved& resolution, std::string_view path) {
 }
 const std::string kMps = "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}\n";
 
+// Promise: config: Flag beats variable beats file beats default.
 TEST(ResolveTest, FlagBeatsVariableBeatsFileBeatsDefault) {
   Input input;
   EXPECT_EQ(resolved(input).config.flags.mig_strategy, MigStrategy::kNone);
@@ -57,6 +58,7 @@ TEST(ResolveTest, TheFirstVariableThatExistsCountsEvenIfEmpty) {
   EXPECT_EQ(resolved(second).config.flags.plugin.nvidia_ctk_path, "/x");
 }
 
+// Promise: config: A variable that is present and empty follows NVIDIA's rules.
 TEST(ResolveTest, PresentButEmptyFollowsNvidiasRules) {
   EXPECT_THAT(
       said({"flags: {migStrategy: mixed}", {}, {{"MIG_STRATEGY", ""}}}),
@@ -118,6 +120,7 @@ TEST(ResolveTest, AWordThatIsOverriddenIsNoProblem) {
             1u);
 }
 
+// Promise: config: Validation problems come in NVIDIA's order.
 TEST(ResolveTest, ProblemsFollowNvidiasOrderOfValidation) {
   const Input input{
       .file = kMps,
@@ -185,6 +188,7 @@ TEST(ResolveTest, FindsTheConfigFile) {
   EXPECT_EQ(config_file_of(Program::kFeatureDiscovery, {{"config-file", {"/b"}}}, {{"GFD_CONFIG_FILE", "/a"}}), "/b");
 }
 
+// Promise: command-line: No flag or variable is defined twice.
 TEST(ResolveTest, NoFlagOrVariableIsNamedTwice) {
   for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery, Program::kMpsControlDaemon}) {
     std::set<std::string_view> seen;

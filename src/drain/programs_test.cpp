@@ -113,6 +113,7 @@ class DrainProgram : public SmallPrograms {
   }
 };
 
+// Promise: stop: `tranche-drain` asks and prints the result.
 TEST_F(DrainProgram, AsksAndSaysWhatCameOfIt) {
   Drains drains(socket(), kDone);
   const auto ran = drain({});
@@ -121,6 +122,7 @@ TEST_F(DrainProgram, AsksAndSaysWhatCameOfIt) {
   EXPECT_EQ(drains.asked(), "drain\n");
 }
 
+// Promise: stop: `tranche-drain` runs the user's hook first and returns its status.
 TEST_F(DrainProgram, RunsTheUsersOwnHookFirstAndGivesItsStatus) {
   Drains drains(socket(), kDone);
   const auto ran = drain({"--", "/bin/sh", "-c", "echo mine; exit 3"});
@@ -132,6 +134,7 @@ TEST_F(DrainProgram, RunsTheUsersOwnHookFirstAndGivesItsStatus) {
   EXPECT_THAT(missing.lines, ElementsAre(HasSubstr("cannot run /no/such/program: No such file"), HasSubstr("drained")));
 }
 
+// Promise: stop: `tranche-drain` without a socket does not fail the hook.
 TEST_F(DrainProgram, WithoutASocketItSaysSoAndDoesNotFailTheHook) {
   const auto ran = drain({});
   EXPECT_EQ(ran.status, 0);
@@ -226,6 +229,7 @@ class RuntimeProgram : public SmallPrograms {
 };
 
 // The file names a program that root runs.
+// Promise: stop: `tranche-runtime` trusts no file that other users may write.
 TEST_F(RuntimeProgram, ReadsNoConfigurationThatOtherUsersMayWrite) {
   const auto runc = runtime("second", "runc", "echo runc");
   const std::string path = scratch_ / "second";
@@ -260,6 +264,7 @@ TEST_F(RuntimeProgram, ATypoInTheConfigurationIsLoggedWithWhatHappensToContainer
   }
 }
 
+// Promise: stop: `tranche-runtime` passes every other call on unchanged.
 TEST_F(RuntimeProgram, HandsEveryOtherCallOnUntouchedAndSilently) {
   Drains drains(socket(), kDone);
   record("c1");
@@ -269,6 +274,7 @@ TEST_F(RuntimeProgram, HandsEveryOtherCallOnUntouchedAndSilently) {
   EXPECT_EQ(drains.asked(), "");
 }
 
+// Promise: stop: `tranche-runtime` ends clients before it kills a container with a grant.
 TEST_F(RuntimeProgram, DrainsBeforeAKillOfAContainerThatHoldsAGrant) {
   if (::geteuid() != 0) GTEST_SKIP() << "a record counts only when it is root's";
   Drains drains(socket(), kDone);
@@ -308,6 +314,7 @@ TEST_F(RuntimeProgram, KillsOtherContainersAtOnce) {
   EXPECT_EQ(drains.asked(), "");
 }
 
+// Promise: stop: `tranche-runtime` waits no longer than its patience.
 TEST_F(RuntimeProgram, IsHeldUpByAMuteDrainForNoLongerThanItsPatience) {
   if (::geteuid() != 0) GTEST_SKIP() << "a record counts only when it is root's";
   Drains drains(socket(), "");
@@ -319,6 +326,7 @@ TEST_F(RuntimeProgram, IsHeldUpByAMuteDrainForNoLongerThanItsPatience) {
   EXPECT_THAT(ran.lines, ElementsAre(runc_ + " kill c1 15"));
 }
 
+// Promise: stop: `tranche-runtime` trusts no file that other users may write.
 TEST_F(RuntimeProgram, TrustsNoRecordThatOthersMayWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "a record counts only when it is root's";
   Drains drains(socket(), kDone);

@@ -64,6 +64,7 @@ class Judging : public testing::Test {
 };
 
 // docs/internals/evidence/limit-edges.md: honest clients were up to 4 MiB above their limit.
+// Promise: guard: A client up to its limit and its rounding is left alone.
 TEST_F(Judging, NobodyIsTouchedUpToTheLimitAndItsRoundingToTheByte) {
   EXPECT_THAT(look({client(7, 4100), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
   EXPECT_FALSE(verdict_.open) << "nothing to look at again";
@@ -95,6 +96,7 @@ TEST_F(Judging, TheStartTellsWhoIsNewestAndNotTheNumber) {
   EXPECT_THAT(pids(look({wrapped, client(50, 3000)}).at(0)), ElementsAre(3));
 }
 
+// Promise: guard: `terminate-newest` ends as many of the newest processes as the others need to fit.
 TEST_F(Judging, AsManyOfTheNewestAsItTakesForTheOthersToFit) {
   const auto first = look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)});
   ASSERT_THAT(first, SizeIs(1));
@@ -155,6 +157,7 @@ TEST_F(Judging, WhoIsToEndIsStoppedAndIsNoMoreOnceItHasEnded) {
 }
 
 // The order takes as long as the queued work of a client may: seconds.
+// Promise: guard: Siblings that grow meanwhile are stopped as well.
 TEST_F(Judging, SiblingsThatGrowWhileOneIsBeingEndedAreStoppedTheSame) {
   look({client(1, 3000), client(2, 3000)});
   EXPECT_THAT(look({client(1, 4100), client(2, 3000)}), IsEmpty());
@@ -165,6 +168,7 @@ TEST_F(Judging, SiblingsThatGrowWhileOneIsBeingEndedAreStoppedTheSame) {
   EXPECT_THAT(pids(look({client(1, 4200), client(2, 3000), client(3, 4200)}).at(0)), ElementsAre(3));
 }
 
+// Promise: guard: A process that its container continues is stopped again.
 TEST_F(Judging, WhoIsContinuedByItsContainerIsStoppedAgain) {
   look({client(1, 3000), client(2, 3000)});
   const auto orders = look({client(1, 3000), client(2, 3100)});
@@ -175,6 +179,7 @@ TEST_F(Judging, WhoIsContinuedByItsContainerIsStoppedAgain) {
   EXPECT_THAT(look({client(1, 3000), client(2, 3100)}), IsEmpty());
 }
 
+// Promise: guard: With the first process of a container all its clients of the pool end.
 TEST_F(Judging, WithTheFirstProcessOfAContainerAllItsClientsOfThePoolEnd) {
   Process first = client(1, 5000);
   first.first = true;
@@ -188,6 +193,7 @@ TEST_F(Judging, WithTheFirstProcessOfAContainerAllItsClientsOfThePoolEnd) {
   EXPECT_THAT(look({first, client(2, 0), client(3, 10, kOther)}), IsEmpty()) << "once";
 }
 
+// Promise: guard: A first process beside MPS is killed after its container's clients have ended.
 TEST_F(Judging, AFirstProcessBesideMpsIsKilledWhenTheClientsOfItsContainerHaveEnded) {
   Process first = stranger(1, 5000);
   first.first = true;
@@ -206,6 +212,7 @@ TEST_F(Judging, AFirstProcessBesideMpsIsKilledWhenTheClientsOfItsContainerHaveEn
   EXPECT_THAT(pids(last[0]), ElementsAre(1));
 }
 
+// Promise: guard: A stopped process continues when its tenant is within the limit again.
 TEST_F(Judging, WhoIsNotToEndAnyMoreIsContinued) {
   const auto failed = look({client(1, 3000), client(2, 3000)});
   answer(failed.at(0), {});
@@ -226,6 +233,7 @@ TEST_F(Judging, WhoIsBeingEndedIsNotContinuedEvenIfTheOthersGaveWay) {
   EXPECT_THAT(look({client(2, 3000)}), IsEmpty());
 }
 
+// Promise: guard: A changed policy continues stopped processes.
 TEST_F(Judging, AnotherPolicyContinuesWhoWasStopped) {
   answer(look({client(1, 3000), client(2, 3000)}).at(0), {{2, TerminateOutcome::kRefused, "busy"}});
   set_policy(GuardMemory::kObserve);
@@ -235,6 +243,7 @@ TEST_F(Judging, AnotherPolicyContinuesWhoWasStopped) {
 }
 
 // memory_.stopped comes from the file of the agent that ran before.
+// Promise: guard: After a restart the first figures decide about stopped processes.
 TEST_F(Judging, AfterARestartTheFirstFiguresSayWhoStaysStopped) {
   const auto restart = [&] {
     memory_ = {};
@@ -323,6 +332,7 @@ TEST_F(Judging, ADoorThatNobodyMovedIsOrderedAgainAfterAMoment) {
   EXPECT_THAT(look({}, 5s), IsEmpty());
 }
 
+// Promise: guard: An order that is not carried out is repeated with pauses.
 TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
   const std::vector<Process> processes{client(1, 5000)};
   int orders = 0;
@@ -337,6 +347,7 @@ TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
   EXPECT_TRUE(verdict_.open);
 }
 
+// Promise: guard: The guard never kills a client itself; it asks for the next one too.
 TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) {
   const std::vector<Process> processes{client(1, 3000), client(2, 3000)};
   answer(look(processes).at(0), {{2, TerminateOutcome::kRefused, "busy"}});
@@ -408,6 +419,7 @@ TEST_F(Judging, StrangersAreAskedToEndAndThenEnded) {
   EXPECT_EQ(last - first, Duration(2s));
 }
 
+// Promise: guard: The node's own processes and those outside containers are never ended.
 TEST_F(Judging, TheNodesOwnAndProcessesOutsideOfContainersAreNeverEnded) {
   facts_.strangers = GuardStrangers::kTerminate;
   Process server = stranger(1, 9000);

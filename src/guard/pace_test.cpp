@@ -42,6 +42,7 @@ TEST_F(Pacing, IsTheIntervalWhereNoGrantHasAnything) {
 }
 
 // The promise of docs/internals/guard.md: a program that allocates as fast as any, from its first moment on.
+// Promise: guard: A program that only allocates is stopped before it has 2 GiB more than its share.
 TEST_F(Pacing, AProgramThatOnlyAllocatesIsSeenBeforeItHoldsTwoGibMoreThanItsLimit) {
   constexpr Duration kStep = 2ms, kLatency = 1ms;
   constexpr std::uint64_t kStepMiB = 512;
@@ -80,6 +81,7 @@ TEST_F(Pacing, IsTheFasterTheCloserAGrantIsToItsLimit) {
   EXPECT_EQ(pace().every, kFastPace) << "others of the grant may still allocate";
 }
 
+// Promise: guard: A grant at rest is watched by the GPU's total.
 TEST_F(Pacing, RestsWhenNothingHasGrownForAWhileAndGlancesAtTheTotal) {
   hold(7, kLimitMiB);
   const Pace first = pace();
@@ -121,6 +123,7 @@ TEST_F(Pacing, WhereNobodyIsStoppedThereIsNoHurry) {
   EXPECT_EQ(pace(), Pace{.every = kInterval});
 }
 
+// Promise: guard: A grant far from its limit is sampled at the interval.
 TEST_F(Pacing, AGrantWithRoomForMoreThanAnIntervalIsNotInAHurry) {
   limits_[{kGrant, kGpu}].memory = mib(140000);
   hold(7, 1000);

@@ -19,6 +19,7 @@ Worths two_grants() {
   return {{{"g0", "GPU-0"}, worth("set-1", 5000, 2500)}, {{"g1", "GPU-1"}, worth("set-1", 3000, 1500)}};
 }
 
+// Promise: guard: Grants of one container and pool are one tenant with the sum of their limits.
 TEST(Tenants, GrantsOfOneContainerAndPoolAreOneAndWorthThemTogether) {
   Worths worths = two_grants();
   join(worths, {{"default/a/main", "g1"}, {"default/a/main", "g0"}});

@@ -71,6 +71,7 @@ TEST(Book, QuietAloneIsNoRecoveryTheGpuHasToAnswer) {
   EXPECT_THAT(book.faults(), IsEmpty());
 }
 
+// Promise: health: Each further fault doubles the quiet period, up to twelve times.
 TEST(Book, EveryFurtherFaultDoublesTheQuietPeriodUpToTwelveTimes) {
   Book book = five_minutes();
   MonoTime now = kStart;

@@ -73,6 +73,7 @@ struct RuleCase {
   bool off;
 };
 
+// Promise: health: XIDs are disabled and enabled by number.
 TEST(HealthChecks, EnablingBeatsDisablingNumberByNumberAndTheRestFollowsAll) {
   const RuleCase cases[] = {
       {"", "", {48, 79, 95, 1000}, {13, 31, 43, 45, 68, 109}, false},

@@ -40,6 +40,7 @@ TEST(Xids, RulesAreSortedAndDoNotOverlap) {
   }
 }
 
+// Promise: health: XIDs that NVIDIA's plugin ignores mark no GPU.
 TEST(Xids, ThoseThatNvidiasPluginIgnoresMakeNoGpuUnhealthy) {
   for (const std::uint64_t xid : {13, 31, 43, 45, 68, 109}) {
     const XidClass cls = class_of_xid(xid);
@@ -47,6 +48,7 @@ TEST(Xids, ThoseThatNvidiasPluginIgnoresMakeNoGpuUnhealthy) {
   }
 }
 
+// Promise: health: The catalogue decides the class of an XID; an unknown XID drains.
 TEST(Xids, TheCatalogueDecidesAndTheUnknownDrains) {
   EXPECT_EQ(class_of_xid(14), XidClass::kIgnore);
   EXPECT_EQ(class_of_xid(94), XidClass::kApplication);

@@ -7,6 +7,7 @@ namespace {
 
 constexpr auto kAuto = Discovery::kAuto;
 
+// Promise: discovery: Signs decide the platform in a fixed order.
 TEST(PlatformOf, IsDecidedBySignsInThisOrder) {
   struct Row {
     Discovery discovery;

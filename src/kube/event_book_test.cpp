@@ -68,6 +68,7 @@ TEST(EventBook, ANodesEventsAreInTheDefaultNamespaceUnderItsNameAsUid) {
   EXPECT_FALSE(about.contains("namespace"));
 }
 
+// Promise: api-server/events: The same news becomes a count on one event.
 TEST(EventBook, TheSameNewsAgainBecomesACountOnTheSameEvent) {
   auto events = book();
   events.tell(pod("a"), kGuardActed, "pid 71 used 9000 MiB", kStart, kWall);
@@ -102,6 +103,7 @@ TEST(EventBook, AfterAnHourTheSameNewsIsANewEvent) {
   EXPECT_TRUE(calls[0].create);
 }
 
+// Promise: api-server/events: One object has five events at once and then one every ten seconds.
 TEST(EventBook, OneObjectHasABurstOfFiveAndThenOneEveryTenSeconds) {
   auto events = book();
   for (char c = 'a'; c < 'k'; ++c) events.tell(pod("x"), kGuardActed, std::string(1, c), kStart, kWall);
@@ -115,6 +117,7 @@ TEST(EventBook, OneObjectHasABurstOfFiveAndThenOneEveryTenSeconds) {
   EXPECT_EQ(drain(events, kStart + 40s).size(), 1u);
 }
 
+// Promise: api-server/events: All objects together have ten events a second.
 TEST(EventBook, AllTogetherGetTenASecond) {
   auto events = book();
   for (int i = 0; i < 40; ++i) events.tell(pod(fmt::format("p{}", i)), kGuardActed, "x", kStart, kWall);
@@ -124,6 +127,7 @@ TEST(EventBook, AllTogetherGetTenASecond) {
   EXPECT_EQ(events.report().waiting, 20u);
 }
 
+// Promise: api-server/events: Events that do not fit are dropped, oldest first, and counted.
 TEST(EventBook, WhatDoesNotFitIsDroppedOldestFirstAndNamed) {
   auto events = EventBook({.node = "n1", .most_waiting = 3});
   for (int i = 0; i < 5; ++i) events.tell(pod(fmt::format("p{}", i)), kGuardActed, "x", kStart, kWall);
@@ -195,6 +199,7 @@ TEST(MessageClass, LeavesNumbersOutAndNamesIn) {
   EXPECT_EQ(class_of_message(""), "");
 }
 
+// Promise: api-server/events: The documented table of reasons is the program's.
 TEST(EventReasons, AreTheTableOfTheDocument) {
   const char* source = std::getenv("TRANCHE_SOURCE");
   std::ifstream file((source != nullptr ? std::string(source) + "/" : std::string()) + "docs/reference/events.md");

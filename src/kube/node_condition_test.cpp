@@ -11,6 +11,7 @@ using Json = nlohmann::json;
 
 const WallTime kThen = WallTime{} + std::chrono::hours(24 * 365 * 30);
 
+// Promise: api-server/condition: The condition patch changes our entry only.
 TEST(NodeCondition, IsOneEntryByItsTypeSoThatOthersStay) {
   const auto patch =
       Json::parse(condition_patch({true, "Serving", "2 resources are served"}, kThen, kThen + std::chrono::minutes(1)));
@@ -31,6 +32,7 @@ TEST(NodeCondition, OfANodeThatDoesNotServeIsFalseAndItsMessageIsCut) {
   EXPECT_LE(entry["message"].get<std::string>().size(), 1024u);
 }
 
+// Promise: api-server/condition: The startup taint is removed once and other taints stay.
 TEST(StartupTaint, IsTakenOffAndTheOthersStay) {
   const char* node = R"({"metadata":{"resourceVersion":"7"},"spec":{"taints":[
       {"key":"a","effect":"NoSchedule"},{"key":"tranche.io/starting","effect":"NoSchedule"},

@@ -136,6 +136,7 @@ TEST(Reflector, AWatchThatEndsAtOnceIsNotOpenedAgainAtOnce) {
   }
 }
 
+// Promise: api-server/watch: A refusal is repeated every five minutes, an overload as the server asks.
 TEST(Reflector, DoesWhatTheServerAsksForAndIsPatientWithARefusal) {
   auto reflector = watching();
   reflector.on_failed({429, "TooManyRequests", "slow down", 17s}, kStart);

@@ -132,6 +132,7 @@ TEST(LabelsTest, MixedHasLabelsForEveryProfile) {
                             Pair("nvidia.com/gpu.replicas", "1"), Pair("nvidia.com/mig.strategy", "mixed")}));
 }
 
+// Promise: labels: Several models give one fixed answer and labels for each model.
 TEST(LabelsTest, SeveralModelsGiveOneFixedAnswer) {
   Inventory inventory = node(5);
   inventory.gpus[0].name = inventory.gpus[3].name = "Tesla T4";
@@ -217,6 +218,7 @@ TEST(LabelsTest, ValuesAreSanitised) {
     EXPECT_EQ(label_value(row.text), row.value) << row.text;
 }
 
+// Promise: labels: A model too long for a label is cut.
 TEST(LabelsTest, AModelTooLongForALabelGivesWayToWhatFollowsIt) {
   Inventory inventory = node(1);
   inventory.gpus[0].name = std::string(55, 'x') + " y z";

@@ -57,6 +57,7 @@ TEST(NodeLabels, StaleOnesGoAndNobodyElsesDo) {
   EXPECT_EQ(now["metadata"]["annotations"][kOwnedAnnotation], kCount);
 }
 
+// Promise: labels: A label that a foreign writer set is left alone and reported.
 TEST(NodeLabels, OneThatSomebodyElseSetIsLeftAloneAndTold) {
   const Json before = node({{kModel, "theirs"}, {kCount, "2"}});
   const auto made = change(before, {{kModel, "ours"}, {kCount, "2"}, {"nvidia.com/mig.capable", "true"}});

@@ -54,6 +54,7 @@ TEST(OwnLabels, SlotsOfSeveralNamesAreToldByEach) {
   EXPECT_THAT(labels, Contains(Pair("nvidia.com/gpu.replicas", "20")));
 }
 
+// Promise: labels: Several models give one fixed answer and labels for each model.
 TEST(OwnLabels, EveryModelIsCountedWhateverSharingAndMigMakeOfIt) {
   Inventory inventory = node(4);
   inventory.gpus[1].name = inventory.gpus[2].name = "Tesla T4";

@@ -161,6 +161,7 @@ TEST(ReplayedLabels, OfStrategySingle) {
           {"on, off and empty", {cut({{}}), plain(), cut({})}, "", invalid + kAmpere}});
 }
 
+// Promise: labels: Labels by sharing equal those of GPU feature discovery.
 TEST(ReplayedLabels, OfGpusBySharing) {
   replay(MigStrategy::kNone,
          {{"not shared", {plain()}, "", gpu("Model", "1", "1") + kAmpere},
@@ -169,6 +170,7 @@ TEST(ReplayedLabels, OfGpusBySharing) {
           {"renamed", {plain()}, kGpu, gpu("Model", "1", "2", "300", kSliced) + kAmpere, true}});
 }
 
+// Promise: labels: Labels by sharing equal those of GPU feature discovery.
 TEST(ReplayedLabels, OfMigDevicesBySharing) {
   const std::string profile = "nvidia.com/mig-1g.100gb";
   const Labels whole = gpu("Model", "1", "0") + kMixed;

@@ -97,6 +97,7 @@ TEST(Compare, APolicyThatShowsOnlyInSeveralSlotsIsFound) {
       << "of one slot both say the same";
 }
 
+// Promise: plan/simulate: Different plans never compare as equal.
 TEST(Compare, APlanIsNeverTakenForEqualWhenItIsNot) {
   const auto before = plan_of(1, 1);
   auto after = before;

@@ -101,6 +101,7 @@ TEST(Land, SeveralSlotsGoToTheGpuWhereTheyFitBestWithTheirWorth) {
   EXPECT_EQ(landings.resources[0].largest, 20u);
 }
 
+// Promise: plan/simulate: A pod waits as a whole and later pods go on.
 TEST(Land, APodWaitsWhenTheSchedulerCountsTooFewAndLaterOnesGoOn) {
   const auto landings = land_on(1, sharing(kMps, 10), {pod("a", 6), pod("b", 6), pod("c", 4), pod("d", 11)});
   EXPECT_THAT(fates(landings), ElementsAre("lands 6@0", "waits", "lands 4@0", "waits"));
@@ -111,6 +112,7 @@ TEST(Land, APodWaitsWhenTheSchedulerCountsTooFewAndLaterOnesGoOn) {
   EXPECT_EQ(landings.resources[0].stranded, 0u) << "there are too few, in whatever pieces";
 }
 
+// Promise: plan/simulate: Free slots in pieces are refused in Allocate's text.
 TEST(Land, FreeSlotsInPiecesAreStrandedAndThePodIsRefusedInAllocatesWords) {
   const auto landings = land_on(4, sharing(kMps, 20),
                                 {pod("a", 15), pod("b", 15), pod("c", 15), pod("d", 15), pod("e", 10), pod("f", 5)});
@@ -145,6 +147,7 @@ TEST(Land, TimeSlicesAndWholeGpusMayLieAnywhere) {
   EXPECT_EQ(whole.pods[2].fate, Fate::kLands);
 }
 
+// Promise: plan/simulate: A pod waits as a whole and later pods go on.
 TEST(Land, APodWaitsAsAWhole) {
   const auto landings =
       land_on(1, sharing(kMps, 10),
@@ -161,6 +164,7 @@ TEST(Land, WhatARefusedPodWasGivenIsFreeAgain) {
   EXPECT_THAT(landings.pods[1].holdings, IsEmpty());
 }
 
+// Promise: plan/simulate: Init containers pass their devices on and sidecars keep theirs.
 TEST(Land, InitContainersLeaveTheirDevicesToThoseThatFollow) {
   const auto landings = land_on(1, sharing(kMps, 10),
                                 {pod("a", {{"load", Role::kInit, {{kGpu, 6}}},
@@ -176,6 +180,7 @@ TEST(Land, InitContainersLeaveTheirDevicesToThoseThatFollow) {
   EXPECT_EQ(landings.resources[0].devices[0].promised_memory, mib(20000 + 8000)) << "of what runs";
 }
 
+// Promise: plan/simulate: Init containers pass their devices on and sidecars keep theirs.
 TEST(Land, SidecarsKeepTheirDevices) {
   const std::vector<ContainerAsk> containers{
       {"beside", Role::kSidecar, {{kGpu, 3}}}, {"load", Role::kInit, {{kGpu, 6}}}, {"main", Role::kMain, {{kGpu, 4}}}};

@@ -40,6 +40,7 @@ TEST(ClientLimits, AnEmptyValueKeepsTheDaemonsLimit) {
 }
 
 // Measured on H200, driver 580: with each of these the daemon's limit vanished.
+// Promise: mps/limits: Spellings that lift the memory limit are refused.
 TEST(ClientLimits, RefuseEverySpellingThatLiftsALimit) {
   for (const char* text : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz", "8192M"}) {
     EXPECT_FALSE(parse_pinned_limit(text)) << text;

@@ -41,18 +41,21 @@ struct Rig {
   }
 };
 
+// Promise: mps/log: Faults name the culprit that MPS names and its victims.
 TEST(Faults, NameTheCulpritAndItsVictims) {
   Rig rig;
   rig.fatal(554, {554, 609});
   EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
+// Promise: mps/log: After a death the process that died is named, not the peer that noticed.
 TEST(Faults, AfterADeathNameTheOneThatDiedAndNotThePeerThatNoticed) {
   Rig rig;
   rig.lost(767, 1).fatal(782, {724, 782}).lost(767, 0).left(767);
   EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kUncleanExit, 767, {782, 724}, 532}));
 }
 
+// Promise: mps/log: A death that is over is not the cause of a later fault.
 TEST(Faults, ADeathThatIsOverIsNobodysFault) {
   Rig rig;
   rig.lost(527, 1).lost(527, 0).left(527).fatal(554, {554, 609});

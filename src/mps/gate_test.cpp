@@ -44,6 +44,7 @@ class GateTest : public ::testing::Test {
   Passage passage_ = begin_passage(kPid, kStart, times_);
 };
 
+// Promise: mps/relay: A client passes in the measured order of messages.
 TEST_F(GateTest, AClientPassesInTheOrderThatWasMeasured) {
   EXPECT_EQ(say(kGateCredentials), GateAction::kNothing);
   EXPECT_EQ(passage_.client, kSelf);
@@ -60,6 +61,7 @@ TEST_F(GateTest, AClientPassesInTheOrderThatWasMeasured) {
   expect_end(GateEnd::kDone);
 }
 
+// Promise: mps/relay: Only connections of type 2 become clients.
 TEST_F(GateTest, OnlyNewClientsPassTheType) {
   for (unsigned type = 0; type < 256; ++type) {
     for (unsigned place = 0; place < 4; ++place) {
@@ -90,6 +92,7 @@ TEST_F(GateTest, WhatWasTriedIsToldApart) {
   }
 }
 
+// Promise: mps/relay: A container may ask for its own share and nothing else.
 TEST_F(GateTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
   const std::string question = "get_default_active_thread_percentage\n" + std::string(1, '\0');
   const std::string length = std::string(1, static_cast<char>(question.size())) + std::string(7, '\0');

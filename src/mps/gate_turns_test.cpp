@@ -45,6 +45,7 @@ TEST(GateTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
   EXPECT_THAT(turns.next(kNow), Optional(Eq(17u)));
 }
 
+// Promise: mps/relay: A grant that stalled waits longer each time and the others do not.
 TEST(GateTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
   GateTurns turns;
   MonoTime now = kNow;
@@ -90,6 +91,7 @@ TEST(GateTurns, WithoutADaemonItIsFirstAgain) {
   EXPECT_TRUE(turns.next(kNow));
 }
 
+// Promise: mps/limits: Only grants with equal limits are with the daemon together.
 TEST(GateTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
   GateTurns turns;
   for (const char* grant : {"small", "also small"}) turns.set_kind(grant, "5 %");

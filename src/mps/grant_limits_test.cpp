@@ -50,6 +50,7 @@ TEST(GrantLimits, TellTheDaemonEveryDeviceOfThePoolAndNothingOfThoseThatTheGrant
   EXPECT_EQ(*limits_for(GrantLimits{{kA, mib(7188), Percent{500}}}, kPool), expected);
 }
 
+// Promise: mps/limits: The percentage is the smallest of the grant's devices.
 TEST(GrantLimits, ThePercentageIsTheSmallestThatIsLimited) {
   const GrantLimits both{{kB, mib(2), Percent{700}}, {kA, mib(1024), Percent{2500}}};
   EXPECT_EQ(limits_for(both, kPool)->threads, Percent{700});
@@ -57,6 +58,7 @@ TEST(GrantLimits, ThePercentageIsTheSmallestThatIsLimited) {
   EXPECT_EQ(limits_for(GrantLimits{{kA, mib(1024), {}}}, kPool)->threads, Percent::whole(100));
 }
 
+// Promise: mps/limits: The value for "not limited" can be read back.
 TEST(GrantLimits, NotLimitedIsMoreThanAnyGpuHasSoThatItCanBeReadBack) {
   const auto limits = limits_for(GrantLimits{{kA, {}, {}}}, std::vector{kA});
   EXPECT_EQ(*limits, (DaemonLimits{{{kA, gib(1024)}}, Percent::whole(100)}));

@@ -46,6 +46,7 @@ TEST(Limits, AreCommandsByUuidWithUnit) {
   EXPECT_EQ(command::set_default_threads(Percent{1250}), "set_default_active_thread_percentage 12.5");
 }
 
+// Promise: mps/limits: Limits are compared as the getter rounds them.
 TEST(Limits, AgreeAsTheGetterRoundsThem) {
   const DaemonLimits told = limits_of(pool());
   EXPECT_EQ(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "25.0"}), "");

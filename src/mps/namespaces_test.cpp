@@ -38,6 +38,7 @@ TEST(NamespaceOfAGrant, WholePercentAreAsManySms) {
   EXPECT_EQ(whole_percent(Percent{3333}, 0), Percent::whole(33)) << "nothing is known of the GPU";
 }
 
+// Promise: mps/tier-v3: Rounding to whole percent never changes the number of SMs.
 TEST(NamespaceOfAGrant, NoPercentageBecomesAnotherNumberOfSms) {
   for (const std::uint32_t sm_count : {8u, 20u, 46u, 80u, 108u, 114u, 132u, 148u, 188u, 200u}) {
     for (std::uint32_t hundredths = 10; hundredths <= 10000; hundredths += 7) {

@@ -18,6 +18,7 @@ TEST(Partitions, DivideTheChunksOfAGpuAmongItsSlots) {
   EXPECT_EQ(plan_chunks({9, 0}, 132, 16)->per_slot, 1u);
 }
 
+// Promise: mps/tier-static: Partitions never add up to more than the GPU.
 TEST(Partitions, NeverAddUpToMoreThanTheGpu) {
   for (std::uint32_t slots = 1; slots <= 48; ++slots) {
     const auto plan = plan_chunks({9, 0}, 132, slots);

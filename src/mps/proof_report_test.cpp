@@ -32,6 +32,7 @@ TEST(ProofReport, AHangIsAWedge) {
             kWedged);
 }
 
+// Promise: mps/proof: A failure with a possible foreign cause does not count against the daemon.
 TEST(ProofReport, WhatCanHaveAnotherCauseIsNoWedge) {
   EXPECT_EQ(failed("tranche probe: the CUDA driver library cannot be opened (libcuda.so.1: x) [libcuda.so.1]").verdict,
             kInconclusive);
@@ -43,6 +44,7 @@ TEST(ProofReport, WhatCanHaveAnotherCauseIsNoWedge) {
   EXPECT_EQ(failed("CUDA_ERROR_DEVICE_UNAVAILABLE", 2).verdict, kWedged);
 }
 
+// Promise: mps/proof: A failure that ending clients would not fix ends no client.
 TEST(ProofReport, WhatEndingClientsWouldNotMendKeepsThePoolFromServingAndEndsNobody) {
   EXPECT_EQ(failed("CUDA_ERROR_MPS_SERVER_NOT_READY").verdict, kUnfit);
   EXPECT_EQ(failed("tranche probe: 3 of 100 words that the GPU computed are wrong; take this GPU out").verdict, kUnfit);

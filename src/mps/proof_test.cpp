@@ -69,6 +69,7 @@ struct Row {
   std::vector<std::string> actions;
 };
 
+// Promise: mps/proof: Each transition of a proof follows its table.
 TEST(Proof, EveryArrow) {
   const std::vector<Row> rows{
       {"the pool's limits are in force → proven first",

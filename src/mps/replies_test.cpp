@@ -32,6 +32,7 @@ TEST(Replies, TellAServersState) {
   EXPECT_EQ(parse_server_status("ACTIVE\nACTIVE\n").error().kind, Kind::kInvalid);
 }
 
+// Promise: mps/control: A refusal is an error of its kind although the exit status is 0.
 TEST(Replies, ThatRefuseAreErrorsOfTheirKind) {
   EXPECT_EQ(parse_server_status("Server 1 not found\n").error().kind, Kind::kNotFound);
   EXPECT_EQ(parse_client_list("Server 1 not found\n").error().kind, Kind::kNotFound);
@@ -124,6 +125,7 @@ TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
   EXPECT_TRUE(parse_apply_server_session("10.0\n"));
 }
 
+// Promise: mps/control: Replies of one session are told apart.
 TEST(Replies, OfASessionAreToldApart) {
   EXPECT_THAT(*parse_health_session("10.0\n"), IsEmpty());
   EXPECT_THAT(*parse_health_session("10.0\n840\n1271\n"), ElementsAre(840, 1271));

@@ -21,6 +21,7 @@ struct Row {
   std::vector<std::string> actions;
 };
 
+// Promise: mps/daemon: Each transition of the supervisor follows its table.
 TEST(Supervisor, EveryArrow) {
   const std::vector<Row> rows{
       {"absent, start → spawn", absent, [](Rig& r) { r.feed(Start{kLimits}); }, State::kStarting, {"spawn"}},
@@ -243,6 +244,7 @@ TEST(Supervisor, IgnoresAnswersToQuestionsThatAreNotOpen) {
   EXPECT_EQ(rig.s, before);
 }
 
+// Promise: mps/daemon: Back-off between starts grows within its bounds.
 TEST(Supervisor, BacksOffLongerEachTimeWithinItsBounds) {
   Rig rig = spawning();
   rig.settings.start_limit = 100;
@@ -283,6 +285,7 @@ TEST(Supervisor, ForgetsFailuresOnceItServedForAWhile) {
   EXPECT_EQ(rig.s.restarts, 1u);
 }
 
+// Promise: mps/daemon: The pool gives up after ten failures in a row and states why.
 TEST(Supervisor, GivesUpAfterTheStartLimitAndSaysWhy) {
   const Rig rig = given_up();
   EXPECT_EQ(rig.s.failures, rig.settings.start_limit);

@@ -32,6 +32,7 @@ TEST(Supervisor, TellsARunningServerTheNewLimitsAndReadsThemBackBeforeItServes) 
   EXPECT_EQ(rig.s.reason, "");
 }
 
+// Promise: mps/limits: A server that does not take its limits is named.
 TEST(Supervisor, SaysThatAServerDoesNotTakeLimits) {
   Rig rig = serving();
   rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead)}).applied().read(kReadOther);
@@ -129,6 +130,7 @@ TEST(Supervisor, FindsAMuteDaemonWithinASecond) {
   EXPECT_LT(settings.ping_every + settings.ping_deadline, 1s);
 }
 
+// Promise: mps/daemon: A daemon that never greeted is not called mute for that.
 TEST(Supervisor, DoesNotBlameADaemonThatNeverGreeted) {
   Rig rig = serving();
   rig.feed(PingFailed{kMute});
@@ -164,6 +166,7 @@ TEST(Supervisor, DoesNotCountWaitingForATurnAsSilence) {
   EXPECT_EQ(rig.s.state, State::kStarting);
 }
 
+// Promise: mps/control: A session that a foreign process holds is tried again and the pool serves on.
 TEST(Supervisor, ServesOnWhileSomebodyElseHoldsTheSession) {
   Rig rig = serving();
   rig.wake().failed(Error{Kind::kConflict, "somebody else", "", 0});
@@ -193,6 +196,7 @@ TEST(Supervisor, DoesNotBringBackAServerThatEndedWhileItWasAskedAbout) {
   EXPECT_EQ(rig.s.servers[0].pid, 12);
 }
 
+// Promise: mps/daemon: A server in a fatal fault leaves service at once.
 TEST(Supervisor, HearsOfServersFromTheLog) {
   Rig rig = serving();
   rig.feed(ServerLogged{12, "INITIALIZING"});

@@ -30,6 +30,7 @@ TEST(TenantLimits, WhatIsWithinTheGrantNeedsNoWord) {
   EXPECT_THAT(on_memory(std::string(kSecond) + "=4G"), IsEmpty());
 }
 
+// Promise: guard: A percentage that cannot be read is reported with the remedy.
 TEST(TenantLimits, AnUnreadablePercentageIsSaidWithWhatToWriteInstead) {
   for (const char* threads : {"abc", "0", "-5", "101", "30%", "1e1", " 30", "3.x", "."}) {
     const auto remarks = on_threads(threads);
@@ -55,6 +56,7 @@ TEST(TenantLimits, AnUnreadableMemoryLimitIsSaidWithWhatToWriteInstead) {
 const std::vector<std::string> kOne{kFirst};
 
 // Measured on H200 (docs/internals/mps-contract.md, "Client variables"), with one device to be seen.
+// Promise: guard: Every value that was measured to lift the memory limit is named.
 TEST(LiftingLimits, EveryValueThatWasMeasuredToLiftTheLimitIsNamed) {
   for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
     const auto why = lifting(value, kOne);
@@ -99,6 +101,7 @@ TEST(LiftingLimits, AValueIsCutAndPrintable) {
   EXPECT_EQ(visible_text(*why), *why);
 }
 
+// Promise: guard: A pod's own limit above its grant has no effect and is reported.
 TEST(TenantLimits, WhatIsMoreThanTheGrantHasNoEffect) {
   ASSERT_THAT(on_threads("70"), SizeIs(1));
   EXPECT_TRUE(on_threads("70")[0].understood);

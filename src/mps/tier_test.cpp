@@ -11,6 +11,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+// Promise: mps/tier: The program's help decides which tier is possible.
 TEST(Tier, IsToldByTheOptionsInTheHelp) {
   EXPECT_EQ(abilities_in("OPTIONS:\n  -h,--help   This text\n  -M,--multiuser-server  One server\n"), Abilities{});
   EXPECT_EQ(abilities_in("  -S,--static-partitioning   words\n"), (Abilities{true, false}));
@@ -24,12 +25,14 @@ TEST(Tier, OfTheDefaultIsV2WhateverTheProgramKnows) {
   EXPECT_EQ(choose_tier(TierPolicy::kV2, {}), TierChoice{});
 }
 
+// Promise: mps/tier: A tier that is not possible falls back to v2 with a reason.
 TEST(Tier, FallsBackToV2AndSaysWhy) {
   EXPECT_THAT(choose_tier(TierPolicy::kStatic, {}).reason, HasSubstr("tier: static is not in force, v2 is: this MPS "
                                                                      "control program has no -S"));
   EXPECT_THAT(choose_tier(TierPolicy::kV3, {true, false}).reason, HasSubstr("has no -p"));
 }
 
+// Promise: mps/tier: A tier that was not tried on hardware states so.
 TEST(Tier, ThatWasNotTriedOnHardwareSaysSo) {
   const auto choice = choose_tier(TierPolicy::kStatic, {true, false});
   EXPECT_EQ(choice.tier, Tier::kStatic);
@@ -40,6 +43,7 @@ TEST(Tier, ThatWasNotTriedOnHardwareSaysSo) {
   EXPECT_THAT(v3.reason, HasSubstr("tier: v3 is in force; it is written from NVIDIA's manual and was not tried"));
 }
 
+// Promise: mps/tier: A daemon with clients keeps its tier until they have left.
 TEST(Tier, OfADaemonWithClientsStaysUntilTheyHaveLeft) {
   const auto choice = until_clients_leave(Tier::kV2, Tier::kStatic);
   EXPECT_EQ(choice.tier, Tier::kV2);

@@ -45,6 +45,7 @@ std::vector<std::string> problems(const config::Config& config, const inventory:
   return out;
 }
 
+// Promise: plan/shares: The client capacity follows architecture and CUDA version.
 TEST(Ceiling, IsTheDriversByArchitectureAndCudaVersion) {
   EXPECT_EQ(driver_ceiling({0, 0}, 13000), 16u) << "not known: the least";
   EXPECT_EQ(driver_ceiling({6, 1}, 12080), 16u);
@@ -63,6 +64,7 @@ TEST(Ceiling, OfAMigDeviceIsItsPartOfTheGpu) {
   EXPECT_EQ(mig_ceiling(16, 0, 7), 1u);
 }
 
+// Promise: plan/shares: More slots than clients are refused with place and remedy.
 TEST(Ceiling, RefusesReplicasBeyondItWithPlaceAndRemedy) {
   EXPECT_THAT(problems(shared_by(48), one_gpu({9, 0}, 13000)), IsEmpty());
   EXPECT_THAT(problems(shared_by(49), one_gpu({9, 0}, 13000)),
@@ -89,6 +91,7 @@ TEST(Ceiling, CountsTheProcessesThatASlotMustHold) {
   EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), ElementsAre(HasSubstr("with sharing.timeSlicing, or")));
 }
 
+// Promise: plan/shares: The client capacity follows architecture and CUDA version.
 TEST(Ceiling, IsWhatTheConfigurationSaysInstead) {
   config::Config config = shared_by(32);
   config.sharing.max_clients = 20;

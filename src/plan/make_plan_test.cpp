@@ -110,6 +110,7 @@ TEST(Plan, MpsCutsEveryGpuAndGivesItAPool) {
   EXPECT_EQ(resource->devices[0].pool, "gpu-00000000");
 }
 
+// Promise: discovery: A renamed resource leaves zero under the old name.
 TEST(Plan, RenamedResourceLeavesZeroUnderTheOldName) {
   const Plan plan = plan_of(shared(SharingStrategy::kMps, 4, true), gpus(2));
   ASSERT_THAT(plan.resources, SizeIs(2));
@@ -218,6 +219,7 @@ TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {
   EXPECT_THAT(plan.left_out[1].why, HasSubstr("display GPU"));
 }
 
+// Promise: plan/mig: `single` gives MIG devices the name of GPUs and refuses mixed layouts.
 TEST(PlanMig, SingleGivesMigDevicesTheNameOfGpus) {
   Config config = shared(SharingStrategy::kTimeSlicing, 2);
   config.flags.mig_strategy = config::MigStrategy::kSingle;
@@ -236,6 +238,7 @@ TEST(PlanMig, SingleGivesMigDevicesTheNameOfGpus) {
               ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
 }
 
+// Promise: plan/mig: `none` advertises whole GPUs and notes what that means.
 TEST(PlanMig, NoneAdvertisesGpusWholeAndSaysWhatThatMeans) {
   Inventory inventory = gpus(4);
   for (Gpu& gpu : inventory.gpus) gpu.mig_enabled = gpu.index != 1;
@@ -250,6 +253,7 @@ TEST(PlanMig, SingleWithoutMigIsLikeNone) {
   EXPECT_EQ(plan_of(config, gpus(2)), plan_of({}, gpus(2)));
 }
 
+// Promise: plan/mig: `single` gives MIG devices the name of GPUs and refuses mixed layouts.
 TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
   Config config;
   config.flags.mig_strategy = config::MigStrategy::kSingle;
@@ -268,6 +272,7 @@ TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
   EXPECT_THAT(problems_of(config, half), SizeIs(2)) << "all of them, not the first";
 }
 
+// Promise: plan/mig: `mixed` gives every profile its name.
 TEST(PlanMig, MixedGivesEveryProfileItsName) {
   Config config;
   config.flags.mig_strategy = config::MigStrategy::kMixed;

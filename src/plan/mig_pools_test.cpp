@@ -84,6 +84,7 @@ std::vector<std::string> problems_of(const Config& config) {
   return out;
 }
 
+// Promise: mps/mig: A MIG device has its own pool with limits by its UUID.
 TEST(PlanMigMps, GivesEveryMigDeviceAPoolOfItsOwn) {
   const Plan plan = plan_of(on_mig(4), two_gpus());
   ASSERT_THAT(plan.pools, SizeIs(3));
@@ -100,6 +101,7 @@ TEST(PlanMigMps, GivesEveryMigDeviceAPoolOfItsOwn) {
   EXPECT_EQ(plan.pools[2].max_clients, 20u);
 }
 
+// Promise: mps/mig: The compute mode of MIG devices is left alone and this is reported.
 TEST(PlanMigMps, LeavesTheComputeModeOfMigDevicesAloneAndSaysSo) {
   const Plan plan = plan_of(on_mig(4), two_gpus());
   EXPECT_EQ(plan.pools[0].compute_mode, config::ComputeModePolicy::kExclusive);
@@ -124,6 +126,7 @@ TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {
                   "A100-SXM4-80GB of compute capability 8.0 with CUDA 13.0; write replicas: 6 or less"));
 }
 
+// Promise: mps/mig: Several slots of a MIG device in one container are refused.
 TEST(PlanMigMps, RefusesSeveralSlotsInOneContainer) {
   Config config = on_mig(4);
   config.sharing.fail_requests_greater_than_one = false;

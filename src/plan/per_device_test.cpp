@@ -123,6 +123,7 @@ TEST(PerDevice, ExclusiveTimeSlicedMpsAndMigStandSideBySide) {
   EXPECT_THAT(plan.pools[0].devices, ElementsAre(uuid(0)));
 }
 
+// Promise: plan/shares: One GPU in two entries is a problem with both lines.
 TEST(PerDevice, TheSameGpuInTwoEntriesIsAProblemWithBothLines) {
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: a}\n"
                                "    - {name: gpu, replicas: 2, devices: [" +
@@ -178,6 +179,7 @@ TEST(PerDevice, WithoutTheKeyEveryDeviceIsSharedAsToday) {
   EXPECT_THAT(told(*plan), ElementsAre("nvidia.com/gpu: 0x4 1x4"));
 }
 
+// Promise: plan/shares: Each GPU by index is a resource and all are one pool.
 TEST(Individual, EachGpuIsAResourceAndAllAreOnePool) {
   const Plan plan = plan_of(mps("    - {name: gpu, replicas: 20, names: gpu%d}\n"), gpus(12));
   EXPECT_THAT(plan.resources, SizeIs(13));
@@ -215,6 +217,7 @@ TEST(Individual, WithSplitRejectEachGpuIsAPoolOfItsOwn) {
   for (const auto& pool : plan.pools) EXPECT_TRUE(pool.id.starts_with("gpu-"));
 }
 
+// Promise: config: A fork's configuration for individual GPUs gives the same entries.
 TEST(Individual, AForksConfigurationGivesTheSame) {
   const Plan plan = plan_of(
       "sharing: {mps: {renameByDefault: true}}\n"
@@ -240,6 +243,7 @@ TEST(Names, SizesAndModelsMakeResourcesOfUnlikeGpus) {
               ElementsAre(HasSubstr("has %g, but a slot of GPU 1 (" + uuid(1) + ") has 575 MiB, less than one GB")));
 }
 
+// Promise: plan/shares: The number of slots of a memory size is derived for each GPU.
 TEST(Units, SlotsOfAMemoryAreDerivedForEachGpu) {
   auto inventory = gpus(2);
   inventory.gpus[1].memory = mib(15360);
@@ -260,6 +264,7 @@ TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
   EXPECT_EQ(plan.left_out[0].why, "its 15360 MiB hold no slot of 40Gi");
 }
 
+// Promise: plan/shares: With a thousand units clients are counted in place of slots.
 TEST(Units, AThousandSlotsAreUnitsAndClientsAreCountedInstead) {
   const Plan plan = plan_of(mps("    - {name: gpu, replicas: 1000}\n"), gpus(2));
   EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x1000 1x1000"));
@@ -295,6 +300,7 @@ TEST(Units, ASmallUnitSaysHowManyAContextTakes) {
                                  "ask for at least 5 slots")));
 }
 
+// Promise: plan/shares: Slots below the driver's minimums are a problem.
 TEST(Floors, SlotsBelowTheDriversAreAProblem) {
   const auto one = [](const std::string& entry) { return "sharing: {mps: {resources: [{name: gpu, " + entry + "}]}}"; };
   EXPECT_THAT(
@@ -314,6 +320,7 @@ TEST(Floors, SlotsBelowTheDriversAreAProblem) {
       ElementsAre(HasSubstr("sharing.mps.reserve: is 1048576 MiB, and GPU 0 (" + uuid(0) + ") has 143771 MiB")));
 }
 
+// Promise: plan/shares: `split: span` joins the GPUs of an entry into one pool.
 TEST(Span, JoinsTheGpusOfTheEntryIntoOnePool) {
   const Plan plan = plan_of(mps("    - {name: gpu, replicas: 20, split: span}\n"), gpus(4));
   ASSERT_THAT(plan.pools, SizeIs(1));

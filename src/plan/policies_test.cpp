@@ -27,6 +27,7 @@ PlannedDevice with(PlannedDevice device, ThreadsPolicy threads, MemoryPolicy mem
   return device;
 }
 
+// Promise: plan/shares: `equal` is the part that the slots are.
 TEST(Policies, EqualIsAPartByTheSlotsHeld) {
   EXPECT_EQ(share_of(h200(20), 1), (ShareLimits{mib(7188), Percent::whole(5), 8}));
   EXPECT_EQ(share_of(h200(20), 10), (ShareLimits{mib(71885), Percent::whole(50), 66}));
@@ -44,6 +45,7 @@ TEST(Policies, AThousandSlotsHaveSharesOfTheirOwn) {
   EXPECT_EQ(share_of(h200(100), 1).threads, Percent::whole(1));
 }
 
+// Promise: plan/shares: A factor multiplies before rounding and ends at the whole.
 TEST(Policies, AFactorMultipliesBeforeItRoundsAndEndsAtAll) {
   const ThreadsPolicy twice{Threads::kFactor, 200, 0};
   EXPECT_EQ(share_of(with(h200(6), twice), 1).threads, Percent::whole(33)) << "200 / 6, not 2 × 16";
@@ -55,6 +57,7 @@ TEST(Policies, AFactorMultipliesBeforeItRoundsAndEndsAtAll) {
   EXPECT_EQ(share_of(with(h200(10), {}, more), 9).memory, mib(143771));
 }
 
+// Promise: plan/shares: `open` is the whole and is written out.
 TEST(Policies, OpenIsAllOfItAndWrittenOut) {
   const auto open = with(h200(20), {.kind = Threads::kOpen}, {.kind = Memory::kOpen}, mib(681));
   EXPECT_EQ(share_of(open, 1), (ShareLimits{mib(143771), Percent::whole(100), 132}));
@@ -65,6 +68,7 @@ TEST(Policies, ATenantsOwnShareEndsWhereAnEqualOneDoes) {
   for (const std::uint32_t held : {1u, 7u, 20u}) EXPECT_EQ(share_of(tenant, held), share_of(h200(20), held));
 }
 
+// Promise: plan/shares: A number of SMs is the smallest percentage that yields it.
 TEST(Policies, AnExactNumberOfSmsIsTheSmallestPercentageThatYieldsIt) {
   EXPECT_EQ(threads_for(16, 132), Percent::whole(13)) << "12.13 would do, and so does the whole one";
   EXPECT_EQ(threads_for(8, 132), Percent::whole(7));
@@ -85,6 +89,7 @@ TEST(Policies, AnExactNumberOfSmsIsTheSmallestPercentageThatYieldsIt) {
   EXPECT_EQ(share_of(exact, 4).sms, 64u);
 }
 
+// Promise: plan/shares: A number of SMs that computes wrong is rounded.
 TEST(Policies, AnExactNumberOfSmsIsRoundedWhereItComputesWrong) {
   auto exact = with(h200(4), {Threads::kSms, 100, 20});
   exact.policy.rounding = config::SmRounding::kUp;
@@ -93,6 +98,7 @@ TEST(Policies, AnExactNumberOfSmsIsRoundedWhereItComputesWrong) {
   EXPECT_EQ(share_of(exact, 1).threads, Percent::whole(25)) << "of an unknown number: an equal part";
 }
 
+// Promise: plan/shares: A memory size counts for each slot, up to the whole.
 TEST(Policies, ASizeOfMemoryCountsForEverySlotUpToAllOfIt) {
   const auto sized = with(h200(20), {}, {Memory::kSize, 100, gib(10)});
   EXPECT_EQ(share_of(sized, 1).memory, gib(10));
@@ -100,6 +106,7 @@ TEST(Policies, ASizeOfMemoryCountsForEverySlotUpToAllOfIt) {
   EXPECT_EQ(share_of(sized, 20).memory, mib(143771));
 }
 
+// Promise: plan/shares: The reserve is subtracted before the division.
 TEST(Policies, TheReserveIsTakenOffBeforeAnythingIsDivided) {
   EXPECT_EQ(reserve_of({config::Reserve::Kind::kAuto, {}}, false), mib(681));
   EXPECT_EQ(reserve_of({config::Reserve::Kind::kAuto, {}}, true), mib(66)) << "a MIG device has lost the driver's part";
@@ -115,6 +122,7 @@ TEST(Policies, TheReserveIsTakenOffBeforeAnythingIsDivided) {
   EXPECT_EQ(slots_of(gib(1), mib(600), mib(681)), 0u);
 }
 
+// Promise: plan/shares: No limit is rounded to none.
 TEST(Policies, NothingIsEverRoundedToNone) {
   auto tiny = with(h200(1000), {Threads::kFactor, 1, 0}, {Memory::kFactor, 1, {}});
   tiny.memory = mib(16);

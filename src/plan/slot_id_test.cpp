@@ -5,6 +5,7 @@
 namespace tranche::plan {
 namespace slot_id_test {
 
+// Promise: discovery: A slot id reads back as written.
 TEST(SlotIdTest, ReadsWhatItWrites) {
   for (const SlotId& id :
        {SlotId{"GPU-1", std::nullopt}, SlotId{"GPU-1", 0}, SlotId{"MIG-1", 4294967295}, SlotId{"a:b", 7}})

@@ -52,6 +52,7 @@ TEST(SmCountsTest, CompiledTableIsTheFile) {
   }
 }
 
+// Promise: plan/shares: A trusted SM count is right in some evidence and wrong in none.
 TEST(SmCountsTest, ATrustedCountIsRightInSomeEvidenceAndWrongOrMixedInNone) {
   for (const YAML::Node& row : rows()) {
     std::set<std::uint32_t> right, against;

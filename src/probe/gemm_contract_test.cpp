@@ -31,6 +31,7 @@ class Products : public Probe {
   bool daemon_ = false;
 };
 
+// Promise: probe: Products are right on a whole GPU in every type and layout.
 TEST_F(Products, AreRightOnAWholeGpuInEveryTypeAndLayout) {
   const Ended probe = run(products("64,48x80x33,16x128x64", "bf16,fp16,fp8,tf32,fp32"));
   ASSERT_EQ(probe.status, 0) << probe.err;
@@ -46,6 +47,7 @@ TEST_F(Products, AreRightOnAWholeGpuInEveryTypeAndLayout) {
   EXPECT_EQ(gemm["cases"][0]["elements"], 2 * 64 * 64) << "two draws";
 }
 
+// Promise: probe: Elements that were never written are found.
 TEST_F(Products, AreFoundPartlyUnwrittenAtACountThatIsKnownWrong) {
   const Ended probe = as_client(products(), "20");  // 26 of 132 SMs: wrong as measured
   EXPECT_EQ(probe.status, 1);
@@ -68,6 +70,7 @@ TEST_F(Products, InSinglePrecisionAreTheControl) {
   EXPECT_EQ(probe.status, 0) << "only half precision is known to come out wrong";
 }
 
+// Promise: probe: Products that cannot be checked have a status of their own.
 TEST_F(Products, ThatCannotBeCheckedAreSaidToBeUncheckedWithAStatusOfItsOwn) {
   ProbeCliOptions options = products();
   options.probe.gemm->cublas = world_.dir();

@@ -32,6 +32,7 @@ Step one(State& state, const StoppingPod& stopping, MonoTime now) {
 
 const Key kKey{"uid", kGrant};
 
+// Promise: stop: Clients that the signal kills end at once, others shortly before the grace ends.
 TEST(PodStops, AtOnceForClientsThatTheSignalKillsAndForTheOthersShortlyBeforeTheGraceEnds) {
   State state;
   const auto stopping = pod({.clients = 1, .stop_signal = 3});
@@ -56,6 +57,7 @@ TEST(PodStops, TheMarginIsThePatienceAndTheTimeToExit) {
   EXPECT_EQ(step(state, std::span(&stopping, 1), kT0, {.stop_patience = 9s}).next, kT0 + 20500ms);
 }
 
+// Promise: stop: A container with our hook asks by itself.
 TEST(PodStops, AContainerWithOurHookAsksByItselfUntilItsGraceEnds) {
   State state;
   const auto out = one(state, pod({.clients = 2, .hooked = true}), kT0);
@@ -63,6 +65,7 @@ TEST(PodStops, AContainerWithOurHookAsksByItselfUntilItsGraceEnds) {
   EXPECT_EQ(out.next, kT0 + 27500ms);
 }
 
+// Promise: stop: A preStop sleep is left to end.
 TEST(PodStops, APreStopSleepIsLeftToEnd) {
   State state;
   const auto stopping = pod({.clients = 1, .sleeps = 10s});
@@ -94,6 +97,7 @@ TEST(PodStops, StepsThatComeAgainAskNothingAgain) {
   EXPECT_THAT(one(state, stopping, kT0 + 1s).now, IsEmpty());
 }
 
+// Promise: stop: A step that failed is tried once more.
 TEST(PodStops, WhatFailedIsTriedOnceMore) {
   State state;
   const auto stopping = pod({.clients = 1});
@@ -118,6 +122,7 @@ TEST(PodStops, AShorterGraceCountsAndALongerOneDoesNot) {
   EXPECT_EQ(one(state, pod({.clients = 1, .hooked = true}, 60s), kT0 + 3s).next, kT0 + 4500ms);
 }
 
+// Promise: stop: A grace shorter than the margin spares no client.
 TEST(PodStops, AGraceShorterThanTheMarginSparesNone) {
   State state;
   const auto out = one(state, pod({.clients = 1}, 2s), kT0);
@@ -125,6 +130,7 @@ TEST(PodStops, AGraceShorterThanTheMarginSparesNone) {
   EXPECT_FALSE(out.now[0].spare);
 }
 
+// Promise: stop: A forced deletion spares no client.
 TEST(PodStops, AForcedDeletionSparesNone) {
   State state;
   auto stopping = pod({.clients = 1, .hooked = true});
@@ -136,6 +142,7 @@ TEST(PodStops, AForcedDeletionSparesNone) {
   EXPECT_EQ(out.now[0].reason, "the pod was deleted by force");
 }
 
+// Promise: stop: Each container of a pod is decided by itself.
 TEST(PodStops, EveryContainerOfAPodIsDecidedByItself) {
   State state;
   auto stopping = pod({.clients = 1, .hooked = true});
@@ -166,6 +173,7 @@ TEST(PodStops, TheNextStepIsNeverInThePast) {
 }
 
 // Seeded; facts change at random, and steps come when they are asked for or earlier.
+// Promise: stop: All clients end before SIGKILL, and no request is made more than twice.
 TEST(PodStops, WhateverTheFactsDoAllClientsAreEndedBeforeTheSigkillAndNoRequestComesMoreThanTwice) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);

@@ -36,6 +36,7 @@ Survival judge(const Shape& shape, Machine machine = Machine::kX86_64, int signa
   return survives(texts(shape), signal, machine);
 }
 
+// Promise: stop: PID 1 without a handler survives the stop signal.
 TEST(Surviving, PidOneWithoutAHandlerDoes) {
   EXPECT_TRUE(judge({}).survives);
   EXPECT_TRUE(judge({.caught = "0000000000010002"}).survives) << "a shell: SIGINT and SIGCHLD";
@@ -43,6 +44,7 @@ TEST(Surviving, PidOneWithoutAHandlerDoes) {
   EXPECT_TRUE(judge({.threads = 3}).survives);
 }
 
+// Promise: stop: A handler, a mask or a tracer keeps a process alive.
 TEST(Surviving, AHandlerAMaskOrATracerDoesNot) {
   EXPECT_FALSE(judge({.caught = "0000000000004000"}).survives);
   EXPECT_FALSE(judge({.blocked = "0000000000004000"}).survives);
@@ -98,6 +100,7 @@ TEST(Surviving, EveryCallThatTakesSignalsIsKnownByItsNumber) {
   }
 }
 
+// Promise: stop: Missing information counts as a process that dies.
 TEST(Surviving, WhateverIsMissingIsDoubt) {
   EXPECT_FALSE(judge({.syscall = "running\n"}).survives);
   EXPECT_FALSE(judge({.syscall = ""}).survives);

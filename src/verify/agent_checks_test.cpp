@@ -43,6 +43,7 @@ Checks checked(const Json& node, const Json& mps) {
   return checks;
 }
 
+// Promise: verify: A perfect node passes every check.
 TEST(VerifyAgent, APerfectNodePassesEverything) {
   const auto checks = checked(good_node(), good_mps());
   EXPECT_THAT(checks, Each(Field(&Check::verdict, Verdict::kPass)));
@@ -50,6 +51,7 @@ TEST(VerifyAgent, APerfectNodePassesEverything) {
   EXPECT_EQ(exit_status(checks), 0);
 }
 
+// Promise: verify: Each broken promise is its own failure with a remedy.
 TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
   struct Case {
     const char* pointer;

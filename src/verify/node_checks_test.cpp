@@ -52,6 +52,7 @@ TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.pods", "1 restarts")));
 }
 
+// Promise: verify: Faults of a node seen from outside are reported.
 TEST(VerifyNode, EachFaultIsTold) {
   struct Case {
     const char* pointer;

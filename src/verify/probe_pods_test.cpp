@@ -56,6 +56,7 @@ TEST(ProbePods, TakeNothingThatAPodHolds) {
   EXPECT_EQ(exit_status(full.checks), 2) << "nothing could be checked";
 }
 
+// Promise: verify: Probe pods have the agent's image and no rights.
 TEST(ProbePods, HaveTheAgentsImageAndNoRights) {
   for (const bool neighbour : {false, true}) {
     const ProbePod pod{"nvidia.com/gpu", "GPU-a=12", true, neighbour};

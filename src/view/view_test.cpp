@@ -45,6 +45,7 @@ TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
   EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
 }
 
+// Promise: status: The status shows what is enforced and what is not.
 TEST(View, ShowsWhatIsEnforcedAndWhatIsNot) {
   const auto view = make_view(
       R"({"inForce": [{"promise": "memory of a container", "state": "yes", "by": "guard, every 100 ms", "why": ""},

@@ -30,6 +30,7 @@ class Allocation : public testing::Test {
   NodeUnderTest node_{quick_settings(dir_.path())};
 };
 
+// Promise: kubelet/allocate: The grant reaches the container whole.
 TEST_F(Allocation, TheGrantReachesTheContainerWhole) {
   const sim::Admission admission = kubelet_->admit(sim::one_container_pod("a", kShared, 2));
   ASSERT_TRUE(admission.admitted) << admission.message;
@@ -56,6 +57,7 @@ TEST_F(Allocation, TheGrantReachesTheContainerWhole) {
   ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 1 && s.refused == 0; }));
 }
 
+// Promise: kubelet/allocate: An unknown id is refused by name.
 TEST_F(Allocation, AnUnknownIdIsNotFoundAndNamed) {
   const grpc::Status status = DirectClient(our_socket()).allocate({"GPU-nobody::0"});
   EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
@@ -63,6 +65,7 @@ TEST_F(Allocation, AnUnknownIdIsNotFoundAndNamed) {
   ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.refused == 1 && s.allocations == 0; }));
 }
 
+// Promise: kubelet/allocate: An unhealthy slot is refused with the reason.
 TEST_F(Allocation, AnUnhealthySlotIsUnavailableWithTheReason) {
   node_.publish(plan_, {.devices = {{gpu_uuid(1), "fell off the bus (Xid 79)"}}, .pools = {}});
   DirectClient client(our_socket());
@@ -72,12 +75,14 @@ TEST_F(Allocation, AnUnhealthySlotIsUnavailableWithTheReason) {
   EXPECT_TRUE(client.allocate({slot(0, 0)}).ok()) << "the other GPU is fine";
 }
 
+// Promise: kubelet/allocate: An id given twice is refused.
 TEST_F(Allocation, ADuplicateIdIsRefused) {
   const grpc::Status status = DirectClient(our_socket()).allocate({slot(0, 1), slot(0, 1)});
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr(slot(0, 1)));
 }
 
+// Promise: kubelet/allocate: MPS slots on two GPUs are refused and both GPUs are named.
 TEST_F(Allocation, SlotsOnTwoGpusAreRefusedNamingBoth) {
   const grpc::Status status = DirectClient(our_socket()).allocate({slot(0, 0), slot(1, 0)});
   EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
@@ -85,6 +90,7 @@ TEST_F(Allocation, SlotsOnTwoGpusAreRefusedNamingBoth) {
   EXPECT_THAT(status.error_message(), HasSubstr(gpu_uuid(1)));
 }
 
+// Promise: kubelet/allocate: The text of a refusal reaches the pod's status.
 TEST_F(Allocation, KubeletPutsOurWordsIntoThePodsStatus) {
   // Five slots fit on no GPU of four: kubelet splits them, and the pod says why that cannot be.
   const sim::Admission admission = kubelet_->admit(sim::one_container_pod("wide", kShared, 5));
@@ -94,6 +100,7 @@ TEST_F(Allocation, KubeletPutsOurWordsIntoThePodsStatus) {
   EXPECT_EQ(kubelet_->view(kShared).allocated, std::vector<std::string>{});
 }
 
+// Promise: kubelet/allocate: Several containers in one call are answered in order.
 TEST_F(Allocation, SeveralContainersInOneCallAreAnsweredInOrder) {
   v1beta1::AllocateResponse response;
   ASSERT_TRUE(DirectClient(our_socket()).allocate({{slot(1, 0)}, {slot(0, 3), slot(0, 2)}}, response).ok());
@@ -109,6 +116,7 @@ TEST_F(Allocation, SeveralContainersInOneCallAreAnsweredInOrder) {
   EXPECT_THAT(both_fail.error_message(), HasSubstr("container 1 of 2")) << "the first failure is the answer";
 }
 
+// Promise: kubelet/allocate: Allocate answers while the event loop is blocked.
 TEST_F(Allocation, IsAnsweredWhileTheLoopIsBlocked) {
   std::promise<void> blocked;
   std::promise<void> release;
@@ -129,6 +137,7 @@ TEST_F(Allocation, IsAnsweredWhileTheLoopIsBlocked) {
   EXPECT_TRUE(asked.ok()) << asked.error_message();
 }
 
+// Promise: kubelet/allocate: A preference honors required ids, the size and availability.
 TEST_F(Allocation, PreferenceHonoursMustIncludeSizeAndAvailability) {
   const Ids available = {slot(0, 0), slot(0, 3), slot(1, 1), slot(1, 2), slot(1, 3)};
   const Ids must = {slot(0, 3)};
@@ -140,6 +149,7 @@ TEST_F(Allocation, PreferenceHonoursMustIncludeSizeAndAvailability) {
   EXPECT_THAT(chosen, testing::UnorderedElementsAre(slot(0, 0), slot(0, 3))) << "on the same GPU while it fits";
 }
 
+// Promise: kubelet/allocate: Preferences of several containers are independent.
 TEST_F(Allocation, PreferencesOfSeveralContainersAreIndependent) {
   v1beta1::PreferredAllocationRequest request;
   for (const int size : {1, 3}) {
@@ -158,6 +168,7 @@ TEST_F(Allocation, PreferencesOfSeveralContainersAreIndependent) {
   EXPECT_THAT(refused.error_message(), HasSubstr("container 2 of 2"));
 }
 
+// Promise: kubelet/allocate: A preference that cannot be met is an error.
 TEST_F(Allocation, APreferenceThatCannotBeIsAnErrorAndNotAGuess) {
   DirectClient client(our_socket());
   Ids chosen;
@@ -166,10 +177,12 @@ TEST_F(Allocation, APreferenceThatCannotBeIsAnErrorAndNotAGuess) {
   EXPECT_TRUE(chosen.empty());
 }
 
+// Promise: kubelet/allocate: PreStartContainer succeeds.
 TEST_F(Allocation, PreStartContainerSucceeds) {
   EXPECT_TRUE(DirectClient(our_socket()).pre_start({slot(0, 0)}).ok());
 }
 
+// Promise: kubelet/allocate: Concurrent calls are all answered while plans change.
 TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
   constexpr int kCallers = 4;
   constexpr int kCalls = 50;

@@ -137,6 +137,7 @@ std::uint64_t seed_of_this_run() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 20240613;
 }
 
+// Promise: kubelet/restart: Two hundred random restarts lose no device.
 TEST(RandomRestarts, LoseNoDevice) {
   const std::uint64_t seed = seed_of_this_run();
   RandomRestarts world(seed);

@@ -27,6 +27,7 @@ std::ptrdiff_t position(const std::vector<Call>& calls, Call::Method method) {
   return std::ranges::find(calls, method, &Call::method) - calls.begin();
 }
 
+// Promise: kubelet/register: Registration starts after the endpoint serves and answers options.
 TEST_F(Registering, ServesFirstAndAnswersOptionsBeforeRegisterReturns) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -38,6 +39,7 @@ TEST_F(Registering, ServesFirstAndAnswersOptionsBeforeRegisterReturns) {
   ASSERT_LT(position(calls, Call::Method::kRegister), std::ssize(calls));
 }
 
+// Promise: kubelet/register: The request and GetDevicePluginOptions carry the same options.
 TEST_F(Registering, SaysItsVersionItsSocketNameAndTheSameOptionsTwice) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -49,6 +51,7 @@ TEST_F(Registering, SaysItsVersionItsSocketNameAndTheSameOptionsTwice) {
   EXPECT_EQ(seen.answered, (sim::PluginOptions{.pre_start_required = false, .preferred_allocation = true}));
 }
 
+// Promise: kubelet/register: Each resource has its own socket, under NVIDIA's name.
 TEST_F(Registering, EveryResourceHasASocketOfItsOwn) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -59,6 +62,7 @@ TEST_F(Registering, EveryResourceHasASocketOfItsOwn) {
   EXPECT_EQ(kubelet->view("nvidia.com/mig-1g.5gb").endpoint, "nvidia-mig-1g.5gb.sock");
 }
 
+// Promise: kubelet/register: An agent that starts before kubelet reports it and registers later.
 TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
@@ -72,6 +76,7 @@ TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
   ASSERT_OK(node.wait_until_watched());
 }
 
+// Promise: kubelet/register: `--kubelet-socket` may name a different directory.
 TEST_F(Registering, FindsKubeletInAnotherDirectory) {
   TempDir other;
   host::PluginHostSettings settings = quick_settings(dir_.path());
@@ -86,6 +91,7 @@ TEST_F(Registering, FindsKubeletInAnotherDirectory) {
   ASSERT_OK(kubelet->wait_for_call([](const Call& call) { return call.method == Call::Method::kRegister; }, kSoon));
 }
 
+// Promise: kubelet/register: A refused registration is repeated with back-off and shows kubelet's text.
 TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
   const auto kubelet = open_kubelet(dir_.path());
   kubelet->refuse_next_registrations(3, 12, "API version v1beta1 is not supported");
@@ -99,6 +105,7 @@ TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
   ASSERT_OK(node.wait_until_watched());
 }
 
+// Promise: kubelet/register: A resource name that kubelet refuses stays visible in the status.
 TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -110,6 +117,7 @@ TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
   EXPECT_TRUE(refused.serving);
 }
 
+// Promise: kubelet/register: A registration that hangs is given up after a deadline and repeated.
 TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
   const auto kubelet = open_kubelet(dir_.path());
   kubelet->hang_registrations();
@@ -124,6 +132,7 @@ TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
   ASSERT_OK(node.wait_until_watched());
 }
 
+// Promise: kubelet/socket: A socket file left by a crash is replaced.
 TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
   const auto kubelet = open_kubelet(dir_.path());
   const Stranger dead(our_socket(), /*listening=*/false);
@@ -134,6 +143,7 @@ TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
   EXPECT_EQ(state.note, "");
 }
 
+// Promise: kubelet/socket: The agent takes a socket over from a foreign process and names it.
 TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
   const auto kubelet = open_kubelet(dir_.path());
   const Stranger foreign(our_socket(), /*listening=*/true);
@@ -144,6 +154,7 @@ TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
   EXPECT_THAT(state.note, HasSubstr("over from process " + std::to_string(::getpid())));
 }
 
+// Promise: kubelet/socket: The older instance registers again when the newer one is gone.
 TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -160,6 +171,7 @@ TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
   ASSERT_OK(node.wait_until_watched());
 }
 
+// Promise: kubelet/socket: In a rolling update the older instance ends its streams and leaves the new socket alone.
 TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest old_one(quick_settings(dir_.path()));
@@ -177,6 +189,7 @@ TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
   EXPECT_EQ(kubelet->registrations().size(), 2U) << "one registration each";
 }
 
+// Promise: kubelet/register: With an empty `--kubelet-socket` the agent serves and does not register.
 TEST_F(Registering, ServesWithoutRegisteringWhenToldSo) {
   const auto kubelet = open_kubelet(dir_.path());
   host::PluginHostSettings settings = quick_settings(dir_.path());
@@ -190,6 +203,7 @@ TEST_F(Registering, ServesWithoutRegisteringWhenToldSo) {
   EXPECT_TRUE(kubelet->registrations().empty());
 }
 
+// Promise: kubelet/register: A withdrawn resource ends its stream and removes its socket.
 TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
@@ -203,6 +217,7 @@ TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
 }
 
+// Promise: kubelet/register: A missing plugin directory fails at once and is named.
 TEST_F(Registering, AMissingDirectoryIsSaidAtOnce) {
   auto loop = host::Loop::open();
   ASSERT_OK(loop);
@@ -213,6 +228,7 @@ TEST_F(Registering, AMissingDirectoryIsSaidAtOnce) {
   EXPECT_EQ(host.error().where, dir_ / "absent");
 }
 
+// Promise: kubelet/register: A socket path above 107 characters is refused with its reason.
 TEST_F(Registering, ADirectoryNameTooLongForASocketIsSaidInWords) {
   const std::string deep = dir_ / std::string(100, 'd');
   std::filesystem::create_directory(deep);

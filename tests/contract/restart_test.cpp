@@ -45,6 +45,7 @@ class Restart : public testing::Test {
   std::unique_ptr<NodeUnderTest> node_ = std::make_unique<NodeUnderTest>(quick_settings(dir_.path()));
 };
 
+// Promise: kubelet/restart: After a kubelet restart the devices are registered again.
 TEST_F(Restart, OfKubeletWipesAllSocketsAndTheDevicesComeBack) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_OK(kubelet_->restart());
@@ -53,6 +54,7 @@ TEST_F(Restart, OfKubeletWipesAllSocketsAndTheDevicesComeBack) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: A new kubelet socket is noticed also when it has the old inode number.
 TEST_F(Restart, OfKubeletIsNoticedAlsoWhenItsSocketHasTheSameInodeNumber) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_NO_FATAL_FAILURE(recreate_kubelet_socket_with_its_inode_number());
@@ -61,6 +63,7 @@ TEST_F(Restart, OfKubeletIsNoticedAlsoWhenItsSocketHasTheSameInodeNumber) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: Earlier streams end before each new registration.
 TEST_F(Restart, TheOldStreamIsFinishedBeforeTheNewRegistration) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   // Nothing is answered until the stream has ended: which of its two connections kubelet reads first is its own affair,
@@ -78,6 +81,7 @@ TEST_F(Restart, TheOldStreamIsFinishedBeforeTheNewRegistration) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: A stream lost while the socket exists leads to a new registration.
 TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_OK(kubelet_->close_stream(kShared));
@@ -86,6 +90,7 @@ TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: The loss of one of two streams leads to a new registration.
 TEST_F(Restart, TheLossOfOneOfTwoStreamsLeadsToRegisteringAgain) {
   // kubelet believes one stream only, and which one that is cannot be told from our side.
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
@@ -97,6 +102,7 @@ TEST_F(Restart, TheLossOfOneOfTwoStreamsLeadsToRegisteringAgain) {
   ASSERT_OK(node_->wait_until_watched(kShared, 1));
 }
 
+// Promise: kubelet/restart: A deleted socket of ours is made again.
 TEST_F(Restart, SurvivesSomebodyDeletingOurSocket) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_EQ(::unlink((dir_ / "nvidia-gpu.shared.sock").c_str()), 0);
@@ -106,6 +112,7 @@ TEST_F(Restart, SurvivesSomebodyDeletingOurSocket) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: The plugin directory may be removed and made again.
 TEST_F(Restart, SurvivesTheDirectoryItselfGoingAndComingBack) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   kubelet_->stop();
@@ -121,6 +128,7 @@ TEST_F(Restart, SurvivesTheDirectoryItselfGoingAndComingBack) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: The agent waits for a kubelet that stays away.
 TEST_F(Restart, AKubeletThatStaysAwayIsWaitedFor) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   kubelet_->stop();
@@ -131,6 +139,7 @@ TEST_F(Restart, AKubeletThatStaysAwayIsWaitedFor) {
   ASSERT_OK(node_->wait_until_watched());
 }
 
+// Promise: kubelet/restart: The same ids give the same grant after a restart of the agent.
 TEST_F(Restart, OfOursGivesTheSameGrantForTheSameIds) {
   plan_ = plan_of({with_mps(shared_resource(2, 4))});
   const auto ask = [&](v1beta1::AllocateResponse& response) {
@@ -148,6 +157,7 @@ TEST_F(Restart, OfOursGivesTheSameGrantForTheSameIds) {
   EXPECT_EQ(in_fixed_order(before), in_fixed_order(after));
 }
 
+// Promise: kubelet/restart: A restarted kubelet replays its stored answer without asking.
 TEST_F(Restart, OfKubeletReplaysTheOldAnswerWithoutAskingUs) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   const sim::Admission admission = kubelet_->admit(sim::one_container_pod("a", kShared, 1));
@@ -160,6 +170,7 @@ TEST_F(Restart, OfKubeletReplaysTheOldAnswerWithoutAskingUs) {
   EXPECT_EQ(state.allocations, 1U);
 }
 
+// Promise: kubelet/restart: The agent recovers when an old kubelet disconnects the new client.
 TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
   TempDir dir;
   sim::KubeletSettings settings;
@@ -181,6 +192,7 @@ TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
 
 // The older instance ends its streams when it sees its socket taken, and the newer registers a moment after that:
 // kubelet never takes the older one's end for the newer one's.
+// Promise: kubelet/restart: A handover between live instances needs one registration with an old kubelet.
 TEST(RestartOfAnOldKubelet, AHandoverBetweenLiveInstancesNeedsOneRegistration) {
   TempDir dir;
   sim::KubeletSettings settings;

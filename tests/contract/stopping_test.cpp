@@ -44,6 +44,7 @@ class Stopping : public testing::Test {
   NodeUnderTest node_{patient_settings(dir_.path())};
 };
 
+// Promise: kubelet/stop: The agent stops promptly with open streams and removes its sockets.
 TEST_F(Stopping, IsPromptWithOpenStreamsAndRemovesOurSocket) {
   ASSERT_NO_FATAL_FAILURE(be_watched());
   ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
@@ -54,6 +55,7 @@ TEST_F(Stopping, IsPromptWithOpenStreamsAndRemovesOurSocket) {
   EXPECT_TRUE(std::filesystem::exists(dir_ / "kubelet.sock")) << "that one is not ours";
 }
 
+// Promise: kubelet/stop: The agent stops promptly when a reader does not read.
 TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
   ASSERT_NO_FATAL_FAILURE(be_watched());
   kubelet_->pause_reading(kShared);
@@ -64,6 +66,7 @@ TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
   EXPECT_LT(time_to_stop(), kPrompt);
 }
 
+// Promise: kubelet/stop: The agent stops promptly while a registration hangs.
 TEST_F(Stopping, IsPromptWhileKubeletHangsInRegister) {
   kubelet_->hang_registrations();
   node_.publish(plan_);
@@ -71,6 +74,7 @@ TEST_F(Stopping, IsPromptWhileKubeletHangsInRegister) {
   EXPECT_LT(time_to_stop(), kPrompt);
 }
 
+// Promise: kubelet/stop: A stopped agent leaves no file in the plugin directory.
 TEST_F(Stopping, LeavesNothingBehindInTheDirectory) {
   ASSERT_NO_FATAL_FAILURE(be_watched());
   node_.stop_host();
@@ -79,6 +83,7 @@ TEST_F(Stopping, LeavesNothingBehindInTheDirectory) {
   }
 }
 
+// Promise: kubelet/stop: An old kubelet's socket path as `:authority` is accepted.
 TEST_F(Stopping, AnOldKubeletsPathAsAuthorityIsAccepted) {
   ASSERT_NO_FATAL_FAILURE(be_watched());
   const std::string socket = dir_ / "nvidia-gpu.shared.sock";
@@ -89,6 +94,7 @@ TEST_F(Stopping, AnOldKubeletsPathAsAuthorityIsAccepted) {
   }
 }
 
+// Promise: kubelet/stop: An old kubelet's socket path as `:authority` is accepted.
 TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
   TempDir dir;
   sim::KubeletSettings settings;
@@ -101,6 +107,7 @@ TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
   EXPECT_TRUE(kubelet->admit(sim::one_container_pod("a", kShared, 1)).admitted);
 }
 
+// Promise: kubelet/pod-resources: PodResources shows which container holds which slots.
 TEST(PodResources, TellWhichContainerHoldsWhichSlots) {
   TempDir dir;
   sim::KubeletSettings settings;
@@ -120,6 +127,7 @@ TEST(PodResources, TellWhichContainerHoldsWhichSlots) {
   EXPECT_THAT(held[0].slots, testing::UnorderedElementsAreArray(admission.containers[0].slots.at(kShared)));
 }
 
+// Promise: kubelet/pod-resources: A missing PodResources socket is reported and retried.
 TEST(PodResources, AnAbsentSocketIsSaidSoAndRetriable) {
   TempDir dir;
   const auto answer = host::list_pod_resources(dir / "pods.sock", std::chrono::seconds(2));

@@ -42,6 +42,7 @@ class Streams : public testing::Test {
   NodeUnderTest node_{quick_settings(dir_.path())};
 };
 
+// Promise: kubelet/stream: The first message has the complete list, in the plan's order.
 TEST_F(Streams, FirstMessageIsCompleteAndInTheOrderOfThePlan) {
   const std::vector<StreamMessage> messages = kubelet_->messages();
   ASSERT_FALSE(messages.empty());
@@ -52,6 +53,7 @@ TEST_F(Streams, FirstMessageIsCompleteAndInTheOrderOfThePlan) {
   EXPECT_EQ(messages.front().devices, expected);
 }
 
+// Promise: kubelet/stream: Loss and recovery of health both reach kubelet.
 TEST_F(Streams, HealthLossAndRecoveryBothArrive) {
   node_.publish(plan_, fault_on(1));
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, kSlots, kSoon));
@@ -61,6 +63,7 @@ TEST_F(Streams, HealthLossAndRecoveryBothArrive) {
   EXPECT_EQ(kubelet_->registrations().size(), 1U) << "health needs no new registration";
 }
 
+// Promise: kubelet/stream: Two open streams both receive every state.
 TEST_F(Streams, TwoStreamsBothSeeEveryState) {
   ASSERT_VALUE(const std::uint64_t second, kubelet_->open_extra_stream(kShared));
   const std::uint64_t first = kubelet_->messages().front().stream;
@@ -82,6 +85,7 @@ TEST_F(Streams, TwoStreamsBothSeeEveryState) {
   ASSERT_OK(node_.wait_until_watched(kShared, 1));
 }
 
+// Promise: kubelet/stream: A new stream starts with the newest state.
 TEST_F(Streams, ANewStreamStartsWithTheNewestState) {
   node_.publish(plan_, fault_on(0));
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, kSlots, kSoon));
@@ -90,6 +94,7 @@ TEST_F(Streams, ANewStreamStartsWithTheNewestState) {
   EXPECT_EQ(healthy_in(messages_of(extra).front()), kSlots);
 }
 
+// Promise: kubelet/stream: A list equal to the last one is not sent.
 TEST_F(Streams, AnEqualListIsNotSentAgain) {
   node_.publish(plan_);
   node_.publish(plan_);
@@ -113,6 +118,7 @@ class SlowReader : public Streams {
   plan::Plan large_ = plan_of({shared_resource(kManyGpus, kManySlots)});
 };
 
+// Promise: kubelet/stream: A slow reader receives the newest state and no backlog.
 TEST_F(SlowReader, GetsTheNewestStateAndNotABacklog) {
   kubelet_->pause_reading(kShared);
   const std::size_t before = kubelet_->messages().size();
@@ -124,6 +130,7 @@ TEST_F(SlowReader, GetsTheNewestStateAndNotABacklog) {
   EXPECT_EQ(kubelet_->registrations().size(), 1U);
 }
 
+// Promise: kubelet/stream: A stream whose reader cancels in mid-write is freed at once.
 TEST_F(SlowReader, ThatCancelsInMidWriteIsGoneAtOnce) {
   kubelet_->pause_reading(kShared);
   for (int faulty = 0; faulty < 3; ++faulty) publish_many(faulty);

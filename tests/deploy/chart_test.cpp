@@ -82,6 +82,7 @@ void expect_to_fit(const YAML::Node& values, const json& schema, const std::stri
   }
 }
 
+// Promise: chart: The chart's values and their schema agree.
 TEST(ChartValues, AreInTheSchemaAndTheOtherWayRound) {
   std::set<std::string> here, there;
   paths_of(values(), schema(), "", here);
@@ -94,6 +95,7 @@ TEST(ChartValues, AreInTheSchemaAndTheOtherWayRound) {
   EXPECT_THAT(here, Contains("mps.updateStrategy.type"));
 }
 
+// Promise: chart: The chart's values and their schema agree.
 TEST(ChartValues, HaveDefaultsThatTheirSchemaTakes) {
   expect_to_fit(values(), schema(), "");
 }
@@ -128,6 +130,7 @@ std::set<std::string> rules_of_deploy_rbac() {
   return all;
 }
 
+// Promise: chart: Kept manifests ask for the rights of deploy/rbac and no others.
 TEST(KeptManifests, AskForRightsOfDeployRbacAndNoOthers) {
   const auto known = rules_of_deploy_rbac();
   for (const char* name : {"tranche", "tranche-driver-root", "tranche-node-feature-discovery"}) {
@@ -145,6 +148,7 @@ TEST(KeptManifests, WithNodeFeatureDiscoveryMayPatchNoNode) {
     EXPECT_FALSE(rule.find("| nodes |") != std::string::npos && rule.find("patch") != std::string::npos) << rule;
 }
 
+// Promise: chart: Kept manifests are privileged only where that is documented.
 TEST(KeptManifests, ArePrivilegedOnlyWhereThatIsSaid) {
   for (const auto& [name, node_is] : {std::pair{"tranche", false}, {"tranche-driver-root", true}}) {
     std::set<std::string> privileged;

@@ -95,6 +95,7 @@ class TheImage(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.scratch)
 
+    # Promise: image: The same inputs give the same bytes.
     def test_is_the_same_again_from_copies_of_the_programs_at_another_time_and_place(self):
         self.assertEqual(Image(f"{self.scratch}/again.tar").bytes == self.images["plain"].bytes, True, "two builds differ")
         with open(f"{self.scratch}/again.spdx.json", "rb") as one, open(f"{self.scratch}/plain.spdx.json", "rb") as other_paper:
@@ -107,18 +108,21 @@ class TheImage(unittest.TestCase):
             self.assertEqual(list(image.entries), sorted(image.entries), name)
             self.assertEqual(image.config["created"], "2001-09-09T01:46:40Z")
 
+    # Promise: image: The image has at most 40 MB and the build prints its size.
     def test_is_at_most_40_mb_and_says_how_large(self):
         for name, image in self.images.items():
             size = sum(len(data) for data in image.files.values())
             self.assertLessEqual(size, 40_000_000, name)
             self.assertIn(f"{size / 1e6:.1f} MB", self.said[name])
 
+    # Promise: image: An image that is too large is not made and its largest files are named.
     def test_that_is_too_large_is_not_made_and_the_largest_files_are_named(self):
         done = build(f"{self.scratch}/large.tar", "--limit", "1000000")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"may be 1\.0 MB; the largest: /usr/\S+ [0-9.]+ MB")
         self.assertFalse(os.path.exists(f"{self.scratch}/large.tar"))
 
+    # Promise: image: Every library that a file names is in the image.
     def test_has_every_library_that_its_programs_and_libraries_name(self):
         for name, image in self.images.items():
             self.assertTrue({"usr/bin/tranche", "usr/bin/tranche-drain", "usr/bin/tranche-runtime"} <= set(image.files), name)
@@ -130,6 +134,7 @@ class TheImage(unittest.TestCase):
                     places = [image.resolve(f"{folder}/{soname}") for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")]
                     self.assertTrue(any(place in image.files for place in places), f"{name}: {path} needs {soname}")
 
+    # Promise: image: NVIDIA's names are there and the driver's names are free.
     def test_answers_to_nvidias_names_and_leaves_the_names_of_the_driver_free(self):
         for name, image in self.images.items():
             for program in NVIDIAS:
@@ -138,6 +143,7 @@ class TheImage(unittest.TestCase):
             self.assertEqual(taken, [], name)
             self.assertNotIn("usr/bin/entrypoint.sh", image.entries)
 
+    # Promise: image: The image has a shell only in the flavor `compat`.
     def test_has_a_shell_only_where_that_is_its_purpose(self):
         plain, compat = self.images["plain"], self.images["compat"]
         self.assertEqual([path for path in plain.entries if re.search(r"(^|/)(sh|bash|dash|ash|busybox)$", path)], [])
@@ -161,6 +167,7 @@ class TheImage(unittest.TestCase):
         self.assertEqual(self.images["compat"].config["config"]["Entrypoint"], ["nvidia-device-plugin"])
         self.assertEqual(self.images["plain"].config["config"]["Entrypoint"], ["tranche"])
 
+    # Promise: image: The image has what the driver's programs and libraries name.
     def test_has_what_the_drivers_programs_and_libraries_name(self):
         # docs/internals/evidence/driver-programs.md; no version of the C library newer than 2.9 is asked for.
         for name, image in self.images.items():
@@ -175,6 +182,7 @@ class TheImage(unittest.TestCase):
             self.assertEqual({key for key in wanted if key not in labels}, set(), name)
             self.assertEqual((labels["vendor"], labels["org.opencontainers.image.licenses"]), ("Tranche", "Apache-2.0"))
 
+    # Promise: image: The image is made without git and under any name.
     def test_is_made_without_git_too(self):
         programs = f"{self.scratch}/no-git"
         os.makedirs(programs)
@@ -190,6 +198,7 @@ class TheImage(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(Image(f"{self.scratch}/no-git.tar").config["config"]["Labels"]["release"], "N/A")
 
+    # Promise: image: The Dockerfile gives the same settings.
     def test_has_the_settings_that_the_dockerfile_gives(self):
         with open(f"{SOURCE}/deploy/image/Dockerfile") as file:
             stages = re.split(r"^FROM ", file.read().replace("\\\n", " "), flags=re.MULTILINE)[2:]
@@ -212,12 +221,14 @@ class TheImage(unittest.TestCase):
         words = dict(re.findall(r"^([A-Z]+) (.*)$", stage, re.MULTILINE))
         return words | {"LABEL": dict(re.findall(r'([a-zA-Z0-9_.-]+)="([^"]*)"', words.get("LABEL", ""))), "ENV": dict(each.split("=", 1) for each in words.get("ENV", "").split())}
 
+    # Promise: image: The image is made without git and under any name.
     def test_takes_a_name_of_any_registry_and_tag(self):
         name = "registry.example:5000/a/b-c/tranche:v1_x.y-compat"
         self.assertEqual(build(f"{self.scratch}/named.tar", "--name", name).returncode, 0)
         annotations = Image(f"{self.scratch}/named.tar").index["manifests"][0]["annotations"]
         self.assertEqual((annotations["io.containerd.image.name"], annotations["org.opencontainers.image.ref.name"]), (name, "v1_x.y-compat"))
 
+    # Promise: image: The SBOM names every file and its package.
     def test_names_in_its_paper_every_file_and_the_package_that_it_is_of(self):
         image = self.images["compat"]
         paper = json.loads(image.files["usr/share/tranche/sbom.spdx.json"])
@@ -237,6 +248,7 @@ class TheImage(unittest.TestCase):
         linked = {names[link["relatedSpdxElement"]]["name"] for link in paper["relationships"] if link["relationshipType"] == "STATIC_LINK"}
         self.assertTrue({"libgrpc-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"} <= linked, linked)
 
+    # Promise: image: `tranche` runs with nothing but the image's files.
     def test_runs_with_nothing_but_its_own_files(self):
         for name, words in (("plain", ["/usr/bin/tranche", "--version"]), ("compat", ["/bin/bash", "-c", "[[ -n x ]] && exec tranche --version"])):
             root = f"{self.scratch}/{name}-root"

@@ -89,6 +89,7 @@ class World(unittest.TestCase):
 
 
 class Script(World):
+    # Promise: nvidia-manifests: The plugin becomes process 1 and ends on SIGTERM.
     def test_makes_the_plugin_the_first_process_which_ends_well_on_sigterm(self):
         plugin = self.operator()
         plugin.until_says('"event":"driver.ready"')
@@ -100,6 +101,7 @@ class Script(World):
         self.assertEqual(status, 0)
         self.assertLess(took, 2.0, "row 20")
 
+    # Promise: nvidia-manifests: The operator's script finds its tools and switches flags by modules.
     def test_finds_its_tools_and_switches_on_what_the_modules_say(self):
         plugin = self.operator(modules=["nvidia_fs", "gdrdrv"])
         plugin.until_says('"event":"driver.ready"')
@@ -108,6 +110,7 @@ class Script(World):
         flags = json.loads(plugin.event("config.effective")["config"])["flags"]
         self.assertEqual([flags[name] for name in ("gdrcopyEnabled", "gdsEnabled", "mofedEnabled")], [True] * 3)
 
+    # Promise: nvidia-manifests: The plugin serves with a root that cannot be written.
     def test_goes_on_without_a_writable_root(self):
         plugin = self.operator(modules=["nvidia_fs"], readonly=True)
         plugin.until_says('"event":"driver.ready"')
@@ -115,6 +118,7 @@ class Script(World):
         self.assertIn("Read-only file system", plugin.said())
         self.assertEqual(plugin.end()[0], 0)
 
+    # Promise: nvidia-manifests: Scripts of older operators run.
     def test_of_older_operators_in_bash_and_their_other_tools_run(self):
         self.rootfs.put("entrypoint.sh", BASH, 0o700)
         plugin = self.rootfs.start(["/bin/bash", "-c", "/bin/entrypoint.sh"], self.env, self.operators)
@@ -133,6 +137,7 @@ class Script(World):
         plugin.until_says('"event":"driver.ready"')
         self.assertTrue(until(lambda: os.path.exists(f"{self.scratch}/cdi/k8s.device-plugin.nvidia.com-gpu.json")), plugin.said()[-2000:])
 
+    # Promise: nvidia-manifests: Variables alone give the configuration.
     def test_with_variables_alone_gives_the_configuration_that_they_say(self):
         plugin = self.operator({**CDI, "CONFIG_FILE": "/config/config.yaml"}, [[self.rootfs.put("configs/config.yaml", "flags: {migStrategy: mixed, plugin: {deviceIDStrategy: index}}\n"), "/config/config.yaml", "ro"]])
         plugin.until_says('"event":"config.effective"')
@@ -153,6 +158,7 @@ class Programs(World):
             self.assertEqual(told.wait(), 0)
             self.assertIn(name, told.said())
 
+    # Promise: nvidia-manifests: The driver is found wherever a driver root has it.
     def test_find_the_driver_wherever_a_driver_root_has_it(self):
         for kind in ("usr/lib64", "usr/lib/x86_64-linux-gnu", "lib64", "lib/x86_64-linux-gnu"):
             root = self.rootfs.folder(f"roots/{kind.replace('/', '-')}")
@@ -173,6 +179,7 @@ class Programs(World):
         plugin.until_says('"event":"driver.ready"')
         self.assertEqual(plugin.end()[0], 0, "row 11")
 
+    # Promise: nvidia-manifests: The programs never read the variables for visible devices.
     def test_never_ask_which_devices_they_see(self):
         seen = []
         machine = [os.path.dirname(self.rootfs.put("dmi/product_name", "Box 9\n")), "/sys/class/dmi/id", "ro"]
@@ -186,6 +193,7 @@ class Programs(World):
         self.assertIn("nvidia.com/gpu.machine=Box-9", seen[0], "row 29: of all of /sys only this file's folder is there")
         self.assertEqual(seen, [seen[0]] * 4, "row 10")
 
+    # Promise: nvidia-manifests: The plugin needs no rights, no shared memory and no port.
     def test_of_the_plugin_need_no_rights_no_shared_memory_and_no_port(self):
         self.assertFalse(os.path.exists(f"{self.rootfs.root}/dev/shm"), "row 33")
         plugin = self.plugin(capable=False)
@@ -198,6 +206,7 @@ class Programs(World):
         self.assertTrue(until(lambda: os.path.exists(f"{self.scratch}/plugins/nvidia-gpu.sock")))
         self.assertEqual(plugin.end()[0], 0)
 
+    # Promise: nvidia-manifests: The config manager and `mount-shm` need no driver and no rights.
     def test_of_the_config_manager_and_mount_shm_need_no_driver_and_no_rights(self):
         configs = [[self.rootfs.folder("available"), "/available-configs", "ro"], [self.rootfs.folder("config"), "/config", ""]]
         self.rootfs.put("available/a", MPS)
@@ -228,12 +237,14 @@ class Pods(World):
     def serves(self, running, seconds=20):
         return until(lambda: running.said().count('"state":"serving"') == 2, seconds)
 
+    # Promise: nvidia-manifests: MPS is idle without a configuration and serves with a file alone.
     def test_of_mps_idle_without_a_configuration_and_with_an_empty_one(self):
         for config in (None, "", "version: v1\n"):
             idle = self.mps(config)
             idle.until_says('"event":"mps.nothing_to_share"')
             self.assertEqual(idle.end()[0], 0, "row 18")
 
+    # Promise: nvidia-manifests: MPS is idle without a configuration and serves with a file alone.
     def test_of_mps_serve_with_the_configuration_alone_and_end_soon(self):
         for name in (".ready", "nvidia.com/gpu/.started", "nvidia.com/gpu/pipe/control", "nvidia.com/gpu/log/control.log", "shm/left"):
             self.rootfs.put(f"mps/{name}", "")  # row 34: what NVIDIA's daemon leaves there
@@ -244,6 +255,7 @@ class Pods(World):
         self.assertLess(took, 2.0, "row 20")
         self.assertTrue(os.path.exists(f"{self.scratch}/mps/nvidia.com/gpu/pipe/control"), "row 34: nothing of theirs is taken away")
 
+    # Promise: nvidia-manifests: MPS with a hung daemon ends within 30 seconds.
     def test_of_mps_whose_daemon_hangs_end_well_within_thirty_seconds(self):
         running = self.mps(MPS)
         self.assertTrue(self.serves(running), running.said()[-3000:])
@@ -264,6 +276,7 @@ class Pods(World):
         except OSError:
             return False
 
+    # Promise: nvidia-manifests: Kills again and again leave a clean next start.
     def test_killed_again_and_again_leave_nothing_that_a_clean_start_minds(self):
         chosen = random.Random(20)
         for _ in range(KILLS):
@@ -298,6 +311,7 @@ class Pods(World):
         except OSError:
             return ""
 
+    # Promise: config-manager: Only the reader of the same pod is signalled.
     def test_of_the_sidecar_signal_the_reader_of_their_own_pod_and_no_other(self):
         available = [[self.rootfs.folder("available"), "/available-configs", "ro"]]
         self.rootfs.put("available/a", "version: v1\n")

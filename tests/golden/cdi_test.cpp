@@ -89,6 +89,7 @@ void compare(const std::string& name, const cdi::MadeSpecs& made) {
   golden::compare(golden::source("tests/golden/cdi/expected/" + name + ".txt"), shown(made));
 }
 
+// Promise: cdi: Equal inputs give equal files.
 TEST(GoldenCdi, OfEightH200) {
   const auto inventory = recorded("tests/golden/cdi/inventories/8xH200.json");
   compare("8xH200", cdi::make_specs(inventory, {}, usual_files(inventory)));

@@ -287,6 +287,7 @@ class Rules {
 
 class GoldenLabels : public testing::TestWithParam<Model> {};
 
+// Promise: labels: Labels of recorded nodes are as expected.
 TEST_P(GoldenLabels, AreAsExpectedAndFollowTheRules) {
   const Model& model = GetParam();
   std::map<std::string, Inventory> nodes;

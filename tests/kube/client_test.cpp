@@ -58,6 +58,7 @@ TEST_F(KubeClientContract, WritesEventsAndPatchesThem) {
   EXPECT_EQ(nlohmann::json::parse(server_->events().at(0))["count"], 2);
 }
 
+// Promise: api-server/watch: A refused token is read again.
 TEST_F(KubeClientContract, ATokenThatIsReplacedIsUsedForTheNextRequestOnTheSameConnection) {
   open();
   int status = 0;
@@ -129,6 +130,7 @@ TEST_F(KubeClientContract, ManyRequestsAtOnceAreAllAnswered) {
   ASSERT_TRUE(until([&] { return answers == 200; }));
 }
 
+// Promise: api-server/watch: The agent stops at once with an open watch.
 TEST_F(KubeClientContract, IsGoneAtOnceWhileRequestsAndWatchesAreOpen) {
   open();
   client_->watch(

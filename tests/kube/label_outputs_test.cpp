@@ -110,6 +110,7 @@ TEST_F(LabelOutputs, TheNodeGetsOursBesideOthers) {
   EXPECT_THAT(node["metadata"].value("annotations", Json::object()), IsEmpty());
 }
 
+// Promise: labels: A write in between leads to a new look.
 TEST_F(LabelOutputs, WhoeverWritesInBetweenMakesUsLookAgain) {
   use_node();
   server_->refuse(2, 409, "{}", [](const ApiRequest& request) { return request.method == "PATCH"; });
@@ -166,6 +167,7 @@ std::map<std::string, std::vector<std::string>> rules_of(const std::string& role
   return rules;
 }
 
+// Promise: labels: No more rights are used than the roles give.
 TEST_F(LabelOutputs, AskForNoMoreThanTheRolesGive) {
   const std::map<std::string, std::string> kVerbs{
       {"GET", "get"}, {"POST", "create"}, {"PUT", "update"}, {"PATCH", "patch"}};

@@ -31,6 +31,7 @@ class PodsAskedOnce : public KubeBed {
   }
 };
 
+// Promise: api-server/watch: `--pods cluster` asks once, page by page.
 TEST_F(PodsAskedOnce, ComePageByPageBySelectorAndNothingIsAskedAfterwards) {
   put_many();
   const auto here = host::list_pods(access(), {"spec.nodeName=n1"});
@@ -45,6 +46,7 @@ TEST_F(PodsAskedOnce, ComePageByPageBySelectorAndNothingIsAskedAfterwards) {
   EXPECT_EQ(server_->watches(), 0u);
 }
 
+// Promise: api-server/watch: `--pods cluster` asks once, page by page.
 TEST_F(PodsAskedOnce, AListThatExpiresIsAskedAgainFromItsBeginningOnce) {
   put_many();
   const auto later_page = [](const sim::ApiRequest& request) {

@@ -76,6 +76,7 @@ TEST_F(PodsOfANode, AreListedOnceAndThenTheirChangesComeByThemselves) {
   EXPECT_EQ(watch_requests(), 1u);
 }
 
+// Promise: api-server/watch: A node at rest makes no request beside its open watches.
 TEST_F(PodsOfANode, NobodyIsAskedAnythingWhileNothingChanges) {
   server_->put_pod("default", "a", kHere);
   follow();
@@ -84,6 +85,7 @@ TEST_F(PodsOfANode, NobodyIsAskedAnythingWhileNothingChanges) {
   EXPECT_EQ(server_->requests().size(), 2u) << "one list, one watch";
 }
 
+// Promise: api-server/watch: Ten thousand pods come in pages.
 TEST_F(PodsOfANode, TenThousandComeInPages) {
   for (int i = 0; i < 10000; ++i) server_->put_pod("default", "p" + std::to_string(i), kHere);
   follow();
@@ -92,6 +94,7 @@ TEST_F(PodsOfANode, TenThousandComeInPages) {
   EXPECT_EQ(told(PodChange::What::kNew), 10000u);
 }
 
+// Promise: api-server/watch: An expired page begins the list anew and loses or doubles no pod.
 TEST_F(PodsOfANode, APageThatExpiresBeginsTheListAnewAndNoPodIsLostOrDoubled) {
   for (int i = 0; i < 30; ++i) server_->put_pod("default", "p" + std::to_string(i), kHere);
   bool once = false;
@@ -104,6 +107,7 @@ TEST_F(PodsOfANode, APageThatExpiresBeginsTheListAnewAndNoPodIsLostOrDoubled) {
   EXPECT_EQ(told(PodChange::What::kNew), 30u);
 }
 
+// Promise: api-server/watch: A forgotten version leads to one new list and no lost news.
 TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissedIsTold) {
   server_->put_pod("default", "a", kHere);
   server_->put_pod("default", "b", kHere);
@@ -124,6 +128,7 @@ TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissed
   EXPECT_NE(table_.find("default", "c"), nullptr);
 }
 
+// Promise: api-server/watch: A forgotten version leads to one new list and no lost news.
 TEST_F(PodsOfANode, AnAnswerOf410InsteadOfAWatchIsTheSame) {
   server_->refuse(1, 410, R"({"kind":"Status","code":410,"reason":"Gone","message":"too old"})",
                   [](const sim::ApiRequest& r) { return r.is_watch(); });
@@ -133,6 +138,7 @@ TEST_F(PodsOfANode, AnAnswerOf410InsteadOfAWatchIsTheSame) {
   EXPECT_EQ(list_requests(), 2u);
 }
 
+// Promise: api-server/watch: A stream that is cut goes on without a new list.
 TEST_F(PodsOfANode, ACutStreamIsTakenUpWhereItWasWithoutANewList) {
   server_->put_pod("default", "a", kHere);
   follow();
@@ -146,6 +152,7 @@ TEST_F(PodsOfANode, ACutStreamIsTakenUpWhereItWasWithoutANewList) {
   EXPECT_GE(reflector().watch_restarts(), 4u);
 }
 
+// Promise: api-server/watch: A watch that ends is opened again from the bookmark.
 TEST_F(PodsOfANode, AWatchThatTheServerEndsIsOpenedAgainFromTheBookmark) {
   follow();
   ASSERT_TRUE(is_watching(0));
@@ -158,6 +165,7 @@ TEST_F(PodsOfANode, AWatchThatTheServerEndsIsOpenedAgainFromTheBookmark) {
   EXPECT_EQ(list_requests(), 1u);
 }
 
+// Promise: api-server/watch: Events in pieces of one byte are the same events.
 TEST_F(PodsOfANode, EventsInPiecesOfOneByteAreTheSameEvents) {
   server_->piece(1);
   follow();
@@ -167,6 +175,7 @@ TEST_F(PodsOfANode, EventsInPiecesOfOneByteAreTheSameEvents) {
   EXPECT_EQ(list_requests(), 1u);
 }
 
+// Promise: api-server/watch: A line that is not JSON leads to a new list.
 TEST_F(PodsOfANode, ALineThatIsNotUnderstoodLeadsToANewList) {
   server_->put_pod("default", "a", kHere);
   follow();
@@ -177,6 +186,7 @@ TEST_F(PodsOfANode, ALineThatIsNotUnderstoodLeadsToANewList) {
   EXPECT_THAT(changes_, ::testing::SizeIs(1)) << "nothing has changed";
 }
 
+// Promise: api-server/watch: A refused token is read again.
 TEST_F(PodsOfANode, ARefusedTokenIsReadAgainAndTheWatchGoesOn) {
   server_->take_token("second");
   follow();
@@ -186,6 +196,7 @@ TEST_F(PodsOfANode, ARefusedTokenIsReadAgainAndTheWatchGoesOn) {
   ASSERT_TRUE(is_watching(0));
 }
 
+// Promise: api-server/watch: Requests to a server that is down become rare and find it again.
 TEST_F(PodsOfANode, WhileTheServerIsDownItIsAskedSeldomerAndSeldomerAndThenFoundAgain) {
   follow();
   ASSERT_TRUE(is_watching(0));
@@ -206,6 +217,7 @@ TEST_F(PodsOfANode, SlowAnswersChangeNothing) {
   EXPECT_EQ(list_requests(), 1u);
 }
 
+// Promise: api-server/watch: The agent stops at once with an open watch.
 TEST_F(PodsOfANode, EndAtOnceWithAnOpenWatch) {
   follow();
   ASSERT_TRUE(is_watching(0));

@@ -40,6 +40,7 @@ class OneObject : public KubeBed {
   std::size_t told_ = 0;
 };
 
+// Promise: api-server/watch: One object is asked for once by name and its changes follow.
 TEST_F(OneObject, IsAskedForByItsNameOnceAndItsChangesComeByThemselves) {
   label("n1", "a");
   label("n2", "other");
@@ -57,6 +58,7 @@ TEST_F(OneObject, IsAskedForByItsNameOnceAndItsChangesComeByThemselves) {
     EXPECT_THAT(request.query, HasSubstr("fieldSelector=metadata.name%3Dn1"));
 }
 
+// Promise: api-server/watch: The deletion of an object is reported, also after a cut.
 TEST_F(OneObject, ThatIsNotThereIsToldAndAlsoWhenItComesAndGoes) {
   follow();
   ASSERT_TRUE(becomes("not there"));
@@ -66,6 +68,7 @@ TEST_F(OneObject, ThatIsNotThereIsToldAndAlsoWhenItComesAndGoes) {
   ASSERT_TRUE(becomes("not there"));
 }
 
+// Promise: api-server/watch: The deletion of an object is reported, also after a cut.
 TEST_F(OneObject, WhatWasMissedIsToldAfterAForgottenVersionAndACut) {
   label("n1", "a");
   follow();
@@ -92,6 +95,7 @@ class LinkToTheCluster : public KubeBed {
   std::unique_ptr<host::Worker> worker_ = host::Worker::start();
 };
 
+// Promise: api-server/watch: All parts of the agent share one connection.
 TEST_F(LinkToTheCluster, IsOpenedOnceForAllWhoWaitForIt) {
   write("kubeconfig", server_->kubeconfig(""));
   host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});

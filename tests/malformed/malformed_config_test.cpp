@@ -42,6 +42,7 @@ std::string lines_of_problems(const config::Parsed& parsed) {
   return out;
 }
 
+// Promise: config: Every malformed file gives the problems that are written in it.
 TEST(MalformedConfig, EveryFileGivesTheProblemsThatAreWrittenInIt) {
   const auto all = cases();
   EXPECT_GE(all.size(), 100u);
@@ -51,6 +52,7 @@ TEST(MalformedConfig, EveryFileGivesTheProblemsThatAreWrittenInIt) {
   }
 }
 
+// Promise: config: Every problem names line, column and remedy.
 TEST(MalformedConfig, EveryProblemSaysWhatIsWrongAtWhichLineAndColumnAndWhatToDo) {
   for (const Case& one : cases()) {
     const auto parsed = config::parse(one.text, "f");

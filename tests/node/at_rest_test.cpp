@@ -40,6 +40,7 @@ class NodeAtRest : public NodeBed {
 };
 
 // $TRANCHE_REST_SECONDS: for how long it is looked at (docs/internals/benchmarks.md).
+// Promise: api-server/watch: A node at rest makes no request beside its open watches.
 TEST_F(NodeAtRest, NothingIsAskedBesideTheWatchesThatAreOpen) {
   const char* given = std::getenv("TRANCHE_REST_SECONDS");
   make_node(2);

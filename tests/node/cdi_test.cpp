@@ -81,6 +81,7 @@ TEST_F(NodeCdi, SpecsNameTheGpusThatAreAdvertisedAndOutliveStrategyAndProgram) {
   EXPECT_EQ(spec(), written);
 }
 
+// Promise: cdi: A node that is missing is named and added when it appears.
 TEST_F(NodeCdi, SaysWhichNodeIsMissingAndTakesItInWhenItAppears) {
   put_libcuda();
   configure("cdi-cri");
@@ -96,6 +97,7 @@ TEST_F(NodeCdi, SaysWhichNodeIsMissingAndTakesItInWhenItAppears) {
   });
 }
 
+// Promise: cdi: Without the driver's libraries no specification is written and this is reported.
 TEST_F(NodeCdi, WritesNoSpecWithoutTheDriversLibrariesAndSaysSo) {
   configure("cdi-cri");
   start_cdi();

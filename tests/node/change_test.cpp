@@ -58,6 +58,7 @@ class NodeChange : public NodeBed {
   }
 };
 
+// Promise: change: An equal plan changes nothing.
 TEST_F(NodeChange, LeavesTheStreamOfAResourceThatItDoesNotTouchAlone) {
   make_node(2);
   write("config.yaml", two(4, 4));
@@ -76,6 +77,7 @@ TEST_F(NodeChange, LeavesTheStreamOfAResourceThatItDoesNotTouchAlone) {
   EXPECT_EQ(status["change"]["steps"][0]["state"], "done");
 }
 
+// Promise: change: Where PodResources is not mounted a change applies at once.
 TEST_F(NodeChange, IsDoneAtOnceWhereKubeletsSocketForHoldingsIsNotMounted) {
   make_node(1);
   write("config.yaml", "version: v1\n");
@@ -115,6 +117,7 @@ TEST_F(NodeChange, FindsOutWhatAnAgentBeforeItWroteOfHoldersThatAreGone) {
   EXPECT_TRUE(until_healthy(5)) << "the pool waits for holders that kubelet does not name";
 }
 
+// Promise: change: A pool that began before its holders were known ends for them and begins after them.
 TEST_F(NodeChange, APoolThatBeganBeforeItsHoldersWereKnownEndsForThemAndBeginsAfterThem) {
   make_node(2);
   write("config.yaml", sharing("timeSlicing", 4));
@@ -140,6 +143,7 @@ TEST_F(NodeChange, APoolThatBeganBeforeItsHoldersWereKnownEndsForThemAndBeginsAf
   EXPECT_TRUE(until_healthy(10));
 }
 
+// Promise: change: Held slots stay on kubelet's list, unhealthy, until they are free.
 TEST_F(NodeChange, OfFewerSlotsLeavesThoseThatAreHeldUntilTheyAreFree) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 6));
@@ -161,6 +165,7 @@ TEST_F(NodeChange, OfFewerSlotsLeavesThoseThatAreHeldUntilTheyAreFree) {
   until_waiting(0);
 }
 
+// Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.
 TEST_F(NodeChange, OfMeansWaitsForTheGpuThatIsHeldAndOfTheOtherIsDoneAtOnce) {
   make_node(2);
   write("config.yaml", two(4, 4));
@@ -197,6 +202,7 @@ TEST_F(NodeChange, OfMeansWaitsForTheGpuThatIsHeldAndOfTheOtherIsDoneAtOnce) {
   EXPECT_EQ(attached(start_cuda(admitted_to("c", "nvidia.com/gpu.a"), {}))["mps"], true);
 }
 
+// Promise: change: A pool serves until the last container with its endpoint has ended.
 TEST_F(NodeChange, LeavesTheDoorOfAContainerThatHasNotStartedYetAndEndsThePoolBehindIt) {
   make_node(2);
   write("config.yaml", two(4, 4, "mps"));
@@ -227,6 +233,7 @@ TEST_F(NodeChange, LeavesTheDoorOfAContainerThatHasNotStartedYetAndEndsThePoolBe
   until_waiting(1);
 }
 
+// Promise: change: An agent that starts in the middle of a change finds it out.
 TEST_F(NodeChange, IsFoundOutByAnAgentThatStartsInTheMiddleOfIt) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 4));
@@ -247,6 +254,7 @@ TEST_F(NodeChange, IsFoundOutByAnAgentThatStartsInTheMiddleOfIt) {
   ASSERT_TRUE(until_healthy(10));
 }
 
+// Promise: change: By force the pool and its clients end at once and the losses are reported.
 TEST_F(NodeChange, ByForceEndsThePoolAndItsClientsAtOnceAndSaysWhoLostWhat) {
   make_node(2);
   write("config.yaml", two(4, 4, "mps"));
@@ -286,6 +294,7 @@ TEST_F(NodeChange, ByForceEndsThePoolAndItsClientsAtOnceAndSaysWhoLostWhat) {
   until_node([](const Json& s) { return s["change"]["taken"].empty(); });
 }
 
+// Promise: change: By force a pool begins where containers hold a GPU without MPS.
 TEST_F(NodeChange, ByForceBeginsAPoolWhereContainersHoldWithoutMpsAndRemembersWhatTheyLost) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 4));

@@ -56,6 +56,7 @@ using DevicePlugin = CommandLine;
 using MpsControlDaemon = CommandLine;
 using CheckConfig = CommandLine;
 
+// Promise: command-line: The plugin ends with status 0 on every signal.
 TEST_F(DevicePlugin, CalledByItsNameServesWithNvidiasVariablesAndEndsWellOnEverySignal) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 3, "    renameByDefault: true\n"));
@@ -76,6 +77,7 @@ TEST_F(DevicePlugin, CalledByItsNameServesWithNvidiasVariablesAndEndsWellOnEvery
   }
 }
 
+// Promise: command-line: Every flag and alias of NVIDIA's plugin is accepted with one dash or two.
 TEST_F(DevicePlugin, TakesEveryFlagAndAliasOfNvidiasWithOneDashOrTwo) {
   std::size_t count = 0;
   for (const auto& setting : config::settings_of(config::Program::kDevicePlugin)) {
@@ -98,6 +100,7 @@ TEST_F(DevicePlugin, TakesEveryFlagAndAliasOfNvidiasWithOneDashOrTwo) {
   EXPECT_EQ(count, 52u) << "22 flags and 4 second names, twice each";
 }
 
+// Promise: command-line: Every variable of NVIDIA's plugin is accepted.
 TEST_F(DevicePlugin, TakesEveryVariableOfNvidias) {
   Environment environment;
   for (const auto& setting : config::settings_of(config::Program::kDevicePlugin))
@@ -120,6 +123,7 @@ TEST_F(DevicePlugin, TakesEveryVariableOfNvidias) {
   }
 }
 
+// Promise: command-line: Failures of configuration or usage end NVIDIA's names with status 1.
 TEST_F(DevicePlugin, EveryFailureOfConfigurationOrUsageEndsItWithStatusOne) {
   write("bad.yaml", "version: v1\nflags:\n  migStrategy: wrong\n");
   write("sound.yaml", "version: v1\n");
@@ -199,6 +203,7 @@ TEST_F(DevicePlugin, WhatFollowsAWordThatIsNoFlagIsIgnoredAsNvidiaIgnoresItButSa
                                   HasSubstr("cannot be read")));
 }
 
+// Promise: command-line: An unknown flag or command is answered with the nearest.
 TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   struct Row {
     Words words;
@@ -242,6 +247,7 @@ TEST_F(MpsControlDaemon, CalledByItsNameOwnsTheDaemonsAndEndsWellOnSigquit) {
   EXPECT_TRUE(until_says(mps, "config.effective"));
 }
 
+// Promise: command-line: `mps-control-daemon` has NVIDIA's flags and status.
 TEST_F(MpsControlDaemon, HasNvidiasTwoFlagsAndStatusOneForWhatCannotBeUsed) {
   const std::string daemon = called("mps-control-daemon");
   Program& help = done({daemon, "--help"});
@@ -253,6 +259,7 @@ TEST_F(MpsControlDaemon, HasNvidiasTwoFlagsAndStatusOneForWhatCannotBeUsed) {
   EXPECT_EQ(run({daemon, "--gds-enabled"}), 1);
 }
 
+// Promise: command-line: `mount-shm` has nothing to do and states why.
 TEST_F(MpsControlDaemon, MountShmHasNothingToDoAndSaysWhy) {
   Program& mount = done({called("mps-control-daemon"), "mount-shm"});
   EXPECT_EQ(mount.code(), 0);

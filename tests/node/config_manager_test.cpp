@@ -64,6 +64,7 @@ class ConfigManager : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
+// Promise: config-manager: Once: the label that the node has from the beginning is chosen.
 TEST_F(ConfigManager, OnceTakesTheLabelThatTheNodeHasFromTheBeginning) {
   label("b");
   api_->slow(std::chrono::milliseconds(100));
@@ -72,6 +73,7 @@ TEST_F(ConfigManager, OnceTakesTheLabelThatTheNodeHasFromTheBeginning) {
   EXPECT_EQ(std::distance(fs::directory_iterator(in("config")), {}), 1) << "nothing beside the link";
 }
 
+// Promise: config-manager: Once: the default and then the fallbacks, in their order.
 TEST_F(ConfigManager, OnceChoosesTheDefaultThenTheFallbacksInTheirOrder) {
   EXPECT_EQ(choose_once({{"DEFAULT_CONFIG", "a"}}), 0);
   EXPECT_EQ(leads_to(), in("available/a"));
@@ -95,6 +97,7 @@ TEST_F(ConfigManager, OnceFailsWithTheReasonWhenNothingCanBeChosen) {
   EXPECT_EQ(leads_to(), "");
 }
 
+// Promise: config-manager: An unknown label is skipped and reported.
 TEST_F(ConfigManager, ALabelThatNamesNoneIsSkippedAndSaid) {
   label("c");
   Program& once = start_manager({{"ONESHOT", "true"}, {"DEFAULT_CONFIG", "a"}});
@@ -115,6 +118,7 @@ TEST_F(ConfigManager, WithoutAnApiServerTheDefaultCountsAndThenWhatWasChosenLast
   EXPECT_EQ(leads_to(), in("available/a"));
 }
 
+// Promise: config-manager: A changed label moves the link and signals the reader.
 TEST_F(ConfigManager, AChangedLabelMovesTheLinkAndSignalsTheReader) {
   ASSERT_EQ(choose_once({{"DEFAULT_CONFIG", "a"}}), 0);
   Program& reader = start_reader();
@@ -141,6 +145,7 @@ TEST_F(ConfigManager, AReaderThatIsNamedByItsPathIsFoundByItsName) {
   EXPECT_EQ(finish(reader), 128 + SIGHUP);
 }
 
+// Promise: config-manager: Edited contents are signalled.
 TEST_F(ConfigManager, EditedContentsAreSignalledToo) {
   ASSERT_EQ(choose_once({{"DEFAULT_CONFIG", "a"}}), 0);
   Program& reader = start_reader();

@@ -18,6 +18,7 @@ bool problems_of(const Json& status) {
   return !status["config"]["problems"].empty();
 }
 
+// Promise: driver/library: A driver that comes late is waited for.
 TEST_F(NodeDriver, ALateDriverIsWaitedForAndSaidAndServedByTheSameProcess) {
   make_node(2);
   sim_node({"driver", "absent"});
@@ -68,6 +69,7 @@ TEST_F(NodeConfiguration, AFileThatIsNotThereEndsEveryProgramWithStatusTwo) {
   }
 }
 
+// Promise: config: An edited file applies at once, a broken one never.
 TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOneAgain) {
   start_all(2, 10);
   write("config.yaml", sharing("mps", 5));
@@ -89,6 +91,7 @@ TEST_F(NodeConfiguration, AnEditedFileIsInForceAtOnceABrokenOneNeverAndAMendedOn
   EXPECT_EQ(mended["resources"][0]["slots"], 8);
 }
 
+// Promise: config: SIGHUP reads the file again and a bad one changes nothing.
 TEST_F(NodeConfiguration, SighupReadsTheFileAgainAndABadOneChangesNothing) {
   start_all(1, 2);
   const pid_t pid = program("node")->pid();
@@ -101,6 +104,7 @@ TEST_F(NodeConfiguration, SighupReadsTheFileAgainAndABadOneChangesNothing) {
   EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], pid) << "the same process";
 }
 
+// Promise: config: A mounted ConfigMap is followed through its links.
 TEST_F(NodeConfiguration, AMountedConfigMapIsFollowedThroughItsLinks) {
   make_node(2);
   const auto publish = [&](const std::string& version, const std::string& text) {
@@ -135,6 +139,7 @@ TEST_F(NodeConfiguration, AnEditThatRenamesTheResourceServesTheNewNameAndNothing
   EXPECT_TRUE(kubelet().admit(sim::one_container_pod("a", "nvidia.com/gpu.shared", 2)).admitted);
 }
 
+// Promise: config: An edit from MPS to time-slicing ends the daemons and restores the compute mode.
 TEST_F(NodeConfiguration, AnEditFromMpsToTimeSlicingEndsTheDaemonsAndGivesTheComputeModeBack) {
   start_all(1, 4);
   write("config.yaml", sharing("timeSlicing", 3));

@@ -51,6 +51,7 @@ class DaemonsOnTheHost : public NodeBed {
   }
 };
 
+// Promise: mps/daemon-home: A tenant works on through a restart of `tranche mps`.
 TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsToldToStopAndServeAgainWithoutATenantNoticing) {
   ASSERT_NO_FATAL_FAILURE(start_on_host(2, 2));
   const auto grant = admitted(kubelet(), "a", 1);
@@ -71,6 +72,7 @@ TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsToldToStopAndServeAgainWithoutATen
   EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true) << "and newcomers are served";
 }
 
+// Promise: mps/daemon-home: `--end` ends the daemons with and without a running instance.
 TEST_F(DaemonsOnTheHost, EndForGoodWithTheRunningInstance) {
   ASSERT_NO_FATAL_FAILURE(start_on_host(2, 2));
   const auto before = daemons();
@@ -83,6 +85,7 @@ TEST_F(DaemonsOnTheHost, EndForGoodWithTheRunningInstance) {
   EXPECT_THAT(shown_node(), Not(HasSubstr("exclusive")));
 }
 
+// Promise: mps/daemon-home: `--end` ends the daemons with and without a running instance.
 TEST_F(DaemonsOnTheHost, EndForGoodWithoutAnInstance) {
   ASSERT_NO_FATAL_FAILURE(start_on_host(2, 2));
   const auto before = daemons();
@@ -98,6 +101,7 @@ TEST_F(DaemonsOnTheHost, EndForGoodWithoutAnInstance) {
   EXPECT_THAT(again.out(), HasSubstr("no daemon runs under"));
 }
 
+// Promise: mps/daemon-home: With the home `pod` daemons end with `tranche mps`.
 TEST_F(DaemonsOnTheHost, EndWithTrancheMpsWhereTheyLiveInThePod) {
   ASSERT_NO_FATAL_FAILURE(start_all(2, 2));
   const auto before = daemons();

@@ -55,6 +55,7 @@ class NodeDiscovery : public NodeBed {
   }
 };
 
+// Promise: discovery: A late driver is an error and not ready until it comes.
 TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   make_node(2);
   sim_node({"driver", "absent"});
@@ -71,6 +72,7 @@ TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   EXPECT_TRUE(node.running());
 }
 
+// Promise: discovery: With `failOnInitError: false` a node without a driver is idle and serves later.
 TEST_F(NodeDiscovery, WithFailOnInitErrorOffANodeWithoutADriverIsIdleAndServesWhenOneComes) {
   make_node(1);
   sim_node({"driver", "absent"});
@@ -115,6 +117,7 @@ TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) 
   EXPECT_TRUE(node.running());
 }
 
+// Promise: driver/hotplug: Both programs notice a GPU that comes or goes.
 TEST_F(NodeDiscovery, AGpuThatIsPluggedInOrPulledIsNoticedByItselfByBothPrograms) {
   make_node(2);
   sim_node({"gpu", "1", "unplug"});
@@ -143,6 +146,7 @@ TEST_F(NodeDiscovery, AGpuThatIsPluggedInOrPulledIsNoticedByItselfByBothPrograms
   EXPECT_TRUE(node.running() && mps.running()) << "the same processes all the time";
 }
 
+// Promise: driver/hotplug: A GPU that has left the machine leaves kubelet's list.
 TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
   make_node(2);
   const std::string function = in("root/sys/bus/pci/devices/" + address(1));
@@ -175,6 +179,7 @@ TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
   until_serving(2);
 }
 
+// Promise: driver/library: A different driver is opened and reported without a restart.
 TEST_F(NodeDiscovery, AnotherDriverIsOpenedAndToldOfWithoutARestart) {
   make_node(1);
   const std::string library = in("driver/usr/lib64/libnvidia-ml.so.1");
@@ -211,6 +216,7 @@ TEST_F(NodeDiscovery, WithoutKubeletItIsNotReadyUnlessItIsToldNotToRegister) {
   EXPECT_THAT(until_ready(true)["readyReason"].get<std::string>(), HasSubstr("1 resource is served"));
 }
 
+// Promise: discovery: A Tegra system is one device without a driver library.
 TEST_F(NodeDiscovery, ATegraSystemIsOneDeviceWithoutADriverLibrary) {
   make_node(1);
   put("driver/etc/nv_tegra_release", "# R36 (release)");
@@ -238,6 +244,7 @@ TEST_F(NodeDiscovery, ATegraSystemIsTakenForAnOrdinaryOneWhenTheStrategySaysSo) 
   EXPECT_EQ(ids(), Words{"tegra"}) << "another strategy in the file is followed without a restart";
 }
 
+// Promise: discovery: Under WSL all GPUs are one device with one node.
 TEST_F(NodeDiscovery, UnderWslAllGpusAreOneDeviceWithOneNode) {
   make_node(3);
   fs::create_directories(in("driver/usr/lib64"));
@@ -254,6 +261,7 @@ TEST_F(NodeDiscovery, UnderWslAllGpusAreOneDeviceWithOneNode) {
   EXPECT_EQ(grant.devices[0].container_path, "/dev/dxg");
 }
 
+// Promise: plan/mig: A layout that does not fit is refused and served once it fits.
 TEST_F(NodeDiscovery, MigDevicesThatAreUnlikeAreRefusedInWordsAndServedOnceTheyAreAlike) {
   make_node(1);
   sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb"});
@@ -293,6 +301,7 @@ TEST_F(NodeDiscovery, MigDevicesThatAreGoneAreUnhealthyEvenWhereNoNewPlanFits) {
   until_ready(true);
 }
 
+// Promise: discovery: Display GPUs are skipped and the others keep their indices.
 TEST_F(NodeDiscovery, ADisplayGpuIsSkippedAndTheOthersKeepTheirIndices) {
   write("node/node.yaml", "gpus: [{profile: DGX-Display}, {profile: H200}, {profile: H200}]\ntopology: vm\n");
   put("config.yaml", "version: v1\nflags: {plugin: {deviceIDStrategy: index}}\n");
@@ -316,6 +325,7 @@ class NodeImex : public NodeDiscovery {
   }
 };
 
+// Promise: discovery: A required IMEX channel that is missing holds all devices back until it is there.
 TEST_F(NodeImex, ARequiredChannelThatIsMissingHoldsEverythingBackUntilItIsThere) {
   make_node(2);
   Program& node = start_listening("version: v1\nimex: {channelIDs: [0], required: true}\n");
@@ -330,6 +340,7 @@ TEST_F(NodeImex, ARequiredChannelThatIsMissingHoldsEverythingBackUntilItIsThere)
   EXPECT_EQ(admitted(kubelet(), "a", 1).envs.at("NVIDIA_IMEX_CHANNELS"), "0");
 }
 
+// Promise: discovery: A missing IMEX channel that is not required is left out with a warning.
 TEST_F(NodeImex, AMissingChannelThatIsNotRequiredIsLeftOutWithAWarning) {
   make_node(1);
   start_listening("version: v1\nimex: {channelIDs: [0]}\n");

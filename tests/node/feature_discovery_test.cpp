@@ -53,6 +53,7 @@ TEST_F(FeatureDiscovery, WithAnInfiniteIntervalItLabelsOnceAndOnEverySighup) {
   EXPECT_EQ(value(file(), "nvidia.com/gpu.replicas"), "3") << "nobody was to keep it anyway";
 }
 
+// Promise: feature-discovery: The program ends with status 0 on every signal and removes its file.
 TEST_F(FeatureDiscovery, EndsWellOnEverySignalAndRemovesItsFile) {
   make_node(1);
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) {
@@ -74,6 +75,7 @@ TEST_F(FeatureDiscovery, PrintsWhereThereIsNoFile) {
   EXPECT_EQ(value(gfd.out(), "nvidia.com/gpu.count"), "1");
 }
 
+// Promise: feature-discovery: The NodeFeature object is kept.
 TEST_F(FeatureDiscovery, KeepsTheNodeFeatureObject) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 2));
@@ -111,6 +113,7 @@ TEST_F(FeatureDiscovery, WithFailOnInitErrorOffADriverThatComesLaterIsLabelled) 
   EXPECT_EQ(value(file(), "nvidia.com/gpu.count"), "1");
 }
 
+// Promise: feature-discovery: A driver that is lost removes no label.
 TEST_F(FeatureDiscovery, ADriverThatIsLostLaterTakesNoLabelAway) {
   make_node(1);
   Program& gfd = start_file({"--sleep-interval", kShort});
@@ -140,6 +143,7 @@ TEST_F(FeatureDiscovery, AnEditedConfigurationIsInForceInTheNextRoundAndABrokenO
   EXPECT_EQ(count(gfd.err(), config_path_ + ":1:"), 1u) << "a Problem is said once";
 }
 
+// Promise: feature-discovery: A refusal ends the program and a troubled server is asked again.
 TEST_F(FeatureDiscovery, ARefusalEndsItAndATroubledServerIsAskedAgain) {
   make_node(1);
   api_->refuse(1, 503, "{}", [](const sim::ApiRequest& request) { return request.method == "POST"; });
@@ -156,6 +160,7 @@ TEST_F(FeatureDiscovery, ARefusalEndsItAndATroubledServerIsAskedAgain) {
   EXPECT_EQ(finish(nowhere), 1);
 }
 
+// Promise: feature-discovery: Every flag and variable of NVIDIA's program is accepted.
 TEST_F(FeatureDiscovery, TakesEveryFlagAndVariableOfNvidias) {
   const std::string gfd = program_name();
   Program& help = start({gfd, "--help"});

@@ -72,6 +72,7 @@ class NodeGuard : public NodeBed {
 };
 
 // Behind a link, where no relay looks at the processes that come.
+// Promise: guard: A client whose variable lifts every limit is ended and its neighbors go on.
 TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   start_shared("    door: link\n");
   const auto grant = admitted(kubelet(), "escape", 1);
@@ -121,6 +122,7 @@ TEST_F(NodeGuard, AClientWhoseVariableIsKnownToLiftItsLimitNeverBecomesOne) {
   EXPECT_THAT(acts(0), IsEmpty()) << "there was nothing to end";
 }
 
+// Promise: guard: Four processes of a container are held to its total.
 TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {
   start_shared();
   const auto grant = admitted(kubelet(), "four", 1);
@@ -138,6 +140,7 @@ TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {
   EXPECT_EQ(finish(tenant(grant, {"--allocate", "2G"})), 0);
 }
 
+// Promise: guard: `terminate-all` ends all processes of the grant.
 TEST_F(NodeGuard, TerminateAllEndsTheWholeContainer) {
   start_shared("    guard: {memory: terminate-all}\n");
   const auto grant = admitted(kubelet(), "all", 1);
@@ -149,6 +152,7 @@ TEST_F(NodeGuard, TerminateAllEndsTheWholeContainer) {
 }
 
 // `tranche mps` is held, so nobody but the guard can have stopped it.
+// Promise: guard: A process over the limit is stopped before MPS has answered.
 TEST_F(NodeGuard, WhoIsOverIsStoppedBeforeMpsHasAnsweredAndTheActSaysWhoWasBesideIt) {
   start_shared();
   const auto grant = admitted(kubelet(), "over", 1);
@@ -203,6 +207,7 @@ TEST_F(NodeGuard, WhoWasStoppedGoesOnAfterARestartOfTheAgentWhenItIsWithinItsLim
 }
 
 // 512 MiB every 2 ms, which no real program exceeds: measured on an H100.
+// Promise: guard: A program that only allocates is stopped before it has 2 GiB more than its share.
 TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedBeforeItHoldsTwoGibMoreThanItsShare) {
   start_shared();
   const auto grant = admitted(kubelet(), "grows", 1);
@@ -228,6 +233,7 @@ TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedBeforeItHoldsTwoGibMoreThanI
   EXPECT_TRUE(first.running());
 }
 
+// Promise: guard: `refuse-new` admits no new client until the sum has fallen.
 TEST_F(NodeGuard, RefuseNewClosesTheDoorUntilTheMemoryHasFallen) {
   start_shared("    guard: {memory: refuse-new}\n");
   const auto grant = admitted(kubelet(), "refused", 1);
@@ -246,6 +252,7 @@ TEST_F(NodeGuard, RefuseNewClosesTheDoorUntilTheMemoryHasFallen) {
   until_admitting(true);
 }
 
+// Promise: guard: `observe` reports each crossing and ends no process.
 TEST_F(NodeGuard, ObserveTellsAndTouchesNobody) {
   start_shared("    guard: {memory: observe}\n");
   const auto grant = admitted(kubelet(), "observed", 1);
@@ -274,6 +281,7 @@ TEST_F(NodeGuard, AProcessBesideMpsIsNamedWithItsGrantAndWhatIsNotInForceIsSaid)
   EXPECT_TRUE(stranger.running());
 }
 
+// Promise: guard: A process beside MPS above its grant's limit is killed.
 TEST_F(NodeGuard, AProcessBesideMpsThatHoldsMoreThanItsGrantIsKilled) {
   start_shared("    computeMode: leave\n");
   const auto grant = admitted(kubelet(), "beside", 1);
@@ -284,6 +292,7 @@ TEST_F(NodeGuard, AProcessBesideMpsThatHoldsMoreThanItsGrantIsKilled) {
   EXPECT_EQ(told[1]["what"], "kill");
 }
 
+// Promise: guard: A foreign process in a container is asked to end where the policy says so.
 TEST_F(NodeGuard, AStrangerIsAskedToEndWhereThePolicySaysSo) {
   start_shared("    computeMode: leave\n    guard: {strangers: terminate}\n");
   const auto grant = admitted(kubelet(), "beside", 1);
@@ -297,6 +306,7 @@ TEST_F(NodeGuard, AStrangerIsAskedToEndWhereThePolicySaysSo) {
 }
 
 // On a node that others served before: until kubelet has told who holds what, nobody is taken for a stranger.
+// Promise: guard: A process that had the GPU before it was shared is not foreign.
 TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
   make_node(2);  // the other is shared, so the guard is at work
   write("config.yaml", "version: v1\n");
@@ -327,6 +337,7 @@ TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
   EXPECT_TRUE(holder.running());
 }
 
+// Promise: guard: The driver is asked once a second while no container holds a GPU.
 TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
   start_shared("    computeMode: leave\n");
   const auto pace = [](int ms) { return [ms](const Json& s) { return s["guard"]["paceMs"] == ms; }; };
@@ -343,6 +354,7 @@ TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
   until_node(pace(100));
 }
 
+// Promise: guard: A grant keeps the limits that it was given.
 TEST_F(NodeGuard, WhatAGrantIsWorthStaysWhatItWasWhenItWasGiven) {
   start_shared();
   const auto grant = admitted(kubelet(), "old", 1);

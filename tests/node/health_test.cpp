@@ -43,6 +43,7 @@ class NodeHealth : public NodeBed {
   }
 };
 
+// Promise: health: An XID marks the slots of its GPU within two seconds; an application's XID does not.
 TEST_F(NodeHealth, AnXidMakesTheSlotsOfItsGpuUnhealthyWithinTwoSecondsAndAnApplicationsXidNone) {
   start_all(2, 3);
   const auto messages = kubelet().messages().size();
@@ -58,6 +59,7 @@ TEST_F(NodeHealth, AnXidMakesTheSlotsOfItsGpuUnhealthyWithinTwoSecondsAndAnAppli
   EXPECT_TRUE(until_says(*program("node"), "\"xid\":31,\"class\":\"application\""));
 }
 
+// Promise: health: After a quiet period a GPU that answers is healthy again.
 TEST_F(NodeHealth, AfterAQuietPeriodInWhichTheGpuAnswersItTakesPodsAgain) {
   start_sliced(2, 3, {"--listen", "127.0.0.1:0"});
   const auto messages = kubelet().messages().size();
@@ -90,6 +92,7 @@ TEST_F(NodeHealth, AGpuThatDoesNotAnswerAfterItsQuietPeriodStaysUnhealthyUntilIt
   EXPECT_TRUE(until_healthy(4));
 }
 
+// Promise: health: A fault that needs a reset ends when the driver's demand is met.
 TEST_F(NodeHealth, AFaultThatNeedsAResetIsNotWaitedOutAndEndsWhenTheDriversDemandIsMet) {
   start_sliced(2, 2, {"--listen", "127.0.0.1:0"});
   sim_node({"gpu", "1", "xid", "95"});
@@ -108,6 +111,7 @@ TEST_F(NodeHealth, AFaultThatNeedsAResetIsNotWaitedOutAndEndsWhenTheDriversDeman
   EXPECT_TRUE(until_healthy(4));
 }
 
+// Promise: health: A demand from before the agent's start is seen.
 TEST_F(NodeHealth, ADemandFromBeforeTheAgentsTimeIsSeenAtItsStart) {
   make_node(2);
   sim_node({"gpu", "1", "recovery", "2"});
@@ -146,6 +150,7 @@ TEST_F(NodeHealth, ALostGpuFailsNoCallForTheOthers) {
   EXPECT_EQ(admitted(kubelet(), "d", 2).slots.size(), 1u);
 }
 
+// Promise: health: An XID with instances marks that MIG device, one without marks the GPU.
 TEST_F(NodeHealth, AnEventOfInstancesMarksThatMigDeviceAloneAndOneWithoutMarksAllOfTheGpu) {
   write("node/node.yaml", "gpus:\n  - {profile: H200, mig: [3g.71gb, 3g.71gb]}\n");
   start_on("version: v1\nflags: {migStrategy: single}\nsharing:\n  timeSlicing:\n    resources:\n    - name: " +
@@ -175,6 +180,7 @@ TEST_F(NodeHealth, AMigDeviceThatTheDriverDoesNotPlaceIsUnhealthyUntilItDoes) {
   EXPECT_TRUE(until_healthy(2));
 }
 
+// Promise: health: XIDs are disabled and enabled by number.
 TEST_F(NodeHealth, TheVariablesDisableAndEnableXidsByNumber) {
   environment_ = {{"DP_DISABLE_HEALTHCHECKS", "79, Oops"}, {"DP_ENABLE_HEALTHCHECKS", "31"}};
   start_sliced(3, 2);
@@ -188,6 +194,7 @@ TEST_F(NodeHealth, TheVariablesDisableAndEnableXidsByNumber) {
   EXPECT_TRUE(until_says(*program("node"), "\"event\":\"health.problem\""));
 }
 
+// Promise: health: With all checks disabled a lost GPU is noticed and the state is reported.
 TEST_F(NodeHealth, AllDisabledIsSaidEverywhereAndALostGpuIsStillNoticed) {
   environment_ = {{"DP_DISABLE_HEALTHCHECKS", "13,ALL"}};
   start_sliced(2, 2, {"--listen", "127.0.0.1:0"});
@@ -206,6 +213,7 @@ TEST_F(NodeHealth, AllDisabledIsSaidEverywhereAndALostGpuIsStillNoticed) {
   EXPECT_TRUE(until_healthy(4));
 }
 
+// Promise: health: With all XIDs disabled but one, that one is watched.
 TEST_F(NodeHealth, AllDisabledButOneWatchesThatOne) {
   environment_ = {{"DP_DISABLE_HEALTHCHECKS", "all"}, {"DP_ENABLE_HEALTHCHECKS", "54"}};
   start_sliced(2, 2);
@@ -236,6 +244,7 @@ TEST_F(NodeHealth, AGpuWithoutEventsIsHealthyAndTheLogWarns) {
   EXPECT_TRUE(until_says(*program("node"), "\"event\":\"gpu.unsupported\""));
 }
 
+// Promise: health: When waiting for events fails all GPUs are unhealthy until it works.
 TEST_F(NodeHealth, WhenWaitingForEventsFailsAllAreUnhealthyUntilItWorksAndTheLogIsShort) {
   start_sliced(2, 2);
   sim_node({"fail", "nvmlEventSetWait", "999"});

@@ -60,6 +60,7 @@ TEST_F(NodeKubernetes, GrantsHaveTheUidAndContainerIdOfTheirPod) {
   EXPECT_EQ(status["kubernetes"]["node"], "n1");
 }
 
+// Promise: api-server/pods: A deletion is reported with the pod's grant.
 TEST_F(NodeKubernetes, ADeletionIsSaidWithTheGrantThatThePodHolds) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
@@ -104,6 +105,7 @@ TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsTold) {
               HasSubstr("container main: a process was not let in to MPS: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
 }
 
+// Promise: api-server/pods: The slots of a pod that ended are free in the status at once.
 TEST_F(NodeKubernetes, SlotsOfAPodThatEndedAreFreeInStatusAtOnce) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
@@ -153,6 +155,7 @@ TEST_F(NodeKubernetes, APoolThatFallsAndAConfigurationThatIsBrokenAreToldOnTheNo
   event("MpsPoolServing");
 }
 
+// Promise: api-server/watch: A refused token is reported and pods are served.
 TEST_F(NodeKubernetes, ATokenThatIsRefusedIsSaidAndPodsAreServedAllTheSame) {
   api_->take_token("another");
   ASSERT_NO_FATAL_FAILURE(make_node(1));
@@ -201,6 +204,7 @@ TEST_F(NodeKubernetes, ItsRequestsAreCountedByVerbAndAnswer) {
               HasSubstr("tranche_kube_requests_total{verb=\"list\",code=\"200\"} 1\n"));
 }
 
+// Promise: api-server/condition: The condition patch changes our entry only.
 TEST_F(NodeKubernetes, TheConditionOfTheNodeIsWrittenAsAPatchOfItsOwnEntry) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   std::optional<sim::ApiRequest> patch;
@@ -217,6 +221,7 @@ TEST_F(NodeKubernetes, TheConditionOfTheNodeIsWrittenAsAPatchOfItsOwnEntry) {
   EXPECT_NE(conditions[0]["reason"], "");
 }
 
+// Promise: change: A share that a forced change took is reported on its pod.
 TEST_F(NodeKubernetes, AShareThatAForcedChangeTookIsToldOnItsPod) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);

@@ -32,6 +32,7 @@ TEST_F(NodeKubelet, OneThatComesLaterIsRegisteredWithWhenItComes) {
   EXPECT_EQ(status["pid"], node.pid());
 }
 
+// Promise: kubelet/register: A missing plugin directory fails at once and is named.
 TEST_F(NodeKubelet, OneWithoutAPluginDirectoryIsNamedWithTheFlagThatNamesIt) {
   make_node(1);
   write("config.yaml", sharing("mps", 4));

@@ -40,6 +40,7 @@ TEST_F(TrancheLabels, ExitStatusesAreOurs) {
   EXPECT_EQ(finish(labels({})), 1);
 }
 
+// Promise: labels: `--remove` removes our labels and nothing else.
 TEST_F(TrancheLabels, RemoveTakesAwayOursAndNothingElse) {
   make_node(1);
   const Json before = object(kNodes, "n1");
@@ -95,6 +96,7 @@ TEST_F(NodeLabelOutput, AreWrittenWhenTheConfigurationChangesAndNobodyIsAskedAtR
   EXPECT_EQ(requests("GET", kNode) + requests("PATCH", kNode), 4u);
 }
 
+// Promise: labels: A label of ours that is deleted or overwritten comes back.
 TEST_F(NodeLabelOutput, ThatSomebodyTakesOffTheNodeOrWritesOverComeBackByThemselves) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 2));
@@ -111,6 +113,7 @@ TEST_F(NodeLabelOutput, ThatSomebodyTakesOffTheNodeOrWritesOverComeBackByThemsel
   EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"]["somebody.else/label"], "x") << "nobody else's is touched";
 }
 
+// Promise: labels: Labels stay while the agent is away.
 TEST_F(NodeLabelOutput, StayWhileTheAgentIsAway) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 2));

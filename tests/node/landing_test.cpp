@@ -38,6 +38,7 @@ class PlanBed : public NodeBed {
 using PlanPods = PlanBed;
 using PlanAgainst = PlanBed;
 
+// Promise: plan/simulate: The exit status shows whether all pods land and whether plans differ.
 TEST_F(PlanPods, ExitStatusSaysWhetherAllLand) {
   make_node(2);
   write("config.yaml", sharing("mps", 20));
@@ -76,6 +77,7 @@ TEST_F(PlanPods, ThatCannotBeReadAreRefusedWithTheirPlace) {
 }
 
 // The plan's word against the node's deed: the same pods, admitted one after another by kubelet's double.
+// Promise: plan/simulate: Simulated pods land as on the real agent.
 TEST_F(PlanPods, LandAsOnTheNode) {
   ASSERT_NO_FATAL_FAILURE(start_all(4, 20));
   const std::vector<int> sizes{10, 15, 10, 15, 15, 10, 5, 20, 5, 3};
@@ -142,6 +144,7 @@ TEST_F(PlanPods, AClusterThatDoesNotAnswerIsAFailure) {
   EXPECT_THAT(outside.err(), HasSubstr("--kubeconfig"));
 }
 
+// Promise: plan/simulate: The exit status shows whether all pods land and whether plans differ.
 TEST_F(PlanAgainst, ExitStatusSaysWhetherAnythingDiffers) {
   make_node(2);
   write("config.yaml", sharing("mps", 20));

@@ -28,6 +28,7 @@ class MigPool : public NodeBed {
   }
 };
 
+// Promise: mps/mig: A MIG device has its own pool with limits by its UUID.
 TEST_F(MigPool, ServesItsDeviceWithLimitsByItsUuid) {
   ASSERT_NO_FATAL_FAILURE(start_on_mig(4));
   const auto status = until_serving(2);

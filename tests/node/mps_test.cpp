@@ -27,6 +27,7 @@ std::size_t count_of(const std::string& text, const std::string& words) {
   return count;
 }
 
+// Promise: mps/daemon: A killed daemon takes only its own GPU's slots away.
 TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
   start_all(2, 2);
   const auto grant = admitted(kubelet(), "a", 2);

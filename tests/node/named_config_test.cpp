@@ -72,6 +72,7 @@ class NodeNamedConfigurations : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
+// Promise: config/choose: A label changes the configuration in both programs without a restart.
 TEST_F(NodeNamedConfigurations, TheDefaultIsInForceAndALabelChangesItAndBackInBothProgramsWithoutARestart) {
   two_and_four();
   ASSERT_NO_FATAL_FAILURE(start_by_map());
@@ -98,6 +99,7 @@ TEST_F(NodeNamedConfigurations, TheDefaultIsInForceAndALabelChangesItAndBackInBo
   EXPECT_EQ(until_node([](const Json&) { return true; })["pid"], pid);
 }
 
+// Promise: config/choose: The node's label is known before the first decision.
 TEST_F(NodeNamedConfigurations, TheLabelIsKnownBeforeTheFirstDecision) {
   two_and_four();
   label("four");
@@ -125,6 +127,7 @@ TEST_F(NodeNamedConfigurations, AnEditIsInForceAtOnceABadOneNeverAndAMendedOneAg
   until_node([](const Json& s) { return s["config"]["problems"].empty(); });
 }
 
+// Promise: config/choose: A bad edit or a restart leaves the last good configuration enforced.
 TEST_F(NodeNamedConfigurations, ABadEditAndARestartLeaveTheLastGoodInForce) {
   two_and_four();
   ASSERT_NO_FATAL_FAILURE(start_by_map());
@@ -137,6 +140,7 @@ TEST_F(NodeNamedConfigurations, ABadEditAndARestartLeaveTheLastGoodInForce) {
   EXPECT_EQ(until_problem("ConfigMap gpu/configs[two]")["config"]["inForce"], "last good");
 }
 
+// Promise: config/choose: A label that names no configuration lists the names.
 TEST_F(NodeNamedConfigurations, ALabelThatNamesNoneIsAnsweredWithTheNamesThatThereAre) {
   two_and_four();
   ASSERT_NO_FATAL_FAILURE(start_by_map());
@@ -150,6 +154,7 @@ TEST_F(NodeNamedConfigurations, ALabelThatNamesNoneIsAnsweredWithTheNamesThatThe
   ASSERT_TRUE(until_healthy(4));
 }
 
+// Promise: config/choose: A deleted ConfigMap or key leaves the last good configuration enforced.
 TEST_F(NodeNamedConfigurations, ADeletedConfigMapOrKeyLeavesTheLastGoodInForce) {
   two_and_four();
   label("four");
@@ -178,6 +183,7 @@ TEST_F(NodeNamedConfigurations, WhatHappensWhileTheApiServerIsAwayIsTakenUpWhenI
   until_config("four", "label");
 }
 
+// Promise: config/choose: A restart without the API server uses the stored configuration.
 TEST_F(NodeNamedConfigurations, ARestartWithoutTheApiServerTakesWhatWasWrittenDown) {
   two_and_four();
   label("four");
@@ -192,6 +198,7 @@ TEST_F(NodeNamedConfigurations, ARestartWithoutTheApiServerTakesWhatWasWrittenDo
   EXPECT_THAT(config["problems"].dump(), HasSubstr("ConfigMap gpu/configs"));
 }
 
+// Promise: config/choose: Without the right to read the node the default applies and the role is named.
 TEST_F(NodeNamedConfigurations, WithoutTheRightToReadTheNodeTheDefaultCountsAndTheRoleIsNamed) {
   two_and_four();
   label("four");
@@ -281,6 +288,7 @@ TEST_F(NodeNamedConfigurations, TheVariablesOfNvidiasConfigManagerSayTheSame) {
   EXPECT_EQ(until_config("", "empty")["inForce"], "defaults");
 }
 
+// Promise: config/choose: Two sources at once are refused.
 TEST_F(NodeNamedConfigurations, TwoPlacesAtOnceAreRefused) {
   make_node(1);
   config_path_ = in("config.yaml");

@@ -45,6 +45,7 @@ class NodeObjectOfTheCluster : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
+// Promise: api-server/condition: The condition follows the driver and stands beside kubelet's.
 TEST_F(NodeObjectOfTheCluster, HasTheConditionBesideKubeletsAndItFollowsTheDriver) {
   make_node(1);
   write("config.yaml", "version: v1\n");
@@ -63,6 +64,7 @@ TEST_F(NodeObjectOfTheCluster, HasTheConditionBesideKubeletsAndItFollowsTheDrive
   EXPECT_EQ(node()["status"]["conditions"].size(), 3u) << "one entry of ours, however often it changed";
 }
 
+// Promise: api-server/condition: The startup taint is removed once and other taints stay.
 TEST_F(NodeObjectOfTheCluster, KeepsTheStartupTaintUntilItServesAndLosesNoOther) {
   make_node(1);
   sim_node({"driver", "absent"});
@@ -88,6 +90,7 @@ TEST_F(NodeObjectOfTheCluster, KeepsTheStartupTaintUntilItServesAndLosesNoOther)
   EXPECT_EQ(taints(), Words{"tranche.io/starting"});
 }
 
+// Promise: api-server/condition: A failed write of the condition is repeated.
 TEST_F(NodeObjectOfTheCluster, IsWrittenAgainAfterARefusalAndAConflict) {
   const auto of_status = [](const sim::ApiRequest& r) { return r.method == "PATCH" && r.path.ends_with("/status"); };
   const auto of_taint = [](const sim::ApiRequest& r) { return r.method == "PATCH" && r.path.ends_with("/n1"); };

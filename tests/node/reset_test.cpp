@@ -88,6 +88,7 @@ class NodeReset : public LabelBed {
   std::map<std::string, std::string> before_;
 };
 
+// Promise: reset: A reset leaves the node as it was found and can be repeated.
 TEST_F(NodeReset, LeavesTheNodeAsItWasFoundAndDoneTwiceIsDoneOnce) {
   use(SIGKILL);  // its daemons run on, the compute modes are changed
   ASSERT_NE(files(), before_);
@@ -155,6 +156,7 @@ TEST_F(NodeReset, OfAConfigurationThatCannotBeReadChangesNothingAndSaysWhatToGiv
   EXPECT_TRUE(fs::exists(in("mps/pools")));
 }
 
+// Promise: reset: A reset is refused while a pod holds a GPU and the pod is named.
 TEST_F(NodeReset, IsRefusedWhileAPodHoldsAGpuAndNamesIt) {
   start_all(1, 4);
   const auto grant = admitted(kubelet(), "trainer", 2);
@@ -176,6 +178,7 @@ TEST_F(NodeReset, IsRefusedWhileAPodHoldsAGpuAndNamesIt) {
   EXPECT_FALSE(fs::exists(in("mps")));
 }
 
+// Promise: reset: A reset touches no foreign file.
 TEST_F(NodeReset, TouchesNothingOfAnybodyElse) {
   use(SIGTERM);
   fs::create_directories(in("cdi"));
@@ -205,6 +208,7 @@ TEST_F(NodeReset, LeavesADirectoryThatSomebodyHasMounted) {
   EXPECT_THAT(again.out(), HasSubstr("the directory " + in("bin")));
 }
 
+// Promise: reset: A reset takes our labels off the node and no others.
 TEST_F(NodeReset, TakesOurLabelsOffTheNodeAndNobodyElses) {
   api_->put(kNodes, "n1", R"({"metadata":{"labels":{"kubernetes.io/os":"linux","nvidia.com/gpu.count":"2",
       "nvidia.com/gpu.deploy.x":"true","theirs":"1"},"annotations":{"tranche.io/labels":"nvidia.com/gpu.count"}}})");

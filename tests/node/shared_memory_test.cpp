@@ -31,6 +31,7 @@ class NodeSharedMemory : public NodeBed {
   }
 };
 
+// Promise: mps/memory: A driver with anonymous shared memory needs no mount.
 TEST_F(NodeSharedMemory, OfARecentDriverNoContainerIsGiven) {
   ASSERT_NO_FATAL_FAILURE(start_all(1, 4));
   const auto status = see_a_server();
@@ -38,6 +39,7 @@ TEST_F(NodeSharedMemory, OfARecentDriverNoContainerIsGiven) {
   EXPECT_EQ(mount_at(admitted(kubelet(), "a", 1), "/dev/shm"), nullptr);
 }
 
+// Promise: mps/memory: Where the server uses `/dev/shm` containers get the same folder.
 TEST_F(NodeSharedMemory, InDevShmEveryContainerIsGiven) {
   environment_["TRANCHE_SIM_SHARED_MEMORY"] = "/dev/shm";
   std::filesystem::create_directory(in("mps"));
@@ -52,6 +54,7 @@ TEST_F(NodeSharedMemory, InDevShmEveryContainerIsGiven) {
   EXPECT_FALSE(mount->read_only);
 }
 
+// Promise: mps/memory: A `/dev/shm` that containers cannot get is a reported problem.
 TEST_F(NodeSharedMemory, ThatContainersCannotBeGivenIsSaid) {
   environment_["TRANCHE_SIM_SHARED_MEMORY"] = "/dev/shm";
   ASSERT_NO_FATAL_FAILURE(start_all(1, 4));

@@ -95,6 +95,7 @@ class NodeShares : public NodeBed {
   }
 };
 
+// Promise: guard: A container with two resources has its share of each through either endpoint.
 TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverDoorItComesInBy) {
   ASSERT_NO_FATAL_FAILURE(start_individual());
   const auto admission = kubelet().admit(pod_of_both("both"));
@@ -137,6 +138,7 @@ TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverDoorAndAllItsDoorsClose) {
   admitting(true);
 }
 
+// Promise: guard: Before kubelet names the container a second grant's GPU is out of reach.
 TEST_F(NodeShares, UntilKubeletTellsAGpuOfAnotherGrantIsOutOfReach) {
   ASSERT_NO_FATAL_FAILURE(make_node(2));
   configure("      replicas: 20\n      names: gpu%d\n");
@@ -151,6 +153,7 @@ TEST_F(NodeShares, UntilKubeletTellsAGpuOfAnotherGrantIsOutOfReach) {
   EXPECT_EQ(finish(cuda), kOutOfMemory) << cuda.out();
 }
 
+// Promise: guard: The next container gets nothing of the last one's other grants.
 TEST_F(NodeShares, TheNextContainerByADoorHasNothingOfTheLastOnesOtherGrants) {
   ASSERT_NO_FATAL_FAILURE(start_individual());
   ASSERT_TRUE(kubelet().admit(pod_of_both("both", 20, 20)).admitted);
@@ -208,6 +211,7 @@ TEST_F(NodeShares, MoreSlotsAreMoreMemoryOnEveryGpuOfTheNode) {
   EXPECT_THAT(gpus, SizeIs(2)) << "also on a GPU that is not the first";
 }
 
+// Promise: guard: A grant keeps the limits that it was given.
 TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew) {
   ASSERT_NO_FATAL_FAILURE(start_with(1, "      replicas: 4\n"));
   ASSERT_TRUE(until_healthy(4));
@@ -243,6 +247,7 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
   EXPECT_TRUE(holder.running()) << holder.out();
 }
 
+// Promise: guard: A lost grants file is made again from the endpoints' limits.
 TEST_F(NodeShares, TheLedgerIsMadeAnewFromWhatTheDoorsWereTold) {
   ASSERT_NO_FATAL_FAILURE(start_with(1, "      replicas: 4\n"));
   ASSERT_TRUE(until_healthy(4));

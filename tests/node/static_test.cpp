@@ -20,6 +20,7 @@ class NodeStatic : public NodeBed {
   }
 };
 
+// Promise: mps/tier-static: A slot keeps its partition over restarts.
 TEST_F(NodeStatic, AContainerRunsOnTheSmsOfItsSlotsAndSoDoesItsRestart) {
   start_static(4);
   const auto two = admitted(kubelet(), "a", 2);

@@ -51,6 +51,7 @@ class NodeVerify : public LabelBed {
   }
 };
 
+// Promise: verify: A perfect node passes every check.
 TEST_F(NodeVerify, HereEverythingThatAWorkingNodePromisesPasses) {
   start_all(2, 4);
   Program& run = verify({"--local", "--json", "--junit", in("out.xml")});
@@ -80,6 +81,7 @@ TEST_F(NodeVerify, HereADaemonThatIsGoneAndAnAgentThatIsGoneFail) {
   EXPECT_THAT(without_node.out(), HasSubstr("does not answer on " + node_socket()));
 }
 
+// Promise: verify: Deep probes try every limit and take no slot from a pod.
 TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
   if (::geteuid() != 0) GTEST_SKIP() << "probes in the place of containers need root";
   start_all(2, 4);

@@ -182,6 +182,7 @@ bool is_about(const Problem& problem, const Defect& defect) {
   return problem.severity == defect.severity && problem.path.starts_with(defect.path);
 }
 
+// Promise: config: Each seeded defect is named and nothing else.
 TEST(BrokenConfig, EveryDefectIsNamedAndNothingElse) {
   constexpr std::uint32_t kFiles = 500;
   std::size_t defects = 0;
@@ -206,6 +207,7 @@ TEST(BrokenConfig, EveryDefectIsNamedAndNothingElse) {
   EXPECT_GT(defects, kFiles);
 }
 
+// Promise: config: Each seeded defect is named and nothing else.
 TEST(BrokenConfig, ASoundOneHasNoProblem) {
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
@@ -240,6 +242,7 @@ std::string damaged(Random& random, std::string text) {
   return text;
 }
 
+// Promise: config: Random damage gives problems or a configuration that is read back.
 TEST(BrokenConfig, RandomDamageGivesProblemsOrAConfigurationThatIsReadBack) {
   std::size_t with_problems = 0;
   for (std::uint32_t seed = 1; seed <= 2000; ++seed) {

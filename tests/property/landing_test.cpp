@@ -72,6 +72,7 @@ std::map<std::string, std::set<std::string>> held_by(const landing::PodLanding& 
   return held;
 }
 
+// Promise: plan/simulate: No slot is given twice and no device more than it has.
 TEST(LandingProperty, NoSlotIsGivenTwiceAndNoDeviceMoreThanItHas) {
   for_each_case([](auto&, const Case& c) {
     const auto landings = landing::land(c.plan, c.inventory, c.config, c.pods);
@@ -94,6 +95,7 @@ TEST(LandingProperty, NoSlotIsGivenTwiceAndNoDeviceMoreThanItHas) {
   });
 }
 
+// Promise: plan/simulate: A pod that lands has what it asked for and one that does not has nothing.
 TEST(LandingProperty, APodThatLandsHasWhatItAskedAndOneThatDoesNotHasNothing) {
   for_each_case([](auto&, const Case& c) {
     const auto landings = landing::land(c.plan, c.inventory, c.config, c.pods);
@@ -140,6 +142,7 @@ TEST(LandingProperty, WhatRunsTogetherSharesNoSlot) {
   });
 }
 
+// Promise: plan/simulate: Equal inputs land alike, and a later pod changes no earlier one.
 TEST(LandingProperty, EqualInputsLandAlikeAndAPodBehindChangesNothingBefore) {
   for_each_case([](auto&, const Case& c) {
     const auto first = landing::land(c.plan, c.inventory, c.config, c.pods);

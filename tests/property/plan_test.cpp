@@ -58,6 +58,7 @@ std::uint64_t most_memory(const plan::PlannedDevice& device) {
   }
 }
 
+// Promise: plan/shares: Shares of all slots stay within the policy.
 TEST(PlanProperty, SharesOfAllSlotsStayWithinThePolicy) {
   using Kind = config::ThreadsPolicy::Kind;
   for_each_plan([](auto&, const auto& config, const auto&, const auto& plan) {
@@ -131,6 +132,7 @@ TEST(PlanProperty, RoundedSharesUseOnlyTrustedSmCounts) {
   });
 }
 
+// Promise: plan/shares: Equal inputs give byte-equal plans.
 TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
   for_each_plan([](auto&, const auto& config, const auto& inventory, const auto& plan) {
     const auto again = plan::make_plan(config, inventory);
@@ -139,6 +141,7 @@ TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
   });
 }
 
+// Promise: driver/scan: Adding a GPU changes no ids or shares of the others.
 TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
   for_each_plan([](Random& random, const auto& config, auto inventory, const auto& plan) {
     const auto before = advertise::advertise(plan, {});

@@ -69,6 +69,7 @@ std::vector<std::string> sorted(std::vector<std::string> ids) {
   return ids;
 }
 
+// Promise: kubelet/preferred: The answer is available, contains what is required and has the size asked for.
 TEST(PreferProperty, AnswerIsASubsetWithAllThatIsRequiredAndTheSizeAsked) {
   for_each_case([](auto&, const Case& c) {
     for (const auto policy : {AllocationPolicy::kDistributed, AllocationPolicy::kPacked}) {
@@ -82,6 +83,7 @@ TEST(PreferProperty, AnswerIsASubsetWithAllThatIsRequiredAndTheSizeAsked) {
   });
 }
 
+// Promise: kubelet/preferred: The answer does not depend on the order of the question.
 TEST(PreferProperty, AnswerDoesNotDependOnTheOrderOfTheQuestion) {
   for_each_case([](Random& random, Case c) {
     const auto first =
@@ -96,6 +98,7 @@ TEST(PreferProperty, AnswerDoesNotDependOnTheOrderOfTheQuestion) {
 }
 
 // Spread and packed differ only in the comparator: where there is nothing to compare, they answer alike.
+// Promise: kubelet/preferred: Both policies agree where devices are equally used.
 TEST(PreferProperty, PoliciesAgreeWhereDevicesAreEquallyUsed) {
   for_each_case([](auto&, Case c) {
     c.must_include.clear();

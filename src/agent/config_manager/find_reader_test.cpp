@@ -5,6 +5,7 @@
 namespace tranche::agent {
 namespace {
 
+// Promise: config-manager: The reader is found by the last part of its name and never by a piece.
 TEST(ReaderName, IsTheLastPartOfItsOwnNameOrOfItsProgram) {
   EXPECT_TRUE(is_called("nvidia-device-plugin", "nvidia-device-plugin", "/usr/bin/nvidia-device-plugin"));
   EXPECT_TRUE(is_called("nvidia-device-plugin", "/usr/bin/nvidia-device-plugin", "/usr/bin/tranche")) << "our own";
@@ -12,6 +13,7 @@ TEST(ReaderName, IsTheLastPartOfItsOwnNameOrOfItsProgram) {
   EXPECT_TRUE(is_called("gpu-feature-discovery", "", "/usr/bin/gpu-feature-discovery"));
 }
 
+// Promise: config-manager: The reader is found by the last part of its name and never by a piece.
 TEST(ReaderName, IsNeverAPieceOfAnotherAndNeverEmpty) {
   EXPECT_FALSE(is_called("nvidia-device-plugin", "nvidia-device-plugin-helper", "/usr/bin/helper"));
   EXPECT_FALSE(is_called("nvidia-device-plugin", "/bin/sh", "/usr/bin/dash"));

@@ -60,6 +60,7 @@ TEST_F(DoorsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
 }
 
 // By the stand-in as by the driver: with this value it would have all of the GPU's memory.
+// Promise: mps/relay: A client whose environment lifts its limit is refused.
 TEST_F(DoorsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
   open();
   doors_->set_most_clients(kPool, 48, {world_.uuid()});

@@ -71,6 +71,7 @@ class GrantsOfAPool : public MpsProgramTest {
   }
 };
 
+// Promise: mps/limits: A hundred clients in any order each get the limits of their grant.
 TEST_F(GrantsOfAPool, AHundredClientsInAnyOrderGetEachTheLimitsOfItsGrant) {
   serve();
   std::mt19937 random(7);
@@ -87,6 +88,7 @@ TEST_F(GrantsOfAPool, AHundredClientsInAnyOrderGetEachTheLimitsOfItsGrant) {
   EXPECT_EQ(log().find("other limits"), std::string::npos) << "the pool fought against the limits of a turn";
 }
 
+// Promise: mps/limits: A client's own variables lower its limits and never raise them.
 TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   serve();
   const auto more = start_client(
@@ -107,6 +109,7 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   EXPECT_THAT(log(), HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="));
 }
 
+// Promise: mps/limits: A grant's limits survive a restart of `tranche mps`.
 TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {
   serve();
   const auto before = start_client(kSmall);
@@ -119,6 +122,7 @@ TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {
             json::parse(R"([{"uuid":")" + kA + R"(","memoryMiB":7188,"threadsHundredths":1000}])"));
 }
 
+// Promise: mps/limits: A new configuration leaves earlier grants' limits alone.
 TEST_F(GrantsOfAPool, AnotherConfigurationLeavesTheGrantsOfBeforeAlone) {
   serve();
   expect_worth(kSmall);
@@ -155,6 +159,7 @@ TEST_F(GrantsOfAPool, AfterADaemonWasKilledTooAndInItsPlaceNobodyComesInWithOthe
   expect_worth(kLarge);
 }
 
+// Promise: mps/limits: A grant's new limits apply to clients to come.
 TEST_F(GrantsOfAPool, ASecondWordReplacesTheFirstForClientsToCome) {
   serve();
   const auto before = start_client(kSmall);
@@ -178,6 +183,7 @@ TEST_F(GrantsOfAPool, ADoorWithoutLimitsIsWorthThePoolsOwn) {
   EXPECT_TRUE(door_of(own)["limits"].is_null());
 }
 
+// Promise: mps/limits: A grant whose limits cannot be read gets no client.
 TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotLetInUntilTheyAreToldAnew) {
   serve();
   write("mps/pools/gpu-3f2a1b4c/limits/0011223344556677", "GPU-3f2a");
@@ -191,6 +197,7 @@ TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotLetInUntilTheyAreToldAnew) {
   expect_worth(kSmall);
 }
 
+// Promise: mps/limits: A grant's limits are removed with its endpoint.
 TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirDoors) {
   serve();
   EXPECT_TRUE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
@@ -199,6 +206,7 @@ TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirDoors) {
   EXPECT_FALSE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
 }
 
+// Promise: mps/limits: The status shows a grant's limits and what servers report.
 TEST_F(GrantsOfAPool, WhatTheyAreWorthAndWhatServersHoldIsShown) {
   serve();
   const auto client = start_client(kSmall);
@@ -247,6 +255,7 @@ TEST_F(GrantsOfAPool, WhereTheGpusAreOnePoolEachGrantHasALimitOnEachAndNoneOnThe
   }
 }
 
+// Promise: mps/relay: A GPU whose server has no free client keeps out only clients of grants that hold it.
 TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
   write("config.yaml", config_text(10, "    failRequestsGreaterThanOne: false\n    split: span\n    maxClients: 2\n"));
   start();
@@ -285,6 +294,7 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
 }
 
 // The proof is a CUDA start that comes through no door: it gets the pool's own limits, and holds nobody up for long.
+// Promise: mps/limits: A proof runs with the pool's own limits.
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/host/mps/tranche_probe_alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;

@@ -48,6 +48,7 @@ TEST_F(MpsProgramTest, LeavesTheComputeModeAloneWhenToldTo) {
   EXPECT_FALSE(root_->exists("mps/compute-mode.json"));
 }
 
+// Promise: mps/tier: A tier that is not possible falls back to v2 with a reason.
 TEST_F(MpsProgramTest, ServesByV2WhereTheTierAskedForIsNotToBeHadAndSaysWhy) {
   write("config.yaml", config_text(10, "    tier: static\n"));
   start();
@@ -70,6 +71,7 @@ TEST_F(MpsProgramTest, RefusesToServeARootThatIsServed) {
   EXPECT_TRUE(runs(first));
 }
 
+// Promise: mps/daemon: A killed `tranche mps` leaves its daemons to the next start.
 TEST_F(MpsProgramTest, KilledItLeavesItsDaemonsToTheNextStart) {
   const pid_t first = start();
   ASSERT_TRUE(until_serving());

@@ -24,6 +24,7 @@ TEST(MpsReadiness, WaitsForEveryPoolThatBeginsForTheFirstTime) {
   EXPECT_TRUE(of({good, {.id = "gpu-2", .state = "serving", .reason = ""}}).ready);
 }
 
+// Promise: status: Readiness of `tranche mps` names the one broken pool.
 TEST(MpsReadiness, OneBrokenPoolAmongOthersIsNamedAndNoMore) {
   const auto broken = of({{.id = "gpu-1", .state = "serving", .reason = ""},
                           {.id = "gpu-2", .state = "given-up", .reason = "it ended 5 times"}});

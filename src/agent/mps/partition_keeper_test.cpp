@@ -90,6 +90,7 @@ TEST_F(PartitionKeeperTest, JoinsSlotsAndAnswersWhenTheDaemonHasDoneIt) {
   EXPECT_EQ(answer_, kGpu + "/aa");
 }
 
+// Promise: mps/tier-static: Partitions join while no client computes and not while one does.
 TEST_F(PartitionKeeperTest, RefusesToJoinWhileAClientRuns) {
   open();
   serve({"aa", "bb", "cc", "dd"});
@@ -101,6 +102,7 @@ TEST_F(PartitionKeeperTest, RefusesToJoinWhileAClientRuns) {
   EXPECT_EQ(answer_, kGpu + "/bb");
 }
 
+// Promise: mps/tier-static: When the daemon refuses, partitions are as before.
 TEST_F(PartitionKeeperTest, GoesBackToWhatWasWhenTheDaemonRefuses) {
   open();
   serve({"aa", "bb", "cc", "dd"});

@@ -53,6 +53,7 @@ TEST(MpsRequests, ADoorMayTellWhatItsGrantIsWorth) {
             std::nullopt);
 }
 
+// Promise: mps/requests: Limits of a wrong form are refused.
 TEST(MpsRequests, LimitsThatAreNotExactlyThatAreRefused) {
   const std::vector<std::pair<std::string, std::string>> rows{
       {"7", "list of limits"},
@@ -84,6 +85,7 @@ TEST(MpsRequests, ADrainOfAnOlderAgentEndsAll) {
   EXPECT_EQ(old.stop_signal, 0);
 }
 
+// Promise: mps/requests: A request that is wrong is refused by field.
 TEST(MpsRequests, WhatIsWrongIsNamed) {
   const std::vector<std::pair<std::string, std::string>> rows{
       {"[]", "JSON object"},

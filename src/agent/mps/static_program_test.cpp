@@ -24,6 +24,7 @@ class StaticProgramTest : public MpsProgramTest {
   }
 };
 
+// Promise: mps/tier-static: A slot keeps its partition over restarts.
 TEST_F(StaticProgramTest, ServesInTheStaticTierWhereTheProgramKnowsItAndGivesASlotItsPartition) {
   use_static(4);
   const pid_t pid = start();
@@ -48,6 +49,7 @@ TEST_F(StaticProgramTest, ServesInTheStaticTierWhereTheProgramKnowsItAndGivesASl
   EXPECT_EQ(open_door("[3]"), given) << "and of the daemon's";
 }
 
+// Promise: mps/tier-static: Partitions join while no client computes and not while one does.
 TEST_F(StaticProgramTest, GivesSeveralSlotsOnePartitionWhileNobodyComputes) {
   use_static(4);
   start();

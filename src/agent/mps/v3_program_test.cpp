@@ -77,6 +77,7 @@ class V3ProgramTest : public MpsProgramTest {
   }
 };
 
+// Promise: mps/tier-v3: Each grant has a namespace with its limits.
 TEST_F(V3ProgramTest, EachGrantHasANamespaceAndItsClientsTheLimitsOfThat) {
   use_v3();
   serve();
@@ -100,6 +101,7 @@ TEST_F(V3ProgramTest, AShareOfAFractionOfAPercentHasAsManySms) {
   (void)expect_worth(kSmall, 7188, 30);
 }
 
+// Promise: mps/tier-v3: A restart of `tranche mps` finds namespaces as they were.
 TEST_F(V3ProgramTest, ARestartOfOursFindsEverythingAsItWas) {
   use_v3();
   serve();
@@ -113,6 +115,7 @@ TEST_F(V3ProgramTest, ARestartOfOursFindsEverythingAsItWas) {
   EXPECT_FALSE(before->ended_within(0ms));
 }
 
+// Promise: mps/tier-v3: Namespaces are made again after a restart of the daemon or their deletion.
 TEST_F(V3ProgramTest, ARestartOfTheDaemonMakesThemAgain) {
   use_v3();
   serve();
@@ -144,6 +147,7 @@ TEST_F(V3ProgramTest, ANamespaceGoesWithItsDoorAndComesBackWithIt) {
   (void)expect_worth(kSmall, 14377, 32);
 }
 
+// Promise: mps/tier-v3: A grant's limits stay while its clients run.
 TEST_F(V3ProgramTest, AGrantsLimitsStayWhileItsClientsRun) {
   use_v3();
   serve();
@@ -173,6 +177,7 @@ TEST_F(V3ProgramTest, ADoorOfWhichNothingIsSaidKeepsWhatTheSlotWasWorthThen) {
   (void)expect_worth(kSmall, 14377, 12);
 }
 
+// Promise: mps/tier-v3: Namespaces are made again after a restart of the daemon or their deletion.
 TEST_F(V3ProgramTest, ANamespaceThatSomebodyDeletesIsMadeAgain) {
   use_v3();
   serve();

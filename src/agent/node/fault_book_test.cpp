@@ -23,6 +23,7 @@ PoolFault fatal(std::int64_t at, std::int64_t culprit, std::vector<std::int64_t>
   return {.at_ms = at, .kind = "fatal", .culprit = culprit, .victims = std::move(victims), .server = 9};
 }
 
+// Promise: status: Faults name the pods of processes that have ended.
 TEST(FaultBook, NamesThePodsOfProcessesThatHaveEnded) {
   FaultBook book;
   const MonoTime now{};

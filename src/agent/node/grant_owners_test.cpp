@@ -24,6 +24,7 @@ Holder holder(const std::string& name, const std::string& grant) {
   return {"team", name, "main", "nvidia.com/gpu", {"GPU-1::0"}, {}, grant};
 }
 
+// Promise: api-server/pods: Grants carry kubelet's names and the cluster's ids.
 TEST(GrantOwners, HaveKubeletsNamesAndTheClustersIds) {
   kube::PodTable pods;
   auto going = pod("a");

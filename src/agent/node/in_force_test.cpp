@@ -40,6 +40,7 @@ TEST(InForce, IsAboutNothingWithoutMps) {
   EXPECT_THAT(in_force(Snapshot{}), IsEmpty());
 }
 
+// Promise: status: The status shows what is enforced and what is not.
 TEST(InForce, AWholeNodeKeepsWhatItCan) {
   const auto s = node_with({"gpu-1", "gpu-2"});
   for (const auto& each : in_force(s)) {

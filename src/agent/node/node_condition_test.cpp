@@ -34,6 +34,7 @@ TEST(TrancheReady, IsFalseWithoutADriverAndWithAPlanThatCannotBeMade) {
   EXPECT_EQ(node_condition(s).reason, "ConfigRefused");
 }
 
+// Promise: api-server/condition: The condition stays `True` on the last good configuration.
 TEST(TrancheReady, StaysTrueOnTheLastGoodConfigurationAndSaysSo) {
   auto s = serving();
   s.config.last_good = true;
@@ -44,6 +45,7 @@ TEST(TrancheReady, StaysTrueOnTheLastGoodConfigurationAndSaysSo) {
   EXPECT_THAT(condition.message, HasSubstr("c.yaml cannot be used, the last good one stays in force"));
 }
 
+// Promise: api-server/condition: The condition is `False` only when every pool is down.
 TEST(TrancheReady, IsFalseOnlyWhenEveryPoolIsDown) {
   auto s = serving();
   s.faults.pools["gpu-b"] = "no daemon";

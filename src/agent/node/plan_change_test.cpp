@@ -50,6 +50,7 @@ TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheDoors) {
   EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
 }
 
+// Promise: change: Slots are withheld until the old pool has given its GPU back.
 TEST(StillServed, AreTheSlotsOfAGpuThatAPoolHasNotGivenBackYet) {
   auto plan = one_mps_gpu().plan;
   PoolReports reports;

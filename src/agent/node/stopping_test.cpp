@@ -80,6 +80,7 @@ TEST_F(StoppingPods, WhatIsGrantedAfterADeletionWasSeenIsTheNextPodsOfThatName) 
   EXPECT_THAT(asked_, IsEmpty());
 }
 
+// Promise: stop: A deletion ends the pod's clients and reports the result.
 TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   stopping_->pods_changed({deleted()});
   ASSERT_THAT(asked_, SizeIs(1));
@@ -113,6 +114,7 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
   EXPECT_FALSE(asked_[1].spare);
 }
 
+// Promise: stop: A client that could not be ended is a failure.
 TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
   stopping_->pods_changed({deleted()});
   done_[0](std::string(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
@@ -159,6 +161,7 @@ TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
   EXPECT_THAT(asked_, SizeIs(2));
 }
 
+// Promise: stop: The next pod of the same name and slots is left alone.
 TEST_F(StoppingPods, TheNextPodOfTheSameNameAndSlotsIsNotTouched) {
   stopping_->pods_changed({gone()});
   ASSERT_THAT(asked_, SizeIs(1));
@@ -184,6 +187,7 @@ TEST_F(StoppingPods, WithoutClientsNothingIsDrainedAndWithoutKnowledgeItIs) {
   EXPECT_THAT(asked_, SizeIs(1));
 }
 
+// Promise: stop: The container's own stop signal decides.
 TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
   auto changed = deleted();
   changed.containers[0].stop_signal = 3;

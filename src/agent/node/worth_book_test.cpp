@@ -69,6 +69,7 @@ TEST_F(WorthBooks, WhatIsLostIsTakenFromTheDoorAndElseFromThePlan) {
   EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).memory, mib(700)) << "as it would be given now";
 }
 
+// Promise: guard: One tenant's grants stay together over a restart.
 TEST_F(WorthBooks, GrantsOfOneContainerAreOneTenantAlsoAfterARestart) {
   {
     WorthBook book(scratch_.path());

@@ -68,6 +68,7 @@ TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
   EXPECT_THAT(get(port_, "/healthz"), StartsWith("HTTP/1.1 200 "));
 }
 
+// Promise: pages: A port that is taken is reported until it is free.
 TEST_F(HttpPagesTest, APortThatIsTakenIsAProblemUntilItIsFree) {
   auto other = host::HttpServer::open(address_, {});
   ASSERT_TRUE(other);

@@ -34,6 +34,7 @@ TEST(MpsRequest, ToOpenADoorNamesTheSlotsAndWhatTheyAreWorth) {
             R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677"})");
 }
 
+// Promise: mps/tier-static: A partition of a different GPU is refused.
 TEST(MpsReply, NamesAPartitionOfTheGrantsOwnGpuOrNone) {
   const std::string gpu = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
   EXPECT_EQ(read_partition(R"({"ok":true})", gpu).value(), "");

@@ -24,6 +24,7 @@ class RootViewTest : public testing::Test {
   Tree tree_;
 };
 
+// Promise: cdi: Links are followed inside the driver root and never out of it.
 TEST_F(RootViewTest, FollowsLinksAsIfItWereTheRoot) {
   tree_.file("/root/usr/lib64/libcuda.so.580.1");
   tree_.link("/root/lib64", "usr/lib64");
@@ -36,6 +37,7 @@ TEST_F(RootViewTest, FollowsLinksAsIfItWereTheRoot) {
   }
 }
 
+// Promise: cdi: Links are followed inside the driver root and never out of it.
 TEST_F(RootViewTest, IsNeverLedOut) {
   tree_.file("/outside");
   tree_.directory("/root/usr");

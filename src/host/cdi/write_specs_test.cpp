@@ -47,6 +47,7 @@ TEST_F(CdiFiles, AreWrittenForEveryoneToReadAndLeaveNothingElse) {
   EXPECT_EQ(status(kGpuFile).st_mode & 07777, 0644u);
 }
 
+// Promise: cdi: A file that would not change is not touched.
 TEST_F(CdiFiles, ThatWouldNotChangeAreNotTouched) {
   ASSERT_TRUE(write({spec("gpu"), spec("gds")}));
   const auto before = status(kGpuFile);
@@ -56,6 +57,7 @@ TEST_F(CdiFiles, ThatWouldNotChangeAreNotTouched) {
   EXPECT_EQ(status(kGpuFile).st_mtim.tv_nsec, before.st_mtim.tv_nsec);
 }
 
+// Promise: cdi: Our unwanted files are removed and others stay.
 TEST_F(CdiFiles, OfOursThatAreNotWantedAnyMoreAreRemovedAndOthersStay) {
   ASSERT_TRUE(write({spec("gpu"), spec("gds")}));
   tree_.file("/run/cdi/nvidia.com-gpu.json");
@@ -68,6 +70,7 @@ TEST_F(CdiFiles, OfOursThatAreNotWantedAnyMoreAreRemovedAndOthersStay) {
                                    "k8s.device-plugin.nvidia.com-other.json", "nvidia.com-gpu.json"));
 }
 
+// Promise: cdi: An invalid specification is not written and nothing is removed.
 TEST_F(CdiFiles, ThatWouldNotBeValidAreNotWrittenAndNothingIsRemoved) {
   ASSERT_TRUE(write({spec("gpu"), spec("gds")}));
   auto wrong = spec("gpu", "a/b");

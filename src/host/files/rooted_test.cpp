@@ -38,6 +38,7 @@ TEST_F(PathInRoot, FollowsLinksAsAProgramWithThatRootWould) {
     EXPECT_EQ(found(path), root + "/usr/lib/real") << path;
 }
 
+// Promise: driver/library: A link out of the driver root is not followed.
 TEST_F(PathInRoot, NoLinkLeadsOutOfIt) {
   link(scratch / "outside", "/usr/lib/absolute");
   link("../../../outside", "/usr/lib/relative");

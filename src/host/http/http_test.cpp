@@ -137,6 +137,7 @@ TEST(Http, ABrokenRequestDoesNotHurt) {
   EXPECT_THAT(request(server->port(), "GET", "/"), EndsWith("fine"));
 }
 
+// Promise: pages: Silent connections delay no request.
 TEST(Http, ConnectionsThatSayNothingDelayNoRequest) {
   const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}});
   std::vector<Fd> idle;
@@ -156,6 +157,7 @@ TEST(Http, AConnectionThatSendsNoHeadIsClosedAfterASecond) {
   EXPECT_LT(took, std::chrono::seconds(3));
 }
 
+// Promise: pages: Clients that do not read delay no request.
 TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
   const std::string body(8 << 20, 'x');
   const auto server =
@@ -171,6 +173,7 @@ TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
 }
 
+// Promise: pages: One peer has a bounded number of connections; the oldest closes first.
 TEST(Http, OnePeerHoldsNoMoreThanItsConnectionsAndTheOldestGoFirst) {
   auto opened = HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}},
                                  {.of_one_peer = 3, .head = std::chrono::seconds(30)});

@@ -55,6 +55,7 @@ TEST_F(SocketFiles, AListenerIsAliveAndTellsItsProcess) {
   EXPECT_EQ(seen.pid, ::getpid());
 }
 
+// Promise: kubelet/socket: A clean start removes the socket files of killed servers and no others.
 TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
   const MonoTime now{std::chrono::hours(1)};
   const auto put = [&](const std::string& socket, Duration age, bool listening) {
@@ -119,6 +120,7 @@ TEST_F(SocketFiles, ARenameKeepsTheIdentity) {
   EXPECT_TRUE(probe_listener(path_).alive);
 }
 
+// Promise: kubelet/register: A socket path above 107 characters is refused with its reason.
 TEST(SocketPath, MayHave107Characters) {
   EXPECT_TRUE(check_socket_path(std::string(107, 'x')));
   const Status too_long = check_socket_path(std::string(108, 'x'));

@@ -5,6 +5,7 @@
 namespace tranche::host {
 namespace {
 
+// Promise: kubelet/allocate: Each kind of error has its own gRPC status.
 TEST(Translate, EveryKindOfErrorHasItsOwnStatusAndKeepsItsText) {
   const std::vector<std::pair<Kind, grpc::StatusCode>> table = {
       {Kind::kInvalid, grpc::INVALID_ARGUMENT},     {Kind::kNotFound, grpc::NOT_FOUND},
@@ -21,6 +22,7 @@ TEST(Translate, EveryKindOfErrorHasItsOwnStatusAndKeepsItsText) {
   }
 }
 
+// Promise: kubelet/stream: An advertised slot carries its health and NUMA node.
 TEST(Translate, AnAdvertisedSlotBecomesADeviceWithHealthAndNumaNode) {
   const auto message = to_message({.resource = "nvidia.com/gpu",
                                    .slots = {{.id = "b", .healthy = true, .numa_node = 1},
@@ -34,6 +36,7 @@ TEST(Translate, AnAdvertisedSlotBecomesADeviceWithHealthAndNumaNode) {
   EXPECT_FALSE(message.devices(1).has_topology()) << "an unknown node is not node 0";
 }
 
+// Promise: kubelet/allocate: The grant reaches the container whole.
 TEST(Translate, AGrantIsWrittenWhole) {
   allocate::Grant grant;
   grant.envs = {{"A", "1"}, {"B", "2"}};

@@ -42,6 +42,7 @@ TEST(ControlBinary, GetsOnlyWhatIsHandedOn) {
               ElementsAre(Pair("LD_LIBRARY_PATH", "/lib"), Pair("PATH", "/bin"), Pair("TRANCHE_X", "1")));
 }
 
+// Promise: mps/control: The program's help decides whether one server may serve all users.
 TEST(ControlBinary, TellsItsVersionAndWhetherItServesAllUsers) {
   const auto loop = *Loop::open();
   std::optional<Result<ControlBinary>> got;

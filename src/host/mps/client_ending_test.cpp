@@ -33,6 +33,7 @@ class PoolEnds : public PoolTest {
   std::optional<std::vector<mps::Terminated>> outcomes_;
 };
 
+// Promise: stop: A client is stopped at once, killed after the patience, and hurts no neighbor.
 TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAndHurtsNobody) {
   serve();
   pool_->set_stop_patience(600ms);
@@ -74,6 +75,7 @@ TEST_F(PoolEnds, WithoutAServerNoProcessIsAClient) {
   EXPECT_THAT(all[0].note, HasSubstr("do not know this process"));
 }
 
+// Promise: stop: A mute daemon does not delay the end of its clients.
 TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
   serve();
   pool_->set_stop_patience(10ms);
@@ -87,6 +89,7 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
 }
 
+// Promise: stop: A container's first process is held until its clients have exited.
 TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
   serve();
   pool_->set_stop_patience(300ms);
@@ -99,6 +102,7 @@ TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
   EXPECT_TRUE(runs(first));
 }
 
+// Promise: stop: A continued client is stopped again and waited for anew.
 TEST_F(PoolEnds, AClientThatIsContinuedIsStoppedAgainAndWaitedForAnew) {
   serve();
   pool_->set_stop_patience(300ms);
@@ -124,6 +128,7 @@ TEST_F(PoolEnds, AClientThatExitsByItselfIsDone) {
   EXPECT_THAT(all[0].note, HasSubstr("before it was killed"));
 }
 
+// Promise: stop: Ending many clients at a time keeps the pool in service.
 TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
   fast_.question_deadline = 250ms;
   serve();

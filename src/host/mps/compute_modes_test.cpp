@@ -67,6 +67,7 @@ TEST_F(ComputeModesTest, AreWrittenDownBeforeTheyAreChanged) {
   EXPECT_THAT(driver_.journal_when_set[0], HasSubstr("\"" + kB + "\": \"PROHIBITED\""));
 }
 
+// Promise: mps/daemon: The compute mode from before a kill is restored by the next start.
 TEST_F(ComputeModesTest, AreGivenBackByTheNextStartAfterAKill) {
   {
     auto killed = open();

@@ -53,6 +53,7 @@ TEST(ControlClient, GivesUpAtTheDeadlineAndLeavesNoProcess) {
   EXPECT_THAT(answer.error().what, HasSubstr("no answer within"));
 }
 
+// Promise: mps/control: A control program without a daemon is reported.
 TEST(ControlClient, SaysThatNoDaemonIsThere) {
   const Scratch scratch;
   const auto loop = *Loop::open();

@@ -27,11 +27,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+// Promise: mps/daemon-home: The cgroup is one folder under version 2 and one in each hierarchy under version 1.
 TEST(DaemonCgroups, AreOneFolderUnderVersionTwo) {
   EXPECT_THAT(daemon_cgroups("0::/kubepods.slice/pod1\n", "/sys/fs/cgroup", "gpu-1"),
               ElementsAre("/sys/fs/cgroup/tranche/gpu-1"));
 }
 
+// Promise: mps/daemon-home: The cgroup is one folder under version 2 and one in each hierarchy under version 1.
 TEST(DaemonCgroups, AreOneInEveryHierarchyUnderVersionOne) {
   EXPECT_THAT(daemon_cgroups("12:cpu,cpuacct:/a\n3:name=systemd:/b\n4:memory:/c\n0::/\n", "/c", "gpu-1"),
               ElementsAre("/c/cpu,cpuacct/tranche/gpu-1", "/c/systemd/tranche/gpu-1", "/c/memory/tranche/gpu-1",
@@ -92,6 +94,7 @@ class DaemonHomeTest : public ::testing::Test {
 
 constexpr const char* kPlain = "none";
 
+// Promise: mps/daemon-home: A daemon on the host has its own session and only its own descriptors.
 TEST_F(DaemonHomeTest, OnTheHostHasASessionOfItsOwnAndOnlyItsDescriptors) {
   const DaemonHome home{.host = true, .host_pid = host_pid_, .cgroup = kPlain};
   const auto process = start(home, {"/bin/sh", "-c", "cat /proc/$$/stat; ls /proc/$$/fd | tr '\\n' ' '"});
@@ -108,6 +111,7 @@ TEST_F(DaemonHomeTest, OnTheHostHasASessionOfItsOwnAndOnlyItsDescriptors) {
   EXPECT_THAT(text, Not(HasSubstr("2 3 "))) << text;
 }
 
+// Promise: mps/daemon-home: A failed step is named and leaves no process.
 TEST_F(DaemonHomeTest, SaysWhichProgramCannotBeExecuted) {
   const DaemonHome home{.host = true, .host_pid = host_pid_, .cgroup = kPlain};
   const auto process = start(home, {"/no/such/program"});
@@ -117,6 +121,7 @@ TEST_F(DaemonHomeTest, SaysWhichProgramCannotBeExecuted) {
   EXPECT_THAT(to_string(process.error()), HasSubstr("/no/such/program"));
 }
 
+// Promise: mps/daemon-home: A failed step is named and leaves no process.
 TEST_F(DaemonHomeTest, SaysWhichCgroupCannotBeEnteredAndLeavesNoProcess) {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // what tests before this one killed at their end
   }
@@ -154,6 +159,7 @@ class ScratchCgroup {
   std::string path_;
 };
 
+// Promise: mps/daemon-home: A daemon on the host has its own cgroup.
 TEST_F(DaemonHomeTest, OnTheHostIsInACgroupOfItsOwn) {
   const ScratchCgroup cgroup;
   if (cgroup.path().empty()) GTEST_SKIP() << "no cgroup can be made here (needs root and a writable /sys/fs/cgroup)";
@@ -166,6 +172,7 @@ TEST_F(DaemonHomeTest, OnTheHostIsInACgroupOfItsOwn) {
 
 // In a child with a mount namespace of its own, as a container has: the daemon must be in that of this process, which
 // stands for the host's first.
+// Promise: mps/daemon-home: A daemon on the host is in the host's mount namespace.
 TEST_F(DaemonHomeTest, OnTheHostIsInTheHostsMountNamespace) {
   char one[64] = {};
   ASSERT_GT(::readlink("/proc/self/ns/mnt", one, sizeof one - 1), 0);

@@ -66,6 +66,7 @@ TEST_F(DriverLibraries, OfTheContainersOwnRootAndOfARootWithoutAnyNeedNoLinks) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "links"));
 }
 
+// Promise: mps/daemon-home: Library folders are named as the host names them.
 TEST_F(DriverLibraries, ForDaemonsOnTheHostAreNamedAsTheHostNamesThem) {
   put("driver/usr/lib64/libcuda.so.1");
   ASSERT_TRUE(link_driver_libraries(scratch_ / "driver", scratch_ / "links", "/run/nvidia/driver"));

@@ -82,6 +82,7 @@ class Successor {
   pid_t pid_ = -1;
 };
 
+// Promise: mps/relay: A connection of a process that has ended is refused.
 TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
   const Planted planted = plant_client(path(kOne) + "/control");  // not waited for yet
   EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
@@ -96,6 +97,7 @@ TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
   EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
 }
 
+// Promise: mps/relay: A process with the reused number of a dead connector is not the grant's client.
 TEST_F(GateAtTheDoor, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
   if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   const Planted planted = plant_client(path(kOne) + "/control");
@@ -134,6 +136,7 @@ TEST_F(GateAtTheDoor, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
 }
 
+// Promise: mps/relay: A drain request of a caller that has ended is not acted on.
 TEST_F(GateAtTheDoor, ADrainOfACallerThatHasEndedIsNotHeard) {
   if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   std::vector<int> heard;

@@ -49,6 +49,7 @@ TEST_F(GateWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
   EXPECT_THAT(prepared_, ElementsAre(kOne));
 }
 
+// Promise: mps/limits: A step of admission ends with the client's acknowledgement and the server's log line.
 TEST_F(GateWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) {
   const sim::Fd one = introduced(kOne);
   sim::Packet packet = next(one);
@@ -88,6 +89,7 @@ TEST_F(GateWithLimits, ThoseOfOneKindComeInTogether) {
   EXPECT_TRUE(comes_in(other));
 }
 
+// Promise: mps/limits: A client whose limits cannot be set stays out and the reason is reported.
 TEST_F(GateWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
   status_ = fail(Kind::kInvalid, "they read back otherwise");
   const sim::Fd fd = introduced(kOne);
@@ -98,6 +100,7 @@ TEST_F(GateWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }
 
+// Promise: mps/limits: A client waits while the daemon is busy.
 TEST_F(GateWithLimits, WhileTheDaemonIsBusyTheClientWaits) {
   status_ = fail(Kind::kConflict, "somebody else holds the session");
   const sim::Fd fd = introduced(kOne);

@@ -43,6 +43,7 @@ TEST_F(GateAtTheDoor, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEnds) {
   EXPECT_THAT(ends_, IsEmpty());
 }
 
+// Promise: mps/relay: Clients of two users keep their own credentials.
 TEST_F(GateAtTheDoor, ClientsOfTwoUsersKeepTheirNames) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   for (const auto& entry : std::filesystem::directory_iterator(world_.dir()))
@@ -56,6 +57,7 @@ TEST_F(GateAtTheDoor, ClientsOfTwoUsersKeepTheirNames) {
   EXPECT_EQ(not_itself_, "");
 }
 
+// Promise: mps/relay: A command is refused and does not reach the daemon.
 TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
   auto neighbour = start_client(kOther);
   ASSERT_TRUE(until_let_in(kOther, neighbour->pid()));
@@ -77,6 +79,7 @@ TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
 }
 
 // By the control program, as a person asks it in a pod; the daemon itself would say 100.0.
+// Promise: mps/relay: A container may ask for its own share and nothing else.
 TEST_F(GateAtTheDoor, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOne)), "25.0\n");
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOther)), "75.0\n");
@@ -87,6 +90,7 @@ TEST_F(GateAtTheDoor, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
 }
 
+// Promise: mps/relay: A connection that asks without end is closed.
 TEST_F(GateAtTheDoor, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
   const sim::Fd fd = introduced(kOne, ConnectionType::kCommands);
   for (unsigned i = 0; i < mps::kMostQuestions; ++i)
@@ -123,6 +127,7 @@ TEST_F(GateAtTheDoor, ACommandAfterHavingBeenLetInGoesNowhere) {
   EXPECT_EQ(gate_->door(kOne).counters.let_in, 0u);
 }
 
+// Promise: mps/relay: Mute connections delay no other client.
 TEST_F(GateAtTheDoor, MuteConnectionsOfATenantHoldNobodyUp) {
   std::vector<sim::Fd> mute;
   for (int i = 0; i < 16; ++i) mute.push_back(greeted(kOne));
@@ -243,6 +248,7 @@ TEST_F(GateWithShortTimes, AConnectionThatSaysNothingIsClosed) {
   EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kMute));
 }
 
+// Promise: mps/relay: A client that stalls is named and delays neither commands nor other handshakes.
 TEST_F(GateWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandshakesUpAndIsNamed) {
   const sim::Fd stalled = introduced(kOne);
   const sim::Packet packet = next(stalled);
@@ -468,6 +474,7 @@ TEST_F(GateAtTheDoor, LeavesNoDescriptorBehind) {
   EXPECT_TRUE(until([&] { return open_files() == before; })) << open_files() << " after " << before;
 }
 
+// Promise: mps/relay: Without the capability the relay uses its own credentials and reports it.
 TEST_F(GateAtTheDoor, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a right up";
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

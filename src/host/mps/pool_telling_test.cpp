@@ -30,6 +30,7 @@ class PoolTelling : public PoolTest {
   }
 };
 
+// Promise: mps/limits: A grant's limits are set as defaults and on a running server.
 TEST_F(PoolTelling, SetsTheDefaultsForTheServerThatTheClientWillStart) {
   serve();
   EXPECT_EQ(told(kSmall), "told");
@@ -39,6 +40,7 @@ TEST_F(PoolTelling, SetsTheDefaultsForTheServerThatTheClientWillStart) {
   EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
 }
 
+// Promise: mps/limits: A grant's limits are set as defaults and on a running server.
 TEST_F(PoolTelling, SetsARunningServerToo) {
   serve();
   (void)start_client({"--hold"});
@@ -51,6 +53,7 @@ TEST_F(PoolTelling, SetsARunningServerToo) {
   EXPECT_THAT(output_.front(), HasSubstr("\"limit\":" + std::to_string(14377ull << 20))) << "keeps what it began with";
 }
 
+// Promise: mps/limits: A server that started meanwhile gets the grant's limits too.
 TEST_F(PoolTelling, FindsAServerThatBeganMeanwhile) {
   serve();
   (void)tell("start_server -uid " + std::to_string(::getuid()));
@@ -93,6 +96,7 @@ TEST_F(PoolTelling, TheSameLimitsAgainCostNoSession) {
   EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
 }
 
+// Promise: mps/limits: A client whose limits cannot be set stays out and the reason is reported.
 TEST_F(PoolTelling, LimitsThatDoNotReadBackAreAnErrorThatThePoolTells) {
   serve();
   const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M takes a limit away
@@ -184,6 +188,7 @@ TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
   ASSERT_TRUE(until([&] { return tell("get_device_pinned_mem_limit " + server() + " " + kSecond) == "28G\n"; }));
 }
 
+// Promise: mps/limits: A device of the pool that the grant does not hold gives no context.
 TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
   open_pool();
   pool_->want(both_);

@@ -47,6 +47,7 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
   EXPECT_TRUE(seen_down);
 }
 
+// Promise: mps/daemon: A mute daemon leaves `serving` within a second and needs no restart.
 TEST_F(PoolTest, LeavesServingWithinASecondOfAMuteDaemonAndServesAgainWithoutARestart) {
   fast_.health_every = 5s;  // as it ships: what tells is the ping
   serve();
@@ -83,6 +84,7 @@ TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
   EXPECT_FALSE(runs(pid));
 }
 
+// Promise: mps/daemon: A stopped pool leaves no process.
 TEST_F(PoolTest, StopLeavesNoProcess) {
   serve();
   const pid_t pid = pool_->daemon_pid();
@@ -96,6 +98,7 @@ TEST_F(PoolTest, StopLeavesNoProcess) {
   EXPECT_EQ(pool_->supervisor().state, mps::State::kAbsent);
 }
 
+// Promise: mps/daemon: A daemon that does not stop is killed.
 TEST_F(PoolTest, KillsADaemonThatWillNotStop) {
   fast_.quit_patience = 200ms;
   fast_.term_patience = 100ms;
@@ -256,6 +259,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
   EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "28G\n");
 }
 
+// Promise: mps/limits: Changed limits reach a running server for clients to come.
 TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   serve();
   const pid_t client = start_client({"--hold"});
@@ -278,6 +282,7 @@ TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   EXPECT_TRUE(until([&] { return pool_->supervisor().reason.empty(); })) << pool_->supervisor().reason;
 }
 
+// Promise: mps/limits: Limits that a foreign process changed are restored.
 TEST_F(PoolTest, MendsTheLimitsOfAServerThatSomebodyChanged) {
   serve();
   (void)start_client({"--hold"});
@@ -287,6 +292,7 @@ TEST_F(PoolTest, MendsTheLimitsOfAServerThatSomebodyChanged) {
   ASSERT_TRUE(until([&] { return tell("get_active_thread_percentage " + server) == "10.0\n"; }));
 }
 
+// Promise: mps/daemon: A daemon starts over stale sockets.
 TEST_F(PoolTest, StartsOverStaleSockets) {
   open_pool();
   sockaddr_un address{};
@@ -335,6 +341,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
   EXPECT_TRUE(runs(pid));
 }
 
+// Promise: mps/daemon: A path too long for a socket is refused first.
 TEST_F(PoolTest, RefusesAPathThatIsTooLongForASocket) {
   auto s = settings();
   s.paths.mps_root = scratch_ / std::string(80, 'x');

@@ -52,6 +52,7 @@ class PoolProof : public PoolTest {
   std::vector<std::string> program_;
 };
 
+// Promise: mps/proof: A real CUDA start comes before `serving`.
 TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/host/mps/tranche_probe_alone"};
   open_pool();
@@ -68,6 +69,7 @@ TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
   EXPECT_EQ(pool_->supervisor().failures, 0);
 }
 
+// Promise: mps/proof: Without a CUDA library the proof is `unknown` and the pool serves.
 TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/host/mps/tranche_probe_alone"};
   auto s = settings();
@@ -83,6 +85,7 @@ TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   EXPECT_THAT(pool_->proof().reason, HasSubstr("libcuda.so.1"));
 }
 
+// Promise: mps/proof: A first failure is repeated and ends no client.
 TEST_F(PoolProof, ThatFailsOnceIsRepeatedAndEndsNobody) {
   open_pool();
   say("wedged", true);
@@ -93,6 +96,7 @@ TEST_F(PoolProof, ThatFailsOnceIsRepeatedAndEndsNobody) {
   EXPECT_EQ(pool_->proof().clients_ended + pool_->proof().servers_ended + pool_->proof().daemons_ended, 0u);
 }
 
+// Promise: mps/proof: Two failures end the clients first, then the server, then the daemon.
 TEST_F(PoolProof, ThatFailsEndsTheClientsFirstAndThenServesAgain) {
   proof_.every = 50ms;
   open_pool();
@@ -114,6 +118,7 @@ TEST_F(PoolProof, ThatFailsEndsTheClientsFirstAndThenServesAgain) {
   EXPECT_EQ(pool_->proof().servers_ended, 0u);
 }
 
+// Promise: mps/proof: Two failures end the clients first, then the server, then the daemon.
 TEST_F(PoolProof, GoesOnToTheServerAndToTheDaemonUntilItPasses) {
   proof_.every = 50ms;
   open_pool();
@@ -137,6 +142,7 @@ TEST_F(PoolProof, GoesOnToTheServerAndToTheDaemonUntilItPasses) {
   EXPECT_TRUE(told);
 }
 
+// Promise: mps/proof: A proof that hangs is killed at its deadline.
 TEST_F(PoolProof, ThatHangsIsKilledAtItsDeadline) {
   proof_.deadline = 100ms;
   open_pool();

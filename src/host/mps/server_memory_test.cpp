@@ -36,6 +36,7 @@ class ServerMemoryTest : public PoolTest {
   bool in_dev_shm_ = false;
 };
 
+// Promise: mps/memory: A driver with anonymous shared memory needs no mount.
 TEST_F(ServerMemoryTest, OfARecentDriverIsAnonymousAndNobodyNeedsAnything) {
   ServerMemory memory("/dev/shm");
   EXPECT_FALSE(memory.look({}));
@@ -48,6 +49,7 @@ TEST_F(ServerMemoryTest, OfARecentDriverIsAnonymousAndNobodyNeedsAnything) {
   EXPECT_FALSE(memory.look(pids)) << "no news";
 }
 
+// Promise: mps/memory: Where the server uses `/dev/shm` containers get the same folder.
 TEST_F(ServerMemoryTest, InDevShmIsGivenWhereItIsTheServers) {
   in_dev_shm_ = true;
   const auto pids = servers();

@@ -59,6 +59,7 @@ class SessionsTest : public ::testing::Test {
   std::size_t wanted_ = 0;
 };
 
+// Promise: mps/control: Control sessions run one at a time, in the order of asking.
 TEST_F(SessionsTest, RunOneAfterTheOtherInTheOrderOfAsking) {
   for (const char* word : {"slow", "a", "b"}) ask(word, 10s);
   EXPECT_FALSE(sessions_->idle());
@@ -90,6 +91,7 @@ TEST_F(SessionsTest, EndAnUrgentQuestionWhoseTurnDoesNotComeInTime) {
   EXPECT_EQ(answers_.back(), "slow\n");
 }
 
+// Promise: mps/control: A session that a foreign process holds is tried again and the pool serves on.
 TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
   const auto dir = Dir::open(scratch_.path());
   ASSERT_TRUE(dir->write_atomically("held", ""));

@@ -128,6 +128,7 @@ TEST(NodePlatform, TegraAnswersQuestionsAboutUseWithNothing) {
 // --- the library
 // ------------------------------------------------------------------------------------------------------
 
+// Promise: driver/library: A link out of the driver root is not followed.
 TEST(Library, WhoseLinkLeadsOutOfTheDriverRootIsNotTaken) {
   SimFixture sim(kTwoH200);
   sim.remove_library();
@@ -153,6 +154,7 @@ TEST(Library, ThatDoesNotStartIsTriedAgainAndThenServes) {
 // --- what the driver would not say
 // ------------------------------------------------------------------------------------
 
+// Promise: driver/scan: A GPU without memory or capability is served and the gap is reported.
 TEST(NodeDoubts, AGpuWithoutMemoryOrCapabilityIsServedAndTheDoubtSaid) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceGetMemoryInfo", 1, 3);
@@ -166,6 +168,7 @@ TEST(NodeDoubts, AGpuWithoutMemoryOrCapabilityIsServedAndTheDoubtSaid) {
   EXPECT_THAT(node.doubts[1], HasSubstr("GPU 1 (" + node.gpus[1].uuid + "): the driver does not say how much memory"));
 }
 
+// Promise: driver/scan: A GPU without a minor number is left out.
 TEST(NodeDoubts, AGpuWithoutAMinorNumberIsLeftOutBecauseAGuessWouldNameAnothersNode) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceGetMinorNumber", 0, 3);
@@ -175,6 +178,7 @@ TEST(NodeDoubts, AGpuWithoutAMinorNumberIsLeftOutBecauseAGuessWouldNameAnothersN
   EXPECT_THAT(node.unreadable, ElementsAre(HasSubstr("GPU 0: the driver does not say which device node is its own")));
 }
 
+// Promise: driver/scan: A NUMA node that is not a number is reported and the GPU is served.
 TEST(NodeDoubts, ANumaNodeThatIsNoNumberIsSaidAndTheGpuServedWithoutOne) {
   SimFixture sim(kTwoH200);
   sim.write("/sys/bus/pci/devices/0000:00:06.0/numa_node", "zero\n");
@@ -186,6 +190,7 @@ TEST(NodeDoubts, ANumaNodeThatIsNoNumberIsSaidAndTheGpuServedWithoutOne) {
   EXPECT_THAT(node.doubts, ElementsAre(HasSubstr("\"zero\" is not the number of a NUMA node")));
 }
 
+// Promise: driver/scan: Device nodes follow the driver's minor numbers, not the indices.
 TEST(NodeDoubts, MinorNumbersAreTheDriversAndNotTheIndices) {
   SimFixture sim("gpus:\n  - {profile: H200, minor: 3}\n  - {profile: H200, minor: 0}\ntopology: vm\n");
   const Inventory node = scan(sim);
@@ -198,6 +203,7 @@ TEST(NodeDoubts, MinorNumbersAreTheDriversAndNotTheIndices) {
 // --- MIG
 // --------------------------------------------------------------------------------------------------------------
 
+// Promise: driver/mig: Media engines and graphics are named as NVIDIA's programs name them.
 TEST(MigNames, SayMediaEnginesAndGraphicsAsNvidiasProgramsDo) {
   SimFixture sim(
       "gpus:\n  - {profile: RTX-PRO-6000, mig: [1g.24gb, 1g.24gb+me, 1g.24gb+gfx, 1g.24gb-me]}\n"
@@ -213,6 +219,7 @@ TEST(MigNames, SayMediaEnginesAndGraphicsAsNvidiasProgramsDo) {
 }
 
 // NVIDIA's table of slices ends before profile 17, so that a GPU that offers it is refused as a whole there.
+// Promise: driver/mig: A new profile number is a profile like the others.
 TEST(MigNames, TheNewestProfileNumberIsAProfileLikeOthers) {
   SimFixture sim("driver: 595.10\ngpus:\n  - {profile: RTX-PRO-6000, mig: [1g.24gb]}\n");
   sim.node().update_gpu(0, [](sim::GpuState& state) {
@@ -232,6 +239,7 @@ TEST(MigNames, TheNewestProfileNumberIsAProfileLikeOthers) {
   EXPECT_THAT(profiles_of(scan(sim).gpus.at(0)), UnorderedElementsAre("1g.24gb", "3g.72gb+gfx"));
 }
 
+// Promise: driver/mig: A part of a GPU instance is named after both.
 TEST(MigNames, APartOfAGpuInstanceIsNamedAfterBoth) {
   SimFixture sim("gpus:\n  - {profile: H200, mig: []}\n");
   sim.node().update_gpu(0, [](sim::GpuState& state) {
@@ -248,6 +256,7 @@ TEST(MigNames, APartOfAGpuInstanceIsNamedAfterBoth) {
   EXPECT_EQ(mig.nominal_memory, mib(71424));
 }
 
+// Promise: driver/mig: Capability nodes come from the driver's table, by the GPU's minor number.
 TEST(MigNodes, ComeFromTheDriversTableByTheMinorNumberOfTheGpu) {
   SimFixture sim("gpus:\n  - {profile: H200, minor: 1, mig: [3g.71gb, 1g.18gb]}\n  - {profile: H200, minor: 0}\n");
   std::string table = "config 1\nmonitor 2\n";
@@ -269,6 +278,7 @@ TEST(MigNodes, ComeFromTheDriversTableByTheMinorNumberOfTheGpu) {
   EXPECT_THAT(node.doubts, IsEmpty());
 }
 
+// Promise: driver/mig: A MIG device without a line in that table stays and the gap is reported.
 TEST(MigNodes, WithoutATableOrALineOfItTheDeviceStaysAndTheDoubtIsSaid) {
   SimFixture sim("gpus:\n  - {profile: H200, mig: [1g.18gb]}\n");
   Inventory node = scan(sim);

@@ -59,6 +59,7 @@ TEST(KernelSigns, AHintIsANodeOfAGpuThatCameOrWent) {
   EXPECT_TRUE(hints.seen());
 }
 
+// Promise: driver/hotplug: A GPU that appears is found by its device node.
 TEST(HotPlug, AGpuThatAppearsIsFoundByItsDeviceNode) {
   SimFixture sim(kTwoH200);
   sim.write("/dev/nvidia0", "");
@@ -74,6 +75,7 @@ TEST(HotPlug, AGpuThatAppearsIsFoundByItsDeviceNode) {
   EXPECT_EQ(watcher.events[0].gpu_uuid, sim.node().gpus()[1].uuid);
 }
 
+// Promise: driver/hotplug: A GPU that answers later than its device node appears is found.
 TEST(HotPlug, AGpuThatAnswersLaterThanItsDeviceNodeAppearsIsFoundToo) {
   SimFixture sim(kTwoH200);
   plug(sim, 1, false);
@@ -86,6 +88,7 @@ TEST(HotPlug, AGpuThatAnswersLaterThanItsDeviceNodeAppearsIsFoundToo) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
+// Promise: driver/hotplug: A GPU that vanishes is missed by its device node and found again.
 TEST(HotPlug, AGpuThatVanishesIsMissedByItsDeviceNodeAndFoundAgain) {
   SimFixture sim(kTwoH200);
   for (const char* name : {"/dev/nvidia0", "/dev/nvidia1"}) sim.write(name, "");
@@ -100,6 +103,7 @@ TEST(HotPlug, AGpuThatVanishesIsMissedByItsDeviceNodeAndFoundAgain) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
+// Promise: driver/hotplug: Without a hint the kernel's list is read once a minute.
 TEST(HotPlug, WithoutAHintTheKernelsListIsReadNowAndThen) {
   SimFixture sim(kTwoH200);
   plug(sim, 1, false);
@@ -114,6 +118,7 @@ TEST(HotPlug, WithoutAHintTheKernelsListIsReadNowAndThen) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
+// Promise: driver/hotplug: A different driver is opened when the kernel shows it.
 TEST(HotPlug, AnotherDriverIsOpenedAsSoonAsTheKernelShowsIt) {
   SimFixture sim(kTwoH200);
   sim.write("/sys/module/nvidia/version", "580.159.04\n");
@@ -141,6 +146,7 @@ TEST(HotPlug, WhatIsAskedForAnewFindsAGpuThatCameWithoutAHint) {
 }
 
 // A driver that was replaced while its library was mapped: by its name the loader would give the old one.
+// Promise: driver/library: A different file under the same name is loaded anew.
 TEST(Library, OfAnotherFileUnderTheSameNameIsLoadedAnew) {
   SimFixture sim(kTwoH200);
   const std::string path = sim.root() + "/usr/lib64/libnvidia-ml.so.1";

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kH200 = 150754820096;
 
+// Promise: driver/mig: A MIG profile is named after its share of the parent's memory.
 TEST(MigProfile, IsNamedAfterTheShareOfItsParentsMemory) {
   EXPECT_EQ(profile_text(1, 1, 16384, kH200, ""), "1g.18gb");
   EXPECT_EQ(profile_text(1, 1, 33280, kH200, ""), "1g.35gb");
@@ -74,6 +75,7 @@ TEST(ProcessList, NeverReadsBeyondItsBuffer) {
   EXPECT_EQ(entries_of(buffer, 1000, 24).size(), 1u);
 }
 
+// Promise: driver/scan: A PCI address in sysfs is lower case with a domain of four digits.
 TEST(Sysfs, AddressesAreLowerCaseWithAFourDigitDomain) {
   EXPECT_EQ(sysfs_address("00000000:3B:00.0"), "0000:3b:00.0");
   EXPECT_EQ(sysfs_address("0001:AF:00.0"), "0001:af:00.0");
@@ -85,6 +87,7 @@ TEST(Sysfs, AddressesAreLowerCaseWithAFourDigitDomain) {
   EXPECT_EQ(sysfs_address("00000000:../../x"), "");
 }
 
+// Promise: driver/scan: A negative NUMA node of sysfs is unknown.
 TEST(Sysfs, ReadsNumaNodeAndClassAndTakesNegativeAsUnknown) {
   char name[] = "/tmp/trn-sysfs-XXXXXX";
   ASSERT_NE(::mkdtemp(name), nullptr);

@@ -147,6 +147,7 @@ TEST_F(Sampling, EachGpuHasItsOwnPaceWhichMayChange) {
   })) << "and not in an hour";
 }
 
+// Promise: guard: Growth of the total reads the processes at once.
 TEST_F(Sampling, AGlanceThatSeesGrowthReadsTheHoldersAtOnce) {
   put(12, 500 << 20, sim::ProcessKind::kMpsClient);
   start({0});

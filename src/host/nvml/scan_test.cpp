@@ -31,6 +31,7 @@ Inventory scan(const SimFixture& sim) {
   return *node;
 }
 
+// Promise: driver/scan: Every field of four H200 in a virtual machine is read.
 TEST(NvmlScan, ReadsEveryFieldOfFourH200InAVirtualMachine) {
   SimFixture sim("gpus: {profile: H200, count: 4}\ntopology: vm\n");
   sim.write("/sys/bus/pci/devices/0000:00:06.0/numa_node", "-1\n");
@@ -84,6 +85,7 @@ TEST(NvmlScan, KnowsOtherGenerations) {
   EXPECT_EQ(ampere.links[1].pcie_level, 50) << "0 and 2 do not";
 }
 
+// Promise: driver/scan: Links that run straight to a GPU are counted, links to a switch are not.
 TEST(NvmlScan, CountsLinksThatRunStraightToAnotherGpu) {
   SimFixture sim("gpus: {profile: A100-PCIE-40GB, count: 4}\ntopology: pcie\n");
   const Inventory node = scan(sim);
@@ -94,6 +96,7 @@ TEST(NvmlScan, CountsLinksThatRunStraightToAnotherGpu) {
   }
 }
 
+// Promise: driver/scan: MIG devices are read across gaps.
 TEST(NvmlScan, ReadsMigDevicesAcrossGaps) {
   SimFixture sim(
       "gpus:\n  - {profile: A100-SXM4-80GB, mig: [3g.40gb, 2g.20gb, 1g.10gb]}\n  - {profile: A100-SXM4-80GB}\n");
@@ -139,6 +142,7 @@ TEST(NvmlScan, NamesMediaExtensionsOfAProfile) {
   EXPECT_EQ(again.gpus[0].mig_devices, node.gpus[0].mig_devices);
 }
 
+// Promise: driver/scan: A lost GPU does not hide the others.
 TEST(NvmlScan, ALostGpuDoesNotHideTheOthers) {
   SimFixture sim("gpus: {profile: H200, count: 3}\ntopology: vm\n");
   const auto nvml = Nvml::open(sim.settings());
@@ -252,6 +256,7 @@ TEST(NvmlScan, AClassThatNeitherTheDriverNorTheKernelSaysIsNotKnown) {
   EXPECT_EQ(scan(sim).gpus.at(0).pci_class, 0x030200u);
 }
 
+// Promise: driver/library: A driver upgraded under the process is reported.
 TEST(Library, SaysThatTheDriverWasUpgraded) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
   sim.fail_call("nvmlInit_v2", -1, 18);

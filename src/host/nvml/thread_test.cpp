@@ -22,6 +22,7 @@ TEST(NvmlThread, TellsTheInventoryAtOnce) {
   EXPECT_EQ(watcher.inventories.size(), 1u);
 }
 
+// Promise: driver/library: A driver that comes late is waited for.
 TEST(NvmlThread, WaitsForALateDriver) {
   SimFixture sim(kTwoH200);
   sim.node().set_driver_present(false);
@@ -50,6 +51,7 @@ TEST(NvmlThread, WaitsForTheLibraryToBecomeUsable) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
+// Promise: driver/library: The driver's device file ends the back-off.
 TEST(NvmlThread, DoesNotWaitOutTheBackOffWhenTheDriversDeviceAppears) {
   SimFixture sim(kTwoH200);
   sim.node().set_driver_present(false);
@@ -72,6 +74,7 @@ TEST(NvmlThread, DoesNotWaitOutTheBackOffWhenTheDriversDeviceAppears) {
   }));
 }
 
+// Promise: driver/events: An XID is reported with its GPU and instances.
 TEST(NvmlThread, ReportsAnXidWithItsGpuAndInstances) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
@@ -90,6 +93,7 @@ TEST(NvmlThread, ReportsAnXidWithItsGpuAndInstances) {
   EXPECT_EQ(watcher.events[1].gpu_uuid, sim.node().gpus()[0].uuid);
 }
 
+// Promise: driver/events: A lost GPU and its return are reported.
 TEST(NvmlThread, TellsALostGpuAndItsReturn) {
   SimFixture sim(kTwoH200);
   const std::string uuid = sim.node().gpus()[1].uuid;
@@ -172,6 +176,7 @@ TEST(NvmlThread, StopsAtOnce) {
   EXPECT_LT(mono_now() - begin, 10s);
 }
 
+// Promise: driver/library: A driver call that hangs does not delay the stop.
 TEST(NvmlThread, IsNotHeldUpByAHungCall) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = quick(sim);

@@ -19,6 +19,7 @@ long count(const Watcher& watcher, What what) {
   return std::ranges::count(watcher.events, what, &GpuEvent::what);
 }
 
+// Promise: driver/events: A GPU whose events cannot be registered is unhealthy until they can.
 TEST(NvmlWatch, AGpuWhoseEventsCannotBeRegisteredIsToldAndToldAgainWhenTheyCan) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceRegisterEvents", 1, 999);
@@ -59,6 +60,7 @@ TEST(NvmlWatch, WithoutAnEventSetNoGpuIsWatched) {
   EXPECT_TRUE(watcher.until([&] { return count(watcher, What::kXid) == 1; }));
 }
 
+// Promise: driver/events: The loss of a GPU without events is noticed.
 TEST(NvmlWatch, AGpuThatHasNoEventsIsToldOnceAndItsLossIsStillNoticed) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceGetSupportedEventTypes", 1, 3);
@@ -73,6 +75,7 @@ TEST(NvmlWatch, AGpuThatHasNoEventsIsToldOnceAndItsLossIsStillNoticed) {
   EXPECT_EQ(count(watcher, What::kUnwatched), 0);
 }
 
+// Promise: driver/events: A failing wait is reported once for each GPU and ends when waiting works.
 TEST(NvmlWatch, AFailingWaitIsToldOncePerGpuAndEndsWhenWaitingWorks) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
@@ -105,6 +108,7 @@ TEST(NvmlWatch, WithoutFaultEventsXidsAreNotHeardAndALossIs) {
   EXPECT_EQ(watcher.events.size(), 2u);
 }
 
+// Promise: driver/events: A hung call and its return are reported.
 TEST(NvmlWatch, AHungCallIsToldAndSoIsItsReturn) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = quick(sim);
@@ -120,6 +124,7 @@ TEST(NvmlWatch, AHungCallIsToldAndSoIsItsReturn) {
   EXPECT_EQ(watcher.events[1].what, What::kAnswering);
 }
 
+// Promise: driver/library: A driver that is unloaded takes its GPUs along and brings them back.
 TEST(NvmlWatch, ADriverThatIsUnloadedTakesItsGpusAlongAndBringsThemBack) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
@@ -134,6 +139,7 @@ TEST(NvmlWatch, ADriverThatIsUnloadedTakesItsGpusAlongAndBringsThemBack) {
   EXPECT_EQ(watcher.events.size(), 4u);
 }
 
+// Promise: driver/events: The driver's demand for a reset is read.
 TEST(NvmlWatch, WhatTheDriverWantsToBeDoneIsToldByAnEventAndReadWithTheUse) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));

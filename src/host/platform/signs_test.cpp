@@ -32,6 +32,7 @@ struct Roots : ::testing::Test {
 using DriverLibrary = Roots;
 using Signs = Roots;
 
+// Promise: driver/library: The driver library is looked for in six folders, in NVIDIA's order.
 TEST_F(DriverLibrary, IsLookedForInSixFoldersInThisOrder) {
   constexpr std::array kOrder{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                               "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};

@@ -64,6 +64,7 @@ TEST(Environment, IsReadFromABlockAsGetenvDoes) {
   EXPECT_EQ(variable_in("B=" + std::string(100000, 'x'), "B")->size(), kLongestVariable);
 }
 
+// Promise: mps/relay: The environment is read as it is at the connection.
 TEST(Environment, WhatAProcessChangedIsSeenAndNotWhatItBeganWith) {
   ::setenv(kName, "of the parent", 1);
   const Child same([] {});

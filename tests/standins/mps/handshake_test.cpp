@@ -54,6 +54,7 @@ TEST_F(MpsHandshake, ACudaProcessLooksForAGreetingFirstAndHangsUp) {
   EXPECT_NE(world.daemon().line_with("NEW CLIENT"), "");
 }
 
+// Promise: mps/relay: A handshake gives the client a descriptor and reports when its server has it.
 TEST_F(MpsHandshake, AClientGetsADescriptorAndSaysWhenItsServerHasIt) {
   const Fd client = introduced(ConnectionType::kClient);
   const Fd server = server_of(client);
@@ -147,6 +148,7 @@ TEST_F(MpsHandshake, AClientThatStallsBeforeItsAcknowledgementHoldsEverybodyUp) 
   EXPECT_EQ(question->wait(), 0);
 }
 
+// Promise: mps/relay: A client that breaks off with its server blocks that server's later clients.
 TEST_F(MpsHandshake, AServerThatAClientBreaksOffWithIsStuckForAllLaterOnesAndRunningOnesGoOn) {
   auto running = world.client();
   const Fd client = introduced(ConnectionType::kClient);
