@@ -36,6 +36,7 @@ ELSEWHERE = [
     (r"\./dev cluster( [\w-]+)?", "is what it names", "cluster:"),
     (r"\./dev (test|build)( .*)?", "is what runs this test", "ctest:docs_test"),
     (r"\./dev image.*", "is built in its own test", "ctest:image_test"),
+    (r"scripts/promises( .*)?", "prints a page that scripts/house-rules compares", "file:scripts/house-rules"),
     (r"\./dev mutants( .*)?", "takes minutes, and is run by hand", "file:scripts/mutants"),
     (r"\./dev (bench|asan|tsan|fuzz|lint|clean)( .*)?", "is run by hand and in .ci/run", "file:.ci/run"),
     (r"bench/run( --quick)?", "takes minutes", "file:bench/run"),
