@@ -224,7 +224,7 @@ void for_each_combination(const Visit& visit) {
       }
 }
 
-// Promise: kubelet/allocate: Every combination of settings gives the answer of the compatibility table.
+// Promise: kubelet/allocate: Every combination of settings gives the documented answer.
 TEST(AnswerTable, EveryCombinationAnswersAsTheTableSays) {
   int combinations = 0;
   for_each_combination([&](const Combination& c) {

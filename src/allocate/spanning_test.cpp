@@ -271,7 +271,7 @@ TEST(AllocatePolicy, AWholeGpuIsTheRightCardWhateverItsIndex) {
   }
 }
 
-// Promise: kubelet/preferred: A device whose MPS server has no free client is chosen last.
+// Promise: kubelet/preferred: A device at its client capacity is chosen last.
 TEST(PreferUnits, ADeviceWhoseServerHasItsClientsComesLast) {
   const auto resource = joined(2, 10);
   Around around;

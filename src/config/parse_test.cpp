@@ -198,7 +198,7 @@ TEST(ParseTest, TypesAreStrict) {
   }
 }
 
-// Promise: config: Words are checked.
+// Promise: config: Values of a fixed set are checked.
 TEST(ParseTest, WordsAreChecked) {
   EXPECT_THAT(
       said("flags: {migStrategy: Single}"),

@@ -347,7 +347,7 @@ TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
   EXPECT_TRUE(verdict_.open);
 }
 
-// Promise: guard: The guard never kills a client itself; it asks for the next one too.
+// Promise: guard: A client that MPS does not end is not killed, and the next one is ended too.
 TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) {
   const std::vector<Process> processes{client(1, 3000), client(2, 3000)};
   answer(look(processes).at(0), {{2, TerminateOutcome::kRefused, "busy"}});

@@ -71,7 +71,7 @@ TEST(Book, QuietAloneIsNoRecoveryTheGpuHasToAnswer) {
   EXPECT_THAT(book.faults(), IsEmpty());
 }
 
-// Promise: health: Each further fault doubles the quiet period, up to twelve times.
+// Promise: health: Each further fault doubles the quiet period, up to twelve times its length.
 TEST(Book, EveryFurtherFaultDoublesTheQuietPeriodUpToTwelveTimes) {
   Book book = five_minutes();
   MonoTime now = kStart;

@@ -36,7 +36,7 @@ Survival judge(const Shape& shape, Machine machine = Machine::kX86_64, int signa
   return survives(texts(shape), signal, machine);
 }
 
-// Promise: stop: PID 1 without a handler survives the stop signal.
+// Promise: stop: PID 1 of a container survives a stop signal for which it has no handler.
 TEST(Surviving, PidOneWithoutAHandlerDoes) {
   EXPECT_TRUE(judge({}).survives);
   EXPECT_TRUE(judge({.caught = "0000000000010002"}).survives) << "a shell: SIGINT and SIGCHLD";
@@ -44,7 +44,7 @@ TEST(Surviving, PidOneWithoutAHandlerDoes) {
   EXPECT_TRUE(judge({.threads = 3}).survives);
 }
 
-// Promise: stop: A handler, a mask or a tracer keeps a process alive.
+// Promise: stop: PID 1 with a handler, a mask or a tracer counts as a process that may die.
 TEST(Surviving, AHandlerAMaskOrATracerDoesNot) {
   EXPECT_FALSE(judge({.caught = "0000000000004000"}).survives);
   EXPECT_FALSE(judge({.blocked = "0000000000004000"}).survives);
@@ -100,7 +100,7 @@ TEST(Surviving, EveryCallThatTakesSignalsIsKnownByItsNumber) {
   }
 }
 
-// Promise: stop: Missing information counts as a process that dies.
+// Promise: stop: Missing information counts as a process that may die.
 TEST(Surviving, WhateverIsMissingIsDoubt) {
   EXPECT_FALSE(judge({.syscall = "running\n"}).survives);
   EXPECT_FALSE(judge({.syscall = ""}).survives);

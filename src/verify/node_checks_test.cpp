@@ -52,7 +52,7 @@ TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.pods", "1 restarts")));
 }
 
-// Promise: verify: Faults of a node seen from outside are reported.
+// Promise: verify: Each fault of a node that the API server shows is reported.
 TEST(VerifyNode, EachFaultIsTold) {
   struct Case {
     const char* pointer;

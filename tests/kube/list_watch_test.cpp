@@ -165,7 +165,7 @@ TEST_F(PodsOfANode, AWatchThatTheServerEndsIsOpenedAgainFromTheBookmark) {
   EXPECT_EQ(list_requests(), 1u);
 }
 
-// Promise: api-server/watch: Events in pieces of one byte are the same events.
+// Promise: api-server/watch: Events that arrive in pieces of one byte are read whole.
 TEST_F(PodsOfANode, EventsInPiecesOfOneByteAreTheSameEvents) {
   server_->piece(1);
   follow();
@@ -196,7 +196,7 @@ TEST_F(PodsOfANode, ARefusedTokenIsReadAgainAndTheWatchGoesOn) {
   ASSERT_TRUE(is_watching(0));
 }
 
-// Promise: api-server/watch: Requests to a server that is down become rare and find it again.
+// Promise: api-server/watch: A server that is down is asked with growing pauses and found again.
 TEST_F(PodsOfANode, WhileTheServerIsDownItIsAskedSeldomerAndSeldomerAndThenFoundAgain) {
   follow();
   ASSERT_TRUE(is_watching(0));

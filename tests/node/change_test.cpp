@@ -233,7 +233,7 @@ TEST_F(NodeChange, LeavesTheDoorOfAContainerThatHasNotStartedYetAndEndsThePoolBe
   until_waiting(1);
 }
 
-// Promise: change: An agent that starts in the middle of a change finds it out.
+// Promise: change: An agent that starts in the middle of a change continues it.
 TEST_F(NodeChange, IsFoundOutByAnAgentThatStartsInTheMiddleOfIt) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 4));

@@ -64,7 +64,7 @@ class ConfigManager : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
-// Promise: config-manager: Once: the label that the node has from the beginning is chosen.
+// Promise: config-manager: With `--oneshot` the label that the node has from the beginning is chosen.
 TEST_F(ConfigManager, OnceTakesTheLabelThatTheNodeHasFromTheBeginning) {
   label("b");
   api_->slow(std::chrono::milliseconds(100));
@@ -73,7 +73,7 @@ TEST_F(ConfigManager, OnceTakesTheLabelThatTheNodeHasFromTheBeginning) {
   EXPECT_EQ(std::distance(fs::directory_iterator(in("config")), {}), 1) << "nothing beside the link";
 }
 
-// Promise: config-manager: Once: the default and then the fallbacks, in their order.
+// Promise: config-manager: With `--oneshot` the default comes first, then the fallbacks in their order.
 TEST_F(ConfigManager, OnceChoosesTheDefaultThenTheFallbacksInTheirOrder) {
   EXPECT_EQ(choose_once({{"DEFAULT_CONFIG", "a"}}), 0);
   EXPECT_EQ(leads_to(), in("available/a"));

@@ -171,7 +171,7 @@ TEST(HealthProperty, ADeviceWithAnOpenFaultIsNeverAdvertisedHealthy) {
   for_each_history([](auto&, const World& world, bool) { expect_never_advertised_with_an_open_fault(world); });
 }
 
-// Promise: health: Without new faults every device that can recover recovers in time.
+// Promise: health: Without new faults each device that can recover does so within the longest quiet period.
 TEST(HealthProperty, WithNoMoreFaultsAllThatCanRecoverDoesWithinTheLongestQuietPeriod) {
   for_each_history([](Random&, World& w, bool last) {
     if (!last) return;
@@ -194,7 +194,7 @@ TEST(HealthProperty, WithNoMoreFaultsAllThatCanRecoverDoesWithinTheLongestQuietP
 }
 
 // Looks are always answered here: an answer that comes late ends a fault when it comes, which is another moment.
-// Promise: health: Time alone heals no device, and no state changes before the named moment.
+// Promise: health: Time alone heals no device, and no state changes before the predicted moment.
 TEST(HealthProperty, BetweenTwoEventsNothingChangesBeforeNextChange) {
   const auto check = [](Random& random, const World& original, bool) {
     World w = original;
@@ -210,7 +210,7 @@ TEST(HealthProperty, BetweenTwoEventsNothingChangesBeforeNextChange) {
   for_each_history(check, 100);
 }
 
-// Promise: health: Time alone heals no device, and no state changes before the named moment.
+// Promise: health: Time alone heals no device, and no state changes before the predicted moment.
 TEST(HealthProperty, TimeAloneHealsNothingAndAskingDoesNotSpin) {
   for_each_history([](Random&, World w, bool) {
     const auto before = w.book.faults();

@@ -255,7 +255,7 @@ TEST_F(GrantsOfAPool, WhereTheGpusAreOnePoolEachGrantHasALimitOnEachAndNoneOnThe
   }
 }
 
-// Promise: mps/relay: A GPU whose server has no free client keeps out only clients of grants that hold it.
+// Promise: mps/relay: A GPU at its client capacity keeps out only clients of grants that hold it.
 TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
   write("config.yaml", config_text(10, "    failRequestsGreaterThanOne: false\n    split: span\n    maxClients: 2\n"));
   start();

@@ -80,7 +80,7 @@ TEST_F(StoppingPods, WhatIsGrantedAfterADeletionWasSeenIsTheNextPodsOfThatName) 
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-// Promise: stop: A deletion ends the pod's clients and reports the result.
+// Promise: stop: A deletion requests the end of the pod's clients at once and reports the result.
 TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   stopping_->pods_changed({deleted()});
   ASSERT_THAT(asked_, SizeIs(1));
