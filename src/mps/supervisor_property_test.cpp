@@ -117,6 +117,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
   }
 }
 
+// Promise: mps/daemon: After any order of events the pool reaches `serving` or reports `given-up`.
 TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
   constexpr std::uint64_t kSeeds = 3000;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {

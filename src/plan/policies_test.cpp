@@ -122,7 +122,7 @@ TEST(Policies, TheReserveIsTakenOffBeforeAnythingIsDivided) {
   EXPECT_EQ(slots_of(gib(1), mib(600), mib(681)), 0u);
 }
 
-// Promise: plan/shares: No limit is rounded to none.
+// Promise: plan/shares: Rounding never turns a limit into no limit.
 TEST(Policies, NothingIsEverRoundedToNone) {
   auto tiny = with(h200(1000), {Threads::kFactor, 1, 0}, {Memory::kFactor, 1, {}});
   tiny.memory = mib(16);

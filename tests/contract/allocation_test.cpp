@@ -1,4 +1,4 @@
-// Allocate, GetPreferredAllocation, PreStartContainer. Each test is a line of docs/internals/kubelet-contract.md.
+// Allocate, GetPreferredAllocation, PreStartContainer. The facts are in docs/internals/kubelet-contract.md.
 #include <gmock/gmock.h>
 
 #include <algorithm>

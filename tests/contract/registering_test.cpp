@@ -1,4 +1,4 @@
-// How a resource comes to be known by kubelet. Each test is a line of docs/internals/kubelet-contract.md.
+// How a resource comes to be known by kubelet. The facts are in docs/internals/kubelet-contract.md.
 #include <gmock/gmock.h>
 
 #include <algorithm>

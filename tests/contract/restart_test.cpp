@@ -1,4 +1,4 @@
-// Restarts of kubelet and of ours. Each test is a line of docs/internals/kubelet-contract.md.
+// Restarts of kubelet and of ours. The facts are in docs/internals/kubelet-contract.md.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Odd clients, stopping, and PodResources. Each test is a line of docs/internals/kubelet-contract.md.
+// Odd clients, stopping, and PodResources. The facts are in docs/internals/kubelet-contract.md.
 #include <gmock/gmock.h>
 
 #include <chrono>

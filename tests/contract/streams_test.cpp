@@ -1,4 +1,4 @@
-// ListAndWatch. Each test is a line of docs/internals/kubelet-contract.md.
+// ListAndWatch. The facts are in docs/internals/kubelet-contract.md.
 #include <gmock/gmock.h>
 
 #include <algorithm>
