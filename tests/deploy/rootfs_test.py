@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,12 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="tranche-rootfs.")
 
 
 KILLS = int(os.environ.get("TRANCHE_KILLS", "100"))  # of the plugin; a fifth as many of the MPS owner
+
+
+def answers(path):
+    """Whether a program listens on the socket; one that a killed program left refuses."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
 
 
 class World(unittest.TestCase):
@@ -291,6 +298,7 @@ class Pods(World):
         self.assertTrue(until(lambda: os.listdir(f"{self.scratch}/cdi") == ["k8s.device-plugin.nvidia.com-gpu.json"], 5), os.listdir(f"{self.scratch}/cdi"))
         with open(f"{self.scratch}/cdi/k8s.device-plugin.nvidia.com-gpu.json") as file:
             self.assertEqual(len(json.load(file)["devices"]), 2, "row 21: whole, whatever was half-written before")
+        self.assertTrue(until(lambda: answers(f"{self.scratch}/plugins/nvidia-gpu.sock"), 20), "row 21: it serves in the place of those before it")
         self.assertEqual(plugin.end()[0], 0)
         self.assertEqual(os.listdir(f"{self.scratch}/plugins"), [], "row 21: no socket of a killed one is left")
         for _ in range(KILLS // 5):
