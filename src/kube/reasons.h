@@ -12,45 +12,49 @@ struct Reason {
   std::string_view meaning;
 };
 
-inline constexpr Reason kGpuUnhealthy{"GpuUnhealthy", true, "node",
-                                      "Slots of a GPU or MIG device are withdrawn; says which and why."};
-inline constexpr Reason kGpuHealthy{"GpuHealthy", false, "node", "They are offered again."};
+inline constexpr Reason kGpuUnhealthy{
+    "GpuUnhealthy", true, "node",
+    "Slots of a GPU or MIG device are withdrawn; the message gives the device and the reason."};
+inline constexpr Reason kGpuHealthy{"GpuHealthy", false, "node",
+                                    "Slots of the GPU or MIG device are allocatable again."};
 inline constexpr Reason kMpsPoolDown{
-    "MpsPoolDown", true, "node", "A pool that served does not: its slots are withdrawn, new clients are not let in."};
-inline constexpr Reason kMpsPoolServing{"MpsPoolServing", false, "node", "It serves again."};
+    "MpsPoolDown", true, "node",
+    "An MPS pool stopped serving: its slots are withdrawn, and new clients are not admitted."};
+inline constexpr Reason kMpsPoolServing{"MpsPoolServing", false, "node", "The MPS pool is serving again."};
 inline constexpr Reason kPagesNotServed{
     "PagesNotServed", true, "node",
-    "A program cannot listen for HTTP, mostly because another program has its port: no metrics and no readiness; "
-    "everything else works, and the address is tried again."};
+    "A program cannot listen for HTTP, usually because its port is in use. Metrics and readiness are not available; "
+    "everything else works, and the program tries again."};
 inline constexpr Reason kGuardActed{
     "GuardActed", true, "pod",
-    "A container went over its share and the guard acted on its clients: by how much, which process "
-    "was stopped and ended after how many milliseconds, which other tenants had clients on the GPU."};
+    "A container exceeded its memory limit and the guard acted on its clients. The message gives the excess, the "
+    "process, the times until it was stopped and ended, and the other tenants with clients on the GPU."};
 inline constexpr Reason kDrained{"Drained", false, "pod",
-                                 "CUDA processes of the container were stopped, given time for their queued work, and "
-                                 "killed before its stop signal or its SIGKILL: how many, how long, and how many "
-                                 "processes of other containers shared the GPU."};
-inline constexpr Reason kDrainFailed{"DrainFailed", true, "pod",
-                                     "They could not be ended in time, so a signal may have found work in flight."};
-inline constexpr Reason kMpsLimitNotUnderstood{
-    "MpsLimitNotUnderstood", true, "pod",
-    "A limit that the pod sets for itself is not one that the driver understands; says what to write, and whether a "
-    "process was kept out of MPS for it."};
+                                 "CUDA processes of the container were stopped, given time to finish queued work, and "
+                                 "killed before the container's stop signal or SIGKILL. The message gives their "
+                                 "number, the time, and how many processes of other containers shared the GPU."};
+inline constexpr Reason kDrainFailed{
+    "DrainFailed", true, "pod",
+    "CUDA processes of the container could not be terminated in time; a signal may have interrupted GPU work."};
+inline constexpr Reason kMpsLimitNotUnderstood{"MpsLimitNotUnderstood", true, "pod",
+                                               "The driver does not understand a limit that the pod sets. The message "
+                                               "gives a valid form, and whether a process was kept out of MPS."};
 inline constexpr Reason kMpsLimitWithoutEffect{"MpsLimitWithoutEffect", false, "pod",
-                                               "It is more than the container was granted, which holds."};
+                                               "The pod's limit exceeds its grant; the grant applies."};
 inline constexpr Reason kMpsFault{
-    "MpsFault", true, "pod", "A fault on the GPU ended clients; says whether this pod caused it or was hit by it."};
+    "MpsFault", true, "pod",
+    "A GPU fault terminated clients; the message says whether this pod caused it or was affected by it."};
 inline constexpr Reason kMpsTwoPools{
     "MpsTwoPools", true, "pod",
-    "A container holds slots of two MPS pools, and a CUDA process can use one of them only; says what to ask for."};
-inline constexpr Reason kShareTaken{
-    "ShareTaken", true, "pod",
-    "A forced change of the configuration took what the container holds of a GPU; says from what to what."};
-inline constexpr Reason kNeighbourAtRisk{"NeighbourAtRisk", true, "node",
-                                         "Clients of a pool may have been harmed by the unclean end of another."};
+    "A container holds slots of two MPS pools, but a CUDA process can use only one; the message says what to request."};
+inline constexpr Reason kShareTaken{"ShareTaken", true, "pod",
+                                    "A forced configuration change took away the container's share of a GPU; the "
+                                    "message gives the old and the new sharing."};
+inline constexpr Reason kNeighbourAtRisk{
+    "NeighbourAtRisk", true, "node", "Clients of a pool may have been affected by the unclean exit of another client."};
 inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
-                                       "The newest configuration cannot be used; the last good one stays in force."};
-inline constexpr Reason kConfigApplied{"ConfigApplied", false, "node", "A changed configuration is in force."};
+                                       "The newest configuration is invalid; the last valid one stays in effect."};
+inline constexpr Reason kConfigApplied{"ConfigApplied", false, "node", "A changed configuration is in effect."};
 
 inline constexpr std::array kAllReasons{
     &kGpuUnhealthy, &kGpuHealthy,  &kMpsPoolDown, &kMpsPoolServing,        &kPagesNotServed,
