@@ -74,10 +74,10 @@ TEST(Metrics, APageIsWrittenInTheOrderOfTheTableWhateverTheOrderOfSetting) {
   page.set(kBuildInfo, {"0.1.0"}, 1);
   page.set(kDriverReady, 1);
   page.set(kSlots, {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
-  EXPECT_EQ(to_text(page), R"(# HELP tranche_build_info 1; which version this is.
+  EXPECT_EQ(to_text(page), R"(# HELP tranche_build_info Always 1; the label gives the version.
 # TYPE tranche_build_info gauge
 tranche_build_info{version="0.1.0"} 1
-# HELP tranche_driver_ready 1 when the driver library answers, 0 when it does not.
+# HELP tranche_driver_ready 1 if the driver library responds, 0 if not.
 # TYPE tranche_driver_ready gauge
 tranche_driver_ready 1
 # HELP tranche_slots Slots advertised to kubelet; health is healthy or unhealthy.

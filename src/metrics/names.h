@@ -25,129 +25,134 @@ struct Metric {
 };
 
 // "gpu" is always a UUID, "resource" the advertised name, "pool" the id of an MPS pool.
-inline constexpr Metric kBuildInfo{"tranche_build_info", Type::kGauge, "1; which version this is.", {"version"}};
+inline constexpr Metric kBuildInfo{
+    "tranche_build_info", Type::kGauge, "Always 1; the label gives the version.", {"version"}};
 inline constexpr Metric kLoopAge{"tranche_loop_age_seconds", Type::kGauge,
-                                 "Time since the program's event loop last ran; above 2 it is stuck."};
+                                 "Time since the program's event loop last ran; above 2 the loop is stuck."};
 inline constexpr Metric kLogLinesDropped{"tranche_log_lines_dropped_total", Type::kCounter,
-                                         "Log lines dropped because the reader of standard error did not read."};
+                                         "Log lines dropped because the reader of standard error was too slow."};
 inline constexpr Metric kMpsPages{"tranche_mps_pages", Type::kGauge,
-                                  "1 when tranche mps serves its HTTP pages or is asked for none, 0 when it cannot."};
+                                  "0 when tranche mps cannot serve its HTTP pages, 1 otherwise."};
 inline constexpr Metric kDriverReady{"tranche_driver_ready", Type::kGauge,
-                                     "1 when the driver library answers, 0 when it does not."};
+                                     "1 if the driver library responds, 0 if not."};
 inline constexpr Metric kConfigProblems{
     "tranche_config_problems", Type::kGauge,
-    "Problems in the newest configuration; above 0 the last good one may still be in force."};
+    "Problems in the newest configuration; above 0 the last valid one may still be in effect."};
 
-inline constexpr Metric kConfigInForce{"tranche_config_in_force",
-                                       Type::kGauge,
-                                       "1 for what is in force: file, last-good (the newest was refused) or defaults.",
-                                       {"state"}};
+inline constexpr Metric kConfigInForce{
+    "tranche_config_in_force",
+    Type::kGauge,
+    "1 for the configuration in effect: file, last-good (the newest was refused) or defaults.",
+    {"state"}};
 inline constexpr Metric kChangeWaiting{"tranche_change_waiting", Type::kGauge,
-                                       "Steps of a change of the configuration that wait for slots to be free."};
+                                       "Steps of a configuration change that wait for slots to be released."};
 inline constexpr Metric kReady{"tranche_ready",
                                Type::kGauge,
-                               "1 for the reason of the node condition TrancheReady; status is True or False.",
+                               "1 for the current reason of the node condition TrancheReady; status is True or False.",
                                {"status", "reason"}};
 
-inline constexpr Metric kGpuInfo{
-    "tranche_gpu_info", Type::kGauge, "1 for every GPU of the node.", {"gpu", "index", "name", "pci_bus_id", "driver"}};
-inline constexpr Metric kGpuMemory{"tranche_gpu_memory_bytes", Type::kGauge, "Memory of the GPU.", {"gpu"}};
+inline constexpr Metric kGpuInfo{"tranche_gpu_info",
+                                 Type::kGauge,
+                                 "Always 1, for each GPU of the node.",
+                                 {"gpu", "index", "name", "pci_bus_id", "driver"}};
+inline constexpr Metric kGpuMemory{"tranche_gpu_memory_bytes", Type::kGauge, "Total memory of the GPU.", {"gpu"}};
 inline constexpr Metric kGpuMemoryUsed{
-    "tranche_gpu_memory_used_bytes", Type::kGauge, "Memory in use on the GPU, the driver's own included.", {"gpu"}};
+    "tranche_gpu_memory_used_bytes", Type::kGauge, "Memory in use on the GPU, including the driver's own.", {"gpu"}};
 inline constexpr Metric kXidEvents{"tranche_xid_events_total",
                                    Type::kCounter,
-                                   "XID errors that the driver reported since this program started.",
+                                   "XID errors reported by the driver since the program started.",
                                    {"gpu", "xid"}};
 
 inline constexpr Metric kHealthChecks{"tranche_health_checks", Type::kGauge,
-                                      "1 when faults of GPUs are looked for, 0 when they are disabled."};
+                                      "1 if GPU health checks are enabled, 0 if not."};
 inline constexpr Metric kDevicesUnhealthy{
     "tranche_devices_unhealthy",
     Type::kGauge,
-    "Devices whose slots are unhealthy now; cause is xid, reset, lost, unwatched, driver, node or pool.",
+    "Devices with unhealthy slots; cause is xid, reset, lost, unwatched, driver, node or pool.",
     {"cause"}};
 inline constexpr Metric kDeviceFalls{"tranche_device_falls_total",
                                      Type::kCounter,
-                                     "Times that a device became unhealthy, by the cause at that moment.",
+                                     "Transitions of a device to unhealthy, by cause at the transition.",
                                      {"cause"}};
 
 inline constexpr Metric kSlots{"tranche_slots",
                                Type::kGauge,
                                "Slots advertised to kubelet; health is healthy or unhealthy.",
                                {"resource", "gpu", "health"}};
-inline constexpr Metric kSlotsAllocated{
-    "tranche_slots_allocated", Type::kGauge, "Slots that containers hold, by kubelet's word.", {"resource", "gpu"}};
+inline constexpr Metric kSlotsAllocated{"tranche_slots_allocated",
+                                        Type::kGauge,
+                                        "Slots allocated to containers, as reported by kubelet.",
+                                        {"resource", "gpu"}};
 inline constexpr Metric kGrants{
-    "tranche_grants_total", Type::kCounter, "Containers that were given slots.", {"resource"}};
+    "tranche_grants_total", Type::kCounter, "Allocations of slots to containers.", {"resource"}};
 inline constexpr Metric kAllocationsRefused{
-    "tranche_allocations_refused_total", Type::kCounter, "Requests for slots that were refused.", {"resource"}};
+    "tranche_allocations_refused_total", Type::kCounter, "Refused requests for slots.", {"resource"}};
 inline constexpr Metric kRegistered{
-    "tranche_registered", Type::kGauge, "1 when kubelet knows the resource.", {"resource"}};
+    "tranche_registered", Type::kGauge, "1 if the resource is registered with kubelet.", {"resource"}};
 inline constexpr Metric kRegistrations{"tranche_registrations_total",
                                        Type::kCounter,
-                                       "Registrations with kubelet; grows when kubelet restarts.",
+                                       "Registrations with kubelet; increases when kubelet restarts.",
                                        {"resource"}};
 inline constexpr Metric kWatchers{
     "tranche_watchers",
     Type::kGauge,
-    "Open device list streams of kubelet; 0 while registered means that kubelet sees nothing.",
+    "Open ListAndWatch streams of kubelet; 0 while registered means that kubelet gets no updates.",
     {"resource"}};
 
 inline constexpr Metric kPoolState{"tranche_pool_state",
                                    Type::kGauge,
-                                   "1 for the state that the MPS pool is in, 0 for the others.",
+                                   "1 for the current state of the MPS pool, 0 for the others.",
                                    {"pool", "state"}};
 inline constexpr Metric kPoolRestarts{
-    "tranche_pool_restarts_total", Type::kCounter, "Starts of the pool's MPS daemon after its first.", {"pool"}};
+    "tranche_pool_restarts_total", Type::kCounter, "Restarts of the pool's MPS daemon.", {"pool"}};
 inline constexpr Metric kPoolClients{
     "tranche_pool_clients", Type::kGauge, "CUDA processes connected to the pool.", {"pool"}};
 inline constexpr Metric kPoolClientsMost{
-    "tranche_pool_clients_most", Type::kGauge, "CUDA processes that the pool's MPS server takes at once.", {"pool"}};
+    "tranche_pool_clients_most", Type::kGauge, "Maximum concurrent clients of the pool's MPS server.", {"pool"}};
 inline constexpr Metric kPoolTier{
-    "tranche_pool_tier", Type::kGauge, "1 for the tier by which shares of the pool are enforced.", {"pool", "tier"}};
+    "tranche_pool_tier", Type::kGauge, "1 for the enforcement tier of the pool.", {"pool", "tier"}};
 inline constexpr Metric kPoolServers{
-    "tranche_pool_servers", Type::kGauge, "MPS servers of the pool by their own word.", {"pool", "status"}};
-inline constexpr Metric kPoolFaults{
-    "tranche_pool_faults_total",
-    Type::kCounter,
-    "Faults that hit a pool's clients; kind is fatal, exception (of a server) or unclean-exit (a client died at work).",
-    {"pool", "kind"}};
+    "tranche_pool_servers", Type::kGauge, "MPS servers of the pool by reported status.", {"pool", "status"}};
+inline constexpr Metric kPoolFaults{"tranche_pool_faults_total",
+                                    Type::kCounter,
+                                    "Faults that affected clients of the pool; kind is fatal, exception (of a server) "
+                                    "or unclean-exit (a client died with work in flight).",
+                                    {"pool", "kind"}};
 inline constexpr Metric kPoolProofs{"tranche_pool_proofs_total",
                                     Type::kCounter,
-                                    "CUDA starts through the pool's daemon to prove that it serves, by result.",
+                                    "Test CUDA starts through the pool's daemon, by result.",
                                     {"pool", "result"}};
 inline constexpr Metric kPoolEnded{
     "tranche_pool_ended_total",
     Type::kCounter,
-    "Times that clients, servers or the daemon of a pool were ended because new CUDA programs did not start.",
+    "Terminations of a pool's clients, servers or daemon because new CUDA programs did not start.",
     {"pool", "what"}};
-inline constexpr Metric kPoolLimitMemory{"tranche_pool_limit_memory_bytes",
-                                         Type::kGauge,
-                                         "Device memory that one client of the pool may get.",
-                                         {"pool", "gpu"}};
+inline constexpr Metric kPoolLimitMemory{
+    "tranche_pool_limit_memory_bytes", Type::kGauge, "Device memory limit of one client of the pool.", {"pool", "gpu"}};
 inline constexpr Metric kPoolLimitThreads{"tranche_pool_limit_threads_percent",
                                           Type::kGauge,
-                                          "Part of the GPU's threads that one client of the pool may use.",
+                                          "Active thread percentage limit of one client of the pool.",
                                           {"pool", "gpu"}};
 
 inline constexpr Metric kGuardActs{"tranche_guard_acts_total",
                                    Type::kCounter,
-                                   "What the guard did, or was to do; outcome is done, not-a-client, refused, "
-                                   "timed-out or failed.",
+                                   "Actions of the guard; outcome is done, not-a-client, refused, timed-out or failed.",
                                    {"resource", "policy", "outcome"}};
 inline constexpr Metric kGuardStrangers{
-    "tranche_guard_strangers", Type::kGauge, "Processes on a shared GPU that are no MPS clients.", {"gpu"}};
-inline constexpr Metric kGuardNotInForce{"tranche_guard_not_in_force", Type::kGauge,
-                                         "Promises that the guard cannot keep now; the status document names them."};
-inline constexpr Metric kKubeRequests{"tranche_kube_requests_total",
-                                      Type::kCounter,
-                                      "Requests to the API server; verb is list, watch, create or patch, code the HTTP "
-                                      "status or error.",
-                                      {"verb", "code"}};
+    "tranche_guard_strangers", Type::kGauge, "Processes on a shared GPU that are not MPS clients.", {"gpu"}};
+inline constexpr Metric kGuardNotInForce{
+    "tranche_guard_not_in_force", Type::kGauge,
+    "Guarantees that the guard cannot enforce now; the status document lists them."};
+inline constexpr Metric kKubeRequests{
+    "tranche_kube_requests_total",
+    Type::kCounter,
+    "Requests to the API server; verb is list, watch, create or patch; code is the HTTP status or error.",
+    {"verb", "code"}};
 inline constexpr Metric kKubeWatchRestarts{"tranche_kube_watch_restarts_total", Type::kCounter,
-                                           "Watches of pods after the first; one in five to ten minutes is usual."};
-inline constexpr Metric kKubeEventsDropped{"tranche_kube_events_dropped_total", Type::kCounter,
-                                           "Kubernetes events that were never written; status names the last one."};
+                                           "Restarts of the pod watch; one in five to ten minutes is normal."};
+inline constexpr Metric kKubeEventsDropped{
+    "tranche_kube_events_dropped_total", Type::kCounter,
+    "Kubernetes events that were dropped; the status document gives the last one."};
 
 // In the order of the page.
 inline constexpr std::array kAllMetrics{
