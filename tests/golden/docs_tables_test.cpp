@@ -142,7 +142,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
   const plan::Plan plan = plan::make_plan(config, inventory).value();
   label::Facts facts;
   for (const auto& pool : plan.pools) facts.tiers[pool.id] = "v2";
-  std::set<std::string> listed = names_below("reference/labels.md", "Labels of ours");
+  std::set<std::string> listed = names_below("reference/labels.md", "Labels of Tranche");
   std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
   std::set<std::string> set;
   for (const auto& [key, value] : label::labels_for(config, inventory, plan, facts)) {

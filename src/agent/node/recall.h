@@ -1,5 +1,5 @@
 #pragma once
-// What the node agent kept for itself before it was started anew (docs/reference/paths.md, "What is kept"). Loop
+// What the node agent kept for itself before it was started anew (docs/reference/paths.md, "State across restarts"). Loop
 // thread.
 #include <string>
 
