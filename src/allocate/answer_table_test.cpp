@@ -1,5 +1,5 @@
-// Every combination of what decides an answer of Allocate, against the table of docs/compatibility/kubelet-api.md
-// written down a second time, in the order of that table and from nothing else.
+// Every combination of what decides a response of Allocate, against the rules of NVIDIA's v0.20 and the differences
+// that docs/compatibility/kubelet-api.md lists: written down a second time here, from nothing else.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -118,7 +118,7 @@ Settings settings_of(const Combination& c) {
   return settings;
 }
 
-// The table, row by row.
+// The rules, one by one.
 struct Expected {
   Envs envs;
   std::vector<std::pair<std::string, std::string>> mounts;  // container path, host path
