@@ -59,7 +59,7 @@ void add_flags(Rows& rows) {
        of_words(key("flags.migStrategy", kWord, kNvidia, "none", "mixed", kAll, "how MIG devices are advertised"),
                 words(kMigStrategies)),
        key("flags.failOnInitError", kSwitch, kNvidia, "true", "false", "node, labels",
-           "true: exit if the driver cannot be loaded; false: wait for it"),
+           "treat a missing driver as an error: the labelling programs exit, tranche node waits but is not ready"),
        key("flags.mpsRoot", kPath, kNvidia, "/run/nvidia/mps", "/run/nvidia/mps", kBoth,
            "host directory for MPS state; the default applies if a resource is shared by MPS", "paths.md"),
        key("flags.nvidiaDriverRoot", kPath, kNvidia, "/", "/run/nvidia/driver", kBoth,
