@@ -6,7 +6,7 @@
 namespace tranche::change {
 
 // kWait: it gives out nothing new and changes when it is free. kForce: it changes at once, and what containers hold of
-// it is taken from them (docs/guide/change.md, "By force").
+// it is taken from them (docs/guide/stop-and-change.md, "By force").
 using Policy = config::ChangePolicy;
 
 }  // namespace tranche::change

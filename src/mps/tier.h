@@ -2,7 +2,7 @@
 // By what means MPS enforces shares on this node. v2: one limit for all clients of a daemon, lowered by the client's
 // own variables; on every driver. static: exclusive SM partitions (the program knows -S; release 590). v3: named
 // servers and namespaces with limits of their own (the program knows -p; release 615). Probed from the program's own
-// help, never concluded from a version. docs/guide/security-tiers.md has the table. Pure.
+// help, never concluded from a version. docs/internals/tiers.md has the table. Pure.
 #include <string>
 #include <string_view>
 #include <vector>

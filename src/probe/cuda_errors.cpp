@@ -51,7 +51,7 @@ constexpr std::array kTexts = std::to_array<CudaErrorText>({
      "start the program again"},
     {800, Kind::kDenied, "CUDA_ERROR_NOT_PERMITTED", "the MPS daemon does not take this user",
      "it must run with -multiuser-server, or the program as the daemon's user"},
-    {801, Kind::kUnsupported, "CUDA_ERROR_NOT_SUPPORTED", "this GPU or driver cannot", "see docs/guide/probe.md"},
+    {801, Kind::kUnsupported, "CUDA_ERROR_NOT_SUPPORTED", "this GPU or driver cannot", "see docs/reference/probe.md"},
     {802, Kind::kUnavailable, "CUDA_ERROR_SYSTEM_NOT_READY", "the node's NVSwitch fabric is not up",
      "start nvidia-fabricmanager"},
     {803, Kind::kConflict, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "library and kernel driver have different versions",

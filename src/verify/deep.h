@@ -1,5 +1,5 @@
 #pragma once
-// What probes that ran inside a grant (docs/guide/probe.md) mean for what the grant promises. Pure; what probes print
+// What probes that ran inside a grant (docs/reference/probe.md) mean for what the grant promises. Pure; what probes print
 // is not trusted.
 #include <cstdint>
 #include <string>

@@ -142,7 +142,7 @@ Json kubernetes_json(const Snapshot& s) {
   return json;
 }
 
-// docs/guide/change.md.
+// docs/guide/stop-and-change.md.
 Json taken_json(const Snapshot& s) {
   Json list = Json::array();
   for (const auto& holding : s.holdings) {
