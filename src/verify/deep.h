@@ -1,6 +1,6 @@
 #pragma once
-// What probes that ran inside a grant (docs/reference/probe.md) mean for what the grant promises. Pure; what probes print
-// is not trusted.
+// What probes that ran inside a grant (docs/reference/probe.md) mean for what the grant promises. Pure; what probes
+// print is not trusted.
 #include <cstdint>
 #include <string>
 #include <string_view>
