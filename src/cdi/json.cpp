@@ -219,7 +219,7 @@ std::string render(const Spec& spec) {
 
 ParsedSpec parse_spec(std::string_view text, std::string_view source) {
   ParsedSpec parsed;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = json_of(text);
   const Object root(json, "", parsed.problems, source);
   if (json.is_discarded()) {
     root.refuse("", "is not valid JSON", "write a CDI spec file anew");

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/config/config_source.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "check/main.h"
 #include "check/mig_profiles.h"
 #include "cli/commands.h"
@@ -45,11 +47,9 @@ int check_config(const Held& held, const agent::ConfigView& config) {
 std::vector<std::string> own_sockets(const std::string& run_dir) {
   std::vector<std::string> sockets;
   const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
-  const auto status = nlohmann::json::parse(answer.value_or(""), nullptr, false);
-  if (!status.is_object() || !status.contains("resources") || !status["resources"].is_array()) return sockets;
-  for (const auto& resource : status["resources"])
-    if (resource.is_object() && resource.contains("endpoint") && resource["endpoint"].is_string())
-      sockets.push_back(resource["endpoint"].get<std::string>());
+  const auto status = json_of(answer.value_or(""));
+  for (const auto& resource : list_at(status, "resources"))
+    if (auto endpoint = text_at(resource, "endpoint"); !endpoint.empty()) sockets.push_back(std::move(endpoint));
   return sockets;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 
 namespace tranche::guard {
@@ -13,42 +14,21 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kLongestWaitMs = 3'600'000;
 
-std::string text_at(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 std::optional<std::uint32_t> pid_of(const Json& value) {
   constexpr std::int64_t kMost = 0x7fffffff;
-  if (!value.is_number_integer()) return std::nullopt;
-  const auto number = value.get<std::int64_t>();
-  if (number <= 0 || number > kMost) return std::nullopt;
-  return static_cast<std::uint32_t>(number);
+  const auto number = number_of(value);
+  if (!number || *number <= 0 || *number > kMost) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
 }
 
-void add_pid(const Json& object, const char* key, std::set<std::uint32_t>& into) {
-  if (const auto it = object.find(key); it != object.end()) {
-    if (const auto pid = pid_of(*it)) into.insert(*pid);
-  }
-}
-
-std::vector<Json> objects_at(const Json& object, const char* key) {
-  std::vector<Json> found;
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_array()) return found;
-  for (const auto& entry : *it)
-    if (entry.is_object()) found.push_back(entry);
-  return found;
-}
-
-Json parsed(std::string_view line) {
-  return json_of(line);
+void add_pid(const Json& object, std::set<std::uint32_t>& into, std::string_view key = "pid") {
+  if (const auto pid = pid_of(member_at(object, key))) into.insert(*pid);
 }
 
 Result<Json> accepted(std::string_view line) {
-  const Json reply = parsed(line);
+  const Json reply = json_of(line);
   if (!reply.is_object()) return fail(Kind::kInvalid, "tranche mps answered with something that is not a JSON object");
-  if (const auto ok = reply.find("ok"); ok != reply.end() && ok->is_boolean() && ok->get<bool>()) return reply;
+  if (truth_at(reply, "ok")) return reply;
   const std::string why = text_at(reply, "error");
   return fail(Kind::kUnavailable, why.empty() ? "tranche mps did not say that it has done what it was asked" : why);
 }
@@ -63,13 +43,11 @@ std::optional<mps::TerminateOutcome> outcome_of(std::string_view word) {
 void read_door(const Json& door, PoolFacts& pool) {
   const std::string grant = text_at(door, "grant");
   if (grant.empty()) return;
-  if (const auto clients = door.find("clients"); clients != door.end() && clients->is_array()) {
-    for (const auto& client : *clients)
-      if (const auto pid = pid_of(client)) pool.grant_of[*pid] = grant;
-  }
-  const auto admitting = door.find("admitting");
-  if (admitting == door.end() || !admitting->is_boolean()) return;
-  const bool open = admitting->get<bool>();
+  for (const auto& client : list_at(door, "clients"))
+    if (const auto pid = pid_of(client)) pool.grant_of[*pid] = grant;
+  const Json& admitting = member_at(door, "admitting");
+  if (!admitting.is_boolean()) return;
+  const bool open = admitting.get<bool>();
   if (open || text_at(door, "reason").starts_with(kOurReason)) pool.doors[grant] = open;
 }
 
@@ -97,15 +75,14 @@ Result<std::vector<mps::Terminated>> read_terminated(std::string_view line) {
 Result<EndReply> read_end_reply(std::string_view line) {
   TRY(const Json reply, accepted(line));
   EndReply read;
-  if (const auto it = reply.find("neighbours"); it != reply.end() && it->is_number_unsigned())
-    read.neighbours = it->get<std::size_t>();
-  for (const Json& client : objects_at(reply, "clients")) {
-    const auto pid = client.contains("pid") ? pid_of(client["pid"]) : std::nullopt;
+  read.neighbours = count_at(reply, "neighbours");
+  for (const Json& client : list_at(reply, "clients")) {
+    const auto pid = pid_of(member_at(client, "pid"));
     const auto outcome = outcome_of(text_at(client, "outcome"));
     if (!pid || !outcome) return fail(Kind::kInvalid, "tranche mps answered with a client without pid or outcome");
     mps::Terminated one{.pid = static_cast<int>(*pid), .outcome = *outcome, .note = text_at(client, "note")};
-    if (const auto waited = client.find("waitedMs"); waited != client.end() && waited->is_number_integer())
-      one.waited = std::chrono::milliseconds(std::clamp<std::int64_t>(waited->get<std::int64_t>(), 0, kLongestWaitMs));
+    const auto waited = number_at(client, "waitedMs").value_or(0);
+    one.waited = std::chrono::milliseconds(std::clamp<std::int64_t>(waited, 0, kLongestWaitMs));
     read.clients.push_back(std::move(one));
   }
   return read;
@@ -113,17 +90,16 @@ Result<EndReply> read_end_reply(std::string_view line) {
 
 std::map<std::string, PoolFacts> read_pool_facts(std::string_view line) {
   std::map<std::string, PoolFacts> pools;
-  const Json document = parsed(line);
-  if (!document.is_object()) return pools;
-  for (const Json& entry : objects_at(document, "pools")) {
+  const Json document = json_of(line);
+  for (const Json& entry : list_at(document, "pools")) {
+    if (!entry.is_object()) continue;
     PoolFacts pool;
     pool.state = text_at(entry, "state");
-    add_pid(document, "pid", pool.own);
-    add_pid(entry, "daemonPid", pool.own);
-    for (const Json& server : objects_at(entry, "servers")) add_pid(server, "pid", pool.own);
-    if (const auto proof = entry.find("proof"); proof != entry.end() && proof->is_object())
-      add_pid(*proof, "pid", pool.own);
-    for (const Json& door : objects_at(entry, "doors")) read_door(door, pool);
+    add_pid(document, pool.own);
+    add_pid(entry, pool.own, "daemonPid");
+    for (const Json& server : list_at(entry, "servers")) add_pid(server, pool.own);
+    add_pid(member_at(entry, "proof"), pool.own);
+    for (const Json& door : list_at(entry, "doors")) read_door(door, pool);
     pools[text_at(entry, "id")] = std::move(pool);
   }
   return pools;

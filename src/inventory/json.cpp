@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::inventory {
@@ -262,7 +263,7 @@ nlohmann::ordered_json to_json(const Inventory& inventory) {
 }
 
 Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source) {
-  const Json json = Json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  const Json json = json_of(json_text);
   if (json.is_discarded())
     return fail(Kind::kInvalid, "is not valid JSON; one is written by `tranche plan --inventory-only`",
                 std::string(source));

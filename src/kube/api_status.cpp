@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "kube/json_read.h"
 
 namespace tranche::kube {
 namespace {
@@ -20,13 +21,13 @@ ApiStatus read_status(const nlohmann::json& object) {
   status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
   status.reason = text_at(object, "reason");
   status.message = cut_text(text_at(object, "message"), kLongestReason);
-  const auto wait = number_at(at(object, "details"), "retryAfterSeconds").value_or(0);
+  const auto wait = number_at(member_at(object, "details"), "retryAfterSeconds").value_or(0);
   status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));
   return status;
 }
 
 ApiStatus status_of_body(int http_status, std::string_view body) {
-  const auto document = parsed_json(body);
+  const auto document = json_of(body);
   ApiStatus status;
   if (text_at(document, "kind") == "Status") status = read_status(document);
   status.code = http_status;

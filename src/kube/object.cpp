@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "kube/json_read.h"
 
 namespace tranche::kube {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), whi
 
 Texts texts_at(const Json& object, const char* key) {
   Texts texts;
-  const Json& held = at(object, key);
+  const Json& held = member_at(object, key);
   if (!held.is_object()) return texts;
   for (auto it = held.begin(); it != held.end(); ++it)
     if (it->is_string()) texts.emplace(it.key(), it->get<std::string>());
@@ -32,16 +33,16 @@ bool is_legal_name(std::string_view name) {
 }  // namespace
 
 std::string name_of(const Json& object) {
-  return text_at(at(object, "metadata"), "name");
+  return text_at(member_at(object, "metadata"), "name");
 }
 
 Result<ListHead> parse_list(std::string_view body, const std::function<Status(const Json&)>& item) {
-  const Json document = parsed_json(body);
-  const Json& items = at(document, "items");
+  const Json document = json_of(body);
+  const Json& items = member_at(document, "items");
   // "items": null is how an empty list may come.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
     return fail(Kind::kInvalid, "the API server answered with something that is no list: " + in_quotes(body));
-  const Json& metadata = at(document, "metadata");
+  const Json& metadata = member_at(document, "metadata");
   ListHead head{text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
   if (head.resource_version.empty())
     return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
@@ -50,7 +51,7 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
 }
 
 Texts labels_of(const Json& object) {
-  return texts_at(at(object, "metadata"), "labels");
+  return texts_at(member_at(object, "metadata"), "labels");
 }
 
 Texts data_of_config_map(const Json& object) {

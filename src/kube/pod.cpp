@@ -3,8 +3,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "kube/json_read.h"
 
 namespace tranche::kube {
 namespace {
@@ -14,7 +15,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostMalformed = 8;  // of one page are named
 
 Result<std::string> needed(const Json& metadata, const char* key) {
-  const Json& value = at(metadata, key);
+  const Json& value = member_at(metadata, key);
   if (!value.is_string() || value.get_ref<const std::string&>().empty())
     return fail(Kind::kInvalid, "a pod without metadata." + std::string(key));
   return value.get<std::string>();
@@ -25,10 +26,10 @@ void read_pre_stop(const Json& spec, ContainerSeen& seen) {
   for (const char* list : {"containers", "initContainers"}) {
     for (const Json& container : list_at(spec, list)) {
       if (text_at(container, "name") != seen.name) continue;
-      const Json& hook = at(at(container, "lifecycle"), "preStop");
-      for (const Json& word : list_at(at(hook, "exec"), "command"))
+      const Json& hook = member_at(member_at(container, "lifecycle"), "preStop");
+      for (const Json& word : list_at(member_at(hook, "exec"), "command"))
         seen.pre_stop.push_back(word.is_string() ? word.get<std::string>() : "");
-      seen.pre_stop_sleep = std::max<std::int64_t>(0, number_at(at(hook, "sleep"), "seconds").value_or(0));
+      seen.pre_stop_sleep = std::max<std::int64_t>(0, number_at(member_at(hook, "sleep"), "seconds").value_or(0));
       return;
     }
   }
@@ -40,7 +41,7 @@ std::optional<std::string> plain_value(const Json& container, std::string_view n
   for (const Json& variable : list_at(container, "env")) {
     if (text_at(variable, "name") != name) continue;
     const std::string text = text_at(variable, "value");
-    const bool plain = !at(variable, "valueFrom").is_object() && text.find("$(") == std::string::npos;
+    const bool plain = !member_at(variable, "valueFrom").is_object() && text.find("$(") == std::string::npos;
     value = plain ? std::optional(text) : std::nullopt;  // of several the last counts
   }
   return value;
@@ -64,7 +65,7 @@ ContainerSeen read_container(const Json& spec, const Json& status) {
   seen.container_id = text_at(status, "containerID");
   seen.ready = truth_at(status, "ready");
   seen.started = truth_at(status, "started");
-  seen.ended = at(at(status, "state"), "terminated").is_object();
+  seen.ended = member_at(member_at(status, "state"), "terminated").is_object();
   read_pre_stop(spec, seen);
   seen.stop_signal = text_at(status, "stopSignal");
   return seen;
@@ -74,19 +75,19 @@ ContainerSeen read_container(const Json& spec, const Json& status) {
 
 Result<PodSeen> read_pod(const Json& object) {
   if (!object.is_object()) return fail(Kind::kInvalid, "a pod that is no JSON object");
-  const Json& metadata = at(object, "metadata");
+  const Json& metadata = member_at(object, "metadata");
   PodSeen pod;
   TRY(pod.pod_namespace, needed(metadata, "namespace"));
   TRY(pod.name, needed(metadata, "name"));
   TRY(pod.uid, needed(metadata, "uid"));
   pod.resource_version = text_at(metadata, "resourceVersion");
-  pod.deleting = at(metadata, "deletionTimestamp").is_string();
+  pod.deleting = member_at(metadata, "deletionTimestamp").is_string();
   pod.deletion_grace_seconds = number_at(metadata, "deletionGracePeriodSeconds");
-  pod.mirror = !text_at(at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
-  const Json& spec = at(object, "spec");
+  pod.mirror = !text_at(member_at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
+  const Json& spec = member_at(object, "spec");
   pod.node_name = text_at(spec, "nodeName");
   pod.mps_words = mps_words_of(spec);
-  const Json& status = at(object, "status");
+  const Json& status = member_at(object, "status");
   pod.phase = text_at(status, "phase");
   for (const char* list : {"initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"})
     for (const Json& container : list_at(status, list))
@@ -95,14 +96,14 @@ Result<PodSeen> read_pod(const Json& object) {
 }
 
 Result<PodPage> parse_pod_list(std::string_view body) {
-  const Json document = parsed_json(body);
-  if (!document.is_object() || !at(document, "items").is_array()) {
+  const Json document = json_of(body);
+  if (!document.is_object() || !member_at(document, "items").is_array()) {
     // "items": null is how an empty list may come.
-    if (!document.is_object() || !at(document, "items").is_null() || text_at(document, "kind") != "PodList")
+    if (!document.is_object() || !member_at(document, "items").is_null() || text_at(document, "kind") != "PodList")
       return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
   }
   PodPage page;
-  const Json& metadata = at(document, "metadata");
+  const Json& metadata = member_at(document, "metadata");
   page.resource_version = text_at(metadata, "resourceVersion");
   page.next = text_at(metadata, "continue");
   if (page.resource_version.empty())

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 
@@ -16,9 +17,7 @@ using Json = nlohmann::json;
 // The texts of metadata.<name>; what is of another type is as good as absent.
 std::map<std::string, std::string> texts_of(const Json& metadata, const char* name) {
   std::map<std::string, std::string> texts;
-  const auto found = metadata.find(name);
-  if (found == metadata.end() || !found->is_object()) return texts;
-  for (const auto& [key, value] : found->items())
+  for (const auto& [key, value] : map_at(metadata, name).items())
     if (value.is_string()) texts.emplace(key, value.get<std::string>());
   return texts;
 }
@@ -43,11 +42,10 @@ bool may_own(std::string_view key) {
 
 Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   const Json json = json_of(node);
-  const auto metadata = json.is_object() ? json.find("metadata") : json.end();
-  if (metadata == json.end() || !metadata->is_object())
-    return fail(Kind::kInvalid, "the API server's answer is no node");
-  const auto there = texts_of(*metadata, "labels");
-  const auto annotations = texts_of(*metadata, "annotations");
+  const Json& metadata = member_at(json, "metadata");
+  if (!metadata.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node");
+  const auto there = texts_of(metadata, "labels");
+  const auto annotations = texts_of(metadata, "annotations");
   const std::set<std::string> owned = owned_by(annotations);
 
   NodeChange change;
@@ -74,8 +72,8 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   if (!labels.empty()) patch["metadata"]["labels"] = std::move(labels);
   if (!same_list) patch["metadata"]["annotations"][kOwnedAnnotation] = list.empty() ? Json() : Json(list);
   // The version that this was made from: whoever changed the node meanwhile makes us look again.
-  const auto version = metadata->find("resourceVersion");
-  if (version != metadata->end() && version->is_string()) patch["metadata"]["resourceVersion"] = *version;
+  const auto version = text_at(metadata, "resourceVersion");
+  if (!version.empty()) patch["metadata"]["resourceVersion"] = version;
   change.patch = json_text(patch);
   return change;
 }

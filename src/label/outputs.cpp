@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 
 namespace tranche::label {
@@ -14,18 +15,6 @@ constexpr const char* kNodeLabel = "nfd.node.kubernetes.io/node-name";
 
 std::string name_of(const FeaturePlace& place) {
   return "nvidia-features-for-" + place.node;
-}
-
-const Json& member(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-std::string text(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 Json owner_json(const FeatureOwner& owner) {
@@ -54,15 +43,13 @@ std::string file_text(const Labels& labels) {
 
 Result<std::vector<FeatureOwner>> owners_of_pod(std::string_view pod) {
   const Json json = json_of(pod);
-  const Json& metadata = member(json, "metadata");
-  const FeatureOwner self{"v1", "Pod", text(metadata, "name"), text(metadata, "uid")};
+  const Json& metadata = member_at(json, "metadata");
+  const FeatureOwner self{"v1", "Pod", text_at(metadata, "name"), text_at(metadata, "uid")};
   if (self.name.empty() || self.uid.empty()) return fail(Kind::kInvalid, "the API server's answer is no pod");
-  const Json& owners = member(metadata, "ownerReferences");
-  if (!owners.is_array()) return std::vector<FeatureOwner>{};
-  for (const Json& owner : owners) {
-    if (text(owner, "kind") != "DaemonSet") continue;
+  for (const Json& owner : list_at(metadata, "ownerReferences")) {
+    if (text_at(owner, "kind") != "DaemonSet") continue;
     return std::vector<FeatureOwner>{
-        {text(owner, "apiVersion"), "DaemonSet", text(owner, "name"), text(owner, "uid"), true}, self};
+        {text_at(owner, "apiVersion"), "DaemonSet", text_at(owner, "name"), text_at(owner, "uid"), true}, self};
   }
   return std::vector<FeatureOwner>{};
 }
@@ -90,18 +77,18 @@ std::string new_feature(const FeaturePlace& place, const Labels& labels) {
 Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
                                                    const Labels& labels) {
   Json json = json_of(there);
-  const Json wanted = Json::parse(new_feature(place, labels), nullptr, false);
-  if (!member(json, "metadata").is_object() || text(json, "kind") != "NodeFeature")
+  const Json wanted = json_of(new_feature(place, labels));
+  if (!member_at(json, "metadata").is_object() || text_at(json, "kind") != "NodeFeature")
     return fail(Kind::kInvalid, "the API server's answer is no NodeFeature object");
-  const Json& metadata = member(json, "metadata");
-  const Json& owners = member(metadata, "ownerReferences");
+  const Json& metadata = member_at(json, "metadata");
+  const Json& owners = member_at(metadata, "ownerReferences");
   const bool same_owners = owners == owners_json(place) || (owners.is_null() && place.owners.empty());
-  const Json& labels_there = member(member(json, "spec"), "labels");
+  const Json& labels_there = member_at(member_at(json, "spec"), "labels");
   const bool same_labels = labels_there == Json(labels) || (labels_there.is_null() && labels.empty());
-  if (same_owners && same_labels && member(metadata, "labels") == node_label(place)) return std::nullopt;
+  if (same_owners && same_labels && member_at(metadata, "labels") == node_label(place)) return std::nullopt;
   json["metadata"]["labels"] = node_label(place);
   json["metadata"]["ownerReferences"] = owners_json(place);
-  if (!member(json, "spec").is_object()) json["spec"] = wanted["spec"];
+  if (!member_at(json, "spec").is_object()) json["spec"] = wanted["spec"];
   json["spec"]["labels"] = labels;
   return json_text(json);
 }

@@ -154,7 +154,7 @@ std::string render_book(const PartitionBook& book) {
 }
 
 Result<PartitionBook> parse_book(std::string_view json) {
-  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json document = json_of(json);
   if (!document.is_object()) return bad_book("it is not a JSON object");
   const auto uuid = document.find("uuid");
   if (uuid == document.end() || !uuid->is_string()) return bad_book("\"uuid\" must be a text");

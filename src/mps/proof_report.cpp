@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -33,12 +35,9 @@ std::string words_of_failure(std::string_view output) {
 std::optional<bool> connected(std::string_view output) {
   for (const auto line : lines_of(output)) {
     if (!line.starts_with('{')) continue;
-    const auto report = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!report.is_object()) continue;
-    const auto mps = report.find("mps");
-    if (mps == report.end() || !mps->is_object()) continue;
-    const auto sign = mps->find("connected");
-    if (sign != mps->end() && sign->is_boolean()) return sign->get<bool>();
+    const auto report = json_of(line);
+    const auto& sign = member_at(member_at(report, "mps"), "connected");
+    if (sign.is_boolean()) return sign.get<bool>();
   }
   return std::nullopt;
 }

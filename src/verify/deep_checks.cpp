@@ -4,9 +4,10 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "verify/deep.h"
-#include "verify/read.h"
 
 namespace tranche::verify {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kSeeGuard = "`tranche status` shows what is enforced and w
 
 Json report_of(const ProbeRun& run) {
   for (const auto line : lines_of(run.output))
-    if (line.starts_with('{')) return Json::parse(line, nullptr, false);
+    if (line.starts_with('{')) return json_of(line);
   return {};
 }
 
@@ -44,10 +45,10 @@ enum class Outcome { kHad, kRefused, kEnded, kUnknown };
 
 Outcome outcome_of(const ProbeRun& run) {
   const Json report = report_of(run);
-  for (const Json& each : list(report, "allocations"))
-    if (!truth(each, "granted")) return Outcome::kRefused;
+  for (const Json& each : list_at(report, "allocations"))
+    if (!truth_at(each, "granted")) return Outcome::kRefused;
   if (was_ended(run)) return Outcome::kEnded;
-  if (run.status == 0 && !list(report, "allocations").empty()) return Outcome::kHad;
+  if (run.status == 0 && !list_at(report, "allocations").empty()) return Outcome::kHad;
   return Outcome::kUnknown;
 }
 
@@ -95,7 +96,7 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
         fmt::format("{} MiB were refused, and the grant is {} MiB", within_mib(grant.memory_mib), grant.memory_mib),
         "something else holds memory of this GPU: nvidia-smi, and `tranche status`"));
   }
-  const auto attribute = number(map(report, "sms"), "attribute"), seen = number(map(report, "sms"), "seen");
+  const auto attribute = count_at(map_at(report, "sms"), "attribute"), seen = count_at(map_at(report, "sms"), "seen");
   if (grant.sms == 0) {
     checks.push_back(
         skipped("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute)));
@@ -107,12 +108,13 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
                fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
                "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU"));
   }
-  const auto wrong = number(map(report, "answers"), "wrong"), checked = number(map(report, "answers"), "checked");
+  const auto wrong = count_at(map_at(report, "answers"), "wrong"),
+             checked = count_at(map_at(report, "answers"), "checked");
   checks.push_back(wrong == 0 && checked > 0
                        ? pass("deep.answers", grant.gpu, fmt::format("{} words right", checked))
                        : failed("deep.answers", grant.gpu, fmt::format("{} of {} words wrong", wrong, checked),
                                 "take this GPU out of use (devices.exclude)"));
-  if (!truth(map(report, "mps"), "connected"))
+  if (!truth_at(map_at(report, "mps"), "connected"))
     checks.push_back(failed("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
                             "see that the door leads to a daemon that serves: `tranche status`"));
 }
@@ -147,7 +149,7 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
 
 void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
   constexpr const char* kId = "deep.sms.variable";
-  const auto attribute = number(map(report_of(run), "sms"), "attribute");
+  const auto attribute = count_at(map_at(report_of(run), "sms"), "attribute");
   if (grant.sms == 0) {
     checks.push_back(skipped(kId, grant.gpu, "its grants have no SM limit"));
   } else if (attribute == 0) {
@@ -214,12 +216,12 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
   constexpr const char* kId = "deep.neighbour";
   const Json report = report_of(run);
-  if (run.status == 0 && report.is_object() && number(map(report, "throughput"), "launches") == 0) {
+  if (run.status == 0 && report.is_object() && count_at(map_at(report, "throughput"), "launches") == 0) {
     checks.push_back(skipped(kId, grant.gpu, "the neighbour had not begun to compute"));
-  } else if (run.status == 0 && report.is_object() && number(map(report, "answers"), "wrong") == 0) {
+  } else if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) {
     checks.push_back(pass(kId, grant.gpu,
                           fmt::format("a neighbour computed right all the while, {} launches",
-                                      number(map(report, "throughput"), "launches"))));
+                                      count_at(map_at(report, "throughput"), "launches"))));
   } else {
     checks.push_back(unproven(kId, grant, run));
   }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
 #include "verify/checks.h"
-#include "verify/read.h"
 
 namespace tranche::verify {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 const Json* device_of(const Json& node_status, const std::string& uuid) {
-  for (const Json& device : list(node_status, "devices"))
-    if (text(device, "uuid") == uuid) return &device;
+  for (const Json& device : list_at(node_status, "devices"))
+    if (text_at(device, "uuid") == uuid) return &device;
   return nullptr;
 }
 
@@ -22,26 +22,26 @@ const Json* device_of(const Json& node_status, const std::string& uuid) {
 bool is_accounted_for(const Json& node_status, const inventory::Gpu& gpu) {
   for (const auto& mig : gpu.mig_devices)
     if (device_of(node_status, mig.uuid) != nullptr) return true;
-  return std::ranges::any_of(list(node_status, "leftOut"), [&](const Json& left) {
-    const std::string what = text(left, "what");
+  return std::ranges::any_of(list_at(node_status, "leftOut"), [&](const Json& left) {
+    const std::string what = text_at(left, "what");
     return what.find(gpu.uuid) != std::string::npos || what.find(fmt::format("GPU {}", gpu.index)) != std::string::npos;
   });
 }
 
 void check_gpu(const inventory::Gpu& gpu, const Json& device, Checks& checks) {
-  const auto memory = number(device, "memoryMiB"), each = number(device, "slotMemoryMiB");
-  const auto slots = list(device, "slots").size();
-  if (memory != gpu.memory.in_mib() || number(device, "smCount") != gpu.sm_count) {
+  const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
+  const auto slots = list_at(device, "slots").size();
+  if (memory != gpu.memory.in_mib() || count_at(device, "smCount") != gpu.sm_count) {
     checks.push_back(failed("hardware.gpu", gpu.uuid,
                             fmt::format("the driver says {} MiB and {} SMs, the agent {} MiB and {} SMs",
-                                        gpu.memory.in_mib(), gpu.sm_count, memory, number(device, "smCount")),
+                                        gpu.memory.in_mib(), gpu.sm_count, memory, count_at(device, "smCount")),
                             "restart the node agent; pods are not disturbed by it"));
   } else {
     checks.push_back(pass("hardware.gpu", gpu.uuid,
                           fmt::format("{}, {} MiB, {} SMs, {} slots{}", gpu.name, memory, gpu.sm_count, slots,
                                       each == 0 ? "" : fmt::format(" of {} MiB", each))));
   }
-  if (text(device, "sharing") != "mps") return;
+  if (text_at(device, "sharing") != "mps") return;
   if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
     checks.push_back(pass("hardware.compute-mode", gpu.uuid, "EXCLUSIVE_PROCESS: nothing starts beside MPS"));
   } else if (gpu.compute_mode == inventory::ComputeMode::kDefault) {

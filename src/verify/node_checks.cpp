@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
 #include "base/text.h"
 #include "landing/quantity.h"
 #include "verify/checks.h"
-#include "verify/read.h"
 
 namespace tranche::verify {
 namespace {
@@ -19,12 +19,12 @@ constexpr std::string_view kVendor = "nvidia.com/";
 constexpr const char* kReadyCondition = "TrancheReady";
 
 const Json& labels_of(const Json& object) {
-  return map(map(object, "metadata"), "labels");
+  return map_at(map_at(object, "metadata"), "labels");
 }
 
 const Json& condition_of(const Json& object, std::string_view type) {
-  for (const Json& each : list(map(object, "status"), "conditions"))
-    if (text(each, "type") == type) return each;
+  for (const Json& each : list_at(map_at(object, "status"), "conditions"))
+    if (text_at(each, "type") == type) return each;
   static const Json kNull;
   return kNull;
 }
@@ -32,7 +32,7 @@ const Json& condition_of(const Json& object, std::string_view type) {
 // Whole numbers of devices by resource name, "4k" included.
 std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_view field_name) {
   std::map<std::string, std::uint64_t> counts;
-  for (const auto& [name, value] : map(map(node, "status"), field_name).items()) {
+  for (const auto& [name, value] : map_at(map_at(node, "status"), field_name).items()) {
     if (!name.starts_with(kVendor) || !value.is_string()) continue;
     if (const auto count = landing::parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
   }
@@ -41,25 +41,25 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
 
 void check_conditions(const Json& node, Checks& checks) {
   const Json& ready = condition_of(node, "Ready");
-  if (text(ready, "status") == "True") {
+  if (text_at(ready, "status") == "True") {
     checks.push_back(pass("node.ready", "", "kubelet is ready"));
   } else {
-    checks.push_back(failed("node.ready", "", "kubelet is not ready: " + text(ready, "message"),
+    checks.push_back(failed("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
                             "kubectl describe node, and kubelet's log"));
   }
   const Json& ours = condition_of(node, kReadyCondition);
-  const std::string reason = text(ours, "reason"), message = text(ours, "message");
+  const std::string reason = text_at(ours, "reason"), message = text_at(ours, "message");
   if (!ours.is_object()) {
     checks.push_back(skipped("node.condition", "", "the node has no condition TrancheReady",
                              "give the node agent the right to patch nodes/status (deploy/rbac/condition.yaml)"));
-  } else if (text(ours, "status") == "True" && reason == "Serving") {
+  } else if (text_at(ours, "status") == "True" && reason == "Serving") {
     checks.push_back(pass("node.condition", "", "TrancheReady: " + message));
-  } else if (text(ours, "status") == "True" && reason == "Waiting") {
+  } else if (text_at(ours, "status") == "True" && reason == "Waiting") {
     checks.push_back(skipped("node.condition", "", "a change of the configuration waits: " + message,
                              "it goes on by itself when the pods that it names have ended"));
   } else {
     checks.push_back(failed("node.condition", "",
-                            fmt::format("TrancheReady is {} ({}): {}", text(ours, "status"), reason, message),
+                            fmt::format("TrancheReady is {} ({}): {}", text_at(ours, "status"), reason, message),
                             "docs/guide/troubleshoot.md has each reason"));
   }
 }
@@ -86,8 +86,8 @@ void check_counts(const Json& node, Checks& checks) {
     return;
   }
   const Json& labels = labels_of(node);
-  const auto gpus = parse_unsigned(text(labels, "nvidia.com/gpu.count"));
-  const auto replicas = parse_unsigned(text(labels, "nvidia.com/gpu.replicas"));
+  const auto gpus = parse_unsigned(text_at(labels, "nvidia.com/gpu.count"));
+  const auto replicas = parse_unsigned(text_at(labels, "nvidia.com/gpu.replicas"));
   if (!gpus || !replicas) {
     checks.push_back(skipped("node.slots", "",
                              "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
@@ -105,14 +105,14 @@ void check_counts(const Json& node, Checks& checks) {
 
 void check_labels(const Json& node, Checks& checks) {
   const Json& labels = labels_of(node);
-  const std::string strategy = text(labels, "nvidia.com/gpu.sharing-strategy");
+  const std::string strategy = text_at(labels, "nvidia.com/gpu.sharing-strategy");
   if (strategy.empty()) {
     checks.push_back(skipped("node.labels", "", "the node has no label nvidia.com/gpu.sharing-strategy",
                              "have labels written: --label-output node, or node feature discovery"));
     return;
   }
   const bool mps = strategy == "mps";
-  if (mps && text(labels, "nvidia.com/mps.capable") != "true") {
+  if (mps && text_at(labels, "nvidia.com/mps.capable") != "true") {
     checks.push_back(failed("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",
                             "somebody else may have set it: `tranche status` lists labels that are left alone"));
     return;
@@ -120,7 +120,7 @@ void check_labels(const Json& node, Checks& checks) {
   std::vector<std::string> shown;
   for (const char* key : {"nvidia.com/gpu.product", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas",
                           "tranche.io/gpu.slot.memory", "tranche.io/gpu.slot.sms", "tranche.io/mps.tier"})
-    if (const std::string value = text(labels, key); !value.empty()) shown.push_back(std::string(key) + "=" + value);
+    if (const std::string value = text_at(labels, key); !value.empty()) shown.push_back(std::string(key) + "=" + value);
   checks.push_back(pass("node.labels", "", join(shown, " ")));
 }
 
@@ -130,7 +130,7 @@ bool matches(const Json& pod, const std::string& selector) {
     const auto equals = part.find('=');
     const auto key = trimmed(part.substr(0, equals));
     if (key.empty()) return false;
-    const Json& value = field(labels, key);
+    const Json& value = member_at(labels, key);
     if (!value.is_string()) return false;
     if (equals != std::string_view::npos && value.get_ref<const std::string&>() != trimmed(part.substr(equals + 1)))
       return false;
@@ -147,7 +147,7 @@ void check_pods(const ClusterView& cluster, Checks& checks) {
   }
   // The chart's pods say what they are; the owner of the daemons alone is no agent.
   const auto component = [](const Json* pod) {
-    return text(map(map(*pod, "metadata"), "labels"), "app.kubernetes.io/component");
+    return text_at(map_at(map_at(*pod, "metadata"), "labels"), "app.kubernetes.io/component");
   };
   if (!ours.empty() && std::ranges::all_of(ours, [&](const Json* pod) { return component(pod) == "mps"; })) {
     checks.push_back(failed("agent.pods", cluster.selector, "no node agent runs on the node, only the MPS pod",
@@ -155,19 +155,21 @@ void check_pods(const ClusterView& cluster, Checks& checks) {
                             "and tolerations?"));
   }
   for (const Json* pod : ours) {
-    const std::string name = text(map(*pod, "metadata"), "namespace") + "/" + text(map(*pod, "metadata"), "name");
+    const std::string name =
+        text_at(map_at(*pod, "metadata"), "namespace") + "/" + text_at(map_at(*pod, "metadata"), "name");
     std::uint64_t restarts = 0;
     std::vector<std::string> waits;
-    for (const Json& container : list(map(*pod, "status"), "containerStatuses")) {
-      restarts += number(container, "restartCount");
-      const std::string why = text(map(map(container, "state"), "waiting"), "reason");
-      if (!truth(container, "ready")) waits.push_back(text(container, "name") + (why.empty() ? "" : " (" + why + ")"));
+    for (const Json& container : list_at(map_at(*pod, "status"), "containerStatuses")) {
+      restarts += count_at(container, "restartCount");
+      const std::string why = text_at(map_at(map_at(container, "state"), "waiting"), "reason");
+      if (!truth_at(container, "ready"))
+        waits.push_back(text_at(container, "name") + (why.empty() ? "" : " (" + why + ")"));
     }
-    if (text(condition_of(*pod, "Ready"), "status") == "True") {
+    if (text_at(condition_of(*pod, "Ready"), "status") == "True") {
       checks.push_back(pass("agent.pods", name, fmt::format("ready, {} restarts", restarts)));
     } else {
       checks.push_back(failed("agent.pods", name,
-                              fmt::format("{}, not ready{}", text(map(*pod, "status"), "phase"),
+                              fmt::format("{}, not ready{}", text_at(map_at(*pod, "status"), "phase"),
                                           waits.empty() ? "" : ": " + join(waits, ", ")),
                               "kubectl describe pod, and the logs of these containers"));
     }
@@ -193,9 +195,9 @@ void check_node(const ClusterView& cluster, Checks& checks) {
 void check_node_against_agent(const Json& node, const Json& node_status, Checks& checks) {
   auto capacity = counts_in(node, "capacity");
   bool same = true;
-  for (const Json& resource : list(node_status, "resources")) {
-    const std::string name = text(resource, "name");
-    const auto has = capacity[name], slots = number(resource, "slots");
+  for (const Json& resource : list_at(node_status, "resources")) {
+    const std::string name = text_at(resource, "name");
+    const auto has = capacity[name], slots = count_at(resource, "slots");
     if (has != slots) {
       same = false;
       checks.push_back(failed("node.advertised", name,
@@ -214,9 +216,9 @@ void check_node_against_agent(const Json& node, const Json& node_status, Checks&
   }
   if (same) checks.push_back(pass("node.advertised", "", "the node has what the agent advertises, and nothing else"));
 
-  const std::string wanted = text(labels_of(node), "nvidia.com/device-plugin.config");
-  const std::string name = text(map(node_status, "config"), "name");
-  if (!wanted.empty() && wanted != name && text(map(node_status, "config"), "chosenBy") != "file") {
+  const std::string wanted = text_at(labels_of(node), "nvidia.com/device-plugin.config");
+  const std::string name = text_at(map_at(node_status, "config"), "name");
+  if (!wanted.empty() && wanted != name && text_at(map_at(node_status, "config"), "chosenBy") != "file") {
     checks.push_back(
         failed("node.configuration", wanted,
                "the label nvidia.com/device-plugin.config asks for it, in force is " + in_quotes(name),
@@ -224,9 +226,9 @@ void check_node_against_agent(const Json& node, const Json& node_status, Checks&
   } else {
     checks.push_back(pass("node.configuration", name, "what the node's label and the defaults ask for is in force"));
   }
-  for (const auto& [key, value] : map(node_status, "labels").items()) {
+  for (const auto& [key, value] : map_at(node_status, "labels").items()) {
     if (!value.is_string() || key == "nvidia.com/gfd.timestamp") continue;
-    const std::string there = text(labels_of(node), key);
+    const std::string there = text_at(labels_of(node), key);
     if (there.empty() || there == value.get_ref<const std::string&>()) continue;
     checks.push_back(failed(
         "node.labels", key,

@@ -7,8 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "verify/read.h"
 
 namespace tranche::verify {
 namespace {
@@ -35,15 +36,15 @@ std::string complaint(std::string_view log) {
 }
 
 bool is_free(const Json& slot) {
-  return text(slot, "holder").empty() && !text(slot, "id").empty();
+  return text_at(slot, "holder").empty() && !text_at(slot, "id").empty();
 }
 
 Json container(const ProbePod& pod, const Json& like) {
   const Json trial = Json::array({"tranche", "verify", "--inside", "--json", "--sms", pod.sms});
   const Json beside = Json::array({"tranche", "probe", "--json", "--seconds", std::to_string(kNeighbourSeconds)});
-  const std::string pull = text(like, "imagePullPolicy");
+  const std::string pull = text_at(like, "imagePullPolicy");
   Json made{{"name", kProbeContainer},
-            {"image", text(like, "image")},
+            {"image", text_at(like, "image")},
             {"imagePullPolicy", pull.empty() ? "IfNotPresent" : pull},
             {"command", pod.neighbour ? beside : trial},
             {"resources", {{"limits", {{pod.resource, "1"}}}}},
@@ -64,7 +65,7 @@ void lay_over(Json& pod, Json overrides) {
   if (!overrides.is_object()) return;
   auto spec = overrides.find("spec");
   if (spec != overrides.end() && spec->is_object()) {
-    const Json& containers = list(*spec, "containers");
+    const Json& containers = list_at(*spec, "containers");
     const Json over = containers.empty() || !containers[0].is_object() ? Json() : containers[0];
     spec->erase("containers");
     if (over.is_object()) {
@@ -81,10 +82,10 @@ std::string stuck(const Json& status) {
   constexpr std::array<std::string_view, 7> kFinal{
       "ErrImagePull",         "ImagePullBackOff",           "InvalidImageName", "ErrImageNeverPull",
       "CreateContainerError", "CreateContainerConfigError", "RunContainerError"};
-  const Json& waiting = map(map(status, "state"), "waiting");
-  const std::string reason = text(waiting, "reason");
+  const Json& waiting = map_at(map_at(status, "state"), "waiting");
+  const std::string reason = text_at(waiting, "reason");
   if (std::ranges::find(kFinal, reason) == kFinal.end()) return {};
-  return plain(reason + ": " + text(waiting, "message"));
+  return plain(reason + ": " + text_at(waiting, "message"));
 }
 
 }  // namespace
@@ -97,20 +98,20 @@ ProbePods plan_probe_pods(const Json& node_status) {
   };
   ProbePods plan;
   std::map<std::string, Shared> resources;
-  for (const Json& device : list(node_status, "devices")) {
-    const std::string gpu = plain(text(device, "uuid"));
-    if (text(device, "sharing") != "mps") {
+  for (const Json& device : list_at(node_status, "devices")) {
+    const std::string gpu = plain(text_at(device, "uuid"));
+    if (text_at(device, "sharing") != "mps") {
       plan.checks.push_back(skipped("deep", gpu, "it is not shared by MPS: there are no limits to try"));
       continue;
     }
-    auto& shared = resources[text(device, "resource")];
+    auto& shared = resources[text_at(device, "resource")];
     shared.gpus.push_back(gpu);
-    shared.sms += fmt::format("{}{}={}", shared.sms.empty() ? "" : ",", gpu, number(device, "slotSms"));
-    shared.free += static_cast<std::size_t>(std::ranges::count_if(list(device, "slots"), is_free));
+    shared.sms += fmt::format("{}{}={}", shared.sms.empty() ? "" : ",", gpu, count_at(device, "slotSms"));
+    shared.free += static_cast<std::size_t>(std::ranges::count_if(list_at(device, "slots"), is_free));
   }
   for (const auto& [resource, shared] : resources) {
     const std::size_t count = std::min(shared.free, shared.gpus.size());
-    const bool observed = text(map(map(node_status, "guard"), "memory"), resource) == "observe";
+    const bool observed = text_at(map_at(map_at(node_status, "guard"), "memory"), resource) == "observe";
     // Neighbours first, so that they compute by the time of the trials; and each kind by itself, because kubelet's
     // choices in a row go to one GPU after the other.
     for (const bool neighbour : {true, false}) {
@@ -129,14 +130,14 @@ ProbePods plan_probe_pods(const Json& node_status) {
 }
 
 std::string namespace_of(const Json& pod) {
-  return text(map(pod, "metadata"), "namespace");
+  return text_at(map_at(pod, "metadata"), "namespace");
 }
 
 Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePodPlace& place) {
-  const Json& spec = map(like, "spec");
-  const Json& containers = list(spec, "containers");
-  if (containers.empty() || text(containers[0], "image").empty())
-    return fail(Kind::kInvalid, "the agent's pod names no image", text(map(like, "metadata"), "name"));
+  const Json& spec = map_at(like, "spec");
+  const Json& containers = list_at(spec, "containers");
+  if (containers.empty() || text_at(containers[0], "image").empty())
+    return fail(Kind::kInvalid, "the agent's pod names no image", text_at(map_at(like, "metadata"), "name"));
   Json made{{"apiVersion", "v1"},
             {"kind", "Pod"},
             {"metadata",
@@ -160,12 +161,12 @@ Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePo
 }
 
 PodView view_pod(const Json& pod) {
-  PodView view{.name = text(map(pod, "metadata"), "name")};
-  const Json& status = map(pod, "status");
-  const std::string phase = text(status, "phase");
-  for (const Json& one : list(status, "containerStatuses")) {
-    const Json& terminated = map(map(one, "state"), "terminated");
-    view.status = static_cast<int>(number(terminated, "exitCode"));
+  PodView view{.name = text_at(map_at(pod, "metadata"), "name")};
+  const Json& status = map_at(pod, "status");
+  const std::string phase = text_at(status, "phase");
+  for (const Json& one : list_at(status, "containerStatuses")) {
+    const Json& terminated = map_at(map_at(one, "state"), "terminated");
+    view.status = static_cast<int>(count_at(terminated, "exitCode"));
     if (view.why.empty()) view.why = stuck(one);
   }
   if (!view.why.empty()) {
@@ -174,9 +175,10 @@ PodView view_pod(const Json& pod) {
     view.phase = PodPhase::kEnded;
   } else if (phase == "Failed") {
     // A pod that kubelet never began has no containers; its reason is kubelet's.
-    const bool began = !list(status, "containerStatuses").empty();
-    view.phase = began && text(status, "reason") != "DeadlineExceeded" ? PodPhase::kEnded : PodPhase::kRefused;
-    if (view.phase == PodPhase::kRefused) view.why = plain(text(status, "reason") + ": " + text(status, "message"));
+    const bool began = !list_at(status, "containerStatuses").empty();
+    view.phase = began && text_at(status, "reason") != "DeadlineExceeded" ? PodPhase::kEnded : PodPhase::kRefused;
+    if (view.phase == PodPhase::kRefused)
+      view.why = plain(text_at(status, "reason") + ": " + text_at(status, "message"));
   }
   return view;
 }
@@ -186,16 +188,16 @@ Result<Checks> checks_of_log(std::string_view log) {
   const auto end = log.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin)
     return fail(Kind::kInvalid, "the probe printed no report: " + complaint(log), "its log");
-  const Json report = Json::parse(log.substr(begin, end + 1 - begin), nullptr, false);
-  if (!report.is_object() || list(report, "checks").empty())
+  const Json report = json_of(log.substr(begin, end + 1 - begin));
+  if (!report.is_object() || list_at(report, "checks").empty())
     return fail(Kind::kInvalid, "the probe's report has no checks: " + complaint(log), "its log");
   Checks checks;
-  for (const Json& one : list(report, "checks")) {
-    const std::string word = text(one, "verdict");
+  for (const Json& one : list_at(report, "checks")) {
+    const std::string word = text_at(one, "verdict");
     const auto verdict = word == "PASS" ? Verdict::kPass : word == "FAIL" ? Verdict::kFail : Verdict::kSkip;
     if (checks.size() < kMostChecks)
-      checks.push_back({verdict, plain(text(one, "id")), plain(text(one, "about")), plain(text(one, "what")),
-                        plain(text(one, "remedy"))});
+      checks.push_back({verdict, plain(text_at(one, "id")), plain(text_at(one, "about")), plain(text_at(one, "what")),
+                        plain(text_at(one, "remedy"))});
   }
   return checks;
 }
@@ -205,7 +207,7 @@ void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<s
   for (const auto& run : runs) {
     for (const auto line : lines_of(run.log)) {
       if (!line.starts_with('{')) continue;
-      by_gpu[text(map(Json::parse(line, nullptr, false), "device"), "uuid")] = &run;
+      by_gpu[text_at(map_at(json_of(line), "device"), "uuid")] = &run;
       break;
     }
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/demo/scene.h"
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "host/files/files.h"
 #include "host/loop/loop.h"
@@ -173,36 +174,30 @@ void Demo::part_ended(const std::string& name, host::ExitNote note) {
 
 // Settled: everything that can run runs and uses its GPU, and what does not has said why.
 bool Demo::settled(const Json& status, const Json& kubelet) const {
-  const auto array = [](const Json& object, const char* key) {
-    const auto it = object.is_object() ? object.find(key) : object.end();
-    return object.is_object() && it != object.end() && it->is_array() ? *it : Json::array();
-  };
-  const auto resources = array(status, "resources");
+  const Json& resources = list_at(status, "resources");
   if (resources.empty()) return false;
   for (const auto& resource : resources) {
-    const auto known = kubelet.is_object() && kubelet.contains("resources") && kubelet["resources"].is_object()
-                           ? kubelet["resources"].value(resource.value("name", ""), Json::object())
-                           : Json::object();
-    if (known.value("allocatable", -1) != resource.value("slots", 0)) return false;
-    if (!resource.value("registered", false) || resource.value("healthy", 0) != resource.value("slots", 0))
-      return false;
+    const Json& known = member_at(member_at(kubelet, "resources"), text_at(resource, "name"));
+    const auto slots = count_at(resource, "slots");
+    if (count_at(known, "allocatable") != slots || !truth_at(resource, "registered")) return false;
+    if (count_at(resource, "healthy") != slots) return false;
   }
-  const auto pods = array(kubelet, "pods");
+  const Json& pods = list_at(kubelet, "pods");
   if (pods.empty()) return false;
   std::set<std::int64_t> on_gpu;
-  for (const auto& device : array(status, "devices"))
-    for (const auto& process : array(device, "processes")) on_gpu.insert(process.value("pid", std::int64_t{0}));
+  for (const auto& device : list_at(status, "devices"))
+    for (const auto& process : list_at(device, "processes")) on_gpu.insert(number_at(process, "pid").value_or(0));
   std::size_t holding = 0;
   for (const auto& pod : pods) {
-    const std::string phase = pod.value("phase", "");
-    if (phase == "Pending" && pod.value("reason", "").empty()) return false;
+    const std::string phase = text_at(pod, "phase");
+    if (phase == "Pending" && text_at(pod, "reason").empty()) return false;
     if (phase != "Running") continue;
-    for (const auto& container : array(pod, "containers")) {
+    for (const auto& container : list_at(pod, "containers")) {
       ++holding;
-      if (!on_gpu.contains(container.value("pid", std::int64_t{-1}))) return false;
+      if (!on_gpu.contains(number_at(container, "pid").value_or(-1))) return false;
     }
   }
-  return holding > 0 && array(status, "grants").size() == holding;
+  return holding > 0 && list_at(status, "grants").size() == holding;
 }
 
 void Demo::look() {
@@ -211,8 +206,8 @@ void Demo::look() {
   const auto kubelet = host::read_file(path("run/kubelet.json"), kLargestState);
   const std::string status_text = status ? *status : "{}";
   const std::string kubelet_text = kubelet ? *kubelet : "{}";
-  const Json status_json = Json::parse(status_text, nullptr, false);
-  const Json kubelet_json = Json::parse(kubelet_text, nullptr, false);
+  const Json status_json = json_of(status_text);
+  const Json kubelet_json = json_of(kubelet_text);
   quiet_looks_ = settled(status_json, kubelet_json) ? quiet_looks_ + 1 : 0;
   const bool done = quiet_looks_ >= kQuietLooks;
   if (!options_.once) {
@@ -231,7 +226,7 @@ void Demo::look() {
 
 void Demo::show(const std::string& status, const std::string& kubelet) {
   if (options_.json) {
-    Json document{{"status", Json::parse(status, nullptr, false)}, {"kubelet", Json::parse(kubelet, nullptr, false)}};
+    Json document{{"status", json_of(status)}, {"kubelet", json_of(kubelet)}};
     fmt::print("{}\n", json_text(document));
     return;
   }

@@ -10,6 +10,8 @@
 #include "agent/mps/mps_program.h"
 #include "agent/mps/one_instance.h"
 #include "agent/mps/pool_set.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "host/log/log.h"
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
@@ -25,9 +27,8 @@ constexpr Duration kAnswer = std::chrono::seconds(5);
 std::optional<pid_t> ask_running(const std::string& root) {
   const auto answer = host::ask(root + "/mps.sock", "end", kAnswer);
   if (!answer) return std::nullopt;
-  const auto document = nlohmann::json::parse(*answer, nullptr, false);
-  if (!document.is_object() || !document.contains("pid") || !document["pid"].is_number_integer()) return std::nullopt;
-  return document["pid"].get<pid_t>();
+  const auto pid = number_at(json_of(*answer), "pid");
+  return pid ? std::optional(static_cast<pid_t>(*pid)) : std::nullopt;
 }
 
 class EndProgram {

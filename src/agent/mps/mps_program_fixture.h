@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "host/files/scratch.h"
 #include "host/loop/loop.h"
 #include "host/process/process.h"
@@ -128,7 +129,7 @@ class MpsProgramTest : public ::testing::Test {
   bool until(const std::function<bool(const json&)>& condition) {
     if (!watcher_) {
       watcher_ = host::StatusWatcher::open(*loop_, scratch_ / "mps/mps.sock", [this](const std::string& line) {
-        const json next = line.empty() ? json::object() : json::parse(line, nullptr, false);
+        const json next = line.empty() ? json::object() : json_of(line);
         if (!line.empty()) status_ = next;
         connected_ = !line.empty();
         if (check_ && check_()) loop_->stop();

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "mps/partitions.h"
@@ -15,14 +16,10 @@ void MpsLink::request(std::string json, Done done, Duration deadline) {
 }
 
 Result<std::string> read_mps_reply(const std::string& line) {
-  const auto reply = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto ok = reply.is_object() ? reply.find("ok") : reply.end();
-  if (reply.is_object() && ok != reply.end() && ok->is_boolean() && ok->get<bool>()) return line;
-  if (reply.is_object()) {
-    const auto error = reply.find("error");
-    if (error != reply.end() && error->is_string())
-      return fail(Kind::kUnavailable, "tranche mps: " + error->get<std::string>());
-  }
+  const auto reply = json_of(line);
+  if (truth_at(reply, "ok")) return line;
+  if (const auto error = text_at(reply, "error"); !error.empty())
+    return fail(Kind::kUnavailable, "tranche mps: " + error);
   return fail(Kind::kInvalid, "tranche mps answered with something that is not understood; do both run one release?");
 }
 
@@ -52,10 +49,10 @@ std::string open_door_request(const std::string& pool, const std::string& grant,
 }
 
 Result<std::string> read_partition(const std::string& line, const std::string& uuid) {
-  const auto reply = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto found = reply.is_object() ? reply.find("partition") : reply.end();
-  if (!reply.is_object() || found == reply.end()) return std::string();
-  const auto text = found->is_string() ? found->get<std::string>() : json_text(*found);
+  const auto reply = json_of(line);
+  const auto& partition = member_at(reply, "partition");
+  if (partition.is_null()) return std::string();
+  const auto text = partition.is_string() ? partition.get<std::string>() : json_text(partition);
   const auto id = mps::parse_partition_id(text);
   if (!id || id->uuid != uuid)
     return fail(Kind::kInvalid,

@@ -1,9 +1,11 @@
 // What the node agent wrote into its Node: labels, the annotation that lists them, the condition.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "agent/reset/traces.h"
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "host/kube/ask_once.h"
 #include "host/kube/find_access.h"
@@ -48,13 +50,9 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
 }
 
 bool has_condition(const std::string& node) {
-  const Json json = Json::parse(node, nullptr, false);
-  if (!json.is_object() || !json.contains("status") || !json["status"].is_object()) return false;
-  const Json& status = json["status"];
-  if (!status.contains("conditions") || !status["conditions"].is_array()) return false;
-  for (const Json& each : status["conditions"])
-    if (each.is_object() && each.contains("type") && each["type"] == kube::kReadyCondition) return true;
-  return false;
+  const Json object = json_of(node);
+  return std::ranges::any_of(list_at(member_at(object, "status"), "conditions"),
+                             [](const Json& each) { return text_at(each, "type") == kube::kReadyCondition; });
 }
 
 // A strategic merge patch that deletes one entry of the list by its type.
@@ -86,11 +84,9 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
   const auto text = change ? change->patch : std::nullopt;
   if (text) {
     std::string keys;
-    const Json patch = Json::parse(*text, nullptr, false);
-    if (patch.is_object() && patch.contains("metadata") && patch["metadata"].contains("labels")) {
-      const Json labels = patch["metadata"]["labels"];
-      for (const auto& [key, value] : labels.items()) keys += (keys.empty() ? "" : ", ") + key;
-    }
+    const Json patch = json_of(*text);
+    for (const auto& [key, value] : map_at(member_at(patch, "metadata"), "labels").items())
+      keys += (keys.empty() ? "" : ", ") + key;
     traces.push_back({"the labels of the node " + options.node_name + " that are ours (" + keys + ")",
                       [access = *access, path] { return remove_labels(access, path); }});
   }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/reset/traces.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/status/status_socket.h"
@@ -19,17 +21,14 @@ constexpr Duration kHolderAnswer = std::chrono::seconds(5);
 std::vector<std::string> clients_of_doors(const std::string& mps_root) {
   std::vector<std::string> users;
   const auto answer = host::ask(mps_root + "/mps.sock", "status", kHolderAnswer);
-  const Json status = answer ? Json::parse(*answer, nullptr, false) : Json();
-  if (!status.is_object() || !status.contains("pools") || !status["pools"].is_array()) return users;
-  for (const Json& pool : status["pools"]) {
-    if (!pool.is_object() || !pool.contains("doors") || !pool["doors"].is_array()) continue;
-    for (const Json& door : pool["doors"]) {
-      if (!door.is_object() || !door.contains("clients") || !door["clients"].is_array() || door["clients"].empty())
-        continue;
+  const Json status = answer ? json_of(*answer) : Json();
+  for (const Json& pool : list_at(status, "pools")) {
+    for (const Json& door : list_at(pool, "doors")) {
       std::vector<std::string> pids;
-      for (const Json& pid : door["clients"])
-        if (pid.is_number_integer()) pids.push_back(std::to_string(pid.get<std::int64_t>()));
-      users.push_back(fmt::format("processes {} are MPS clients of {}", join(pids, ", "), pool.value("id", "a pool")));
+      for (const Json& value : list_at(door, "clients"))
+        if (const auto pid = number_of(value)) pids.push_back(std::to_string(*pid));
+      if (pids.empty()) continue;
+      users.push_back(fmt::format("processes {} are MPS clients of pool {}", join(pids, ", "), text_at(pool, "id")));
     }
   }
   return users;

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/verify/looks.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "host/kube/ask_once.h"
 #include "host/kube/find_access.h"
 #include "host/kube/list_pods.h"
@@ -28,7 +30,7 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
                 fmt::format("the API server does not show the node {}: {} ({})", name,
                             kube::status_of_body(answer.status, answer.body).message, answer.status),
                 access.server.url());
-  Json node = Json::parse(answer.body, nullptr, false);
+  Json node = json_of(answer.body);
   if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node", access.server.url());
   return node;
 }
@@ -37,31 +39,18 @@ Result<std::vector<Json>> pods_of(const kube::Access& access, const std::string&
   TRY(const auto pages, host::list_pods(access, {"spec.nodeName=" + node}));
   std::vector<Json> pods;
   for (const auto& page : pages) {
-    const Json list = Json::parse(page, nullptr, false);
-    if (!list.is_object() || !list.contains("items") || !list["items"].is_array()) continue;
-    for (const Json& pod : list["items"]) pods.push_back(pod);
+    const Json list = json_of(page);
+    for (const Json& pod : list_at(list, "items")) pods.push_back(pod);
   }
   return pods;
 }
 
-const Json& at(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-std::string text_at(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-
 // The port that a pod names "metrics", on which `tranche node --listen` answers; 0: it names none.
 std::int64_t named_port(const Json& pod) {
-  for (const Json& container : at(at(pod, "spec"), "containers"))
-    for (const Json& port : at(container, "ports"))
-      if (text_at(port, "name") == "metrics" && at(port, "containerPort").is_number_integer())
-        return at(port, "containerPort").get<std::int64_t>();
+  for (const Json& container : list_at(member_at(pod, "spec"), "containers"))
+    for (const Json& port : list_at(container, "ports"))
+      if (const auto number = number_at(port, "containerPort"); number && text_at(port, "name") == "metrics")
+        return *number;
   return 0;
 }
 
@@ -71,16 +60,16 @@ void ask_status_page(ClusterLook& look, const VerifyOptions& options, const std:
   why = "no pod of ours is there to be asked";
   for (const Json* pod : pods) {
     const auto named = named_port(*pod);
-    const std::string name = text_at(at(*pod, "metadata"), "name");
+    const std::string name = text_at(member_at(*pod, "metadata"), "name");
     const std::string path = fmt::format("/api/v1/namespaces/{}/pods/{}:{}/proxy/status",
-                                         kube::percent_encoded(text_at(at(*pod, "metadata"), "namespace")),
+                                         kube::percent_encoded(text_at(member_at(*pod, "metadata"), "namespace")),
                                          kube::percent_encoded(name), named > 0 ? named : options.status_port);
     const auto answer = host::get_once(look.access, path);
     if (!answer) {
       why = to_string(answer.error());
       continue;
     }
-    Json document = answer->status == kube::http::kOk ? Json::parse(answer->body, nullptr, false) : Json();
+    Json document = answer->status == kube::http::kOk ? json_of(answer->body) : Json();
     if (text_at(document, "program") == "node") {
       look.agent = std::make_shared<const Json>(*pod);
       look.status = std::make_shared<const Json>(std::move(document));

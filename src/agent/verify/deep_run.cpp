@@ -12,6 +12,8 @@
 #include "agent/verify/probes.h"
 #include "agent/verify/trials.h"
 #include "allocate/grant.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "host/kubelet/pod_resources.h"
 #include "host/kubelet/request_grant.h"
@@ -35,23 +37,6 @@ struct DeviceAsk {
   std::vector<std::string> slots;  // that nobody holds, the last ones first
 };
 
-std::string text_of(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
-}
-
-const Json& list_of(const Json& object, const char* key) {
-  static const Json kEmpty = Json::array();
-  if (!object.is_object()) return kEmpty;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_array() ? *found : kEmpty;
-}
-
-std::uint64_t number_of(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) && object[key].is_number_unsigned()
-             ? object[key].get<std::uint64_t>()
-             : 0;
-}
-
 // By kubelet's word, now.
 Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
   TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
@@ -67,26 +52,26 @@ class DeepRun {
 
   Status run() {
     TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
-    const Json node = Json::parse(answer, nullptr, false);
+    const Json node = json_of(answer);
     if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
-    for (const Json& device : list_of(node, "devices")) try_device(device_ask(node, device, held), device);
+    for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
     return {};
   }
 
  private:
   static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
     DeviceAsk ask;
-    ask.grant = {text_of(device, "uuid"), number_of(device, "slotMemoryMiB"), number_of(device, "slotSms")};
-    ask.resource = text_of(device, "resource");
-    for (const Json& resource : list_of(node, "resources"))
-      if (text_of(resource, "name") == ask.resource) ask.endpoint = text_of(resource, "endpoint");
+    ask.grant = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
+    ask.resource = text_at(device, "resource");
+    for (const Json& resource : list_at(node, "resources"))
+      if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
     const auto guard = node.find("guard");
     if (guard != node.end() && guard->is_object() && guard->contains("memory"))
-      ask.observed = text_of((*guard)["memory"], ask.resource.c_str()) == "observe";
-    for (const Json& slot : list_of(device, "slots")) {
-      const std::string id = text_of(slot, "id");
-      if (text_of(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
+      ask.observed = text_at((*guard)["memory"], ask.resource.c_str()) == "observe";
+    for (const Json& slot : list_at(device, "slots")) {
+      const std::string id = text_at(slot, "id");
+      if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
     }
     // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
     std::ranges::reverse(ask.slots);
@@ -94,7 +79,7 @@ class DeepRun {
   }
 
   void try_device(const DeviceAsk& ask, const Json& device) {
-    if (text_of(device, "sharing") != "mps") {
+    if (text_at(device, "sharing") != "mps") {
       tell_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
       return;
     }

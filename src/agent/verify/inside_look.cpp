@@ -3,6 +3,8 @@
 
 #include "agent/verify/trials.h"
 #include "allocate/grant.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "mps/client_limits.h"
 
@@ -33,10 +35,8 @@ Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
   const auto run = probes.run(grant, {"--seconds", "0"});
   for (const auto line : lines_of(run.output)) {
     if (!line.starts_with('{')) continue;
-    const Json report = Json::parse(line, nullptr, false);
-    if (report.is_object() && report.contains("device") && report["device"].is_object() &&
-        report["device"].contains("uuid") && report["device"]["uuid"].is_string())
-      return report["device"]["uuid"].get<std::string>();
+    const Json report = json_of(line);
+    if (auto uuid = text_at(member_at(report, "device"), "uuid"); !uuid.empty()) return uuid;
   }
   return fail(Kind::kUnavailable,
               "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),

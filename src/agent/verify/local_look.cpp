@@ -3,6 +3,7 @@
 
 #include "agent/config/driver_settings.h"
 #include "agent/verify/looks.h"
+#include "base/json_text.h"
 #include "host/nvml/nvml.h"
 #include "host/status/status_socket.h"
 #include "verify/checks.h"
@@ -16,7 +17,7 @@ constexpr Duration kStatusAnswer = std::chrono::seconds(5);
 
 Json document(const std::string& socket) {
   const auto answer = host::ask(socket, "status", kStatusAnswer);
-  Json json = answer ? Json::parse(*answer, nullptr, false) : Json();
+  Json json = answer ? json_of(*answer) : Json();
   return json.is_object() ? json : Json();
 }
 

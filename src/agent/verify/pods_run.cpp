@@ -181,7 +181,7 @@ class PodsRun {
 Result<Json> overrides_of(const std::string& path) {
   if (path.empty()) return Json();
   TRY(const auto text, host::read_file(path));
-  Json overrides = Json::parse(text, nullptr, false);
+  Json overrides = json_of(text);
   if (!overrides.is_object())
     return fail(Kind::kInvalid, "not a JSON object; write for example {\"spec\": {\"runtimeClassName\": \"nvidia\"}}",
                 path);

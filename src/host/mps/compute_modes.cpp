@@ -20,7 +20,7 @@ constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread
 
 Result<ModeJournal> parse_mode_journal(std::string_view json) {
   const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kFile); };
-  const auto document = nlohmann::json::parse(json, nullptr, false);
+  const auto document = json_of(json);
   if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
   ModeJournal journal;
   for (const auto& [uuid, value] : document.items()) {

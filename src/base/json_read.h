@@ -1,0 +1,26 @@
+#pragma once
+// Reading JSON that another process wrote, without trusting it: a member of another type is as absent as one that is
+// not there, and nothing throws. For documents whose every fault is reported, see the strict readers of their owners
+// (inventory/json.cpp, agent/mps/requests.cpp). Text becomes JSON by json_of (json_text.h). Pure.
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tranche {
+
+// References live as long as `object`, or indefinitely where the member is absent.
+const nlohmann::json& member_at(const nlohmann::json& object, std::string_view key);  // null when absent
+const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
+const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
+
+std::string text_at(const nlohmann::json& object, std::string_view key);  // "" when absent
+std::optional<std::int64_t> number_at(const nlohmann::json& object, std::string_view key);
+std::uint64_t count_at(const nlohmann::json& object, std::string_view key);  // 0 when absent or negative
+bool truth_at(const nlohmann::json& object, std::string_view key);           // false when absent
+
+// The value itself: absent when it is not a whole number, or does not fit.
+std::optional<std::int64_t> number_of(const nlohmann::json& value);
+
+}  // namespace tranche

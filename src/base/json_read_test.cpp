@@ -1,0 +1,48 @@
+#include "base/json_read.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+
+namespace tranche {
+namespace {
+
+const nlohmann::json kDocument = json_of(
+    R"({"text":"a","count":3,"below":-3,"huge":18446744073709551615,"part":1.5,"yes":true,"list":[1],"map":{"in":"b"}})");
+
+TEST(JsonRead, WhatIsThereIsRead) {
+  EXPECT_EQ(text_at(kDocument, "text"), "a");
+  EXPECT_EQ(number_at(kDocument, "below"), -3);
+  EXPECT_EQ(count_at(kDocument, "count"), 3u);
+  EXPECT_EQ(count_at(kDocument, "huge"), 18446744073709551615u);
+  EXPECT_TRUE(truth_at(kDocument, "yes"));
+  EXPECT_EQ(list_at(kDocument, "list").size(), 1u);
+  EXPECT_EQ(text_at(map_at(kDocument, "map"), "in"), "b");
+}
+
+TEST(JsonRead, AMemberOfAnotherTypeIsAsAbsentAsOneThatIsNotThere) {
+  for (const char* key : {"nothing", "list"}) {
+    EXPECT_EQ(text_at(kDocument, key), "");
+    EXPECT_EQ(number_at(kDocument, key), std::nullopt);
+    EXPECT_EQ(count_at(kDocument, key), 0u);
+    EXPECT_FALSE(truth_at(kDocument, key));
+    EXPECT_TRUE(map_at(kDocument, key).is_object());
+  }
+  EXPECT_TRUE(list_at(kDocument, "map").empty());
+  EXPECT_EQ(number_at(kDocument, "huge"), std::nullopt) << "it does not fit";
+  EXPECT_EQ(number_at(kDocument, "part"), std::nullopt);
+  EXPECT_EQ(count_at(kDocument, "below"), 0u);
+}
+
+TEST(JsonRead, WhatIsNoObjectHasNoMembers) {
+  for (const auto& value : {json_of("[1]"), json_of("3"), json_of("null"), json_of("no JSON")}) {
+    EXPECT_TRUE(member_at(value, "text").is_null());
+    EXPECT_TRUE(list_at(value, "text").empty());
+    EXPECT_EQ(text_at(value, "text"), "");
+  }
+}
+
+}  // namespace
+}  // namespace tranche
