@@ -46,9 +46,7 @@ struct CdiSpecs::Outcome {
 CdiSpecs::CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed)
     : loop_(loop), worker_(worker), options_(std::move(options)), changed_(std::move(changed)) {}
 
-CdiSpecs::~CdiSpecs() {
-  loop_.cancel(retry_);
-}
+CdiSpecs::~CdiSpecs() = default;
 
 void CdiSpecs::follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory) {
   if (!uses_cdi(config.config)) {
@@ -97,8 +95,7 @@ void CdiSpecs::run() {
     again_ = true;
     return;
   }
-  loop_.cancel(retry_);
-  retry_ = 0;
+  retry_.stop();
   running_ = true;
   worker_.run([this, input = wanted_] {
     auto outcome = make_and_write(*input);
@@ -131,8 +128,7 @@ void CdiSpecs::take(const Result<Outcome>& outcome) {
 }
 
 void CdiSpecs::try_again_later() {
-  retry_ = loop_.after(kRetryAfter, [this] {
-    retry_ = 0;
+  retry_.start(kRetryAfter, [this] {
     if (wanted_) run();
   });
 }
@@ -165,9 +161,7 @@ void CdiSpecs::device_changed(const std::string& name) {
     const auto dir = host::Dir::open(watched_);
     if (dir && dir->exists(name) == nodes_.contains(name)) return;
   }
-  loop_.cancel(retry_);
-  retry_ = loop_.after(kSettle, [this] {
-    retry_ = 0;
+  retry_.start(kSettle, [this] {
     if (wanted_) run();
   });
 }

@@ -13,6 +13,7 @@
 #include "host/cdi/write_specs.h"
 #include "host/files/watch.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/worker/worker.h"
 #include "inventory/inventory.h"
 
@@ -57,7 +58,7 @@ class CdiSpecs {
   std::shared_ptr<const Input> wanted_;  // null: no CDI
   bool running_ = false;
   bool again_ = false;  // something changed while the job ran
-  host::Loop::Id retry_ = 0;
+  host::Timer retry_{loop_};
   std::string watched_;          // the directory of device nodes
   std::set<std::string> nodes_;  // in it, when it was last looked at
   std::unique_ptr<host::DirWatch> watch_;

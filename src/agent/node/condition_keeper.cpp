@@ -27,7 +27,6 @@ ConditionKeeper::ConditionKeeper(host::Loop& loop, std::string node, std::string
 
 ConditionKeeper::~ConditionKeeper() {
   if (client_ != nullptr) client_->cancel(call_);
-  loop_.cancel(timer_);
 }
 
 void ConditionKeeper::use(host::KubeClient& client) {
@@ -40,22 +39,20 @@ void ConditionKeeper::want(kube::NodeCondition condition) {
   wanted_ = std::move(condition);
   if (!settled_ && wanted_->ready) {  // what was waited for
     settled_ = true;
-    loop_.cancel(std::exchange(timer_, 0));
+    timer_.stop();
   }
   step();
 }
 
 void ConditionKeeper::wait(Duration duration) {
-  loop_.cancel(timer_);
-  timer_ = loop_.after(duration, [this] {
-    timer_ = 0;
+  timer_.start(duration, [this] {
     settled_ = true;
     step();
   });
 }
 
 void ConditionKeeper::step() {
-  if (client_ == nullptr || !wanted_ || call_ != 0 || timer_ != 0) return;
+  if (client_ == nullptr || !wanted_ || call_ != 0 || timer_.running()) return;
   if (wanted_ != written_) return write(*wanted_);
   if (!taint_.empty() && wanted_->ready) look_for_taint();
 }

@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "host/kube/kube_client.h"
+#include "host/loop/timer.h"
 #include "kube/node_condition.h"
 
 namespace tranche::agent {
@@ -46,7 +47,7 @@ class ConditionKeeper {
   Backoff backoff_;
   host::KubeClient* client_ = nullptr;
   host::KubeClient::Id call_ = 0;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
   std::optional<kube::NodeCondition> wanted_;
   std::optional<kube::NodeCondition> written_;
   bool settled_ = false;  // the first moments of a start are no news

@@ -29,15 +29,14 @@ void DeviceNodes::look(const config::Imex& imex, inventory::Platform platform, c
   if (imex != imex_ || driver_root != driver_root_ || problems_.empty()) wait_ = kFirstWait;
   imex_ = imex;
   driver_root_ = driver_root;
-  loop_.cancel(timer_);
-  timer_ = problems_.empty() ? 0 : loop_.after(wait_, [this] { look_again(); });
+  timer_.stop();
+  if (!problems_.empty()) timer_.start(wait_, [this] { look_again(); });
 }
 
 void DeviceNodes::look_again() {
-  timer_ = 0;
   wait_ = std::min(wait_ * 2, kMostWait);
   if (host::existing_imex_channels(imex_.channel_ids, driver_root_) != channels_) return on_change_();
-  timer_ = loop_.after(wait_, [this] { look_again(); });
+  timer_.start(wait_, [this] { look_again(); });
 }
 
 }  // namespace tranche::agent

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "config/model.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "inventory/inventory.h"
 
 namespace tranche::agent {
@@ -18,7 +19,6 @@ class DeviceNodes {
  public:
   // on_change: a turn of the loop in which a missing channel had appeared; look() is still to be called.
   DeviceNodes(host::Loop& loop, std::function<void()> on_change) : loop_(loop), on_change_(std::move(on_change)) {}
-  ~DeviceNodes() { loop_.cancel(timer_); }
   DeviceNodes(const DeviceNodes&) = delete;
   DeviceNodes& operator=(const DeviceNodes&) = delete;
 
@@ -34,7 +34,7 @@ class DeviceNodes {
 
   host::Loop& loop_;
   std::function<void()> on_change_;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
   Duration wait_{};
   config::Imex imex_;
   std::string driver_root_;

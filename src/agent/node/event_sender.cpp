@@ -9,7 +9,6 @@ namespace tranche::agent {
 
 EventSender::~EventSender() {
   if (client_ != nullptr) client_->cancel(call_);
-  loop_.cancel(timer_);
 }
 
 void EventSender::tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
@@ -24,8 +23,7 @@ void EventSender::use(host::KubeClient& client) {
 
 void EventSender::step() {
   if (client_ == nullptr) return;
-  loop_.cancel(timer_);
-  timer_ = 0;
+  timer_.stop();
   if (const auto next = book_.take(loop_.now())) {
     const auto done = [this, id = next->id](const host::KubeAnswer& answer) {
       call_ = 0;
@@ -41,7 +39,7 @@ void EventSender::step() {
     return;
   }
   if (const auto due = book_.next(loop_.now()))
-    timer_ = loop_.after(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
+    timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
 }
 
 }  // namespace tranche::agent

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "host/kube/kube_client.h"
+#include "host/loop/timer.h"
 #include "kube/event_book.h"
 
 namespace tranche::agent {
@@ -29,7 +30,7 @@ class EventSender {
   host::KubeClient* client_ = nullptr;
   kube::EventBook book_;
   host::KubeClient::Id call_ = 0;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
 };
 
 }  // namespace tranche::agent

@@ -36,11 +36,7 @@ Guarding::Guarding(host::Loop& loop, const std::string& mps_root, const std::str
   read_stopped();
 }
 
-Guarding::~Guarding() {
-  loop_.cancel(timer_);
-  loop_.cancel(watch_timer_);
-  loop_.cancel(pace_timer_);
-}
+Guarding::~Guarding() = default;
 
 void Guarding::follow(const Snapshot& snapshot) {
   follow_plan(snapshot);
@@ -93,10 +89,9 @@ void Guarding::sample_again() {
     hands_.sample({});
   }
   keep_pace();
-  loop_.cancel(watch_timer_);
-  watch_timer_ = 0;
+  watch_timer_.stop();
   silent_ = false;
-  if (!sampled_gpus_.empty()) watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
+  if (!sampled_gpus_.empty()) watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
 }
 
 // Seldom while there is nobody whose share could be held: no container has a GPU of the node, and no process is on one
@@ -133,11 +128,8 @@ std::vector<host::SampleWish> Guarding::wanted_samples() {
   std::erase_if(pace_memory_.grants, [this](const auto& entry) {
     return std::ranges::find(devices_, entry.first.second, &guard::Device::uuid) == devices_.end();
   });
-  loop_.cancel(pace_timer_);
-  pace_timer_ = look_again == MonoTime::max() ? 0 : loop_.after(look_again - loop_.now(), [this] {
-    pace_timer_ = 0;
-    keep_pace();
-  });
+  pace_timer_.stop();
+  if (look_again != MonoTime::max()) pace_timer_.start(look_again - loop_.now(), [this] { keep_pace(); });
   return wishes;
 }
 
@@ -154,7 +146,7 @@ void Guarding::keep_pace() {
 
 // A call into the driver that hangs tells nothing by itself.
 void Guarding::watch_the_sampling() {
-  watch_timer_ = loop_.after(kWatchEvery, [this] { watch_the_sampling(); });
+  watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
   const bool silent = loop_.now() - hands_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
@@ -286,13 +278,9 @@ void Guarding::judge() {
 // they are others.
 void Guarding::arm(bool open) {
   if (!open) {
-    loop_.cancel(timer_);
-    timer_ = 0;
-  } else if (timer_ == 0) {
-    timer_ = loop_.after(interval_, [this] {
-      timer_ = 0;
-      judge();
-    });
+    timer_.stop();
+  } else if (!timer_.running()) {
+    timer_.start(interval_, [this] { judge(); });
   }
 }
 

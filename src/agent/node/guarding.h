@@ -21,6 +21,7 @@
 #include "guard/stopped_file.h"
 #include "guard/tenants.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/nvml/nvml.h"
 
 namespace tranche::agent {
@@ -136,10 +137,10 @@ class Guarding {
   Duration pace_{};  // how often the driver is asked at least: the interval, or seldom while nobody holds anything
   std::vector<host::SampleWish> wishes_;  // what it was asked for last
   guard::PaceMemory pace_memory_;
-  host::Loop::Id pace_timer_ = 0;
+  host::Timer pace_timer_{loop_};
   bool silent_ = false;  // the driver does not tell who holds memory
-  host::Loop::Id timer_ = 0;
-  host::Loop::Id watch_timer_ = 0;
+  host::Timer timer_{loop_};
+  host::Timer watch_timer_{loop_};
   std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
   MonoTime named_at_{};
   std::string run_dir_;

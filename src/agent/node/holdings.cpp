@@ -17,16 +17,8 @@ constexpr Duration kFirstBehind = 100ms;
 Holdings::Holdings(host::Loop& loop, host::Worker& worker, std::string socket, OnListed on_listed)
     : loop_(loop), worker_(worker), socket_(std::move(socket)), on_listed_(std::move(on_listed)) {}
 
-Holdings::~Holdings() {
-  loop_.cancel(timer_);
-}
-
 void Holdings::ask_in(Duration delay) {
-  loop_.cancel(timer_);
-  timer_ = loop_.after(delay, [this] {
-    timer_ = 0;
-    ask();
-  });
+  timer_.start(delay, [this] { ask(); });
 }
 
 void Holdings::ask() {

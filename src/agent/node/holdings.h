@@ -7,6 +7,7 @@
 
 #include "host/kubelet/pod_resources.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/worker/worker.h"
 
 namespace tranche::agent {
@@ -16,7 +17,6 @@ class Holdings {
   using OnListed = std::function<void(Result<std::vector<host::PodHolding>>)>;
   // on_listed must end with settle().
   Holdings(host::Loop& loop, host::Worker& worker, std::string socket, OnListed on_listed);
-  ~Holdings();
   Holdings(const Holdings&) = delete;
   Holdings& operator=(const Holdings&) = delete;
 
@@ -33,7 +33,7 @@ class Holdings {
   host::Worker& worker_;
   std::string socket_;
   OnListed on_listed_;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
   MonoTime answer_of_{};
   bool asked_ = false;
   bool again_ = false;  // somebody wants an answer to a question asked later than the one under way

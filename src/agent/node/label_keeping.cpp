@@ -36,7 +36,6 @@ LabelKeeping::LabelKeeping(host::Loop& loop, host::Worker& worker, LabelSettings
 
 LabelKeeping::~LabelKeeping() {
   *alive_ = false;
-  loop_.cancel(timer_);
 }
 
 void LabelKeeping::use(host::KubeClient* client) {
@@ -131,7 +130,7 @@ void LabelKeeping::work_out() {
   auto labels = label::labels_for(*config_, inventory_, plan_, facts_);
   const bool changed = labels != labels_;
   labels_ = std::move(labels);
-  if (changed || timer_ == 0) arm();
+  if (changed || !timer_.running()) arm();
 }
 
 void LabelKeeping::arm() {
@@ -141,8 +140,7 @@ void LabelKeeping::arm() {
   if (!changed_first_) changed_first_ = loop_.now();
   MonoTime due = std::min(loop_.now() + settings_.settle, *changed_first_ + settings_.settle_most);
   due = std::max(due, not_before_);
-  loop_.cancel(timer_);
-  timer_ = loop_.after(std::max(due - loop_.now(), Duration::zero()), [this] { write(); });
+  timer_.start(std::max(due - loop_.now(), Duration::zero()), [this] { write(); });
 }
 
 bool LabelKeeping::open_writer() {
@@ -156,7 +154,7 @@ bool LabelKeeping::open_writer() {
 }
 
 void LabelKeeping::write() {
-  timer_ = 0;
+  timer_.stop();
   changed_first_.reset();
   if (!open_writer()) return;
   writing_ = true;
@@ -170,7 +168,7 @@ void LabelKeeping::on_written(const label::Labels& labels, Result<Written> writt
     const std::string why = to_string(written.error());
     if (why != failing_) log::warning("labels.not_written", {{"output", to_string(settings_.output)}, {"why", why}});
     failing_ = why;
-    timer_ = loop_.after(retry_.next(), [this] { write(); });
+    timer_.start(retry_.next(), [this] { write(); });
     return on_turn_();
   }
   failing_.clear();

@@ -19,6 +19,7 @@
 #include "config/model.h"
 #include "host/kube/watch_object.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/worker/worker.h"
 #include "inventory/inventory.h"
 #include "label/label.h"
@@ -86,7 +87,7 @@ class LabelKeeping {
   std::optional<label::Labels> written_;
   bool writing_ = false;
   std::optional<MonoTime> changed_first_;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
   Backoff retry_;
   std::unique_ptr<host::WatchObject> watch_;  // uses client_
   std::string unwatched_;                     // why, as it was logged

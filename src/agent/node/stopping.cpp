@@ -42,7 +42,6 @@ void Stopping::set_stop_patience(Duration patience) {
 
 Stopping::~Stopping() {
   *alive_ = false;
-  loop_.cancel(timer_);
 }
 
 void Stopping::pods(std::vector<WatchedPod> all) {
@@ -269,8 +268,8 @@ void Stopping::keep_records() {
 }
 
 void Stopping::arm(std::optional<MonoTime> next) {
-  loop_.cancel(timer_);
-  timer_ = next ? loop_.after(std::max<Duration>(*next - loop_.now(), Duration{}), [this] { turn(); }) : 0;
+  timer_.stop();
+  if (next) timer_.start(std::max<Duration>(*next - loop_.now(), Duration{}), [this] { turn(); });
 }
 
 StoppingReport Stopping::report() const {

@@ -18,6 +18,7 @@
 #include "agent/node/drain_program.h"
 #include "base/result.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "stopping/stopping.h"
 #include "stopping/suspicion.h"
 
@@ -143,7 +144,7 @@ class Stopping {
   stopping::State state_;
   stopping::Suspicions suspicions_;
   std::deque<StoppingReport::Recent> recent_;
-  host::Loop::Id timer_ = 0;
+  host::Timer timer_{loop_};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after us
 };
 

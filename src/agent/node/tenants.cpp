@@ -78,9 +78,7 @@ Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld
   open_stopping(settings);
 }
 
-Tenants::~Tenants() {
-  loop_.cancel(fault_timer_);
-}
+Tenants::~Tenants() = default;
 
 void Tenants::open_stopping(const TenantsSettings& settings) {
   StoppingHooks hooks;
@@ -142,11 +140,9 @@ void Tenants::clients_are(const PoolReports& reports) {
 }
 
 void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
-  loop_.cancel(fault_timer_);
-  fault_timer_ = !faults_.waiting() ? 0 : loop_.after(FaultBook::kPatience, [this] {
-    fault_timer_ = 0;
-    tell_faults(faults_.settled(loop_.now()));
-  });
+  fault_timer_.stop();
+  if (faults_.waiting())
+    fault_timer_.start(FaultBook::kPatience, [this] { tell_faults(faults_.settled(loop_.now())); });
   for (const auto& fault : faults) {
     const std::string words = culprit_words(fault);
     log::error("mps.fault", {{"pool", fault.pool},

@@ -19,6 +19,7 @@
 #include "agent/node/stopping.h"
 #include "agent/node/tenant_words.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "kube/event_json.h"
 #include "kube/pod_table.h"
 #include "kube/reasons.h"
@@ -88,7 +89,7 @@ class Tenants {
   std::vector<HeldDoor> held_;   // the same, those with an endpoint
   FaultBook faults_;
   LiftedLimits lifted_;
-  host::Loop::Id fault_timer_ = 0;
+  host::Timer fault_timer_{loop_};
   PoolReports pools_;
   std::vector<GrantOwner> owners_;
 };

@@ -69,12 +69,11 @@ Status HttpPages::open() {
                                          "metrics, health and status pages are not served; everything else "
                                          "works, and the address is tried again"}});
   problem_ = to_string(opened.error());
-  retry_ = loop_.after(backoff_.next(), [this] { try_again(); });
+  retry_.start(backoff_.next(), [this] { try_again(); });
   return {};
 }
 
 void HttpPages::try_again() {
-  retry_ = 0;
   const std::string before = problem_;
   if (open() && problem_ != before) on_change_();
 }

@@ -11,6 +11,7 @@
 #include "host/http/http.h"
 #include "host/loop/heartbeat.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::agent {
 
@@ -22,7 +23,6 @@ class HttpPages {
   // listen "" = no pages. on_change: problem() has changed; never from within open().
   HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes, std::function<void()> on_change,
             Duration oldest_beat = kOldestBeat);
-  ~HttpPages() { loop_.cancel(retry_); }
   HttpPages(const HttpPages&) = delete;
   HttpPages& operator=(const HttpPages&) = delete;
 
@@ -40,7 +40,7 @@ class HttpPages {
   std::function<void()> on_change_;
   host::Heartbeat heartbeat_;
   Backoff backoff_;
-  host::Loop::Id retry_ = 0;
+  host::Timer retry_{loop_};
   std::string problem_;
   std::unique_ptr<host::HttpServer> server_;  // last: its thread asks the heartbeat
 };

@@ -26,18 +26,16 @@ ListWatch::ListWatch(Loop& loop, KubeClient& client, std::string path, kube::Ref
 
 ListWatch::~ListWatch() {
   client_.cancel(call_);
-  loop_.cancel(timer_);
 }
 
 void ListWatch::step() {
   using Do = kube::Reflector::Do;
-  loop_.cancel(timer_);
-  timer_ = 0;
+  timer_.stop();
   const auto next = reflector_.next(loop_.now());
   if (next.what == Do::kList) list(next.query, next.first_page);
   if (next.what == Do::kWatch) watch(next.query, next.lasts);
   if (const auto wake = reflector_.wake())
-    timer_ = loop_.after(std::max(*wake - loop_.now(), Duration::zero()), [this] { step(); });
+    timer_.start(std::max(*wake - loop_.now(), Duration::zero()), [this] { step(); });
 }
 
 void ListWatch::failed(kube::ApiStatus status) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "host/kube/kube_client.h"
+#include "host/loop/timer.h"
 #include "kube/lines.h"
 #include "kube/reflector.h"
 #include "kube/watch_event.h"
@@ -52,7 +53,7 @@ class ListWatch {
   ListWatchHandler handler_;
   std::unique_ptr<kube::Lines> lines_;
   KubeClient::Id call_ = 0;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace tranche::host

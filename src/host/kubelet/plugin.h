@@ -17,7 +17,7 @@
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/kubelet/register_call.h"
-#include "host/kubelet/timer.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 

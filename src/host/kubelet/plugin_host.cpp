@@ -10,7 +10,7 @@
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin.h"
 #include "host/kubelet/socket_file.h"
-#include "host/kubelet/timer.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 namespace {

@@ -6,7 +6,7 @@ namespace tranche::host {
 
 Heartbeat::Heartbeat(Loop& loop, std::function<void()> on_beat, Duration every)
     : loop_(loop), on_beat_(std::move(on_beat)), every_(every), last_(mono_now()) {
-  timer_ = loop_.after(every_, [this] { beat(); });
+  timer_.start(every_, [this] { beat(); });
 }
 
 Duration Heartbeat::age() const {
@@ -15,7 +15,7 @@ Duration Heartbeat::age() const {
 
 void Heartbeat::beat() {
   last_.store(mono_now(), std::memory_order_relaxed);
-  timer_ = loop_.after(every_, [this] { beat(); });
+  timer_.start(every_, [this] { beat(); });
   if (on_beat_) on_beat_();
 }
 

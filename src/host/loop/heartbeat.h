@@ -6,13 +6,13 @@
 #include <functional>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 
 class Heartbeat {
  public:
   explicit Heartbeat(Loop& loop, std::function<void()> on_beat = {}, Duration every = std::chrono::seconds(1));
-  ~Heartbeat() { loop_.cancel(timer_); }
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -24,7 +24,7 @@ class Heartbeat {
   Loop& loop_;
   std::function<void()> on_beat_;
   Duration every_;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
   std::atomic<MonoTime> last_;
 };
 
