@@ -240,7 +240,7 @@ void add_plan(CLI::App& app, Process& process) {
   add_own_option(*command, "--node-name", options->pods.node_name,
                  "with --pods: what the cluster calls the node; pods of other nodes are left out")
       .envname("NODE_NAME");
-  command->add_flag("--json", options->json, "the plan, landings and differences as JSON (docs/guide/plan.md)");
+  command->add_flag("--json", options->json, "the plan, landings and differences as JSON (docs/reference/plan.md)");
   command->footer(
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
       "2 a configuration or the pods cannot be used; 3 a pod does not land, or the configurations differ.");

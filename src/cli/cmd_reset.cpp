@@ -16,7 +16,7 @@ constexpr const char* kTeaching =
     "  tranche reset --force               also while pods hold GPUs: they lose them\n"
     "Remove the DaemonSets first: tranche node would make everything again, so nothing is done while it runs.\n"
     "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. "
-    "docs/guide/reset.md.";
+    "docs/guide/install.md, \"Remove\".";
 
 struct Held {
   agent::ResetOptions options;

@@ -1,5 +1,5 @@
 #pragma once
-// Landings and differences as JSON, docs/guide/plan.md. Pure.
+// Landings and differences as JSON, docs/reference/plan.md. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 

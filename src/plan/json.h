@@ -1,5 +1,5 @@
 #pragma once
-// Plan → JSON, for `tranche plan --json`, the status socket and golden tests. Field names are docs/guide/plan.md's.
+// Plan → JSON, for `tranche plan --json`, the status socket and golden tests. Field names are docs/reference/plan.md's.
 #include <nlohmann/json_fwd.hpp>
 
 #include "plan/plan.h"

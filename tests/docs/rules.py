@@ -60,7 +60,8 @@ OPEN = [
 ]
 
 # Files that a document says its reader has.
-GIVEN = {"docs/guide/migrate.md": {"values.yaml": "image: {repository: registry.example/tranche}\n", "nvidia-values.yaml": "{}\n"}}
+VALUES = "image: {repository: registry.example/tranche}\n"
+GIVEN = {"docs/guide/migrate.md": {"values.yaml": VALUES, "nvidia-values.yaml": "{}\n"}, "docs/guide/install.md": {"values.yaml": VALUES}}
 
 # Exit statuses that say "done" of what is run here.
 STATUS = {"check": {0, 1}, "plan": {0, 3}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}

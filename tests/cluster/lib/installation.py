@@ -14,7 +14,7 @@ LABEL = "nvidia.com/device-plugin.config"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/tranche/pods"
 MPS = "/run/nvidia/mps/mps.sock"
-EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/guide/install.md, "Uninstall"
+EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/guide/install.md, "Remove"
 
 
 class Node:

@@ -1,5 +1,5 @@
 """Installed by Helm from the image that deploy/image makes: the two DaemonSets as pods of a real cluster, with the rights and
-the mounts that the chart gives them and no others. Rows are those of docs/guide/install.md."""
+the mounts that the chart gives them and no others. Rows are those of tests/cluster/README.md."""
 
 import os
 import signal
