@@ -201,7 +201,9 @@ def outlive(cluster):
 
 def without_default(cluster):
     cluster.label(None)
-    cluster.helm("upgrade", values=cluster.values(config={"map": cluster.map}, image={"tag": "v0.1.0-newer"}))
+    silent = cluster.helm("upgrade", values=cluster.values(config={"map": cluster.map}, image={"tag": "v0.1.0-newer"}), check=False)
+    cluster.report.check("no default, and none is chosen: the chart refuses", silent.returncode != 0 and "write config.default" in silent.stderr, silent.stderr[-200:])
+    cluster.helm("upgrade", values=cluster.values(config={"map": cluster.map, "fallbackStrategies": ["empty"]}, image={"tag": "v0.1.0-newer"}))
     # Daemons in the host end with the configuration that wants them, not with a pod.
     until("every pool to end", lambda: not cluster.world.tranche.status(MPS).get("pools"), 60)
     cluster.amounts({GPU: 2}, "M2.3 no default: an unlabelled node offers its GPUs as they are", 120)

@@ -1,6 +1,8 @@
 """The flavour compat of our image in the place of NVIDIA's, in NVIDIA's own chart: its three DaemonSets with their names, mounts,
 variables and rights (lib/nvidia_chart.py), first with the chart's defaults, then with configurations that a label chooses."""
 
+import time
+
 from lib.containers import called, delete_and_time, restarts
 from lib.nvidia_chart import GFD, MPS, NAMESPACE, PLUGIN, Chart
 from lib.nvidia_objects import apply
@@ -125,5 +127,23 @@ def back(nvidia):
     nvidia.amounts({GPU: 10}, "the label is taken away: the default")
 
 
+def avoids(nvidia):
+    """docs/guide/migrate.md, "NVIDIA's chart": with OnDelete and an affinity against a label, pods stay as they are until their node has the label."""
+    sets = [item for item in Chart(nvidia.image, configurations(), "slices").objects() if item["kind"] == "DaemonSet"]
+    for item in sets:
+        item["spec"]["updateStrategy"] = {"type": "OnDelete"}
+        item["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}, {"key": "gpu-stack", "operator": "DoesNotExist"}]}]}}}
+    before = [nvidia.set_pod(name)["metadata"]["uid"] for name in (PLUGIN, GFD)]
+    apply(nvidia.api, sets)
+    time.sleep(5)
+    nvidia.report.check("OnDelete and an affinity against a label: no pod is restarted", before == [nvidia.set_pod(name)["metadata"]["uid"] for name in (PLUGIN, GFD)])
+    nvidia.label(**{"gpu-stack": "none"})
+    until("the pods to leave the labelled node", lambda: nvidia.no_pod(PLUGIN) and nvidia.no_pod(GFD), 60)
+    nvidia.report.check("the node is labelled: the pods leave it", True)
+    nvidia.label(**{"gpu-stack": None})
+    nvidia.amounts({GPU: 10}, "the label is taken away: they serve again", 90)
+
+
 def run(world):
-    play(world, "our image in NVIDIA's chart", NAMESPACE, as_it_comes, configured, disturbed, back)
+    play(world, "our image in NVIDIA's chart", NAMESPACE, as_it_comes, configured, disturbed, back, avoids)
