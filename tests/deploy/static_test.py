@@ -80,6 +80,38 @@ class TheKeptManifests(unittest.TestCase):
         self.assertIn(f"newTag: v{version}\n", text_of(f"{STATIC}/kustomization.yaml"))
 
 
+class TheChart(unittest.TestCase):
+    def setUp(self):
+        for path in (f"{BUILD}/kubernetes/helm", f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/helm"):
+            if os.access(path, os.X_OK):
+                os.environ.setdefault("TRANCHE_HELM", path)
+        self.program = renderer().helm()
+        if self.program is None:
+            self.skipTest("there is no Helm")
+
+    def template(self, *words):
+        settings = [word for each in words for word in ("--set", each)]
+        return subprocess.run([self.program, "template", "tranche", f"{SOURCE}/deploy/helm/tranche", *settings], capture_output=True, text=True, check=False)
+
+    def test_refuses_several_configurations_of_which_unlabelled_nodes_would_get_none(self):
+        two = ("config.map.mps=version: v1", "config.map.slices=version: v1")
+        refused = self.template(*two)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("config.map has mps, slices", refused.stderr)
+        for more in ("config.default=mps", "config.map.default=version: v1", "config.fallbackStrategies={empty}"):
+            self.assertEqual(self.template(*two, more).returncode, 0, more)
+
+    def test_tolerates_the_taint_that_it_removes(self):
+        made = self.template("startupTaint=tranche.io/not-ready").stdout
+        self.assertEqual(made.count("key: tranche.io/not-ready"), 2)
+        self.assertEqual(self.template("startupTaint=a", "tolerations=null").stdout.count("key: a\n"), 2)
+
+    def test_has_a_metrics_service_for_each_program_with_its_port(self):
+        services = re.findall(r"kind: Service\nmetadata:\n  name: (\S+)\n.*?component: (\w+)\n  ports:\n  - {name: metrics, port: (\d+)", self.template().stdout, re.DOTALL)
+        self.assertEqual(services, [("tranche-metrics", "node", "9400"), ("tranche-mps-metrics", "mps", "9401")])
+        self.assertNotIn("kind: Service\n", self.template("reset.enabled=true", "reset.nodes={n1}").stdout)
+
+
 def kubectl():
     """Of Kubernetes 1.26 or later, or None: the older one of Debian has a kustomize that ends at other fields."""
     for path in (f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/kubectl", f"{BUILD}/kubernetes/kubectl", shutil.which("kubectl") or ""):

@@ -85,7 +85,11 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- $tolerations := .Values.tolerations | default list }}
+{{- with .Values.startupTaint }}
+{{- $tolerations = append $tolerations (dict "key" . "operator" "Exists") }}
+{{- end }}
+{{- with $tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
