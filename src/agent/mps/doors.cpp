@@ -95,7 +95,10 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
              note_pod(id, grant, pid);
              if (world_.on_client) world_.on_client(id, grant, pid);
            },
-       .on_gone = [](const std::string&, int) {},
+       .on_gone =
+           [this, id](const std::string&, int pid) {
+             if (world_.on_client_gone) world_.on_client_gone(id, pid);
+           },
        .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
                                 std::uint32_t user) { tell_trouble(id, grant, passage, user); },
        .on_not_itself =

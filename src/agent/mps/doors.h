@@ -40,7 +40,8 @@ class Doors {
   struct World {
     Terminate terminate;
     std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process comes in
-    std::function<void()> on_change;  // what document() gives changed
+    std::function<void(const std::string& pool, int pid)> on_client_gone;  // that came in, and has ended
+    std::function<void()> on_change;                                       // what document() gives changed
     // host::Gate::Callbacks::on_server_doubted of a pool. Empty: no CUDA start is tried then.
     std::function<void(const std::string& pool, const std::string& why)> on_server_doubted = {};
     // The SM partition of a grant that holds these slots, "" where the pool's tier has none. Empty: none has.

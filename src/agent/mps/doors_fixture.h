@@ -75,6 +75,7 @@ class DoorsTest : public ::testing::Test {
                   done_ = std::move(done);
                 },
             .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
+            .on_client_gone = {},
             .on_change = [] {}});
     const auto added = doors_->add_pool(kPool);
     ASSERT_TRUE(added) << to_string(added.error());

@@ -170,6 +170,10 @@ Status MpsProgram::open() {
               [this](const std::string& pool, const host::EndRequest& request,
                      std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
           .on_client = {},
+          .on_client_gone =
+              [this](const std::string& pool, int pid) {
+                if (pools_) pools_->client_ended(pool, pid);
+              },
           .on_change =
               [this] {
                 if (pools_) pools_->look_again();

@@ -227,6 +227,10 @@ void PoolSet::doubt(const std::string& id, const std::string& why) {
   if (Member* member = running(id)) member->pool->doubt(why);
 }
 
+void PoolSet::client_ended(const std::string& id, int pid) {
+  if (Member* member = running(id)) member->pool->client_ended(pid);
+}
+
 void PoolSet::log_state(const std::string& id, Member& member) {
   if (!member.pool) return;
   const std::string state(member.pool->state_word());

@@ -68,6 +68,7 @@ class PoolSet {
   void set_other_holders(std::set<std::string> devices);
   // New clients of a pool may not start any more: it proves itself soon.
   void doubt(const std::string& pool, const std::string& why);
+  void client_ended(const std::string& pool, int pid);  // as the relay saw
   // Something that may have kept a pool from ending, or from beginning, may be gone.
   void look_again();
   // Ends everything; done comes once all daemons are gone and all compute modes are given back (or could not be).

@@ -1,6 +1,7 @@
 #include "host/clock/clock.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -12,6 +13,15 @@ MonoTime mono_now() {
 
 WallTime wall_now() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+std::uint64_t boot_ticks() {
+  constexpr std::uint64_t kNanos = 1'000'000'000;
+  timespec now{};
+  (void)::clock_gettime(CLOCK_BOOTTIME, &now);
+  const auto per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  return static_cast<std::uint64_t>(now.tv_sec) * per_second +
+         static_cast<std::uint64_t>(now.tv_nsec) * per_second / kNanos;
 }
 
 std::string utc_text(WallTime time) {

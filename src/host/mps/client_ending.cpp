@@ -26,15 +26,16 @@ bool runs_again(const Process& process) {
 
 }  // namespace
 
-ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndRequest& request, Done done)
+ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done)
     : loop_(loop), settings_(settings), done_(std::move(done)) {
-  for (const int pid : request.clients) {
-    const auto known = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
-    if (known == clients_.end()) clients_.push_back({{.pid = pid}, nullptr});
+  for (const auto& ref : processes.clients) {
+    const auto known = std::ranges::find(clients_, ref.pid, [](const Client& each) { return each.outcome.pid; });
+    if (known != clients_.end()) continue;
+    clients_.push_back({{.pid = ref.pid}, nullptr});
+    stop(clients_.back(), ref);
   }
-  for (auto& client : clients_) stop(client);
-  for (const int pid : request.companions)
-    if (std::ranges::find(request.clients, pid) == request.clients.end()) hold(pid);
+  for (const auto& ref : processes.companions)
+    if (std::ranges::find(processes.clients, ref) == processes.clients.end()) hold(ref);
   first_stopped_ = loop_.now();
   wait();
 }
@@ -43,16 +44,13 @@ ClientEnding::~ClientEnding() {
   loop_.cancel(timer_);
 }
 
-void ClientEnding::stop(Client& client) {
-  const int pid = client.outcome.pid;
-  const auto not_there = [&client] {
+void ClientEnding::stop(Client& client, const ProcessRef& ref) {
+  auto process = Process::adopt(loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
+  if (!process && process.error().kind == Kind::kNotFound) {
     client.outcome.outcome = TerminateOutcome::kNotAClient;
     client.outcome.note = "the process has exited";
-  };
-  const auto ref = process_ref(pid);
-  if (!ref) return not_there();
-  auto process = Process::adopt(loop_, *ref, [this, pid](const ExitNote&) { exited(pid); });
-  if (!process && process.error().kind == Kind::kNotFound) return not_there();
+    return;
+  }
   const auto stopped = process ? (*process)->signal(SIGSTOP) : Status(std::unexpected(process.error()));
   if (!stopped) {
     client.outcome.outcome = TerminateOutcome::kRefused;
@@ -62,10 +60,8 @@ void ClientEnding::stop(Client& client) {
   client.process = *std::move(process);
 }
 
-void ClientEnding::hold(int pid) {
-  const auto ref = process_ref(pid);
-  if (!ref) return;
-  auto process = Process::adopt(loop_, *ref, [](const ExitNote&) {});
+void ClientEnding::hold(const ProcessRef& ref) {
+  auto process = Process::adopt(loop_, ref, [](const ExitNote&) {});
   if (process && (*process)->signal(SIGSTOP)) companions_.push_back(*std::move(process));
 }
 

@@ -28,6 +28,11 @@ struct EndRequest {
   std::vector<int> companions = {};
 };
 
+struct EndedProcesses {
+  std::vector<ProcessRef> clients;
+  std::vector<ProcessRef> companions = {};
+};
+
 class ClientEnding {
  public:
   struct Settings {
@@ -39,7 +44,7 @@ class ClientEnding {
   // All processes are stopped when this returns. The clients must be clients of the pool. done comes once, as a
   // callback of its own, and may drop this; never after this was dropped. One outcome for each distinct client, in
   // their order.
-  ClientEnding(Loop& loop, Settings settings, const EndRequest& request, Done done);
+  ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done);
   ~ClientEnding();
   ClientEnding(const ClientEnding&) = delete;
   ClientEnding& operator=(const ClientEnding&) = delete;
@@ -49,8 +54,8 @@ class ClientEnding {
     mps::Terminated outcome;
     std::unique_ptr<Process> process;  // null: there is nothing (more) to do
   };
-  void stop(Client& client);
-  void hold(int pid);
+  void stop(Client& client, const ProcessRef& ref);
+  void hold(const ProcessRef& ref);
   void wait();
   void wait_is_over();
   bool stop_those_that_run_again();

@@ -1,4 +1,8 @@
 // Ending clients of the stand-in daemon: processes as tenants start them, one outcome for each.
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "host/mps/pool_fixture.h"
 
 namespace tranche::host {
@@ -10,6 +14,17 @@ using enum mps::TerminateOutcome;
 char state_of(pid_t pid) {
   const auto sight = look_at_process(pid);
   return sight ? sight->state : 'X';
+}
+
+// A process that has this number, as if the kernel had come round to it; 0 = this may not be chosen here.
+pid_t start_as(pid_t pid) {
+  clone_args how{};
+  how.exit_signal = SIGCHLD;
+  how.set_tid = reinterpret_cast<std::uint64_t>(&pid);
+  how.set_tid_size = 1;
+  const long made = ::syscall(SYS_clone3, &how, sizeof how);
+  if (made != 0) return made == pid ? pid : 0;
+  for (;;) ::pause();
 }
 
 class PoolEnds : public PoolTest {
@@ -87,6 +102,33 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
   EXPECT_EQ(end({{client}})[0].outcome, kTerminated);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
+}
+
+TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
+  fast_.health_every = 60s;
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  pool_->look();
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients == std::vector<int>{client};
+  }));
+  ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGSTOP), 0) << "so that it lists the client still";
+  clients_.clear();
+  ASSERT_TRUE(until([&] { return !look_at_process(client); }));
+  const pid_t other = start_as(client);
+  if (other != 0) {
+    const auto all = end({{client}});
+    EXPECT_EQ(all.at(0).outcome, kNotAClient);
+    EXPECT_THAT(all.at(0).note, HasSubstr("has exited"));
+    EXPECT_NE(state_of(other), 'T');
+    EXPECT_EQ(::waitpid(other, nullptr, WNOHANG), 0) << "it lives";
+    (void)::kill(other, SIGKILL);
+    (void)::waitpid(other, nullptr, 0);
+  }
+  ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGCONT), 0);
+  if (other == 0) GTEST_SKIP() << "a process cannot be given a number here";
 }
 
 // Promise: stop: A container's first process is held until its clients have exited.

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
+#include "host/clock/clock.h"
 #include "mps/client_limits.h"
 
 namespace tranche::host {
@@ -186,9 +188,18 @@ void Pool::look() {
   feed(mps::LookNow{});
 }
 
-bool Pool::is_client(int pid) const {
-  const auto known = clients();
-  return std::ranges::find(known, pid) != known.end();
+void Pool::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  listed_.heard(asked, pids);
+}
+
+// The relay holds its clients: what it names lives.
+std::optional<ProcessRef> Pool::client(int pid) const {
+  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
+  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
+  const auto ref = process_ref(pid);
+  return ref ? std::optional(*ref) : std::nullopt;
 }
 
 std::vector<int> Pool::clients() const {
@@ -209,37 +220,51 @@ bool Pool::are_alone(const std::vector<int>& pids) const {
 
 // What is known of the servers' clients is up to a few seconds old: about others the daemon is asked.
 void Pool::end_clients(const EndRequest& request, ClientEnding::Done done) {
-  if (std::ranges::all_of(request.clients, [this](int pid) { return is_client(pid); }))
-    return end_known(request, {}, std::move(done));
+  EndedProcesses known;
+  std::vector<ProcessRef> asked_about;
+  std::vector<mps::Terminated> others;
+  const auto exited = [&others](int pid) {
+    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
+  };
+  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
+    if (const auto ref = client(pid)) {
+      known.clients.push_back(*ref);
+    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
+      exited(pid);
+    } else {
+      asked_about.push_back(*now);
+    }
+  }
+  for (const int pid : request.companions)
+    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
+  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
   aside(dialect_.ask(0, state_.desired), kClientQuestion,
-        [this, request, done = std::move(done)](const mps::Event& event) {
-          std::vector<int> listed = clients();
-          if (const auto* answered = std::get_if<mps::Answered>(&event))
-            for (const auto& server : answered->servers)
-              listed.insert(listed.end(), server.clients.begin(), server.clients.end());
-          EndRequest known{{}, request.companions};
-          std::vector<mps::Terminated> unknown;
-          for (const int pid : request.clients) {
-            if (std::ranges::find(listed, pid) != listed.end()) {
-              known.clients.push_back(pid);
-            } else if (std::ranges::find(unknown, pid, &mps::Terminated::pid) == unknown.end()) {
-              unknown.push_back(
-                  {pid, mps::TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
+        [this, known, asked_about, others, asked = boot_ticks(),
+         done = std::move(done)](const mps::Event& event) mutable {
+          if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
+          for (const auto& ref : asked_about) {
+            if (client(ref.pid) == ref) {
+              known.clients.push_back(ref);
+            } else {
+              others.push_back(
+                  {ref.pid, mps::TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
             }
           }
-          end_known(known, std::move(unknown), done);
+          end_known(known, std::move(others), std::move(done));
         });
 }
 
-void Pool::end_known(const EndRequest& request, std::vector<mps::Terminated> unknown, ClientEnding::Done done) {
-  ended_.insert(ended_.end(), request.clients.begin(), request.clients.end());
+void Pool::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others, ClientEnding::Done done) {
+  std::vector<int> pids;
+  for (const auto& ref : processes.clients) pids.push_back(ref.pid);
+  ended_.insert(ended_.end(), pids.begin(), pids.end());
   while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
   const std::uint64_t id = ++last_ending_;
   endings_[id] = std::make_unique<ClientEnding>(
-      loop_, ClientEnding::Settings{.patience = are_alone(request.clients) ? Duration{} : stop_patience_}, request,
-      [this, id, unknown = std::move(unknown), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+      loop_, ClientEnding::Settings{.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
+      [this, id, others = std::move(others), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
         const auto ended = endings_.extract(id);  // until this callback returns
-        outcomes.insert(outcomes.end(), unknown.begin(), unknown.end());
+        outcomes.insert(outcomes.end(), others.begin(), others.end());
         look();  // that they have left MPS
         done(std::move(outcomes));
       });

@@ -22,6 +22,7 @@
 #include "host/mps/client_ending.h"
 #include "host/mps/control_client.h"
 #include "host/mps/daemon_home.h"
+#include "host/mps/listed_clients.h"
 #include "host/mps/log_tail.h"
 #include "host/mps/orphans.h"
 #include "host/mps/ping.h"
@@ -107,6 +108,7 @@ class Pool {
   // where they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One
   // outcome for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
   void end_clients(const EndRequest& request, ClientEnding::Done done);
+  void client_ended(int pid) { listed_.ended(pid); }  // as the relay saw; its servers may list the pid for a while
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
   Duration stop_patience() const { return stop_patience_; }
 
@@ -166,9 +168,10 @@ class Pool {
   void tell_server(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
   bool proof_holds_daemon() const;
-  bool is_client(int pid) const;
+  void heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers);
+  std::optional<ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
-  void end_known(const EndRequest& request, std::vector<mps::Terminated> unknown, ClientEnding::Done done);
+  void end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others, ClientEnding::Done done);
   bool are_alone(const std::vector<int>& pids) const;
   ProverMeans prover_means();
   std::map<std::string, std::string> proof_environment() const;
@@ -189,7 +192,9 @@ class Pool {
   std::unique_ptr<Process> daemon_;
   Sessions sessions_;
   std::unique_ptr<Question> question_;
-  mps::DaemonLimits looking_for_;          // what was in force when the last look at the servers began
+  mps::DaemonLimits looking_for_;  // what was in force when the last look at the servers began
+  std::uint64_t asked_ = 0;        // and when that was (boot_ticks()); 0 = it has not begun
+  ListedClients listed_;
   std::unique_ptr<Telling> telling_;       // the one under way
   std::unique_ptr<Telling> telling_next_;  // and the one that waits for it
   std::uint64_t last_aside_ = 0;

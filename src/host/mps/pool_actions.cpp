@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "host/clock/clock.h"
 #include "host/mps/launch.h"
 #include "host/mps/leftover.h"
 #include "host/mps/pool.h"
@@ -78,7 +79,11 @@ void Pool::run(mps::QuestionId id, const mps::Run& what, Duration deadline,
   question_ = sessions_.ask({.target = std::move(whom),
                              .input = what.input,
                              .deadline = deadline,
-                             .on_begun = [this, id] { feed(mps::QuestionBegun{id}); }},
+                             .on_begun =
+                                 [this, id] {
+                                   if (asked_ == 0) asked_ = boot_ticks();
+                                   feed(mps::QuestionBegun{id});
+                                 }},
                             [this, id, what, deadline, read](const Result<std::string>& reply) {
                               if (reply) return read(*reply);
                               if (reply.error().kind == Kind::kTimeout && proof_holds_daemon()) {
@@ -96,6 +101,7 @@ void Pool::converse(mps::QuestionId id, mps::Exchange exchange) {
         if (auto* more = std::get_if<mps::Exchange>(&onward)) return converse(id, std::move(*more));
         auto& event = std::get<mps::Event>(onward);
         if (auto* answered = std::get_if<mps::Answered>(&event)) {
+          heard_servers(asked_, answered->servers);
           // A namespace that was given up while this was asked is not missed.
           if (looking_for_ != mps::told(state_)) answered->missing.clear();
           for (auto& server : answered->servers) {
@@ -110,6 +116,7 @@ void Pool::converse(mps::QuestionId id, mps::Exchange exchange) {
 
 void Pool::act(const mps::Ask& action) {
   looking_for_ = mps::told(state_);
+  asked_ = 0;
   converse(action.id, dialect_.ask(action.id, looking_for_));
 }
 void Pool::act(const mps::ApplyLimits& action) {
