@@ -264,8 +264,7 @@ std::string Doors::refuses(const std::string& id, const std::string& grant, int 
     return door->second.reason.empty() ? "closed" : door->second.reason;
   const auto* known = pool.gate->grant_of(pid);
   if (known == nullptr) {
-    if (const auto full = full_device(pool, grant); !full.empty())
-      return fmt::format("{} has its {} clients", full, pool.most_clients);
+    if (auto full = no_room(pool, grant); !full.empty()) return full;
   } else if (known->empty()) {
     return "it is a client of the share's former tenant, whose clients are being ended";
   }

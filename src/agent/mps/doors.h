@@ -85,8 +85,10 @@ class Doors {
   // there are no turns: `go` comes at once.
   host::ProofTurn take_turn(const std::string& pool, std::function<void()> go);
   // How many clients the pool's server takes on each of these devices; 0 = no ceiling of ours. A grant's client counts
-  // on the devices that the grant holds, for it can have no context on another.
-  void set_most_clients(const std::string& pool, std::size_t most, std::vector<std::string> devices);
+  // on the devices that the grant holds, for it can have no context on another. Of the places, as many as `promised`
+  // are kept for each open endpoint: no other grant's clients take them.
+  void set_most_clients(const std::string& pool, std::size_t most, std::vector<std::string> devices,
+                        std::size_t promised = 1);
   // On the device of the pool that has the most. Absent: not known, for doors are links.
   std::optional<std::size_t> clients_on_fullest(const std::string& pool) const;
 
@@ -134,6 +136,7 @@ class Doors {
     std::map<std::string, Door> doors;
     std::size_t most_clients = 0;  // on each of
     std::vector<std::string> devices;
+    std::size_t promised = 1;  // clients to each grant
     bool wants_clients = false;
     std::map<int, std::string> seen;  // clients that did not come through a gate: their grant, "" = none
   };
@@ -171,7 +174,8 @@ class Doors {
   void note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted);
   void tell_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
   static std::size_t clients_on(const Pool& pool, const std::string& device);
-  static std::string full_device(const Pool& pool, const std::string& grant);  // "" = there is room for one more
+  static std::size_t kept_on(const Pool& pool, const std::string& device, const std::string& grant);
+  static std::string no_room(const Pool& pool, const std::string& grant);  // "" = there is room for one more
   std::vector<int> clients_of(const DoorName& door) const;
   Result<Pool*> find(const std::string& id);
 

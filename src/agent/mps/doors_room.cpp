@@ -1,5 +1,7 @@
 // How many clients a pool's server still takes. The ceiling is the server's on each GPU (docs/guide/share-sizes.md), so
 // where a pool joins several, each is counted by itself.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "agent/mps/doors.h"
@@ -13,11 +15,13 @@ bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& dev
 
 }  // namespace
 
-void Doors::set_most_clients(const std::string& id, std::size_t most, std::vector<std::string> devices) {
+void Doors::set_most_clients(const std::string& id, std::size_t most, std::vector<std::string> devices,
+                             std::size_t promised) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   found->second.most_clients = most;
   found->second.devices = std::move(devices);
+  found->second.promised = promised;
 }
 
 std::size_t Doors::clients_on(const Pool& pool, const std::string& device) {
@@ -28,13 +32,34 @@ std::size_t Doors::clients_on(const Pool& pool, const std::string& device) {
   return clients;
 }
 
-std::string Doors::full_device(const Pool& pool, const std::string& grant) {
-  if (pool.most_clients == 0 || pool.gate->clients() < pool.most_clients) return {};
-  if (pool.devices.size() <= 1) return "the GPU";
+// For the other grants that hold this device: what they were promised, less the clients that they have.
+std::size_t Doors::kept_on(const Pool& pool, const std::string& device, const std::string& grant) {
+  std::size_t kept = 0;
+  for (const auto& [other, door] : pool.doors) {
+    if (other == grant || !door.admitting) continue;
+    if (pool.devices.size() > 1 && !holds(door.limits, device)) continue;
+    const std::size_t has = pool.gate->door(other).clients.size();
+    kept += pool.promised - std::min(has, pool.promised);
+  }
+  return kept;
+}
+
+// Where more grants have an endpoint than the server takes clients, each gets what it was promised as long as there is
+// room at all.
+std::string Doors::no_room(const Pool& pool, const std::string& grant) {
+  if (pool.most_clients == 0) return {};
   const auto door = pool.doors.find(grant);
+  const bool within_promise = pool.gate->door(grant).clients.size() < pool.promised;
+  const bool one = pool.devices.size() <= 1;
   for (const auto& device : pool.devices) {
-    const bool theirs = door == pool.doors.end() || holds(door->second.limits, device);
-    if (theirs && clients_on(pool, device) >= pool.most_clients) return "GPU " + device;
+    if (!one && door != pool.doors.end() && !holds(door->second.limits, device)) continue;
+    const std::string name = one ? "the GPU" : "GPU " + device;
+    const std::size_t has = clients_on(pool, device);
+    if (has >= pool.most_clients) return fmt::format("{} has its {} clients", name, pool.most_clients);
+    if (within_promise) continue;
+    if (const std::size_t kept = kept_on(pool, device, grant); has + kept >= pool.most_clients)
+      return fmt::format("{} has {} of its {} clients, and the other places are kept for other containers", name, has,
+                         pool.most_clients);
   }
   return {};
 }

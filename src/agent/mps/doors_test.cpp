@@ -103,6 +103,43 @@ TEST_F(DoorsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
 
+TEST_F(DoorsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
+  open();
+  const std::string other = "8899aabbccddeeff";
+  doors_->set_most_clients(kPool, 3, {"GPU-1"});
+  ASSERT_TRUE(doors_->open_door({kPool, other}));
+  auto first = client(), second = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto third = client();
+  EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true"))) << "the last place is the other's";
+  EXPECT_EQ(document()["doors"][0]["refusedWhy"],
+            "the GPU has 2 of its 3 clients, and the other places are kept for other containers");
+  auto theirs = client(other);
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  auto more = client(other);
+  EXPECT_THAT(first_line(*more), Not(HasSubstr("\"mps\":true")));
+  EXPECT_EQ(document()["doors"][1]["refusedWhy"], "the GPU has its 3 clients");
+  theirs->signal(SIGKILL);
+  EXPECT_TRUE(until([&] { return doors_->grant_of(kPool, theirs->pid()) == nullptr; }));
+  ASSERT_TRUE(doors_->remove_door({kPool, other}));
+  auto alone = client();
+  EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "nobody else has an endpoint";
+}
+
+TEST_F(DoorsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
+  open();
+  doors_->set_most_clients(kPool, 3, {"GPU-1"}, 2);
+  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(doors_->open_door({kPool, other}));
+  auto first = client(), second = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto third = client();
+  EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true")));
+  auto theirs = client("1111111111111111");
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+}
+
 TEST_F(DoorsTest, WhatCannotBeAnsweredIsSaid) {
   make();
   EXPECT_THAT(request("{}"), HasSubstr("\"ok\":false"));

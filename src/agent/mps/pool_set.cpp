@@ -38,6 +38,7 @@ void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
 void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing) {
   settings_.proof.every = sharing.proof_every;
   stop_patience_ = sharing.stop_patience;
+  processes_per_slot_ = sharing.processes_per_slot;
   change_ = sharing.change;
   for (auto& [id, member] : members_) {
     if (!member.pool) continue;
@@ -51,6 +52,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
     Member& member = members_[planned.id];
     const bool same = member.planned == planned;
     member.planned = planned;
+    tell_most_clients(member);
     if (begins_anew(member) || !same) {
       if (!member.preparing) prepare(planned.id);
     }
@@ -60,6 +62,12 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
   }
   sweep();
   on_change_();
+}
+
+void PoolSet::tell_most_clients(const Member& member) {
+  if (settings_.doors == nullptr) return;
+  const auto& planned = member.planned;
+  settings_.doors->set_most_clients(planned.id, planned.max_clients, planned.devices, processes_per_slot_);
 }
 
 void PoolSet::prepare(const std::string& id) {
@@ -140,7 +148,7 @@ Status PoolSet::open_pool(Member& member) {
                               .seed = stable_hash(id)};
   if (settings_.doors != nullptr) {
     TRY_STATUS(settings_.doors->add_pool(id));
-    settings_.doors->set_most_clients(id, member.planned.max_clients, member.planned.devices);
+    tell_most_clients(member);
     settings.open_doors = [doors = settings_.doors, id] { return doors->open_pool(id); };
     settings.relay_clients = [doors = settings_.doors, id] { return doors->relay_clients(id); };
     settings.take_turn = [doors = settings_.doors, id](std::function<void()> go) {

@@ -117,6 +117,7 @@ class PoolSet {
   host::Pool::Callbacks callbacks_for(const std::string& id);
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
+  void tell_most_clients(const Member& member);
   static bool begins_anew(const Member& member);
   void retire(Member& member);
   void retire_if_idle(Member& member);
@@ -136,6 +137,7 @@ class PoolSet {
   Result<host::ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
   config::ChangePolicy change_ = config::ChangePolicy::kWait;
   Duration stop_patience_ = config::Sharing{}.stop_patience;
+  std::size_t processes_per_slot_ = config::Sharing{}.processes_per_slot;
   plan::Plan plan_;
   inventory::Inventory inventory_;
   std::map<std::string, Member> members_;
