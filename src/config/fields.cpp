@@ -122,12 +122,14 @@ void Value::read(std::string& into) const {
   if (auto value = text()) into = *std::move(value);
 }
 
-Fields::Fields(const Value& mapping) : mapping_(mapping), known_(names_below(mapping.path())) {
-  const KeyCase key_case = key_case_below(mapping.path());
+Fields::Fields(const Value& mapping)
+    : mapping_(mapping), known_(names_below(mapping.path())), key_case_(key_case_below(mapping.path())) {
+  configures_something_ = std::ranges::any_of(mapping.node().members, [this](const Member& member) {
+    const auto match = known_key(member.key);
+    return match != known_.end() && *match != "version";
+  });
   for (const Member& member : mapping.node().members) {
-    const auto match = std::ranges::find_if(known_, [&](std::string_view word) {
-      return key_case == KeyCase::kAny ? same_in_any_case(word, member.key) : word == member.key;
-    });
+    const auto match = known_key(member.key);
     if (match == known_.end()) {
       report_unknown(member);
       continue;
@@ -153,12 +155,30 @@ Value Fields::operator[](std::string_view key) const {
   return {member.value.get(), path, place, mapping_.findings()};
 }
 
+std::vector<std::string_view>::const_iterator Fields::known_key(std::string_view key) const {
+  return std::ranges::find_if(known_, [&](std::string_view word) {
+    return key_case_ == KeyCase::kAny ? same_in_any_case(word, key) : word == key;
+  });
+}
+
+void Fields::report_unknown_at_the_top(const Value& value, const std::string& key) const {
+  const std::string meant = did_you_mean(key, known_);
+  if (!meant.empty()) return value.error("is not a known key", "did you mean " + meant + "?");
+  const auto home = home_of(key);
+  value.error("is not a known key, and nothing else in this file configures anything",
+              home.empty() ? "write sharing: or flags: and what belongs below it; is this the right file?"
+                           : "it belongs to another section: write it as " + std::string(home));
+}
+
 void Fields::report_unknown(const Member& member) const {
   const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
                     Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
-  const bool refused = mapping_.findings().unknown_keys == UnknownKeys::kRefused;
+  const bool at_the_top = mapping_.path().empty();
+  const bool changes_all = at_the_top && (!configures_something_ || !did_you_mean(member.key, known_).empty());
+  const bool refused = changes_all || mapping_.findings().unknown_keys == UnknownKeys::kRefused;
   if (mapping_.findings().problems.full(refused ? Severity::kError : Severity::kWarning))
-    return value.ignored({}, {});  // is only counted
+    return refused ? value.error({}, {}) : value.ignored({}, {});  // is only counted
+  if (changes_all) return report_unknown_at_the_top(value, member.key);
   const std::string ending = refused ? "" : " and is ignored";
   const auto in_other_case =
       std::ranges::find_if(known_, [&](std::string_view word) { return same_in_any_case(word, member.key); });

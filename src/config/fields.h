@@ -12,6 +12,7 @@
 #include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document.h"
+#include "config/keys.h"
 #include "config/parse.h"
 #include "config/words.h"
 
@@ -68,7 +69,8 @@ class Value {
 };
 
 // The members of one mapping, whose keys are those of config/keys.h below its path. Building it reports unknown and
-// repeated keys; of repeated ones the last counts.
+// repeated keys; of repeated ones the last counts. An unknown key of the file itself is an error if it resembles a
+// known one or if the file has no known section: such a file would leave every GPU whole.
 class Fields {
  public:
   explicit Fields(const Value& mapping);
@@ -76,10 +78,14 @@ class Fields {
   const std::vector<std::string_view>& known() const { return known_; }
 
  private:
+  std::vector<std::string_view>::const_iterator known_key(std::string_view key) const;
   void report_unknown(const Member& member) const;
+  void report_unknown_at_the_top(const Value& value, const std::string& key) const;
 
   const Value& mapping_;
   std::vector<std::string_view> known_;
+  KeyCase key_case_;
+  bool configures_something_ = false;  // a known key other than version
   std::map<std::string_view, const Member*> found_;
 };
 

@@ -187,18 +187,21 @@ void parse_version(const Value& value, std::string& version) {
   value.error("is " + in_quotes(*text) + ", and only v1 is known", "write version: v1");
 }
 
-bool is_kubernetes_object(const Node& node) {
-  const auto has = [&node](std::string_view key) {
-    return std::ranges::find(node.members, key, &Member::key) != node.members.end();
-  };
-  return has("apiVersion") && has("kind");
+// The kind of a manifest; nothing where the mapping is none.
+std::optional<std::string> kubernetes_kind(const Node& node) {
+  const auto member = [&node](std::string_view key) { return std::ranges::find(node.members, key, &Member::key); };
+  const auto kind = member("kind");
+  if (member("apiVersion") == node.members.end() || kind == node.members.end()) return std::nullopt;
+  return kind->value->kind == Node::Kind::kScalar ? kind->value->text : "object";
 }
 
 void parse_root(const Value& root, Config& config) {
   if (!is_mapping(root)) return;
-  if (is_kubernetes_object(root.node()))
-    return root.ignored("is a Kubernetes object, none of whose keys is known here",
-                        "write what stands in its data, such as version: v1 and what follows");
+  if (const auto kind = kubernetes_kind(root.node()))
+    return root.error(
+        "is a Kubernetes object (kind " + in_quotes(*kind) + "), not a configuration file: it configures nothing",
+        *kind == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
+                             : "name a file that begins with version: v1");
   const Fields f(root);
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], config.flags);

@@ -130,7 +130,7 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
               ElementsAre(HasSubstr(
                   "c:2:16: warning: flags.migStrategy: has no effect, because it is written again in line 3")));
   EXPECT_EQ(accepted("flags:\n  migStrategy: single\n  migStrategy: mixed\n").flags.mig_strategy, MigStrategy::kMixed);
-  EXPECT_THAT(said("whatever: 1\n"), ElementsAre(HasSubstr("remove it")));
+  EXPECT_THAT(said("whatever: 1\nimex: {}\n"), ElementsAre(HasSubstr("remove it")));
   EXPECT_THAT(said("resources:\n  gpus:\n  - {pattern: x, name: gpu}\n"),
               ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: is read and then not used")));
   EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: []}}"),
@@ -148,14 +148,28 @@ TEST(ParseTest, AKeyInTheWrongSectionIsToldWhereItBelongs) {
 
 TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
   EXPECT_THAT(said("apiVersion: v1\nkind: ConfigMap\ndata: {a: \"version: v1\"}\n"),
-              ElementsAre(HasSubstr("c:1:1: warning: is a Kubernetes object")));
+              ElementsAre(AllOf(HasSubstr("c:1:1: error: is a Kubernetes object (kind \"ConfigMap\")"),
+                                HasSubstr("save the value of one key below its data as a file"))));
+  EXPECT_THAT(said("apiVersion: apps/v1\nkind: Deployment\nspec: {}\n"),
+              ElementsAre(HasSubstr("name a file that begins with version: v1")));
+}
+
+TEST(ParseTest, AnUnknownKeyOfTheFileIsAnErrorIfItLeavesEveryGpuWhole) {
+  for (const auto& [text, expected] :
+       {std::pair{"shaing: {}", "c:1:1: error: shaing: is not a known key; did you mean sharing?"},
+        {"flags: {}\nSharin: {}", "c:2:1: error: Sharin: is not a known key; did you mean sharing?"},
+        {"version: v1\ncolour: blue", "c:2:1: error: colour: is not a known key, and nothing else"},
+        {"version: v1\nmigStrategy: none", "c:2:1: error: migStrategy: is not a known key, and nothing else"},
+        {"imex: {}\ncolour: blue", "c:2:1: warning: colour: is not a known key and is ignored"},
+        {"imex: {}\nmigStrategy: none", "c:2:1: warning: migStrategy: is not a known key here"}})
+    EXPECT_THAT(said(text), ElementsAre(HasSubstr(expected))) << text;
 }
 
 // Promise: config: With `--strict` keys without effect are errors.
 TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
   for (const char* text :
-       {"foo: 1", "flags: {migStrategy: none, migStrategy: none}", "flags: {passDeviceSpecs: true}",
-        "sharing: {mps: {Resources: [], resources: [{name: gpu, replicas: 2}]}}", "kind: ConfigMap\napiVersion: v1"}) {
+       {"foo: 1\nimex: {}", "flags: {migStrategy: none, migStrategy: none}", "flags: {passDeviceSpecs: true}",
+        "sharing: {mps: {Resources: [], resources: [{name: gpu, replicas: 2}]}}"}) {
     EXPECT_FALSE(has_error(parse(text, "c").problems)) << text;
     const Parsed strict = parse(text, "c", UnknownKeys::kRefused);
     EXPECT_THAT(strict.problems, SizeIs(1)) << text;
@@ -254,11 +268,12 @@ TEST(ParseTest, OnlyTheVersionItselfIsKnown) {
 
 // A ConfigMap can hold 310,000 lines of this; each would be a line of the log, and all of them one status document.
 TEST(ParseTest, AKeyCannotControlTheTerminal) {
-  EXPECT_THAT(said("\"\\e[2J\\x9bK\": 1"), ElementsAre(HasSubstr(R"(warning: \x1b[2J\xc2\x9bK: is not a known key)")));
+  EXPECT_THAT(said("imex: {}\n\"\\e[2J\\x9bK\": 1"),
+              ElementsAre(HasSubstr(R"(warning: \x1b[2J\xc2\x9bK: is not a known key)")));
 }
 
 TEST(ParseTest, ManyProblemsAreListedToAHundred) {
-  std::string text = "version: v1\n";
+  std::string text = "version: v1\nimex: {}\n";
   for (int i = 0; i < 20'000; ++i) text += "a: 1\n";
   const Parsed warned = parse(text, "c");
   ASSERT_EQ(warned.problems.size(), 101u);
