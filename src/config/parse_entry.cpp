@@ -80,7 +80,8 @@ void parse_devices(const Value& value, bool per_device, SharedResource& into) {
       value.error("is an empty list, so the entry shares nothing", "write all, a count, or a list such as [0, 1]");
     into.devices = *selection;
   } else if (!std::holds_alternative<AllDevices>(*selection)) {
-    value.warn("is read and then not used: every device of the resource is shared", "write devices: all, or remove it");
+    value.warn("is read and then not used: every device of the resource is shared",
+               "write perDevice: true below sharing to divide the devices, or remove it");
   }
 }
 

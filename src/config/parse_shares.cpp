@@ -62,6 +62,26 @@ bool read_policy_word(const Value& value, Policy& into) {
   return true;
 }
 
+// "20GB", "20 GiB" or "20g": a size with a unit of another spelling. Reported, and true.
+bool is_other_unit(const Value& value) {
+  if (value.node().kind != Node::Kind::kScalar) return false;
+  const std::string& text = value.node().text;
+  const auto end = text.find_first_not_of("0123456789.");
+  if (end == 0 || end == std::string::npos) return false;
+  const std::string number = text.substr(0, end);
+  const std::string unit(trimmed(std::string_view(text).substr(end)));
+  for (const char letter : {'M', 'G', 'T'}) {
+    const std::string decimal(1, letter);
+    const bool binary = same_in_any_case(unit, decimal + "i") || same_in_any_case(unit, decimal + "iB");
+    if (!binary && !same_in_any_case(unit, decimal) && !same_in_any_case(unit, decimal + "B")) continue;
+    const std::string in_binary = number + decimal + "i";
+    if (!parse_memory_size(in_binary)) return false;
+    value.error(unit + " is not a unit here", "write " + (binary ? in_binary : number + decimal + " or " + in_binary));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy) {
@@ -71,6 +91,7 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
   }
   // A number without a unit could be bytes, MiB or GB to whoever wrote it.
   if (const auto size = parse_memory_size(value.node().text)) return size;
+  if (is_other_unit(value)) return std::nullopt;
   const bool bare = parse_unsigned(value.node().text).has_value();
   value.error(bare ? "has no unit: it is " + value.node().text
                    : "must be a size with a unit, at least 1Mi, but is " + describe(value.node()),
@@ -110,6 +131,7 @@ void read_memory(const Value& value, MemoryPolicy& into) {
       return;
     }
   }
+  if (is_other_unit(value)) return;
   value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()), remedy);
 }
 
@@ -125,7 +147,7 @@ void read_reserve(const Value& value, Reserve& into) {
     into = {Reserve::Kind::kAuto, {}};
   else if (size)
     into = {Reserve::Kind::kSize, *size};
-  else
+  else if (!is_other_unit(value))
     value.error("must be none, auto or a size with a unit, but is " + describe(value.node()), remedy);
 }
 

@@ -80,6 +80,9 @@ TEST(SharesConfig, SlotsAreCountedOrMeasured) {
   EXPECT_EQ(measured.slot_memory, gib(4));
   EXPECT_THAT(said(mps("", "slotMemory: 4Gi, replicas: 4")), ElementsAre(HasSubstr("each says how many slots")));
   EXPECT_THAT(said(mps("", "slotMemory: 4")), ElementsAre(HasSubstr("has no unit")));
+  EXPECT_THAT(said(mps("", "slotMemory: 20GB")), ElementsAre(HasSubstr("GB is not a unit here; write 20G or 20Gi")));
+  EXPECT_THAT(said(mps("", "slotMemory: 1.5 gib")), ElementsAre(HasSubstr("gib is not a unit here; write 1.5Gi")));
+  EXPECT_THAT(said(mps("", "slotMemory: 20KB")), ElementsAre(HasSubstr("must be a size with a unit")));
 }
 
 TEST(SharesConfig, NamesHaveASignOfWhatTellsThemApart) {

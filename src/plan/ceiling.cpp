@@ -27,7 +27,7 @@ std::string where_of(const inventory::Inventory& inventory, const Candidate& can
   const std::string device =
       candidate.device.is_mig
           ? fmt::format("MIG device {} ({}), a part of {}", candidate.device.index, candidate.device.uuid, gpu.name)
-          : fmt::format("{}, a {}", name_of(gpu), gpu.name);
+          : fmt::format("{}, {} {}", name_of(gpu), gpu.name.starts_with("NVIDIA") ? "an" : "a", gpu.name);
   return fmt::format("{} of compute capability {}.{}{}", device, capability.major, capability.minor,
                      cuda_of(inventory));
 }
@@ -113,6 +113,8 @@ void check_ceiling(const config::Config& config, const inventory::Inventory& inv
     std::string remedy = most / each >= 2 ? remedy_for(entry, candidate.device, most / each)
                                           : std::string("share this device with sharing.timeSlicing");
     if (each > 1) remedy += fmt::format(", or processesPerSlot: {} or less", std::max(1u, most / slots));
+    if (!entry.slot_memory && !candidate.device.is_mig && slots <= kMostUnits)
+      remedy += ", or failRequestsGreaterThanOne: false where containers ask for several of these slots";
     problems.push_back({Severity::kError, entry.place, std::move(wish.path), std::move(wish.what), std::move(remedy)});
     return;
   }

@@ -67,10 +67,13 @@ TEST(Ceiling, OfAMigDeviceIsItsPartOfTheGpu) {
 // Promise: plan/shares: More slots than clients are refused with place and remedy.
 TEST(Ceiling, RefusesReplicasBeyondItWithPlaceAndRemedy) {
   EXPECT_THAT(problems(shared_by(48), one_gpu({9, 0}, 13000)), IsEmpty());
-  EXPECT_THAT(problems(shared_by(49), one_gpu({9, 0}, 13000)),
-              ElementsAre("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48 "
-                          "clients on GPU 0 (GPU-00000000-aaaa-bbbb-cccc-dddddddddddd), a NVIDIA H200 of compute "
-                          "capability 9.0 with CUDA 13.0; write replicas: 48 or less"));
+  EXPECT_THAT(
+      problems(shared_by(49), one_gpu({9, 0}, 13000)),
+      ElementsAre(
+          "c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48 "
+          "clients on GPU 0 (GPU-00000000-aaaa-bbbb-cccc-dddddddddddd), an NVIDIA H200 of compute "
+          "capability 9.0 with CUDA 13.0; write replicas: 48 or less, or failRequestsGreaterThanOne: false where "
+          "containers ask for several of these slots"));
   EXPECT_THAT(problems(shared_by(60), one_gpu({9, 0}, 13010)), IsEmpty());
   EXPECT_THAT(problems(shared_by(61), one_gpu({9, 0}, 13010)), ElementsAre(HasSubstr("at most 60 clients")));
 }

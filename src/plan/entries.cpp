@@ -58,7 +58,7 @@ class Dividing {
  private:
   void take_listed(const SharedResource& entry, const Refs& refs) {
     std::size_t found = 0;
-    std::vector<std::string> missed;
+    Refs missed;
     for (const auto& ref : refs) {
       const std::size_t before = found;
       for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -66,16 +66,23 @@ class Dividing {
         ++found;
         claim(entry, i);
       }
-      if (found == before) missed.push_back(ref.text);
+      if (found == before) missed.push_back(ref);
     }
     // A list of UUIDs may be meant for several nodes; indices are this node's.
     if (found == 0 && !refs.empty() && std::ranges::none_of(refs, is_uuid))
       return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                                   fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
-    for (const std::string& text : missed)
-      notes_.push_back(
-          fmt::format("{}: devices has {}, which is no {} of this node", to_string(entry.place), text, name_));
+    for (const config::DeviceRef& ref : missed) {
+      if (!is_uuid(ref))
+        problems_.push_back(
+            {Severity::kError, entry.place, entry_path(config_, entry, "devices"),
+             fmt::format("has {}, which is not a {} of this node; it has {}", ref.text, name_, all_of_them()),
+             fmt::format("remove {} from the list, or write the UUID of a device", ref.text)});
+      else
+        notes_.push_back(
+            fmt::format("{}: devices has {}, which is not a {} of this node", to_string(entry.place), ref.text, name_));
+    }
   }
 
   void claim(const SharedResource& entry, std::size_t i) {

@@ -62,7 +62,7 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
 
 // Everything that an entry makes of its devices.
 void plan_entry(const Config& config, const inventory::Inventory& inventory, Taken& taken, BaseResources& base,
-                Drafts& drafts) {
+                Drafts& drafts, std::vector<std::string>& notes) {
   const SharedResource& entry = *taken.entry;
   const bool mps = strategy_of(config, entry) == SharingStrategy::kMps;
   if (mps) keep_what_mps_serves(config, entry, taken.candidates, base);
@@ -70,6 +70,7 @@ void plan_entry(const Config& config, const inventory::Inventory& inventory, Tak
   if (mps) {
     check_ceiling(config, inventory, taken, base.problems);
     check_floors(config, taken, base.problems);
+    note_larger_slots(taken, notes);
     if (taken.candidates.empty()) return;
   }
   for (PlannedResource& resource : resources_of(config, taken, base.problems))
@@ -82,7 +83,7 @@ void plan_resource(const Config& config, const inventory::Inventory& inventory, 
   const bool had_any = !candidates.empty();
   Division division = divide(config, name, std::move(candidates), base.problems, notes);
   const std::size_t before = drafts.size();
-  for (Taken& taken : division.entries) plan_entry(config, inventory, taken, base, drafts);
+  for (Taken& taken : division.entries) plan_entry(config, inventory, taken, base, drafts, notes);
   const bool under_its_name = std::ranges::any_of(drafts.begin() + static_cast<std::ptrdiff_t>(before), drafts.end(),
                                                   [&](const Draft& draft) { return draft.resource.name == name; });
   const bool nothing_left = division.rest.empty() && had_any && drafts.size() == before;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
+#include "config/quantity.h"
 #include "plan/ceiling.h"
 #include "plan/devices.h"
 #include "plan/shares.h"
@@ -261,7 +263,36 @@ void note_prohibited(const inventory::Inventory& inventory, const PlannedResourc
   }
 }
 
+std::string in_gib(Bytes size) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(size.in_mib()) / 1024);
+}
+
+// The size to write for slots of at most `size`: "20G" for 20Gi where that is small enough, else in MiB.
+std::string smaller_size(Bytes asked, Bytes size) {
+  const std::uint64_t whole = asked.value >> 30;
+  const bool decimal = asked == gib(whole) && whole * 1'000'000'000 <= size.value;
+  return decimal ? fmt::format("{}G", whole) : fmt::format("{}Mi", size.in_mib());
+}
+
 }  // namespace
+
+void note_larger_slots(const Taken& taken, std::vector<std::string>& notes) {
+  using Memory = config::MemoryPolicy::Kind;
+  const config::SharedResource& entry = *taken.entry;
+  std::set<std::uint64_t> noted;  // by memory: of devices that are alike one sentence
+  if (!entry.slot_memory || (entry.memory.kind != Memory::kEqual && entry.memory.kind != Memory::kTenant)) return;
+  const Bytes asked = *entry.slot_memory;
+  for (const Candidate& candidate : taken.candidates) {
+    const PlannedDevice& device = candidate.device;
+    const Bytes slot = device.share.memory;
+    if (slot.value <= asked.value + asked.value / 10 || !noted.insert(device.memory.value).second) continue;
+    const Bytes smaller{divisible(device.memory, device.policy.reserve).value / (device.slots + 1)};
+    notes.push_back(fmt::format("slotMemory {}: {} {} of {} on {}; {} slots would be {}: write {} or replicas: {}",
+                                config::render_memory_size(asked), device.slots, device.slots == 1 ? "slot" : "slots",
+                                in_gib(slot), candidate.gpu->name, device.slots + 1, in_gib(smaller),
+                                smaller_size(asked, smaller), device.slots + 1));
+  }
+}
 
 void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
   plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());

@@ -15,6 +15,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -148,6 +149,9 @@ TEST(PerDevice, NamesThatCollideAreAProblem) {
 TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [7], rename: x}\n"), gpus(2)),
               ElementsAre(HasSubstr("names no nvidia.com/gpu of this node, which has 0, 1")));
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 9], rename: x}\n"), gpus(2)),
+              ElementsAre(HasSubstr("devices: has 9, which is not a nvidia.com/gpu of this node; it has 0, 1; remove 9 "
+                                    "from the list")));
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: x}\n"
                                "    - {name: gpu, replicas: 4, devices: 2, rename: other}\n"),
                           gpus(2)),
@@ -253,6 +257,21 @@ TEST(Units, SlotsOfAMemoryAreDerivedForEachGpu) {
   const Plan reserved = plan_of(mps("    - {name: gpu, slotMemory: 4Gi}\n", "reserve: auto"), inventory);
   EXPECT_THAT(told(reserved), ElementsAre("nvidia.com/gpu: 0x34 1x3"));
   EXPECT_EQ(reserved.resources[0].devices[0].share.memory, mib(4208)) << "(143771 - 681) / 34";
+}
+
+TEST(Units, FewerAndLargerSlotsThanAskedForAreANote) {
+  const auto inventory = gpus(2, "NVIDIA H100 80GB HBM3", 81559);
+  EXPECT_THAT(plan_of(mps("    - {name: gpu, slotMemory: 20Gi}\n"), inventory).notes,
+              Contains("slotMemory 20Gi: 3 slots of 26.5 GiB on NVIDIA H100 80GB HBM3; 4 slots would be 19.9 GiB: "
+                       "write 20G or replicas: 4"));
+  EXPECT_THAT(
+      plan_of(mps("    - {name: gpu, slotMemory: 60Gi}\n"), inventory).notes,
+      Contains(HasSubstr("1 slot of 79.6 GiB on NVIDIA H100 80GB HBM3; 2 slots would be 39.8 GiB: write 40779Mi "
+                         "or replicas: 2")));
+  for (const char* size : {"20G", "4Gi"})
+    EXPECT_THAT(plan_of(mps(std::string("    - {name: gpu, slotMemory: ") + size + "}\n"), inventory).notes,
+                Not(Contains(HasSubstr("slotMemory"))))
+        << size;
 }
 
 TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
