@@ -113,7 +113,7 @@ void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Setting
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around) {
   TRY(const auto held, find_slots(resource, faults, ids));
-  TRY_STATUS(check_sharing(resource, held, ids.size()));
+  TRY_STATUS(check_sharing(resource, held, ids.size(), around));
 
   Grant grant;
   grant.id = grant_id(ids);

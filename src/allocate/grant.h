@@ -6,6 +6,7 @@
 // A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
 // with the same ids all name the same door.
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -96,8 +97,9 @@ struct Around {
   // in all of them or there for one device only, and limits, which are neither, are the server's alone.
   bool pool_is_joined = false;
   struct Room {
-    std::uint32_t live = 0;  // grants on the device, without the one that is asked for
-    std::uint32_t most = 0;  // clients that its MPS server takes; 0 = not known
+    std::uint32_t live = 0;               // grants on the device, without the one that is asked for
+    std::uint32_t most = 0;               // clients that its MPS server takes; 0 = not known
+    std::optional<std::uint32_t> held{};  // slots of the device in other grants; nothing: not known
     friend bool operator==(const Room&, const Room&) = default;
   };
   std::map<std::string, Room, std::less<>> room;  // by device; one that is not in it has room

@@ -65,6 +65,35 @@ Percent threads_to_write(const Grant& grant, const std::vector<Held>& held) {
   return kind == Kind::kTenant || kind == Kind::kOpen ? Percent{} : grant.devices.front().limits.threads;
 }
 
+struct MostFree {
+  std::uint32_t slots = 0;
+  std::string on;  // "GPU 0"
+};
+
+// The device with the most free slots; nothing where that is not known of each.
+std::optional<MostFree> most_free(const plan::PlannedResource& resource, const Around& around) {
+  std::optional<MostFree> most;
+  for (const auto& device : resource.devices) {
+    const auto room = around.room.find(device.uuid);
+    if (room == around.room.end() || !room->second.held) return std::nullopt;
+    const std::uint32_t free = device.slots - std::min(device.slots, *room->second.held);
+    if (!most || free > most->slots) most = {free, "GPU " + device.index};
+  }
+  return most;
+}
+
+// What to ask for instead of slots that no one device has free.
+std::string ask_instead(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked,
+                        const Around& around) {
+  const auto most = std::ranges::max(held, {}, [](const Held& h) { return h.device->slots; }).device->slots;
+  const auto free = most_free(resource, around);
+  if (!free || asked > most || free->slots >= asked)
+    return fmt::format("ask for at most {} a container so that they fit on one GPU", most);
+  return fmt::format(
+      "no GPU has {} free slots (most free: {} on {}); ask for at most {} now, or end or move a pod that holds slots",
+      asked, free->slots, free->on, free->slots);
+}
+
 }  // namespace
 
 Around around(const plan::Plan& plan, const plan::PlannedResource& resource) {
@@ -81,7 +110,8 @@ Around around(const plan::Plan& plan, const plan::PlannedResource& resource) {
   return around;
 }
 
-Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked) {
+Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked,
+                     const Around& around) {
   const bool shared = std::ranges::any_of(held, [](const Held& h) { return h.device->replicated; });
   if (shared && asked > 1 && resource.one_slot_per_request) {
     return fail(
@@ -95,12 +125,11 @@ Status check_sharing(const plan::PlannedResource& resource, const std::vector<He
   const bool one_pool = std::ranges::all_of(held, [&](const Held& h) { return h.device->pool == first.pool; });
   const bool span = resource.split == config::SplitPolicy::kSpan;
   if (span && one_pool) return {};
-  const auto most = std::ranges::max(held, {}, [](const Held& h) { return h.device->slots; }).device->slots;
   return fail(
       Kind::kConflict,
       fmt::format("the {} slots of {} lie on {} GPUs ({}), and one CUDA process can use MPS on one of them only; "
-                  "ask for at most {} a container so that they fit on one GPU{}",
-                  asked, resource.name, held.size(), where(held), most,
+                  "{}{}",
+                  asked, resource.name, held.size(), where(held), ask_instead(resource, held, asked, around),
                   span ? "" : ", or have the operator set split: span, which joins the GPUs of a resource"));
 }
 

@@ -13,7 +13,8 @@ struct Held {
   std::uint32_t slots = 0;
 };
 
-Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked);
+Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked,
+                     const Around& around);
 
 // Into grant.devices, which are those of `held`.
 void put_limits(Grant& grant, const std::vector<Held>& held);

@@ -8,6 +8,7 @@
 namespace tranche::landing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -118,7 +119,9 @@ TEST(Land, FreeSlotsInPiecesAreStrandedAndThePodIsRefusedInAllocatesWords) {
                                 {pod("a", 15), pod("b", 15), pod("c", 15), pod("d", 15), pod("e", 10), pod("f", 5)});
   EXPECT_THAT(fates(landings),
               ElementsAre("lands 15@0", "lands 15@1", "lands 15@2", "lands 15@3", "refused", "lands 5@0"));
-  EXPECT_THAT(landings.pods[4].why, ElementsAre(HasSubstr("the 10 slots of nvidia.com/gpu lie on 2 GPUs")));
+  EXPECT_THAT(landings.pods[4].why,
+              ElementsAre(AllOf(HasSubstr("the 10 slots of nvidia.com/gpu lie on 2 GPUs"),
+                                HasSubstr("no GPU has 10 free slots (most free: 5 on GPU 0); ask for at most 5 now"))));
   EXPECT_THAT(landings.pods[4].lacks, ElementsAre(Lack{kGpu, 10, 20, 5}));
   const auto& left = landings.resources[0];
   EXPECT_EQ(left.free, 15u);

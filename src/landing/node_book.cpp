@@ -54,7 +54,13 @@ Result<ResourceBook::Served> ResourceBook::serve_from(const std::vector<char>& t
                               around));
   }
   for (const auto& id : ids) served.slots.insert(position_.at(id));
-  TRY(served.grant, allocate::allocate(resource_, {}, ids, settings_, around));
+  auto with_held = around;
+  for (auto& [uuid, room] : with_held.room) room.held = 0;
+  for (std::size_t i = 0; i < ids_.size(); ++i)
+    if (taken[i] != 0 && !reusable.contains(i))
+      if (const auto room = with_held.room.find(resource_.devices[device_of_[i]].uuid); room != with_held.room.end())
+        ++*room->second.held;
+  TRY(served.grant, allocate::allocate(resource_, {}, ids, settings_, with_held));
   return served;
 }
 

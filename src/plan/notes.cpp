@@ -190,6 +190,13 @@ void note_policies(const config::Config& config, const Family& family, std::vect
                "of its processes comes in through its door"
              : ": a container may hold several slots, so its limit is set in its environment and the MPS "
                "daemon, which knows one limit per GPU, does not enforce it (door: link)"));
+  const bool spreads = config.flags.plugin.shared_devices_allocation_policy == config::AllocationPolicy::kDistributed;
+  if (const PlannedResource& first = *family.front();
+      spreads && !first.one_slot_per_request && first.split == config::SplitPolicy::kReject && first.devices.size() > 1)
+    out.push_back(
+        names_of(family) +
+        ": pods are spread over the GPUs (sharedDevicesAllocationPolicy: distributed), so a container that asks for "
+        "several slots is refused once no single GPU has that many free; packed fills one GPU after the other");
   const bool mig = std::ranges::any_of(family, [](const PlannedResource* resource) {
     return std::ranges::any_of(resource->devices, &PlannedDevice::is_mig);
   });

@@ -274,6 +274,16 @@ TEST(Units, FewerAndLargerSlotsThanAskedForAreANote) {
         << size;
 }
 
+TEST(Units, SlotsInPiecesAreANoteWherePodsAreSpread) {
+  const auto notes = [](const char* flags, std::uint32_t count) {
+    return plan_of(flags + mps("    - {name: gpu, replicas: 10}\n"), gpus(count)).notes;
+  };
+  const auto is_noted = Contains(HasSubstr("refused once no single GPU has that many free; packed fills one GPU"));
+  EXPECT_THAT(notes("", 4), is_noted);
+  EXPECT_THAT(notes("flags: {plugin: {sharedDevicesAllocationPolicy: packed}}\n", 4), Not(is_noted));
+  EXPECT_THAT(notes("", 1), Not(is_noted));
+}
+
 TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
   auto inventory = gpus(2);
   inventory.gpus[1].memory = mib(15360);

@@ -23,14 +23,18 @@ void LiveGrants::given(const allocate::Grant& grant, MonoTime now) {
   given_[grant.id] = {grant.slots, now};
 }
 
-std::map<std::string, std::uint32_t> LiveGrants::count(const std::vector<host::PodHolding>& holdings, MonoTime listed,
-                                                       std::span<const std::string> asked_for) {
+std::map<std::string, LiveGrants::Live> LiveGrants::count(const std::vector<host::PodHolding>& holdings,
+                                                          MonoTime listed, std::span<const std::string> asked_for) {
   const Ids ids(asked_for.begin(), asked_for.end());
-  std::map<std::string, std::uint32_t> live;
+  std::map<std::string, Live> live;
   const auto add = [&](const std::vector<std::string>& slots) {
     std::set<std::string_view> devices;
-    for (const auto& slot : slots) devices.insert(plan::device_of(slot));
-    for (const auto device : devices) ++live[std::string(device)];
+    for (const auto& slot : slots) {
+      const auto device = plan::device_of(slot);
+      Live& here = live[std::string(device)];
+      ++here.slots;
+      if (devices.insert(device).second) ++here.grants;
+    }
   };
   for (const auto& holding : holdings) {
     const auto given = given_.find(allocate::grant_id(holding.slots));
@@ -44,10 +48,12 @@ std::map<std::string, std::uint32_t> LiveGrants::count(const std::vector<host::P
   return live;
 }
 
-void count_into(allocate::Around& around, const std::map<std::string, std::uint32_t>& live) {
+void count_into(allocate::Around& around, const std::map<std::string, LiveGrants::Live>& live) {
   for (auto& [device, room] : around.room) {
     const auto it = live.find(device);
-    room.live = it == live.end() ? 0 : it->second;
+    const LiveGrants::Live here = it == live.end() ? LiveGrants::Live{} : it->second;
+    room.live = here.grants;
+    room.held = here.slots;
   }
 }
 

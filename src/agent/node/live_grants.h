@@ -21,8 +21,13 @@ class LiveGrants {
   void given(const allocate::Grant& grant, MonoTime now);
   // By device, without those that have a slot that is asked for: kubelet hands out what nobody holds. `listed`: when
   // kubelet said `holdings`.
-  std::map<std::string, std::uint32_t> count(const std::vector<host::PodHolding>& holdings, MonoTime listed,
-                                             std::span<const std::string> asked_for);
+  struct Live {
+    std::uint32_t grants = 0;
+    std::uint32_t slots = 0;
+    friend bool operator==(const Live&, const Live&) = default;
+  };
+  std::map<std::string, Live> count(const std::vector<host::PodHolding>& holdings, MonoTime listed,
+                                    std::span<const std::string> asked_for);
 
  private:
   struct Given {
@@ -33,6 +38,6 @@ class LiveGrants {
 };
 
 // The same into what allocate() goes by.
-void count_into(allocate::Around& around, const std::map<std::string, std::uint32_t>& live);
+void count_into(allocate::Around& around, const std::map<std::string, LiveGrants::Live>& live);
 
 }  // namespace tranche::agent
