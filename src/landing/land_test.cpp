@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "config/model.h"
+#include "landing/several_nodes.h"
 #include "plan/make_plan.h"
 
 namespace tranche::landing {
@@ -128,6 +129,22 @@ TEST(Land, FreeSlotsInPiecesAreStrandedAndThePodIsRefusedInAllocatesWords) {
   EXPECT_EQ(left.largest, 5u);
   EXPECT_EQ(left.stranded, 15u);
   EXPECT_EQ(left.stranded_request, 10u);
+}
+
+TEST(Land, PodsGoToTheFirstNodeThatHasEnoughFree) {
+  const auto config = sharing(kMps, 10);
+  const auto inventory = node_of(1);
+  const auto plan = plan::make_plan(config, inventory);
+  ASSERT_TRUE(plan);
+  const std::vector<PodAsk> pods{pod("a", 6), pod("b", 6), pod("c", 4)};
+  const auto nodes = land_on_nodes(2, *plan, inventory, config, pods);
+  EXPECT_THAT(fates(nodes[0]), ElementsAre("lands 6@0", "lands 4@0"));
+  EXPECT_THAT(fates(nodes[1]), ElementsAre("lands 6@0"));
+  EXPECT_EQ(needed_text(nodes), "every pod lands, and all 2 nodes are needed");
+  EXPECT_EQ(needed_text(land_on_nodes(3, *plan, inventory, config, pods)), "every pod lands on 2 of 3 nodes");
+  const auto too_many = land_on_nodes(2, *plan, inventory, config, {pod("a", 6), pod("b", 6), pod("c", 6)});
+  EXPECT_THAT(fates(too_many[1]), ElementsAre("lands 6@0", "waits"));
+  EXPECT_EQ(needed_text(too_many), "not every pod lands on 2 nodes");
 }
 
 TEST(Land, ARequestThatNoNodeWouldServeStrandsNothing) {

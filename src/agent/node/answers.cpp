@@ -19,7 +19,8 @@ allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::Plann
     const auto room = around.room.find(device.uuid);
     return room != around.room.end() && device.slots > room->second.most;
   };
-  if (std::ranges::none_of(resource.devices, may_be_full)) return around;  // the slots run out first
+  // Otherwise the slots run out before the clients, and one slot is never in pieces.
+  if (ids.size() < 2 && std::ranges::none_of(resource.devices, may_be_full)) return around;
   const std::lock_guard lock(mutex_);
   count_into(around, live_.count(snapshot.holdings, snapshot.holdings_read, ids));
   return around;
