@@ -31,7 +31,7 @@ std::string_view words_of(std::uint32_t demand) {
 
 std::string words_of_xid(std::uint64_t xid, bool guessed) {
   const XidRule* rule = find_xid(xid);
-  return fmt::format("XID {}{}{}", xid, rule == nullptr ? "" : fmt::format(" ({})", rule->meaning),
+  return fmt::format("XID {}{}{}", xid, rule == nullptr ? " (not in our table)" : fmt::format(" ({})", rule->meaning),
                      guessed ? ", and the driver would not say on which GPU" : "");
 }
 
@@ -168,8 +168,11 @@ Unhealthy Book::describe(const Record& record) const {
     return {Cause::kReset, fmt::format("{}{}the driver asks for {}; drain its pods first", what,
                                        what.empty() ? "" : ": ", words_of(demand->second))};
   if (record.cls == XidClass::kReset)
-    return {Cause::kReset,
-            fmt::format("{}{}the GPU needs a reset; drain its pods, then reset it", what, what.empty() ? "" : ": ")};
+    return {
+        Cause::kReset,
+        fmt::format("{}{}the GPU needs a reset; drain its pods, then reset the GPU: `nvidia-smi --gpu-reset -i {}`, "
+                    "or reboot (not `tranche reset`)",
+                    what, what.empty() ? "" : ": ", record.device.gpu)};
   return {Cause::kXid,
           fmt::format("{}: takes no new pods until it answers and {} have passed without another fault",
                       what.empty() ? "back after repeated faults" : what, config::render_duration(record.quiet))};

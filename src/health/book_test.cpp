@@ -182,7 +182,9 @@ TEST(Book, TheReasonSaysWhichXidWhatItMeansAndWhatEndsIt) {
             "XID 79 (the GPU has fallen off the bus), and the driver would not say on which GPU: takes no new pods "
             "until it answers and 5m have passed without another fault");
   book.fault(kA, 12345, XidClass::kReset, false, kStart);
-  EXPECT_EQ(book.faults().at("GPU-a").why, "XID 12345: the GPU needs a reset; drain its pods, then reset it");
+  EXPECT_EQ(book.faults().at("GPU-a").why,
+            "XID 12345 (not in our table): the GPU needs a reset; drain its pods, then reset the GPU: `nvidia-smi "
+            "--gpu-reset -i GPU-a`, or reboot (not `tranche reset`)");
 }
 
 TEST(Book, ForgetsDevicesThatAreNoMore) {
