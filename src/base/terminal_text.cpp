@@ -69,6 +69,61 @@ void TerminalText::sentence(const std::string& mark, std::string_view text, cons
   put(row);
 }
 
+namespace {
+
+// Bytes of the character or escape at the front, and the columns that it takes.
+std::pair<std::size_t, std::size_t> front(std::string_view text) {
+  if (text.starts_with("\x1b[")) {
+    const auto end = text.find('m');
+    return {end == std::string_view::npos ? text.size() : end + 1, 0};
+  }
+  std::size_t bytes = 1;
+  while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) ++bytes;
+  return {bytes, 1};
+}
+
+// Where the part of a line that fits ends, and where the rest begins.
+std::pair<std::size_t, std::size_t> break_of(std::string_view line, std::size_t width) {
+  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  std::size_t columns = 0;
+  std::size_t blank = 0;
+  for (std::size_t at = 0; at < line.size();) {
+    const auto [bytes, wide] = front(line.substr(at));
+    if (columns + wide > width) {
+      if (blank == 0) return {at, at};
+      return {line.find_last_not_of(' ', blank) + 1, blank + 1};
+    }
+    if (line[at] == ' ' && at > indent) blank = at;
+    columns += wide;
+    at += bytes;
+  }
+  return {line.size(), line.size()};
+}
+
+}  // namespace
+
+std::string fitted(std::string_view text, int width) {
+  if (width <= 0) return std::string(text);
+  const auto columns = static_cast<std::size_t>(std::max(width, kNarrowest));
+  std::string out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line(text.substr(begin, end - begin));
+    const std::size_t indent = std::min({line.find_first_not_of(' '), line.size(), columns / 2}) + 4;
+    for (;;) {
+      const auto [fits, rest] = break_of(line, columns);
+      out.append(line, 0, fits);
+      if (rest >= line.size()) break;
+      out += '\n';
+      const std::size_t word = std::min(line.find_first_not_of(' ', rest), line.size());
+      line = std::string(indent, ' ') + line.substr(word);
+    }
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
 std::string TerminalText::paint(const std::string& text, const char* code) const {
   return colour_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
 }

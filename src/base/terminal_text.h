@@ -32,4 +32,8 @@ class TerminalText {
   std::string out_;
 };
 
+// The text with no line wider than `width` columns: broken at blanks, continued with a deeper indentation. Escapes of
+// colours have no width. For text that is complete; width 0 leaves it as it is.
+std::string fitted(std::string_view text, int width);
+
 }  // namespace tranche

@@ -49,5 +49,18 @@ TEST(TerminalTextTest, ColourIsLeftOutUnlessAskedFor) {
   EXPECT_EQ(painted.take(), "\x1b[1ma\x1b[0m\n");
 }
 
+TEST(Fitted, BreaksAtBlanksAndIndentsWhatFollows) {
+  const std::string text = "  head " + std::string(30, 'a') + " " + std::string(20, 'b') + "\nshort\n";
+  EXPECT_EQ(fitted(text, 40), "  head " + std::string(30, 'a') + "\n      " + std::string(20, 'b') + "\nshort\n");
+  EXPECT_EQ(fitted(text, 0), text) << "not a terminal";
+  EXPECT_EQ(fitted(std::string(45, 'x'), 40), std::string(40, 'x') + "\n    " + std::string(5, 'x'));
+}
+
+TEST(Fitted, CountsColumnsAndNotBytes) {
+  std::string bars;
+  for (int i = 0; i < 40; ++i) bars += "█";
+  EXPECT_EQ(fitted("\x1b[31m" + bars + "\x1b[0m", 40), "\x1b[31m" + bars + "\x1b[0m");
+}
+
 }  // namespace
 }  // namespace tranche

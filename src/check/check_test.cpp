@@ -55,6 +55,7 @@ class Tree : public testing::Test {
     ::umask(0022);
   }
   void TearDown() override {
+    for (const int fd : listening_) ::close(fd);
     std::error_code ignored;
     std::filesystem::remove_all(root_, ignored);
   }
@@ -67,17 +68,23 @@ class Tree : public testing::Test {
     std::ofstream(root_ + path) << text;
     ::chmod((root_ + path).c_str(), mode);
   }
-  void socket(const std::string& path) {
+  void socket(const std::string& path, bool listens = false) {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, (root_ + path).c_str(), sizeof(address.sun_path) - 1);
     ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
-    ::close(fd);
+    if (!listens) {
+      ::close(fd);
+      return;
+    }
+    ASSERT_EQ(::listen(fd, 1), 0);
+    listening_.push_back(fd);
   }
 
   std::string root_;
+  std::vector<int> listening_;
   CheckOptions options_;
   Findings findings_;
 };
@@ -99,9 +106,11 @@ TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
   EXPECT_THAT(findings_, Contains(says(Level::kError, "kubelet.plugins", "not listening")));
   EXPECT_THAT(findings_, Contains(is(Level::kWarning, "kubelet.pod-resources")));
   findings_.clear();
-  socket("/var/lib/kubelet/device-plugins/nvidia-gpu.sock");
+  socket("/var/lib/kubelet/device-plugins/nvidia-old.sock");
+  socket("/var/lib/kubelet/device-plugins/nvidia-gpu.sock", true);
   check_kubelet(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Level::kWarning, "kubelet.others", "nvidia-gpu.sock")));
+  EXPECT_THAT(findings_, Contains(says(Level::kNote, "kubelet.left-behind", "nvidia-old.sock")));
   findings_.clear();
   options_.own_sockets = {"nvidia-gpu.sock"};
   check_kubelet(options_, findings_);
@@ -137,7 +146,7 @@ TEST_F(Tree, MpsRootBehindAClosedFolderLocksOutPodsThatAreNotRoot) {
 TEST_F(Tree, MpsRootThatTenantsMayWriteIsAnError) {
   folder("/run/nvidia/mps", 01777);
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "anybody may put files")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "world-writable: any user could replace")));
 }
 
 TEST_F(Tree, MpsRootTooLongForSocketsIsAnErrorThatSaysByHowMuch) {
@@ -305,7 +314,7 @@ TEST(Render, JsonIsAnArrayAndTheTableCountsAndShowsRemedies) {
   EXPECT_EQ(json[1]["remedy"], "mend it");
   const std::string table = to_table(findings);
   EXPECT_THAT(table, HasSubstr("→ mend it"));
-  EXPECT_THAT(table, HasSubstr("1 checks fine, 0 notes, 0 warnings, 1 errors"));
+  EXPECT_THAT(table, HasSubstr("1 check passed, 0 notes, 0 warnings, 1 error"));
 }
 
 }  // namespace

@@ -99,10 +99,10 @@ void check_users(const CheckOptions& options, Findings& findings) {
                         "this is a user namespace: root here is another user for the driver and the MPS daemon", path,
                         "run our pods with hostUsers: true (the default)"});
   } else if (::geteuid() != 0) {
-    findings.push_back({Level::kNote, "system.users",
-                        "this is not root (user " + std::to_string(::geteuid()) +
-                            "): some of the findings here may be for want of rights",
-                        "", "run it as root, as the agents are"});
+    findings.push_back(
+        {Level::kNote, "system.users",
+         "this is not root (user " + std::to_string(::geteuid()) + "): some findings may be due to missing privileges",
+         "", "run it as root, as the agents are"});
   } else {
     findings.push_back({Level::kOk, "system.users", "root, in the node's own user ids", path, ""});
   }

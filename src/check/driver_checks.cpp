@@ -69,7 +69,7 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& fin
   }
   if (use != nullptr && use->persistence == false) {
     findings.push_back({Level::kWarning, "gpu.persistence",
-                        name + " is switched off whenever nobody uses it: slow starts, and its settings are lost",
+                        name + ": persistence mode is off: the first CUDA call is slow and settings are lost when idle",
                         gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
   }
 }

@@ -1,9 +1,12 @@
 // Kubelet's folders and sockets, and the container runtime's GPU support.
 #include <dirent.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 
 #include "base/text.h"
@@ -39,6 +42,24 @@ bool has_program(const CheckOptions& options, const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+// Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
+bool listens(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return true;
+  path.copy(address.sun_path, path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return true;
+  const int done = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const bool refused = done != 0 && errno == ECONNREFUSED;
+  ::close(fd);
+  return !refused;
+}
+
+}  // namespace
+
 void check_kubelet(const CheckOptions& options, Findings& findings) {
   const std::string plugins = options.kubelet_root + "/device-plugins";
   if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
@@ -58,6 +79,17 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   for (const std::string& name : names_in(under_root(options, plugins))) {
     const bool ours = std::ranges::find(options.own_sockets, name) != options.own_sockets.end();
     if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
+  }
+  std::vector<std::string> left;
+  std::erase_if(others, [&](const std::string& name) {
+    const bool gone = !listens(under_root(options, plugins + "/" + name));
+    if (gone) left.push_back(name);
+    return gone;
+  });
+  if (!left.empty()) {
+    findings.push_back({Level::kNote, "kubelet.left-behind",
+                        "sockets of a device plugin on which no program listens: " + join(left, ", "), plugins,
+                        "none needed: a device plugin replaces its socket, and tranche reset removes them"});
   }
   if (!others.empty()) {
     findings.push_back({Level::kWarning, "kubelet.others",

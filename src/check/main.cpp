@@ -1,12 +1,13 @@
 #include "check/main.h"
 
+#include "base/terminal_text.h"
 #include "check/render.h"
 
 namespace tranche::check {
 
-int check_main(const CheckOptions& options, bool json, std::FILE* out) {
+int check_main(const CheckOptions& options, bool json, std::FILE* out, int width) {
   const std::vector<Finding> findings = run_checks(options);
-  std::fputs((json ? to_json(findings) : to_table(findings)).c_str(), out);
+  std::fputs((json ? to_json(findings) : fitted(to_table(findings), width)).c_str(), out);
   std::fflush(out);
   return has_error(findings) ? 1 : 0;
 }

@@ -6,6 +6,7 @@
 
 namespace tranche::check {
 
-int check_main(const CheckOptions& options, bool json, std::FILE* out);  // 0 = no errors, 1 = at least one
+int check_main(const CheckOptions& options, bool json, std::FILE* out,
+               int width = 0);  // 0 = no errors, 1 = at least one
 
 }  // namespace tranche::check

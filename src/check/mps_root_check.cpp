@@ -78,9 +78,8 @@ bool check_folders(const CheckOptions& options, const std::string& there, Findin
     }
     const bool sticky = (status.st_mode & S_ISVTX) != 0;
     if ((status.st_mode & S_IWOTH) != 0 && (!sticky || folder == there)) {
-      findings.push_back({Level::kError, "mps.root",
-                          "anybody may put files here, and so a socket of their own in place of the daemon's", folder,
-                          "chmod o-w " + folder + ", or choose another root"});
+      findings.push_back({Level::kError, "mps.root", "world-writable: any user could replace the daemon's socket",
+                          folder, "chmod o-w " + folder + ", or choose another root"});
       fine = false;
     }
   }

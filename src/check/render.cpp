@@ -18,9 +18,12 @@ std::string to_table(const std::vector<Finding>& findings) {
     if (!finding.where.empty()) text += fmt::format("{:<8} {:<22} at {}\n", "", "", visible_text(finding.where));
     if (!finding.remedy.empty()) text += fmt::format("{:<8} {:<22} → {}\n", "", "", visible_text(finding.remedy));
   }
-  const auto count = [&findings](Level level) { return std::ranges::count(findings, level, &Finding::level); };
-  text += fmt::format("{} checks fine, {} notes, {} warnings, {} errors\n", count(Level::kOk), count(Level::kNote),
-                      count(Level::kWarning), count(Level::kError));
+  const auto count = [&findings](Level level, const char* what) {
+    const auto number = std::ranges::count(findings, level, &Finding::level);
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+  };
+  text += fmt::format("{} passed, {}, {}, {}\n", count(Level::kOk, "check"), count(Level::kNote, "note"),
+                      count(Level::kWarning, "warning"), count(Level::kError, "error"));
   return text;
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kWidestValue = 24;
+
 std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -62,11 +64,14 @@ std::string explained_text(const std::vector<Explained>& explained) {
   };
   for (const Explained& row : explained) {
     path_width = std::max(path_width, row.path.size());
-    value_width = std::max(value_width, shown(row).size());
+    value_width = std::max(value_width, std::min(shown(row).size(), kWidestValue));  // one long value widens no other
   }
   std::string text = fmt::format("{:<{}}  {:<{}}  {}\n", "SETTING", path_width, "VALUE", value_width, "FROM");
-  for (const Explained& row : explained)
-    text += fmt::format("{:<{}}  {:<{}}  {}\n", row.path, path_width, shown(row), value_width, visible_text(row.where));
+  for (const bool given : {true, false})  // what is not a default first
+    for (const Explained& row : explained)
+      if ((row.source != Source::kDefault) == given)
+        text +=
+            fmt::format("{:<{}}  {:<{}}  {}\n", row.path, path_width, shown(row), value_width, visible_text(row.where));
   return text;
 }
 

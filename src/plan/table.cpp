@@ -112,6 +112,10 @@ void write_pools(const Plan& plan, TerminalText& out) {
 std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options) {
   TerminalText out(options.colour, options.width);
+  if (!plan.left_out.empty()) out.heading("Left out");
+  for (const LeftOut& left : plan.left_out) out.sentence("x", left.what + ": " + left.why, "33");
+  if (!plan.notes.empty()) out.heading("Notes");
+  for (const std::string& note : plan.notes) out.sentence("-", note, "36");
   write_gpus(inventory, out);
   for (const auto& resource : plan.resources) write_resource(resource, out);
   if (plan.resources.empty()) {
@@ -121,10 +125,6 @@ std::string render_table(const Plan& plan, const inventory::Inventory& inventory
   write_pools(plan, out);
   if (!labels.empty()) out.heading("Labels");
   for (const auto& [key, value] : labels) out.line(key + "=" + value);
-  if (!plan.left_out.empty()) out.heading("Left out");
-  for (const LeftOut& left : plan.left_out) out.sentence("x", left.what + ": " + left.why, "33");
-  if (!plan.notes.empty()) out.heading("Notes");
-  for (const std::string& note : plan.notes) out.sentence("-", note, "36");
   return out.take();
 }
 

@@ -42,7 +42,8 @@ TEST(PlanTable, ShowsWhatASlotIsWorth) {
 
 TEST(PlanTable, BreaksSentencesAtTheWidthAndPaintsOnRequest) {
   const std::string text = render_table(small_plan(), {}, {}, {.colour = false, .width = 60});
-  const auto notes = lines_of(std::string_view(text).substr(text.find("Notes")));
+  const auto begin = text.find("Notes");
+  const auto notes = lines_of(std::string_view(text).substr(begin, text.find("\n\n", begin) + 1 - begin));
   ASSERT_EQ(notes.size(), 3u) << text;
   for (const auto line : notes) EXPECT_LE(line.size(), 60u) << line;
   EXPECT_TRUE(notes[2].starts_with("    ")) << text;

@@ -34,6 +34,16 @@ struct Process {
   std::uint64_t memory_mib = 0;
 };
 
+// "2d 3h", "3h 10m", "40s": two places are enough for people.
+std::string lasted(std::uint64_t ms) {
+  const std::uint64_t seconds = ms / 1000;
+  const std::uint64_t minutes = seconds / 60;
+  const std::uint64_t hours = minutes / 60;
+  if (hours >= 24) return fmt::format("{}d {}h", hours / 24, hours % 24);
+  if (hours > 0) return fmt::format("{}h {}m", hours, minutes % 60);
+  return minutes > 0 ? fmt::format("{}m", minutes) : fmt::format("{}s", seconds);
+}
+
 Device read_device(const Json& json) {
   Device device;
   device.index = text_at(json, "index");
@@ -46,6 +56,7 @@ Device read_device(const Json& json) {
   device.sm_count = static_cast<std::uint32_t>(count_at(json, "smCount"));
   device.healthy = truth_at(json, "healthy");
   device.reason = text_at(json, "reason");
+  if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0) device.reason += " (for " + lasted(ms) + ")";
   device.pool_state = text_at(json, "poolState");
   return device;
 }

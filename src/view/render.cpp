@@ -17,7 +17,7 @@ constexpr const char* kYellow = "\033[33m";
 constexpr const char* kDim = "\033[2m";
 constexpr const char* kBold = "\033[1m";
 constexpr const char* kPlain = "\033[0m";
-constexpr std::size_t kNameWidth = 30;
+constexpr std::size_t kNameWidth = 26;  // a row of a tenant fits 80 columns
 constexpr std::size_t kPromiseWidth = 36;
 constexpr std::size_t kBarWidth = 40;  // most cells of one GPU's bar
 
