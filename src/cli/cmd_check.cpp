@@ -7,6 +7,7 @@
 #include "agent/config/config_source.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/terminal_text.h"
 #include "check/main.h"
 #include "check/mig_profiles.h"
 #include "cli/commands.h"
@@ -31,14 +32,14 @@ struct Held {
   std::string run_dir = "/run/tranche";
 };
 
-int check_config(const Held& held, const agent::ConfigView& config) {
+int check_config(const Held& held, const agent::ConfigView& config, int width) {
   const bool usable = !has_error(config.problems);
   const bool explained = held.explain && usable;  // what cannot be used has no values in force
   if (held.json) {
     fmt::print("{}", config::report_json(config.path, config.problems, explained ? &config.explained : nullptr));
   } else {
-    fmt::print("{}", config::problems_text(config.path, config.problems));
-    if (explained) fmt::print("\n{}", config::explained_text(config.explained));
+    fmt::print("{}", fitted(config::problems_text(config.path, config.problems), width));
+    if (explained) fmt::print("\n{}", fitted(config::explained_text(config.explained), width));
   }
   return usable ? 0 : 2;
 }
@@ -83,7 +84,7 @@ int check_node(Held& held, const agent::ConfigView& config, const Process& proce
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   o.config_path = config.path;
   o.config_problems = config.problems;
-  const int status = check::check_main(o, held.json, stdout);
+  const int status = check::check_main(o, held.json, stdout, process.width);
   return has_error(config.problems) ? 2 : status;
 }
 
@@ -125,7 +126,7 @@ void add_check(CLI::App& app, Process& process) {
       return;
     }
     const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;
-    process.exit_code = config_only ? check_config(*held, config) : check_node(*held, config, process);
+    process.exit_code = config_only ? check_config(*held, config, process.width) : check_node(*held, config, process);
   });
 }
 

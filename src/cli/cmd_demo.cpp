@@ -2,17 +2,25 @@
 
 #include "agent/demo/demo_program.h"
 #include "cli/commands.h"
+#include "inventory/models.h"
 
 namespace tranche::cli {
+
+namespace {
+
+std::string models() {
+  std::string list;
+  for (const auto& model : inventory::gpu_models()) list += (list.empty() ? "" : ", ") + std::string(model.profile);
+  return list;
+}
+
+}  // namespace
 
 void add_demo(CLI::App& app, Process& process) {
   auto options = std::make_shared<agent::DemoOptions>();
   auto* command = app.add_subcommand(
       "demo", "a simulated node with pods sharing its GPUs, in this terminal; needs no GPU and no root");
-  command
-      ->add_option("--profile", options->profile,
-                   "GPU model: A100-PCIE-40GB, A100-SXM4-80GB, H100-SXM5-80GB, H200, B200, L40S, T4, V100")
-      ->capture_default_str();
+  command->add_option("--profile", options->profile, "GPU model: " + models())->capture_default_str();
   command->add_option("--gpus", options->gpus, "how many GPUs the node has")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
@@ -21,15 +29,23 @@ void add_demo(CLI::App& app, Process& process) {
       ->capture_default_str();
   command->add_option("--config-file", options->config_file, "a configuration of your own instead of MPS with --slots")
       ->check(CLI::ExistingFile);
-  command->add_option("--pods", options->pods_file, "Kubernetes YAML with pods of your own (Pod, Deployment, Job)")
+  command
+      ->add_option(
+          "--pods", options->pods_file,
+          "Kubernetes YAML with pods of your own (Pod, Deployment, Job). The demo runs them: unlike `tranche plan "
+          "--pods`, each container needs a command that the simulation has, such as [sim-cuda, --allocate, "
+          "2GiB, --hold]")
       ->check(CLI::ExistingFile);
   command->add_option("--standins", options->standins, "folder of the simulated driver and kubelet");
   command->add_option("--settle-seconds", options->settle_seconds, "with --once: give up after this")
       ->capture_default_str();
-  command->add_flag("--once", options->once, "print one report when everything has settled, then leave");
+  command->add_flag("--once", options->once, "print one report once the simulation is stable, then exit");
   command->add_flag("--json", options->json, "the report as JSON");
   command->add_flag("--keep", options->keep, "leave the scratch directory");
-  command->callback([options, &process] { process.exit_code = agent::run_demo(*options); });
+  command->callback([options, &process] {
+    options->width = process.width;
+    process.exit_code = agent::run_demo(*options);
+  });
 }
 
 }  // namespace tranche::cli

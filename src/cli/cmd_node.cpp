@@ -66,23 +66,25 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(command, "--cdi-root", o.cdi_root,
                  "where CDI specs are written while --device-list-strategy has a cdi- word");
   add_own_option(command, "--system-root", o.system_root,
-                 "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
+                 "where the node's /dev and /sys are for this process: watched for GPUs being added or removed");
   add_own_option(command, "--program-dir", o.program_dir,
                  "folder of the node that tranche-drain is put into for preStop hooks of containers; empty: none");
   add_own_option(command, "--health-quiet-period", held.quiet_period,
                  "how long a GPU must be without a fault before it takes pods again; repeated faults double it")
       .check(check_period);
-  add_own_option(command, "--kubeconfig", o.kubeconfig,
-                 "how to reach the API server; by default the service account of this pod, outside of pods not at all");
+  add_own_option(
+      command, "--kubeconfig", o.kubeconfig,
+      "kubeconfig of the API server; default: the pod's service account; outside a pod the API server is not used");
   add_own_option(command, "--node-name", o.node_name, "what the cluster calls this node").envname("NODE_NAME");
   add_label_output(command, held.label_output, {"none", "file", "nodefeature", "node"});
-  add_own_option(command, "--namespace", o.feature_namespace, "with --label-output nodefeature: of the object")
+  add_own_option(command, "--namespace", o.feature_namespace,
+                 "namespace of the NodeFeature object (with --label-output nodefeature)")
       .envname("NAMESPACE");
   add_own_option(command, "--pod-name", o.pod_name,
                  "with --label-output nodefeature: this pod, with whose DaemonSet the object goes")
       .envname("POD_NAME");
   add_own_option(command, "--startup-taint", o.startup_taint,
-                 "key of a taint that is taken off this node, once, when it serves; needs the right to patch nodes");
+                 "key of a startup taint to remove from this node once it is serving; needs the right to patch nodes");
   add_own_option(
       command, "--listen", o.listen,
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "agent/config/config_source.h"
 #include "agent/config/driver_settings.h"
 #include "base/json_text.h"
+#include "base/terminal_text.h"
 #include "change/steps.h"
 #include "cli/commands.h"
 #include "cli/plan_pods.h"
@@ -16,10 +18,12 @@
 #include "host/files/files.h"
 #include "host/nvml/nvml.h"
 #include "inventory/json.h"
+#include "inventory/models.h"
 #include "label/label.h"
 #include "landing/compare.h"
 #include "landing/json.h"
 #include "landing/land.h"
+#include "landing/several_nodes.h"
 #include "landing/table.h"
 #include "plan/json.h"
 #include "plan/make_plan.h"
@@ -31,6 +35,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
+constexpr int kPipedWidth = 100;
 constexpr int kNotAsHoped = 3;  // a pod does not land, or the plans differ
 
 struct Options {
@@ -39,8 +44,10 @@ struct Options {
   PodsFrom pods;
   std::string against;
   bool json = false;
+  std::uint32_t nodes = 1;
   bool inventory_only = false;
   bool explain = false;
+  bool labels = false;
   bool strict = false;
 };
 
@@ -50,6 +57,7 @@ Result<inventory::Inventory> load_inventory(const Options& options, const config
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }
+  if (inventory::names_model(options.inventory)) return inventory::inventory_of_model(options.inventory);
   TRY(const auto text, host::read_file(options.inventory));
   return inventory::parse_inventory(text, options.inventory);
 }
@@ -89,6 +97,9 @@ std::optional<Side> other_side(const Options& options, const config::Environment
   flags["config-file"] = {options.against};
   Side side;
   side.config = agent::load_config(flags, environment, unknown_keys(options.strict));
+  for (auto& problem : side.config.problems)  // the file itself, named by this flag
+    if (problem.place.source == options.against && problem.place.line == 0)
+      problem.remedy = "name a readable file with --against";
   print_problems(side.config.problems);
   if (has_error(side.config.problems) || !make_plan(side, inventory)) return std::nullopt;
   return side;
@@ -122,6 +133,7 @@ std::vector<landing::Difference> differences_of(const Side& before, const Side& 
 struct Answer {
   Side side;
   std::optional<Side> against;
+  std::vector<landing::Landings> nodes;  // with --nodes; the side has none then
   std::vector<landing::Difference> differences;
   std::vector<change::Step> steps;  // that a running node would take
 };
@@ -144,6 +156,10 @@ void print_json(const Options& options, const Answer& answer) {
     document["configuration"] = nlohmann::ordered_json::parse(
         config::report_json(config.path, config.problems, &config.explained), nullptr, false);
   if (answer.side.landings) document["landings"] = landing::to_json(*answer.side.landings);
+  if (!answer.nodes.empty()) {
+    document["nodes"] = nlohmann::ordered_json::array();
+    for (const auto& landings : answer.nodes) document["nodes"].push_back(landing::to_json(landings));
+  }
   if (answer.against) {
     document["against"] = {{"file", answer.against->config.path},
                            {"differences", landing::to_json(answer.differences)},
@@ -153,19 +169,24 @@ void print_json(const Options& options, const Answer& answer) {
   fmt::print("{}\n", json_text(document, 2));
 }
 
-void print_text(const Options& options, const Answer& answer, bool colour) {
-  const plan::TableOptions look{.colour = colour};
-  if (options.explain) fmt::print("{}\n", config::explained_text(answer.side.config.explained));
-  if (answer.side.landings) fmt::print("{}", landing::render_table(*answer.side.landings, look));
+void print_text(const Options& options, const Answer& answer, const Process& process) {
+  const plan::TableOptions look{.colour = process.terminal, .width = process.width > 0 ? process.width : kPipedWidth};
+  const auto print = [&](const std::string& text) { fmt::print("{}", fitted(text, process.width)); };
+  if (options.explain) print(config::explained_text(answer.side.config.explained) + "\n");
+  if (answer.side.landings) print(landing::render_table(*answer.side.landings, look));
+  for (std::size_t i = 0; i < answer.nodes.size(); ++i)
+    print(fmt::format("Node {} of {}\n{}\n", i + 1, answer.nodes.size(), landing::render_table(answer.nodes[i], look)));
+  if (!answer.nodes.empty()) fmt::print("{}\n", landing::needed_text(answer.nodes));
   if (answer.side.landings && answer.against) fmt::print("\n");
   if (answer.against)
-    fmt::print("{}", landing::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
+    print(landing::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
   if (!answer.steps.empty()) {
     fmt::print("\nOn a running node\n");
-    for (const auto& step : answer.steps) fmt::print("  {}\n", change::to_string(step));
+    for (const auto& step : answer.steps) print("  " + change::to_string(step) + "\n");
   }
-  if (!answer.side.landings && !answer.against)
-    fmt::print("{}", plan::render_table(answer.side.plan, answer.side.inventory, answer.side.labels, look));
+  if (!answer.side.landings && !answer.against && answer.nodes.empty())
+    print(plan::render_table(answer.side.plan, answer.side.inventory,
+                             options.labels ? answer.side.labels : label::Labels{}, look));
 }
 
 int plan(const Options& options, const Process& process) {
@@ -177,10 +198,11 @@ int plan(const Options& options, const Process& process) {
 
   const auto inventory = load_inventory(options, answer.side.config.config);
   if (!inventory) {
-    fmt::print(stderr,
-               "tranche plan: {}\n  without a GPU, name a recording: tranche plan --inventory FILE (one is made by "
-               "`tranche plan --inventory-only --json` on a node)\n",
-               to_string(inventory.error()));
+    fmt::print(
+        stderr,
+        "tranche plan: {}\n  without a GPU, name a model, `--inventory 8xH100-SXM5-80GB`, or a file that `tranche "
+        "plan --inventory-only` wrote on a node\n",
+        to_string(inventory.error()));
     return kFailed;
   }
   if (options.inventory_only) {
@@ -196,16 +218,21 @@ int plan(const Options& options, const Process& process) {
     int exit_code = 0;
     const auto pods = pods_of(options, environment, exit_code);
     if (!pods) return exit_code;
+    if (options.nodes > 1) {
+      answer.nodes = landing::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
+                                            answer.side.config.config, *pods);
+    }
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
-      if (side != nullptr)
+      if (side != nullptr && options.nodes == 1)
         side->landings = landing::land(side->plan, side->inventory, side->config.config, *pods, options.pods.node_name);
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
     answer.steps = change::steps(answer.against->plan, answer.side.plan, answer.side.config.config.sharing.change);
   }
-  options.json ? print_json(options, answer) : print_text(options, answer, process.terminal);
-  const bool all_land = !answer.side.landings || answer.side.landings->all_land();
+  options.json ? print_json(options, answer) : print_text(options, answer, process);
+  const bool all_land = (!answer.side.landings || answer.side.landings->all_land()) &&
+                        std::ranges::all_of(answer.nodes, &landing::Landings::all_land);
   return all_land && answer.differences.empty() ? 0 : kNotAsHoped;
 }
 
@@ -218,12 +245,15 @@ void add_plan(CLI::App& app, Process& process) {
       "what a node would advertise, limit and label under a configuration, and what it would leave out and why");
   add_settings(*command, config::Program::kDevicePlugin, options->flags);
   command
-      ->add_option("--inventory", options->inventory,
-                   "\"node\" for the GPUs of this machine, or a file with a recorded inventory")
+      ->add_option(
+          "--inventory", options->inventory,
+          "\"node\" for the GPUs of this machine, a number of equal GPUs such as 8xH100-SXM5-80GB, or a file with "
+          "a recorded inventory")
       ->capture_default_str();
   add_config_alias(*command, options->flags);
   add_strict(*command, options->strict);
   command->add_flag("--explain", options->explain, "first the value of every setting and where it comes from");
+  command->add_flag("--labels", options->labels, "also the labels that the node would get");
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command
@@ -231,10 +261,16 @@ void add_plan(CLI::App& app, Process& process) {
                    "where these pods would land: a file of Pods and workloads (YAML or JSON), \"-\" for the standard "
                    "input, or \"cluster\" for those of --node-name and those that wait for a node")
       ->type_name("FILE");
-  command
-      ->add_option("--against", options->against,
-                   "a second configuration file: what the first changes, with --pods also where pods land")
-      ->type_name("FILE");
+  auto* nodes = command
+                    ->add_option("--nodes", options->nodes,
+                                 "with --pods FILE: over how many nodes like this one; a pod goes to the first with "
+                                 "enough free slots")
+                    ->check(CLI::Range(1, 100))
+                    ->capture_default_str();
+  auto* against =
+      command->add_option("--against", options->against,
+                          "a second configuration file: what the first changes, with --pods also where pods land");
+  against->type_name("FILE")->excludes(nodes);
   add_own_option(*command, "--kubeconfig", options->pods.kubeconfig,
                  "how --pods cluster reaches the API server; by default the service account of this pod");
   add_own_option(*command, "--node-name", options->pods.node_name,

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/terminal_text.h"
 #include "cli/commands.h"
 #include "host/status/status_socket.h"
 #include "view/view.h"
@@ -25,13 +26,14 @@ int alive(const Options& options) {
   return 1;
 }
 
-int status(const Options& options, bool terminal) {
+int status(const Options& options, const Process& process) {
   if (options.alive) return alive(options);
   const auto answer = host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
   if (!answer) {
     fmt::print(stderr,
-               "tranche status: no answer from the node agent: {}\n  is `tranche node` running here? Its socket is "
-               "<run-dir>/node.sock; name it with --socket.\n",
+               "tranche status: no answer from the node agent: {}\n  The socket of `tranche node` is "
+               "<run-dir>/node.sock; name it "
+               "with --socket.\n",
                to_string(answer.error()));
     return 1;
   }
@@ -44,7 +46,7 @@ int status(const Options& options, bool terminal) {
     fmt::print(stderr, "tranche status: {}\n", to_string(view.error()));
     return 1;
   }
-  fmt::print("{}", view::render(*view, {.colour = terminal}));
+  fmt::print("{}", fitted(view::render(*view, {.colour = process.terminal}), process.width));
   return 0;
 }
 
@@ -59,7 +61,7 @@ void add_status(CLI::App& app, Process& process) {
   command->add_flag(
       "--alive", options->alive,
       "print nothing; exit 1 only where the node agent is there and does not answer: for liveness probes");
-  command->callback([options, &process] { process.exit_code = status(*options, process.terminal); });
+  command->callback([options, &process] { process.exit_code = status(*options, process); });
 }
 
 }  // namespace tranche::cli

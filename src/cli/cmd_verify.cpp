@@ -14,8 +14,8 @@ constexpr const char* kTeaching =
     "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
     "  tranche verify --local              this node, by its status sockets and the driver\n"
     "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
-    "  tranche verify --inside             in a container: what its share is worth\n"
-    "  tranche verify n1 --junit out.xml   for whatever shows test results\n"
+    "  tranche verify --inside             in a container: the limits of its share\n"
+    "  tranche verify n1 --junit out.xml   JUnit XML for CI\n"
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/guide/verify.md lists the "
     "checks.";
 
@@ -31,7 +31,7 @@ void add_verify(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
   auto& o = held->options;
-  command->add_option("node", o.node, "as the cluster calls it");
+  command->add_option("node", o.node, "name of the node in the cluster");
   command->add_flag("--local", o.local, "this node, without an API server");
   command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
   command->add_flag("--deep", o.deep,
@@ -51,7 +51,7 @@ void add_verify(CLI::App& app, Process& process) {
       ->capture_default_str();
   command
       ->add_option("--status-port", o.status_port,
-                   "of the agent's status page, where its pod names no port \"metrics\"")
+                   "port of the agent's status page if its pod declares no port named \"metrics\"")
       ->capture_default_str();
   add_settings(*command, config::Program::kDevicePlugin, o.flags);
   add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");

@@ -14,6 +14,7 @@ namespace tranche::cli {
 struct Process {
   std::map<std::string, std::string> environment;  // of this process, read once in main
   bool terminal = false;                           // stdout is one: colour is welcome
+  int width = 0;                                   // of the terminal in columns; 0 = stdout is none
   int exit_code = 0;
 };
 

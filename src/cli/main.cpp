@@ -1,4 +1,5 @@
 // The one program: `tranche <subcommand>`, or one of NVIDIA's programs by the name that it is called.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -24,6 +25,12 @@ std::map<std::string, std::string> environment_of_process() {
   return variables;
 }
 
+int width_of_terminal() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col == 0 ? 80 : size.ws_col;
+}
+
 constexpr const char* kDescription =
     "Tranche shares NVIDIA GPUs between Kubernetes pods: a share of a GPU that holds.\n"
     "Try it without a GPU:  tranche demo";
@@ -34,6 +41,8 @@ int main(int argc, char** argv) {
   tranche::cli::Process process;
   process.environment = environment_of_process();
   process.terminal = ::isatty(STDOUT_FILENO) != 0 && !process.environment.contains("NO_COLOR");
+
+  process.width = width_of_terminal();
 
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const auto status = tranche::cli::stand_in(argc > 0 ? argv[0] : "", arguments, process)) return *status;

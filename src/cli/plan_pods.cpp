@@ -24,7 +24,10 @@ void sort_by_arrival(std::vector<landing::PodAsk>& pods) {
 
 Result<landing::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
   landing::PodsRead all;
-  TRY(const auto access, host::find_access(from.kubeconfig, environment, all.problems));
+  const auto variable = environment.find("KUBECONFIG");
+  const std::string& kubeconfig =
+      from.kubeconfig.empty() && variable != environment.end() ? variable->second : from.kubeconfig;
+  TRY(const auto access, host::find_access(kubeconfig, environment, all.problems));
   std::vector<std::string> selectors{"spec.nodeName="};  // those that wait for a node
   if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
   TRY(const auto pages, host::list_pods(access, selectors));

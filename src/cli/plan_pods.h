@@ -10,7 +10,7 @@ namespace tranche::cli {
 
 struct PodsFrom {
   std::string where;       // a file, "-", "cluster"
-  std::string kubeconfig;  // for "cluster"; "" = the service account of this pod
+  std::string kubeconfig;  // for "cluster"; "" = $KUBECONFIG, or the service account of this pod
   std::string node_name;   // for "cluster": with the pods of this node
 };
 

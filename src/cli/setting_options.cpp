@@ -24,11 +24,23 @@ std::string help_of(const config::Setting& setting) {
 }  // namespace
 
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given) {
+  // NVIDIA's programs show everything; ours have flags of their own, which are looked for more often.
+  const bool hidden = command.get_parent() != nullptr;
+  const std::string group = hidden ? "" : kGroup;
+  if (hidden) {
+    const auto show = [&command] {
+      for (CLI::Option* option : command.get_options())
+        if (option->get_group().empty()) option->group(kGroup);
+      throw CLI::CallForHelp();
+    };
+    command.add_flag_callback("--help-config", show, "also list the flags and variables of the configuration")
+        ->trigger_on_parse();
+  }
   for (const auto& setting : config::settings_of(program)) {
     const std::string name(setting.flags.front());
     if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
       const std::string help = help_of(setting);         // an lvalue: CLI11 takes a temporary for a variable to fill
-      command.add_flag(spelling_of(setting), help)->group(kGroup)->each([&given, name](const std::string& value) {
+      command.add_flag(spelling_of(setting), help)->group(group)->each([&given, name](const std::string& value) {
         given[name] = {value};
       });
       continue;
@@ -40,7 +52,7 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
       return true;
     };
     command.add_option(spelling_of(setting), take, help_of(setting))
-        ->group(kGroup)
+        ->group(group)
         ->expected(1)
         ->type_name(list ? "LIST" : "TEXT")
         ->multi_option_policy(list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);

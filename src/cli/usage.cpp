@@ -25,6 +25,21 @@ std::string unknown_flag(const CLI::App& command, const std::string& word) {
   return "has no flag " + flag + nearest(flag, known);
 }
 
+// What CLI11 reports of a value, in our words.
+std::string bad_value(const CLI::ParseError& error) {
+  const std::string what = error.what();
+  constexpr std::string_view kConvert = "Could not convert: ";
+  if (what.starts_with(kConvert)) {
+    const std::string rest = what.substr(kConvert.size());
+    const auto equals = rest.find(" = ");
+    if (equals != std::string::npos)
+      return rest.substr(0, equals) + ": " + in_quotes(rest.substr(equals + 3)) + " is not a value that it accepts";
+  }
+  if (what.find("required") != std::string::npos && what.ends_with(" missing"))
+    return what.substr(0, what.find(':')) + " needs a value";
+  return what;
+}
+
 std::string unknown_word(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
@@ -45,7 +60,7 @@ int leave(CLI::App& app, const CLI::ParseError& error, int usage_status) {
   }
   std::vector<std::string> unread = command->remaining();
   if (unread.empty() && command != &app) unread = app.remaining();
-  std::string what = error.what();
+  std::string what = bad_value(error);
   if (!unread.empty())
     what = unread.front().starts_with("-") && unread.front().size() > 1 ? unknown_flag(*command, unread.front())
                                                                         : unknown_word(*command, unread.front());

@@ -53,7 +53,7 @@ class TheKeptManifests(unittest.TestCase):
 
     def test_start_the_programs_with_flags_and_variables_that_they_have(self):
         for program in ("node", "mps"):
-            known = subprocess.run([f"{BUILD}/bin/tranche", program, "--help"], capture_output=True, text=True, check=True).stdout
+            known = subprocess.run([f"{BUILD}/bin/tranche", program, "--help-config"], capture_output=True, text=True, check=True).stdout
             for name, text in self.kept.items():
                 container = re.search(rf"command: \[tranche, {program}\]\n(.*?)\n +ports:", text, re.DOTALL)
                 self.assertIsNotNone(container, name)

@@ -49,6 +49,8 @@ def tranche(words):
     if named and not re.search(rf"^  {re.escape(command)} ", once(program, "--help").stdout, re.M):
         done("wrong", f"there is no `tranche {command}`")
     help_text = once(program, *([command] if named else []), "--help")
+    if "--help-config" in help_text.stdout:
+        help_text = once(program, command, "--help-config")
     if gone := missing_flags(words, help_text.stdout):
         done("wrong", f"`tranche {command}` has no {gone}")
     if command not in rules.STATUS or words[-1] in rules.NEEDS_VALUE:

@@ -92,7 +92,7 @@ TEST_F(DevicePlugin, TakesEveryFlagAndAliasOfNvidiasWithOneDashOrTwo) {
         argv.insert(argv.end(), words.begin(), words.end());
         Program& plugin = done(argv);
         EXPECT_EQ(plugin.code(), 1) << words.front();
-        EXPECT_THAT(plugin.err(), HasSubstr(": error: cannot be read: ")) << words.front();
+        EXPECT_THAT(plugin.err(), HasSubstr(": error: cannot open: ")) << words.front();
         ++count;
       }
     }
@@ -135,9 +135,9 @@ TEST_F(DevicePlugin, EveryFailureOfConfigurationOrUsageEndsItWithStatusOne) {
   const std::string plugin = called("nvidia-device-plugin");
   for (const Row& row :
        {Row{{"--config-file", in("bad.yaml")}, {}, "bad.yaml:3:16: error: flags.migStrategy: must be none"},
-        Row{{"--config-file", in("absent.yaml")}, {}, in("absent.yaml") + ": error: cannot be read"},
-        Row{{"--config-file", scratch_.path()}, {}, "error: cannot be read"},
-        Row{{}, {{"CONFIG_FILE", in("absent.yaml")}}, in("absent.yaml") + ": error: cannot be read"},
+        Row{{"--config-file", in("absent.yaml")}, {}, in("absent.yaml") + ": error: cannot "},
+        Row{{"--config-file", scratch_.path()}, {}, "error: cannot "},
+        Row{{}, {{"CONFIG_FILE", in("absent.yaml")}}, in("absent.yaml") + ": error: cannot "},
         Row{{"--mig-strateg", "single"},
             {},
             "nvidia-device-plugin: has no flag --mig-strateg; did you mean --mig-strategy?"},
@@ -200,7 +200,7 @@ TEST_F(DevicePlugin, WhatFollowsAWordThatIsNoFlagIsIgnoredAsNvidiaIgnoresItButSa
       {called("nvidia-device-plugin"), "--config-file", in("absent.yaml"), "--gds-enabled", "false", "--no-such-flag"});
   EXPECT_EQ(plugin.code(), 1) << "of the file";
   EXPECT_THAT(plugin.err(), AllOf(HasSubstr("warning: ignored"), HasSubstr("\"false\" \"--no-such-flag\""),
-                                  HasSubstr("cannot be read")));
+                                  HasSubstr("cannot open")));
 }
 
 // Promise: command-line: An unknown flag or command is answered with the nearest.
@@ -225,6 +225,63 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   EXPECT_EQ(run({tranche(), "--help"}), 0);
   EXPECT_EQ(run({tranche(), "node", "--help"}), 0);
   EXPECT_EQ(run({tranche(), "-v"}), 0);
+}
+
+TEST_F(CommandLine, ValuesThatCannotBeReadAreNamedInOurWords) {
+  EXPECT_THAT(done({tranche(), "status", "--deadline", "abc"}).err(),
+              HasSubstr("--deadline: \"abc\" is not a value that it accepts"));
+  EXPECT_THAT(done({tranche(), "status", "--socket"}).err(), HasSubstr("--socket needs a value"));
+}
+
+TEST_F(CommandLine, AStatusSocketThatDoesNotAnswerIsToldApart) {
+  write("plain", "");
+  EXPECT_THAT(done({tranche(), "status", "--socket", in("plain")}).err(), HasSubstr("not a socket"));
+  EXPECT_THAT(done({tranche(), "status", "--socket", in("none")}).err(), HasSubstr("no such socket"));
+}
+
+TEST_F(CommandLine, FlagsOfTheConfigurationAreListedOnRequest) {
+  EXPECT_THAT(done({tranche(), "node", "--help"}).out(),
+              AllOf(HasSubstr("--help-config"), Not(HasSubstr("--mig-strategy"))));
+  Program& help = done({tranche(), "node", "--help-config"});
+  EXPECT_EQ(help.code(), 0);
+  EXPECT_THAT(help.out(), AllOf(HasSubstr("--mig-strategy"), HasSubstr("[$MIG_STRATEGY]"), HasSubstr("--listen")));
+}
+
+TEST_F(CommandLine, AConfigurationFileThatCannotBeReadIsNamedOnce) {
+  Program& check = done({tranche(), "check", "--config", in("none.yaml")});
+  EXPECT_EQ(check.code(), 2);
+  EXPECT_THAT(check.out(), AllOf(HasSubstr("none.yaml: error: cannot open: No such file or directory; name a readable"),
+                                 HasSubstr("--config")));
+  write("config.yaml", "version: v1\n");
+  Program& plan =
+      done({tranche(), "plan", "--inventory", "T4", "--config", config_path_, "--against", in("none.yaml")});
+  EXPECT_THAT(plan.err(), HasSubstr("name a readable file with --against"));
+}
+
+TEST_F(CommandLine, APlanNeedsNoNodeAndCountsNodes) {
+  write("config.yaml", "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n");
+  Program& plan = done({tranche(), "plan", "--inventory", "8xH100-SXM5-80GB", "--config", config_path_});
+  EXPECT_EQ(plan.code(), 0) << plan.out();
+  EXPECT_THAT(plan.out(), AllOf(HasSubstr("8 GPUs"), HasSubstr("NVIDIA H100 80GB HBM3"), Not(HasSubstr("Labels"))));
+  EXPECT_LT(plan.out().find("Notes"), plan.out().find("8 GPUs"));
+  EXPECT_THAT(done({tranche(), "plan", "--inventory", "T4", "--config", config_path_, "--labels"}).out(),
+              HasSubstr("nvidia.com/gpu.product=Tesla-T4-SHARED"));
+  EXPECT_THAT(done({tranche(), "plan", "--inventory", "8xH100"}).err(), HasSubstr("did you mean H100-SXM5-80GB?"));
+  std::string pods;
+  for (const char* name : {"a", "b", "c"})
+    pods += std::string("---\napiVersion: v1\nkind: Pod\nmetadata: {name: ") + name +
+            "}\nspec: {containers: [{name: m, resources: {limits: {nvidia.com/gpu: 1}}}]}\n";
+  write("pods.yaml", pods);
+  Program& two = done(
+      {tranche(), "plan", "--inventory", "T4", "--config", config_path_, "--pods", in("pods.yaml"), "--nodes", "3"});
+  EXPECT_EQ(two.code(), 0) << two.out();
+  EXPECT_THAT(two.out(), AllOf(HasSubstr("Node 2 of 3"), HasSubstr("every pod lands on 2 of 3 nodes")));
+}
+
+TEST_F(CommandLine, ADemoOfAnUnknownModelIsRefusedAtOnce) {
+  Program& demo = done({tranche(), "demo", "--profile", "H100"});
+  EXPECT_EQ(demo.code(), 1);
+  EXPECT_THAT(demo.err(), HasSubstr("\"H100\" is not a known GPU model; did you mean H100-SXM5-80GB?"));
 }
 
 TEST_F(CommandLine, OurOwnFlagsHaveVariablesOfTheirOwn) {

@@ -185,7 +185,7 @@ TEST_F(FeatureDiscovery, TakesEveryFlagAndVariableOfNvidias) {
       argv.push_back((name.size() == 1 ? "-" : "--") + name + "=" + some_value(setting));
       Program& program = start(argv);
       EXPECT_EQ(finish(program), 1) << name;
-      EXPECT_THAT(program.err(), HasSubstr("error: cannot be read: ")) << name;
+      EXPECT_THAT(program.err(), HasSubstr("error: cannot ")) << name;
     }
   }
   EXPECT_EQ(flags, 14u) << "11 flags and 3 second names";

@@ -53,8 +53,8 @@ Result<std::string> file_text(const std::string& path) {
 ConfigView view_of_unreadable(const std::string& path, const Error& error) {
   ConfigView next;
   next.path = path;
-  next.problems.push_back(error_at(path, "cannot be read: " + to_string(error),
-                                   "name a readable file with --config-file, or leave it out"));
+  next.problems.push_back(error_at(path, error.where == path ? error.what : to_string(error),
+                                   "name a readable file with --config (--config-file), or leave it out"));
   return next;
 }
 

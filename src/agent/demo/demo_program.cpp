@@ -15,10 +15,13 @@
 #include "agent/demo/scene.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/terminal_text.h"
+#include "base/text.h"
 #include "host/files/files.h"
 #include "host/loop/loop.h"
 #include "host/process/process.h"
 #include "host/status/status_socket.h"
+#include "inventory/models.h"
 #include "view/view.h"
 
 namespace tranche::agent {
@@ -108,9 +111,17 @@ Status copy_or_write(const host::Dir& dir, std::string_view name, const std::str
   return dir.write_atomically(name, content);
 }
 
+Status check_profile(const std::string& profile, const std::string& standins) {
+  const bool is_there = ::access((standins + "/profiles/" + profile + ".yaml").c_str(), R_OK) == 0;
+  if (inventory::find_model(profile) != nullptr || (is_there && profile.find('/') == std::string::npos)) return {};
+  return fail(Kind::kInvalid, fmt::format("--profile: {} is not a known GPU model; {}", in_quotes(profile),
+                                          inventory::known_models(profile)));
+}
+
 Status Demo::prepare() {
   TRY(self_, own_program());
   TRY(standins_, find_standins(options_, self_));
+  TRY_STATUS(check_profile(options_.profile, standins_));
   char scratch[] = "/tmp/tranche-demo.XXXXXX";
   if (::mkdtemp(scratch) == nullptr)
     return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
@@ -235,10 +246,10 @@ void Demo::show(const std::string& status, const std::string& kubelet) {
   const std::string text = view ? view::render(*view, {.colour = terminal, .notes = options_.once})
                                 : "starting: " + to_string(view.error()) + "\n";
   if (terminal && !options_.once) {
-    fmt::print("{}{}\n  Simulated GPUs, real programs. Ctrl-C ends it; the node's files are in {}\n", kClear, text,
-               dir_);
+    fmt::print("{}{}\n  Simulated GPUs, real programs. Ctrl-C ends it; the node's files are in {}\n", kClear,
+               fitted(text, options_.width), dir_);
   } else {
-    fmt::print("{}", text);
+    fmt::print("{}", fitted(text, options_.width));
   }
   std::fflush(stdout);
 }
@@ -282,7 +293,8 @@ int Demo::run() {
   auto loop = host::Loop::open();
   if (!loop) return complain(loop.error());
   loop_ = *std::move(loop);
-  if (const auto watched = loop_->on_signals({SIGINT, SIGTERM}, [this](int) { finish(0); }); !watched)
+  // SIGPIPE: the reader of standard output has gone (`tranche demo | head`), and the scratch directory must not stay.
+  if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }); !watched)
     return complain(watched.error());
   give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
   if (const auto started = start_all(); !started) return complain(started.error());

@@ -17,6 +17,7 @@ struct DemoOptions {
   bool once = false;        // one report when everything has settled, then leave
   bool json = false;
   bool keep = false;                  // leave the scratch directory for a look
+  int width = 0;                      // of the terminal; 0 = standard output is none
   std::uint32_t settle_seconds = 30;  // give up waiting after this
 };
 

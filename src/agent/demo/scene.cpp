@@ -6,29 +6,17 @@
 #include <cstdint>
 #include <string_view>
 
+#include "inventory/models.h"
+
 namespace tranche::agent {
 namespace {
 
 constexpr const char* kResource = "nvidia.com/gpu.shared";
 
-// GiB of memory by profile: enough to let pods fill a sensible part of their share. An unknown model gets little.
+// Enough to let pods fill a sensible part of their share. An unknown model gets little.
 std::uint32_t memory_gib(std::string_view profile) {
-  struct Row {
-    std::string_view profile;
-    std::uint32_t gib;
-  };
-  constexpr Row kRows[] = {{"A100-PCIE-40GB", 40},
-                           {"A100-SXM4-80GB", 80},
-                           {"H100-SXM5-80GB", 79},
-                           {"H200", 140},
-                           {"B200", 179},
-                           {"L40S", 44},
-                           {"T4", 15},
-                           {"V100", 16}};
-  for (const Row& row : kRows) {
-    if (row.profile == profile) return row.gib;
-  }
-  return 8;
+  const auto* model = inventory::find_model(profile);
+  return model == nullptr ? 8 : model->memory_mib / 1024;
 }
 
 // One pod's container: holds `slots` slots and uses `percent` of what they are worth.

@@ -133,6 +133,16 @@ void NodeProgram::open_driver() {
   tenants_->sample_again();
 }
 
+namespace {
+
+// In the log, and where that is JSON also as text: the line before it may have a thousand characters.
+void start_failed(const Error& why) {
+  log::error("start.failed", {{"why", why}});
+  fmt::print(stderr, "tranche node: cannot start: {}\n", to_string(why));
+}
+
+}  // namespace
+
 int NodeProgram::run() {
   ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go
   if (config_.hopeless()) {
@@ -141,7 +151,7 @@ int NodeProgram::run() {
   }
   auto loop = host::Loop::open();
   if (!loop) {
-    log::error("start.failed", {{"why", loop.error()}});
+    start_failed(loop.error());
     return 1;
   }
   loop_ = *std::move(loop);
@@ -156,13 +166,13 @@ int NodeProgram::run() {
     loop_->stop();
   });
   if (!signals) {
-    log::error("start.failed", {{"why", signals.error()}});
+    start_failed(signals.error());
     return 1;
   }
   worker_ = host::Worker::start();
   link_ = std::make_unique<host::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
   if (const auto begun = config_.begin(*loop_, link_.get()); !begun) {
-    log::error("start.failed", {{"why", begun.error()}});
+    start_failed(begun.error());
     return 1;
   }
   if (!config_.view().in_force) return 0;  // told to stop while it waited for one
@@ -170,7 +180,7 @@ int NodeProgram::run() {
   log_effective(config_.view());
   health_.log_settings();
   if (const auto opened = open(); !opened) {
-    log::error("start.failed", {{"why", opened.error()}});
+    start_failed(opened.error());
     return 1;
   }
   if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {

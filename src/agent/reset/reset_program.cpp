@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/config/config_source.h"
 #include "agent/reset/traces.h"
@@ -45,6 +46,11 @@ class Reset {
     for (const auto& trace : traces) take_away(trace, problems);
     for (const auto& problem : problems) fmt::print(stderr, "tranche reset: {}\n", problem);
     if (traces.empty() && !daemons) fmt::print("nothing of ours is left on this node\n");
+    if (options_.dry_run && ::geteuid() != 0)
+      fmt::print(stderr,
+                 "tranche reset: this is user {}, not root: ending daemons, giving compute modes back and removing "
+                 "root's files need root, and sockets and folders that this user cannot read are not listed\n",
+                 ::geteuid());
     return problems.empty() ? 0 : 1;
   }
 

@@ -40,9 +40,8 @@ int run_verify(const VerifyOptions& options) {
   const int subjects =
       static_cast<int>(options.local) + static_cast<int>(options.inside) + static_cast<int>(!options.node.empty());
   if (subjects != 1)
-    return complain(
-        "what? one of: `tranche verify NODE` from outside, `tranche verify --local` for this node,\n"
-        "  `tranche verify --inside` for this container");
+    return complain(subjects == 0 ? "nothing to verify: give NODE, --local or --inside"
+                                  : "more than one thing to verify: give one of NODE, --local and --inside");
 
   verify::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
   const Tell tell = [&](const verify::Check& check) {
@@ -69,7 +68,8 @@ int run_verify(const VerifyOptions& options) {
   }
   if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
 
-  fmt::print("{}", options.json ? verify::to_json(report) : verify::summary_of(report));
+  const bool began = looked.has_value() || !report.checks.empty();
+  if (options.json || began) fmt::print("{}", options.json ? verify::to_json(report) : verify::summary_of(report));
   if (!options.junit.empty()) {
     if (const auto written = write_file(options.junit, verify::to_junit(report)); !written)
       return complain("the JUnit file cannot be written: " + to_string(written.error()));

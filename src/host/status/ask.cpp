@@ -1,4 +1,5 @@
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -31,7 +32,11 @@ std::unexpected<Error> unreachable(Error error) {
   if (error.code == EAGAIN) return too_late(error.where);
   if (error.code == ENOENT || error.code == ECONNREFUSED) {
     error.kind = Kind::kUnavailable;
-    error.what = "nobody answers there; is the program running?";
+    struct stat status{};
+    const bool is_there = ::stat(error.where.c_str(), &status) == 0;
+    error.what = !is_there                   ? "no such socket; is the program running?"
+                 : !S_ISSOCK(status.st_mode) ? "not a socket"
+                                             : "connection refused: no program listens on this socket; is it running?";
   }
   return std::unexpected(std::move(error));
 }
