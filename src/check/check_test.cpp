@@ -146,7 +146,8 @@ TEST_F(Tree, MpsRootBehindAClosedFolderLocksOutPodsThatAreNotRoot) {
 TEST_F(Tree, MpsRootThatTenantsMayWriteIsAnError) {
   folder("/run/nvidia/mps", 01777);
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "world-writable: any user could replace")));
+  EXPECT_THAT(findings_,
+              testing::ElementsAre(says(Level::kError, "mps.root", "world-writable: any user could replace")));
 }
 
 TEST_F(Tree, MpsRootTooLongForSocketsIsAnErrorThatSaysByHowMuch) {

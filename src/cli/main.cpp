@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
 
@@ -69,7 +70,13 @@ int main(int argc, char** argv) {
   tranche::cli::add_demo(app, process);
   tranche::cli::add_version(app, process);
   try {
-    app.parse(argc, argv);
+    auto words = arguments;
+    if (tranche::cli::show_settings(app, words)) {
+      std::ranges::reverse(words);  // as CLI11 takes them
+      app.parse(words);
+    } else {
+      app.parse(argc, argv);
+    }
   } catch (const CLI::ParseError& error) {
     return tranche::cli::leave(app, error, 2);
   }

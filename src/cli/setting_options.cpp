@@ -1,6 +1,7 @@
 #include "cli/setting_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/text.h"
 
@@ -27,15 +28,8 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
   // NVIDIA's programs show everything; ours have flags of their own, which are looked for more often.
   const bool hidden = command.get_parent() != nullptr;
   const std::string group = hidden ? "" : kGroup;
-  if (hidden) {
-    const auto show = [&command] {
-      for (CLI::Option* option : command.get_options())
-        if (option->get_group().empty()) option->group(kGroup);
-      throw CLI::CallForHelp();
-    };
-    command.add_flag_callback("--help-config", show, "also list the flags and variables of the configuration")
-        ->trigger_on_parse();
-  }
+  const std::string help_config = "also list the flags and variables of the configuration";  // an lvalue, as below
+  if (hidden) command.add_flag("--help-config", help_config);
   for (const auto& setting : config::settings_of(program)) {
     const std::string name(setting.flags.front());
     if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
@@ -57,6 +51,16 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
         ->type_name(list ? "LIST" : "TEXT")
         ->multi_option_policy(list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   }
+}
+
+bool show_settings(CLI::App& app, std::vector<std::string>& arguments) {
+  const auto asked = std::ranges::find(arguments, "--help-config");
+  if (asked == arguments.end()) return false;
+  *asked = "--help";
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : command->get_options())
+      if (option->get_group().empty()) option->group(kGroup);
+  return true;
 }
 
 void add_config_alias(CLI::App& command, config::GivenFlags& given) {

@@ -1,6 +1,7 @@
 #pragma once
 // Command-line options from the table of settings (config/settings.h), so that spellings and help stand in one place.
 #include <string>
+#include <vector>
 
 #include "config/resolve.h"
 
@@ -13,6 +14,9 @@ namespace tranche::cli {
 
 // `given` must live until parsing is over; it receives what the command line said.
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given);
+
+// `--help-config` becomes `--help` with the settings listed, which are hidden otherwise. Whether it was given.
+bool show_settings(CLI::App& app, std::vector<std::string>& arguments);
 
 // --config, the same as --config-file.
 void add_config_alias(CLI::App& command, config::GivenFlags& given);

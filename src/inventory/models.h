@@ -1,6 +1,6 @@
 #pragma once
-// GPU models by the names of the simulated profiles, for plans without a node: `tranche plan --inventory 8xH200`. The
-// profiles of tests/standins/node/profiles are where the figures come from; models_test compares. Pure.
+// GPU models for plans without a node: `tranche plan --inventory 8xH200`. models_test compares the figures with the
+// profiles of the tests, which is where they are kept. Pure.
 #include <optional>
 #include <span>
 #include <string>
