@@ -73,10 +73,11 @@ class Dividing {
       return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                                   fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
+    // No error: a GPU that is gone after a reboot must not cost the others their slots.
     for (const config::DeviceRef& ref : missed) {
       if (!is_uuid(ref))
         problems_.push_back(
-            {Severity::kError, entry.place, entry_path(config_, entry, "devices"),
+            {Severity::kWarning, entry.place, entry_path(config_, entry, "devices"),
              fmt::format("has {}, which is not a {} of this node; it has {}", ref.text, name_, all_of_them()),
              fmt::format("remove {} from the list, or write the UUID of a device", ref.text)});
       else
