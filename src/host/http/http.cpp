@@ -212,7 +212,11 @@ void LoopHttpServer::make_room_for(const std::string& peer) {
   if (const auto own = counts.find(peer); own != counts.end() && own->second >= limits_.of_one_peer) {
     loser = peer;
   } else if (connections_.size() >= limits_.connections) {
-    loser = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->first;
+    // Of several addresses with as many, the one whose connection is the oldest.
+    const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->second;
+    loser = std::ranges::find_if(connections_, [&](const auto& entry) {
+              return counts[entry.second.peer] == most;
+            })->second.peer;
   } else {
     return;
   }

@@ -200,6 +200,18 @@ TEST(Http, InTotalThePeerWithTheMostConnectionsLosesItsOldest) {
   EXPECT_EQ(::recv(many[5].get(), &byte, 1, MSG_DONTWAIT), -1);
 }
 
+TEST(Http, OfPeersWithAsManyConnectionsTheOldestConnectionGoes) {
+  auto opened = HttpServer::open("127.0.0.1:0", {}, {.connections = 3, .head = std::chrono::seconds(30)});
+  ASSERT_TRUE(opened) << to_string(opened.error());
+  const Fd oldest = begun((*opened)->port(), "127.0.0.3");
+  const Fd second = begun((*opened)->port(), "127.0.0.1");
+  const Fd third = begun((*opened)->port(), "127.0.0.2");
+  const Fd newest = begun((*opened)->port(), "127.0.0.4");
+  char byte = 0;
+  EXPECT_EQ(::recv(oldest.get(), &byte, 1, 0), 0);
+  for (const auto* other : {&second, &third, &newest}) EXPECT_EQ(::recv(other->get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
 TEST(Http, AHeadThatIsTooLongIsRefused) {
   const auto server = serve({});
   EXPECT_THAT(talk(server->port(), "GET / HTTP/1.1\r\n" + std::string(9000, 'a')), StartsWith("HTTP/1.1 431 "));
