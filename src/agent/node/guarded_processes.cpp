@@ -38,7 +38,7 @@ bool is_host_daemon(std::string_view name) {
 GuardedProcesses::GuardedProcesses(host::Loop& loop, std::string mps_root,
                                    std::function<void(const KnownProcess&)> ended)
     : loop_(loop), mps_root_(std::move(mps_root)), ended_(std::move(ended)) {
-  if (const auto own = container_of("self")) own_containers_.insert(own->id);
+  if (const auto own = container_of("self")) own_container_ = own->id;
 }
 
 KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
@@ -107,6 +107,7 @@ void GuardedProcesses::given(const std::string& grant) {
 
 void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolFacts>& pools) {
   std::map<std::uint32_t, std::string> looked;
+  own_containers_ = {own_container_};
   for (const auto& [id, pool] : pools) {
     for (const std::uint32_t pid : pool.own) {
       const auto it = pool_containers_.find(pid);
@@ -119,6 +120,7 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
       if (!looked[pid].empty()) own_containers_.insert(looked[pid]);
     }
   }
+  own_containers_.erase("");
   pool_containers_ = std::move(looked);
 }
 

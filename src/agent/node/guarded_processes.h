@@ -64,7 +64,8 @@ class GuardedProcesses {
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
   std::optional<guard::DoorsAt> doors_;
-  std::set<std::string> own_containers_;                  // ids: ours, and those of the pools' daemons
+  std::string own_container_;                             // its id; "" = we are in none
+  std::set<std::string> own_containers_;                  // ours, and those of the pools' daemons
   std::map<std::uint32_t, std::string> pool_containers_;  // of the pools' own processes, as far as looked at
   std::map<std::string, std::string> grant_of_container_;
   std::map<std::uint32_t, KnownProcess> known_;
