@@ -181,7 +181,9 @@ Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& 
   const auto program = program_of(pid);
   if (!program && program.error().code == ENOENT) return std::nullopt;  // of the kernel, or it ended
   if (program && !is_control_program(*program)) return std::nullopt;    // the number belongs to another program by now
-  const auto environ = read_file(fmt::format("/proc/{}/environ", pid));
+  // Before its environment is read: a process in a container can make that reading take as long as it likes.
+  if (program && trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
+  const auto environ = program ? read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
     const auto again = process_ref(pid);
     if (!again || *again != *ref) return std::nullopt;  // it ended while we looked
@@ -190,7 +192,6 @@ Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& 
   const auto variables = parse_environ(*environ);
   // Another pipe directory means another daemon: a stale pid file met a recycled number.
   if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
-  if (trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
   if (!runs(pid, *program, expected))
     return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), dirs);
   if (const auto devices = value_of(variables, kDevices); devices != value_of(expected.environment, kDevices))
