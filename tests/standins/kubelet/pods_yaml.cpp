@@ -45,7 +45,7 @@ class PodReader {
   void read_resources(const YAML::Node& node, const std::string& path, PodContainer& container);
   std::map<std::string, std::uint64_t> read_amounts(const YAML::Node& map, const std::string& path);
 
-  YamlReader in_;
+  PodsYamlReader in_;
   std::vector<Problem>& problems_;
   bool deployment_ = false;
 };
@@ -72,7 +72,7 @@ void PodReader::read(const YAML::Node& document, std::vector<PodSpec>& pods) {
   const auto before = errors();
   if (!in_.is_map(document, "")) return;
   in_.check_keys(document, "", {"apiVersion", "kind", "metadata", "spec"}, {"status"});
-  const YAML::Node kind_node = YamlReader::get(document, "kind");
+  const YAML::Node kind_node = PodsYamlReader::get(document, "kind");
   if (!kind_node.IsDefined()) {
     in_.error(document, "kind", "is missing", "write kind: Pod, kind: Deployment or kind: Job");
     return;
@@ -87,7 +87,7 @@ void PodReader::read(const YAML::Node& document, std::vector<PodSpec>& pods) {
   deployment_ = kind == "Deployment";
   PodSpec pod;
   const std::string name = read_metadata(document, "metadata", pod, true);
-  const YAML::Node spec = YamlReader::get(document, "spec");
+  const YAML::Node spec = PodsYamlReader::get(document, "spec");
   if (!spec.IsDefined()) {
     in_.error(document, "spec", "is missing", "write spec: with the containers below it");
     return;
@@ -98,7 +98,7 @@ void PodReader::read(const YAML::Node& document, std::vector<PodSpec>& pods) {
     if (errors() == before) pods.push_back(named(std::move(pod), name));
     return;
   }
-  const YAML::Node pod_template = YamlReader::get(spec, "template");
+  const YAML::Node pod_template = PodsYamlReader::get(spec, "template");
   if (!pod_template.IsDefined()) {
     in_.error(spec, "spec.template", "is missing", "write the pod's metadata and spec below template:");
     return;
@@ -106,7 +106,7 @@ void PodReader::read(const YAML::Node& document, std::vector<PodSpec>& pods) {
   if (!in_.is_map(pod_template, "spec.template")) return;
   in_.check_keys(pod_template, "spec.template", {"metadata", "spec"}, {});
   read_metadata(pod_template, "spec.template.metadata", pod, false);
-  const YAML::Node pod_spec = YamlReader::get(pod_template, "spec");
+  const YAML::Node pod_spec = PodsYamlReader::get(pod_template, "spec");
   if (!pod_spec.IsDefined()) {
     in_.error(pod_template, "spec.template.spec", "is missing", "write the containers below spec.template.spec");
     return;
@@ -135,7 +135,7 @@ void PodReader::unroll(const YAML::Node& spec, const std::string& kind, std::str
         {"selector", "strategy", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds", "paused"});
   }
   std::uint64_t count = 1;
-  if (const YAML::Node node = YamlReader::get(spec, field); node.IsDefined()) {
+  if (const YAML::Node node = PodsYamlReader::get(spec, field); node.IsDefined()) {
     const auto number = in_.whole_number(node, fmt::format("spec.{}", field), kMostPods);
     if (!number) return;
     count = *number;
@@ -145,28 +145,28 @@ void PodReader::unroll(const YAML::Node& spec, const std::string& kind, std::str
 
 std::string PodReader::read_metadata(const YAML::Node& document, const std::string& path, PodSpec& pod,
                                      bool name_needed) {
-  const YAML::Node metadata = YamlReader::get(document, "metadata");
+  const YAML::Node metadata = PodsYamlReader::get(document, "metadata");
   std::string name;
   if (metadata.IsDefined()) {
     if (!in_.is_map(metadata, path)) return name;
     in_.check_keys(metadata, path, {"name", "namespace", "labels"},
                    {"annotations", "uid", "creationTimestamp", "resourceVersion", "generation", "finalizers",
                     "ownerReferences", "managedFields"});
-    if (const YAML::Node node = YamlReader::get(metadata, "name"); node.IsDefined()) {
+    if (const YAML::Node node = PodsYamlReader::get(metadata, "name"); node.IsDefined()) {
       name = in_.text(node, path + ".name").value_or("");
       if (!is_dns_subdomain(name)) {
         in_.error(node, path + ".name", fmt::format("{} is not a name for a Kubernetes object", in_quotes(name)),
                   "use lower-case letters, digits, \"-\" and \".\"");
       }
     }
-    if (const YAML::Node node = YamlReader::get(metadata, "namespace"); node.IsDefined()) {
+    if (const YAML::Node node = PodsYamlReader::get(metadata, "namespace"); node.IsDefined()) {
       pod.pod_namespace = in_.text(node, path + ".namespace").value_or("");
       if (!is_dns_label(pod.pod_namespace)) {
         in_.error(node, path + ".namespace", fmt::format("{} is not a namespace", in_quotes(pod.pod_namespace)),
                   "use lower-case letters, digits and \"-\"");
       }
     }
-    if (const YAML::Node node = YamlReader::get(metadata, "labels"); node.IsDefined()) {
+    if (const YAML::Node node = PodsYamlReader::get(metadata, "labels"); node.IsDefined()) {
       if (in_.is_map(node, path + ".labels")) {
         for (const auto& entry : node) {
           if (!entry.first.IsScalar()) continue;
@@ -176,7 +176,7 @@ std::string PodReader::read_metadata(const YAML::Node& document, const std::stri
       }
     }
   }
-  if (name.empty() && name_needed && !YamlReader::get(metadata.IsMap() ? metadata : document, "name").IsDefined()) {
+  if (name.empty() && name_needed && !PodsYamlReader::get(metadata.IsMap() ? metadata : document, "name").IsDefined()) {
     in_.error(metadata.IsDefined() ? metadata : document, path + ".name", "is missing", "write for example name: one");
   }
   return name;
@@ -219,16 +219,16 @@ void PodReader::read_pod_spec(const YAML::Node& spec, const std::string& path, b
                   "tolerations",
                   "topologySpreadConstraints",
                   "volumes"});
-  if (const YAML::Node node = YamlReader::get(spec, "initContainers"); node.IsDefined()) {
+  if (const YAML::Node node = PodsYamlReader::get(spec, "initContainers"); node.IsDefined()) {
     in_.error(node, path + ".initContainers", "are not run by this stand-in",
               "make the step part of a container's command");
   }
   read_restart(spec, path + ".restartPolicy", job, pod);
-  if (const YAML::Node node = YamlReader::get(spec, "terminationGracePeriodSeconds"); node.IsDefined()) {
+  if (const YAML::Node node = PodsYamlReader::get(spec, "terminationGracePeriodSeconds"); node.IsDefined()) {
     pod.grace_seconds =
         static_cast<int>(in_.whole_number(node, path + ".terminationGracePeriodSeconds", 86400).value_or(30));
   }
-  const YAML::Node containers = YamlReader::get(spec, "containers");
+  const YAML::Node containers = PodsYamlReader::get(spec, "containers");
   if (!containers.IsDefined()) {
     in_.error(spec, path + ".containers", "is missing", "write at least one container");
     return;
@@ -250,7 +250,7 @@ void PodReader::read_pod_spec(const YAML::Node& spec, const std::string& path, b
 }
 
 void PodReader::read_restart(const YAML::Node& spec, const std::string& path, bool job, PodSpec& pod) {
-  const YAML::Node node = YamlReader::get(spec, "restartPolicy");
+  const YAML::Node node = PodsYamlReader::get(spec, "restartPolicy");
   if (!node.IsDefined()) {
     if (job) {
       in_.error(spec, path, "is missing: a Job's pods are not restarted always",
@@ -281,7 +281,7 @@ PodContainer PodReader::read_container(const YAML::Node& node, const std::string
       {"image", "imagePullPolicy", "envFrom", "lifecycle", "livenessProbe", "ports", "readinessProbe", "resizePolicy",
        "restartPolicy", "securityContext", "startupProbe", "stdin", "stdinOnce", "terminationMessagePath",
        "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts", "workingDir"});
-  const YAML::Node name = YamlReader::get(node, "name");
+  const YAML::Node name = PodsYamlReader::get(node, "name");
   if (!name.IsDefined()) {
     in_.error(node, path + ".name", "is missing", "write for example name: main");
   } else {
@@ -291,14 +291,14 @@ PodContainer PodReader::read_container(const YAML::Node& node, const std::string
                 "use lower-case letters, digits and \"-\", at most 63");
     }
   }
-  container.command = in_.texts(YamlReader::get(node, "command"), path + ".command");
-  container.args = in_.texts(YamlReader::get(node, "args"), path + ".args");
+  container.command = in_.texts(PodsYamlReader::get(node, "command"), path + ".command");
+  container.args = in_.texts(PodsYamlReader::get(node, "args"), path + ".args");
   if (container.command.empty() || container.command.front().empty()) {
     in_.error(node, path + ".command", "is missing: there is no image here to take the program from",
               "write for example command: [\"sleep\", \"60\"]");
   }
-  read_env(YamlReader::get(node, "env"), path + ".env", container);
-  read_resources(YamlReader::get(node, "resources"), path + ".resources", container);
+  read_env(PodsYamlReader::get(node, "env"), path + ".env", container);
+  read_resources(PodsYamlReader::get(node, "resources"), path + ".resources", container);
   return container;
 }
 
@@ -309,7 +309,7 @@ void PodReader::read_env(const YAML::Node& list, const std::string& path, PodCon
     const YAML::Node entry = list[i];
     if (!in_.is_map(entry, here)) continue;
     in_.check_keys(entry, here, {"name", "value", "valueFrom"}, {});
-    const YAML::Node name_node = YamlReader::get(entry, "name");
+    const YAML::Node name_node = PodsYamlReader::get(entry, "name");
     if (!name_node.IsDefined()) {
       in_.error(entry, here + ".name", "is missing", "write the variable's name");
       continue;
@@ -322,9 +322,9 @@ void PodReader::read_env(const YAML::Node& list, const std::string& path, PodCon
       continue;
     }
     std::optional<std::string> value = "";
-    if (const YAML::Node node = YamlReader::get(entry, "value"); node.IsDefined()) {
+    if (const YAML::Node node = PodsYamlReader::get(entry, "value"); node.IsDefined()) {
       value = in_.text(node, here + ".value");
-    } else if (const YAML::Node from = YamlReader::get(entry, "valueFrom"); from.IsDefined()) {
+    } else if (const YAML::Node from = PodsYamlReader::get(entry, "valueFrom"); from.IsDefined()) {
       value = read_field_reference(from, here + ".valueFrom");
     }
     if (value) container.env.emplace_back(*name, std::move(*value));
@@ -333,8 +333,8 @@ void PodReader::read_env(const YAML::Node& list, const std::string& path, PodCon
 
 std::optional<std::string> PodReader::read_field_reference(const YAML::Node& value_from, const std::string& path) {
   if (!in_.is_map(value_from, path)) return std::nullopt;
-  const YAML::Node reference = YamlReader::get(value_from, "fieldRef");
-  const YAML::Node field = reference.IsMap() ? YamlReader::get(reference, "fieldPath") : YAML::Node();
+  const YAML::Node reference = PodsYamlReader::get(value_from, "fieldRef");
+  const YAML::Node field = reference.IsMap() ? PodsYamlReader::get(reference, "fieldPath") : YAML::Node();
   if (field.IsScalar() && field.Scalar() == "metadata.name") return std::string(kNameMark);
   if (field.IsScalar() && field.Scalar() == "metadata.namespace") return std::string(kNamespaceMark);
   in_.error(value_from, path, "can be filled in here from the pod's name or namespace only",
@@ -345,8 +345,8 @@ std::optional<std::string> PodReader::read_field_reference(const YAML::Node& val
 void PodReader::read_resources(const YAML::Node& node, const std::string& path, PodContainer& container) {
   if (!node.IsDefined() || node.IsNull() || !in_.is_map(node, path)) return;
   in_.check_keys(node, path, {"limits", "requests"}, {"claims"});
-  const YAML::Node limits_node = YamlReader::get(node, "limits");
-  const YAML::Node requests_node = YamlReader::get(node, "requests");
+  const YAML::Node limits_node = PodsYamlReader::get(node, "limits");
+  const YAML::Node requests_node = PodsYamlReader::get(node, "requests");
   container.resources = read_amounts(limits_node, path + ".limits");
   for (const auto& [resource, amount] : read_amounts(requests_node, path + ".requests")) {
     const auto limit = container.resources.find(resource);

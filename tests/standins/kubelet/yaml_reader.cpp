@@ -26,7 +26,7 @@ bool reads_as_another_type(std::string_view text) {
 
 }  // namespace
 
-void YamlReader::complain(Severity severity, const YAML::Node& at, const std::string& path, std::string what,
+void PodsYamlReader::complain(Severity severity, const YAML::Node& at, const std::string& path, std::string what,
                           std::string remedy) {
   Place place{.source = source_, .line = 0, .column = 0};
   if (at.IsDefined() && !at.Mark().is_null()) {
@@ -40,34 +40,34 @@ void YamlReader::complain(Severity severity, const YAML::Node& at, const std::st
                        .remedy = std::move(remedy)});
 }
 
-void YamlReader::error(const YAML::Node& at, const std::string& path, std::string what, std::string remedy) {
+void PodsYamlReader::error(const YAML::Node& at, const std::string& path, std::string what, std::string remedy) {
   complain(Severity::kError, at, path, std::move(what), std::move(remedy));
 }
 
-void YamlReader::warn(const YAML::Node& at, const std::string& path, std::string what, std::string remedy) {
+void PodsYamlReader::warn(const YAML::Node& at, const std::string& path, std::string what, std::string remedy) {
   complain(Severity::kWarning, at, path, std::move(what), std::move(remedy));
 }
 
-YAML::Node YamlReader::get(const YAML::Node& map, std::string_view key) {
+YAML::Node PodsYamlReader::get(const YAML::Node& map, std::string_view key) {
   for (const auto& entry : map) {
     if (entry.first.IsScalar() && entry.first.Scalar() == key) return entry.second;
   }
   return YAML::Node(YAML::NodeType::Undefined);
 }
 
-bool YamlReader::is_map(const YAML::Node& node, const std::string& path) {
+bool PodsYamlReader::is_map(const YAML::Node& node, const std::string& path) {
   if (node.IsMap()) return true;
   error(node, path, "must be a map of fields", "write its fields below it, indented, as \"name: value\"");
   return false;
 }
 
-bool YamlReader::is_list(const YAML::Node& node, const std::string& path) {
+bool PodsYamlReader::is_list(const YAML::Node& node, const std::string& path) {
   if (node.IsSequence()) return true;
   error(node, path, "must be a list", "write its entries below it, each beginning with \"- \"");
   return false;
 }
 
-std::optional<std::string> YamlReader::text(const YAML::Node& node, const std::string& path) {
+std::optional<std::string> PodsYamlReader::text(const YAML::Node& node, const std::string& path) {
   if (!node.IsScalar()) {
     error(node, path, "must be a text", "write one value, for example in double quotes");
     return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<std::string> YamlReader::text(const YAML::Node& node, const std::s
   return value;
 }
 
-std::optional<std::uint64_t> YamlReader::whole_number(const YAML::Node& node, const std::string& path,
+std::optional<std::uint64_t> PodsYamlReader::whole_number(const YAML::Node& node, const std::string& path,
                                                       std::uint64_t largest) {
   const auto number = node.IsScalar() ? parse_unsigned(node.Scalar()) : std::nullopt;
   if (number && *number <= largest) return number;
@@ -97,7 +97,7 @@ std::optional<std::uint64_t> YamlReader::whole_number(const YAML::Node& node, co
   return std::nullopt;
 }
 
-std::vector<std::string> YamlReader::texts(const YAML::Node& list, const std::string& path) {
+std::vector<std::string> PodsYamlReader::texts(const YAML::Node& list, const std::string& path) {
   std::vector<std::string> result;
   if (!list.IsDefined() || !is_list(list, path)) return result;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -106,7 +106,7 @@ std::vector<std::string> YamlReader::texts(const YAML::Node& list, const std::st
   return result;
 }
 
-void YamlReader::check_keys(const YAML::Node& map, const std::string& path,
+void PodsYamlReader::check_keys(const YAML::Node& map, const std::string& path,
                             std::initializer_list<std::string_view> used,
                             std::initializer_list<std::string_view> read_over) {
   std::vector<std::string_view> known(used);

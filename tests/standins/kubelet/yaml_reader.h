@@ -14,9 +14,9 @@
 
 namespace tranche::sim {
 
-class YamlReader {
+class PodsYamlReader {
  public:
-  YamlReader(std::string source, std::vector<Problem>& problems) : source_(std::move(source)), problems_(problems) {}
+  PodsYamlReader(std::string source, std::vector<Problem>& problems) : source_(std::move(source)), problems_(problems) {}
 
   void error(const YAML::Node& at, const std::string& path, std::string what, std::string remedy);
   void warn(const YAML::Node& at, const std::string& path, std::string what, std::string remedy);
