@@ -293,6 +293,24 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
   EXPECT_EQ(door_of(kLarge)["refused"], 0);
 }
 
+TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByItsNextStart) {
+  serve();
+  const auto ended = start_client(kSmall), neighbour = start_client(kLarge);
+  expect_worth(*ended, kSmall);
+  expect_worth(*neighbour, kLarge);
+  const json line{{"do", "removeDoor"}, {"pool", kPool}, {"grant", kSmall.grant}};
+  EXPECT_EQ(request(line.dump()), R"({"ok":true})");
+  run_until([&] {
+    const auto sight = host::look_at_process(ended->pid());
+    return sight && sight->state == 'T';
+  });
+  restart();
+  EXPECT_TRUE(ended->ended_within(30s)) << "it is not left stopped";
+  EXPECT_FALSE(neighbour->ended_within(0ms));
+  run_until([&] { return log().find("clients.end_finished") != std::string::npos; });
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "mps/ending.txt"));
+}
+
 // The proof is a CUDA start that comes through no door: it gets the pool's own limits, and holds nobody up for long.
 // Promise: mps/limits: A proof runs with the pool's own limits.
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {

@@ -24,6 +24,7 @@
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
 #include "host/mps/compute_modes.h"
+#include "host/mps/endings.h"
 #include "host/mps/pool_dirs.h"
 #include "host/nvml/nvml.h"
 #include "host/status/status_socket.h"
@@ -46,6 +47,7 @@ class MpsProgram {
   Status begin();  // until there is a configuration
   Status open();
   Status open_modes();
+  Status open_endings();
   void open_nvml();
   void look_for_binary();
   void on_binary(const Result<host::ControlBinary>& binary);
@@ -68,6 +70,7 @@ class MpsProgram {
   host::Fd lock_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
+  std::shared_ptr<host::Endings> endings_;
   std::unique_ptr<Doors> doors_;
   std::unique_ptr<PoolSet> pools_;
   std::unique_ptr<OtherHolders> other_holders_;
@@ -159,6 +162,7 @@ Status MpsProgram::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
   TRY_STATUS(open_modes());
+  TRY_STATUS(open_endings());
   doors_ = std::make_unique<Doors>(
       *loop_,
       DoorsSettings{.paths = {root_},
@@ -200,6 +204,7 @@ Status MpsProgram::open() {
                                                      .try_again = options_.search_again,
                                                      .may_serve_all_users = ::geteuid() == 0,
                                                      .home = home,
+                                                     .endings = endings_,
                                                      .doors = doors_.get()},
                                      *modes_, [this] { publish(); });
   other_holders_ =
@@ -248,6 +253,23 @@ Status MpsProgram::open_modes() {
                                "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
                                "another one with nvidia-smi -c"}});
   modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
+  return {};
+}
+
+Status MpsProgram::open_endings() {
+  TRY(host::Dir root, host::Dir::create(root_, 0755));
+  endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
+  if (!endings_->lost().empty())
+    log::error("state.lost", {{"what", endings_->lost()},
+                              {"effect",
+                               "a client that was being ended when tranche mps was killed may stay stopped until its "
+                               "container ends"}});
+  endings_->finish_left({.patience = config_.view().config.sharing.stop_patience}, [](const Terminated& outcomes) {
+    if (outcomes.empty()) return;
+    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    log::info("clients.end_finished",
+              {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
+  });
   return {};
 }
 

@@ -145,7 +145,8 @@ Status PoolSet::open_pool(Member& member) {
                               .supervisor = settings_.supervisor,
                               .proof = settings_.proof,
                               .proof_program = settings_.proof_program,
-                              .seed = stable_hash(id)};
+                              .seed = stable_hash(id),
+                              .endings = settings_.endings};
   if (settings_.doors != nullptr) {
     TRY_STATUS(settings_.doors->add_pool(id));
     tell_most_clients(member);

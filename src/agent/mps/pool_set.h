@@ -31,6 +31,7 @@ struct PoolSetSettings {
   Duration try_again = std::chrono::seconds(10);
   bool may_serve_all_users = false;  // we are root, which -M needs
   host::DaemonHome home;
+  std::shared_ptr<host::Endings> endings = {};
   Doors* doors = nullptr;  // the pools' doors; null: links, made by the pools themselves
 };
 

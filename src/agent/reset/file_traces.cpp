@@ -133,8 +133,13 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   add_if_empty(options.run_dir, in_run, traces);
 
   // compute-mode.json goes when the modes have been given back, and says which when they could not be.
-  std::vector<std::string> in_root{
-      "pools", "mps.sock", "mps.lock", "other-holders", host::kDriverLibraries, host::kHostsDriverLibraries};
+  std::vector<std::string> in_root{"pools",
+                                   "mps.sock",
+                                   "mps.lock",
+                                   "other-holders",
+                                   "ending.txt",
+                                   host::kDriverLibraries,
+                                   host::kHostsDriverLibraries};
   add_put_aside(in_root);
   in_root.push_back(std::string("compute-mode.json") + host::kAsideSuffix);
   for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);

@@ -45,6 +45,7 @@ bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
 Result<std::unique_ptr<Pool>> Pool::open(Loop& loop, PoolSettings settings, Callbacks callbacks) {
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
   if (settings.proof_program.empty()) settings.proof.every = {};
+  if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
   std::unique_ptr<Pool> pool(new Pool(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
   Pool* self = pool.get();
   TRY(pool->log_, LogTail::open(loop, self->dirs_.log(), "control.log",
@@ -259,15 +260,14 @@ void Pool::end_known(const EndedProcesses& processes, std::vector<mps::Terminate
   for (const auto& ref : processes.clients) pids.push_back(ref.pid);
   ended_.insert(ended_.end(), pids.begin(), pids.end());
   while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
-  const std::uint64_t id = ++last_ending_;
-  endings_[id] = std::make_unique<ClientEnding>(
-      loop_, ClientEnding::Settings{.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
-      [this, id, others = std::move(others), done = std::move(done)](std::vector<mps::Terminated> outcomes) {
-        const auto ended = endings_.extract(id);  // until this callback returns
-        outcomes.insert(outcomes.end(), others.begin(), others.end());
-        look();  // that they have left MPS
-        done(std::move(outcomes));
-      });
+  settings_.endings->begin({.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
+                           [this, alive = std::weak_ptr(alive_), others = std::move(others),
+                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+                             if (alive.expired()) return;
+                             outcomes.insert(outcomes.end(), others.begin(), others.end());
+                             look();  // that they have left MPS
+                             done(std::move(outcomes));
+                           });
 }
 
 bool Pool::gone() const {

@@ -22,6 +22,7 @@
 #include "host/mps/client_ending.h"
 #include "host/mps/control_client.h"
 #include "host/mps/daemon_home.h"
+#include "host/mps/endings.h"
 #include "host/mps/listed_clients.h"
 #include "host/mps/log_tail.h"
 #include "host/mps/orphans.h"
@@ -57,6 +58,7 @@ struct PoolSettings {
   // The pool's clients as its relay knows them, beside those that its servers list. Absent: they do not come through a
   // relay, and what is known of them is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
+  std::shared_ptr<Endings> endings = {};  // of all pools. Null: it has its own, which write no file
 };
 
 // What has happened since this program started; for metrics.
@@ -200,8 +202,6 @@ class Pool {
   std::uint64_t last_aside_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Aside>> asides_;
   Duration stop_patience_ = std::chrono::seconds(2);
-  std::uint64_t last_ending_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<ClientEnding>> endings_;
   std::deque<int> ended_;  // by us, not long ago
   std::unique_ptr<Ping> ping_;
   Prover prover_;
@@ -210,6 +210,7 @@ class Pool {
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   Orphans orphans_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // an end may be done after our own
 };
 
 }  // namespace tranche::host
