@@ -73,17 +73,12 @@ class Dividing {
       return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                                   fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
-    // No error: a GPU that is gone after a reboot must not cost the others their slots.
-    for (const config::DeviceRef& ref : missed) {
-      if (!is_uuid(ref))
-        problems_.push_back(
-            {Severity::kWarning, entry.place, entry_path(config_, entry, "devices"),
-             fmt::format("has {}, which is not a {} of this node; it has {}", ref.text, name_, all_of_them()),
-             fmt::format("remove {} from the list, or write the UUID of a device", ref.text)});
-      else
-        notes_.push_back(
-            fmt::format("{}: devices has {}, which is not a {} of this node", to_string(entry.place), ref.text, name_));
-    }
+    // Notes, not problems: a GPU that is gone after a reboot must not cost the others their slots.
+    for (const config::DeviceRef& ref : missed)
+      notes_.push_back(is_uuid(ref) ? fmt::format("{}: devices has {}, which is not a {} of this node",
+                                                  to_string(entry.place), ref.text, name_)
+                                    : fmt::format("{}: devices has {}, which is not a {} of this node; it has {}",
+                                                  to_string(entry.place), ref.text, name_, all_of_them()));
   }
 
   void claim(const SharedResource& entry, std::size_t i) {

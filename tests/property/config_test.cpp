@@ -136,7 +136,9 @@ Broken broken(Random& random) {
     if (random.chance(25)) {
       const std::string path = misspelled(random, key.path);
       out.values[path] = random.one_of(key.good);
-      out.defects.push_back({path, Severity::kWarning});
+      // At the top of the file a key that resembles a known one is an error: it may be the whole configuration.
+      const bool at_the_top = path.find('.') == std::string::npos;
+      out.defects.push_back({path, at_the_top ? Severity::kError : Severity::kWarning});
     } else {
       out.values[key.path] = random.one_of(key.bad);
       out.defects.push_back({key.path, Severity::kError});
