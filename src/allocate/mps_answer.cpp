@@ -75,8 +75,9 @@ std::optional<MostFree> most_free(const plan::PlannedResource& resource, const A
   std::optional<MostFree> most;
   for (const auto& device : resource.devices) {
     const auto room = around.room.find(device.uuid);
-    if (room == around.room.end() || !room->second.held) return std::nullopt;
-    const std::uint32_t free = device.slots - std::min(device.slots, *room->second.held);
+    const auto held_now = room == around.room.end() ? std::nullopt : room->second.held;
+    if (!held_now) return std::nullopt;
+    const std::uint32_t free = device.slots - std::min(device.slots, *held_now);
     if (!most || free > most->slots) most = {free, "GPU " + device.index};
   }
   return most;
