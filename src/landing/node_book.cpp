@@ -59,7 +59,7 @@ Result<ResourceBook::Served> ResourceBook::serve_from(const std::vector<char>& t
   for (std::size_t i = 0; i < ids_.size(); ++i)
     if (taken[i] != 0 && !reusable.contains(i))
       if (const auto room = with_held.room.find(resource_.devices[device_of_[i]].uuid); room != with_held.room.end())
-        ++*room->second.held;
+        room->second.held = room->second.held.value_or(0) + 1;
   TRY(served.grant, allocate::allocate(resource_, {}, ids, settings_, with_held));
   return served;
 }

@@ -25,9 +25,10 @@ void ListedClients::ended(int pid) {
 
 std::optional<ProcessRef> ListedClients::find(int pid) const {
   const auto found = known_.find(pid);
-  if (found == known_.end() || !found->second) return std::nullopt;
+  const auto listed = found == known_.end() ? std::nullopt : found->second;
+  if (!listed) return std::nullopt;
   const auto now = look_(pid);
-  return now && *now == *found->second ? found->second : std::nullopt;
+  return now && *now == *listed ? listed : std::nullopt;
 }
 
 }  // namespace tranche::host
