@@ -203,10 +203,12 @@ class Impostor {
   Impostor(const Impostor&) = delete;
   Impostor& operator=(const Impostor&) = delete;
   pid_t pid() const { return pid_; }
+  // An exec shows the new program before the new environment.
   bool began() const {
     std::error_code none;
-    return std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/exe", none).filename() ==
-           "nvidia-cuda-mps-control";
+    const std::string folder = "/proc/" + std::to_string(pid_);
+    return std::filesystem::read_symlink(folder + "/exe", none).filename() == "nvidia-cuda-mps-control" &&
+           read_file(folder + "/environ").value_or("").contains("CUDA_MPS_PIPE_DIRECTORY=");
   }
 
  private:
