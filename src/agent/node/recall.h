@@ -1,6 +1,6 @@
 #pragma once
-// What the node agent kept for itself before it was started anew (docs/reference/paths.md, "State across restarts"). Loop
-// thread.
+// What the node agent kept for itself before it was started anew (docs/reference/paths.md, "State across restarts").
+// Loop thread.
 #include <string>
 
 namespace tranche::agent {

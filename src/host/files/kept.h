@@ -1,7 +1,7 @@
 #pragma once
-// Files that a program keeps for its own next start (docs/reference/paths.md, "State across restarts"). One that cannot be read
-// is put aside under `<name>.unreadable`: what it said is lost and nothing else, the next write finds its place free,
-// and an operator can look at it. No thread affinity.
+// Files that a program keeps for its own next start (docs/reference/paths.md, "State across restarts"). One that cannot
+// be read is put aside under `<name>.unreadable`: what it said is lost and nothing else, the next write finds its place
+// free, and an operator can look at it. No thread affinity.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -27,7 +27,7 @@ bool reads_as_another_type(std::string_view text) {
 }  // namespace
 
 void PodsYamlReader::complain(Severity severity, const YAML::Node& at, const std::string& path, std::string what,
-                          std::string remedy) {
+                              std::string remedy) {
   Place place{.source = source_, .line = 0, .column = 0};
   if (at.IsDefined() && !at.Mark().is_null()) {
     place.line = at.Mark().line + 1;
@@ -86,7 +86,7 @@ std::optional<std::string> PodsYamlReader::text(const YAML::Node& node, const st
 }
 
 std::optional<std::uint64_t> PodsYamlReader::whole_number(const YAML::Node& node, const std::string& path,
-                                                      std::uint64_t largest) {
+                                                          std::uint64_t largest) {
   const auto number = node.IsScalar() ? parse_unsigned(node.Scalar()) : std::nullopt;
   if (number && *number <= largest) return number;
   error(node, path,
@@ -107,8 +107,8 @@ std::vector<std::string> PodsYamlReader::texts(const YAML::Node& list, const std
 }
 
 void PodsYamlReader::check_keys(const YAML::Node& map, const std::string& path,
-                            std::initializer_list<std::string_view> used,
-                            std::initializer_list<std::string_view> read_over) {
+                                std::initializer_list<std::string_view> used,
+                                std::initializer_list<std::string_view> read_over) {
   std::vector<std::string_view> known(used);
   known.insert(known.end(), read_over);
   std::vector<std::string> seen;

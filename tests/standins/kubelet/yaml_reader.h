@@ -16,7 +16,8 @@ namespace tranche::sim {
 
 class PodsYamlReader {
  public:
-  PodsYamlReader(std::string source, std::vector<Problem>& problems) : source_(std::move(source)), problems_(problems) {}
+  PodsYamlReader(std::string source, std::vector<Problem>& problems)
+      : source_(std::move(source)), problems_(problems) {}
 
   void error(const YAML::Node& at, const std::string& path, std::string what, std::string remedy);
   void warn(const YAML::Node& at, const std::string& path, std::string what, std::string remedy);
