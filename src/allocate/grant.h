@@ -58,8 +58,8 @@ struct Grant {
 
 std::string grant_id(std::span<const std::string> slots);  // order does not matter
 
-// Where MPS state lives; see docs/reference/paths.md. A door lies under its pool, so that whoever restarts the pool's
-// daemon can put the new socket into every door by listing one directory.
+// Where MPS state lives; see docs/reference/paths.md. A grant's endpoint lies under its pool, so that `tranche mps` can
+// put a restarted daemon's socket into every endpoint by listing one directory.
 struct Paths {
   std::string mps_root = "/run/nvidia/mps";
   std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }

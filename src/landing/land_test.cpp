@@ -140,7 +140,7 @@ TEST(Land, PodsGoToTheFirstNodeThatHasEnoughFree) {
   const auto nodes = land_on_nodes(2, *plan, inventory, config, pods);
   EXPECT_THAT(fates(nodes[0]), ElementsAre("lands 6@0", "lands 4@0"));
   EXPECT_THAT(fates(nodes[1]), ElementsAre("lands 6@0"));
-  EXPECT_EQ(needed_text(nodes), "every pod lands, and all 2 nodes are needed");
+  EXPECT_EQ(needed_text(nodes), "every pod lands; 2 nodes are needed");
   EXPECT_EQ(needed_text(land_on_nodes(3, *plan, inventory, config, pods)), "every pod lands on 2 of 3 nodes");
   const auto too_many = land_on_nodes(2, *plan, inventory, config, {pod("a", 6), pod("b", 6), pod("c", 6)});
   EXPECT_THAT(fates(too_many[1]), ElementsAre("lands 6@0", "waits"));

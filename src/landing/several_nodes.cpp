@@ -36,7 +36,7 @@ std::string needed_text(const std::vector<Landings>& nodes) {
   const bool all_land = std::ranges::all_of(nodes, &Landings::all_land);
   if (!all_land) return fmt::format("not every pod lands on {} nodes", nodes.size());
   if (static_cast<std::size_t>(used) == nodes.size())
-    return fmt::format("every pod lands, and all {} nodes are needed", nodes.size());
+    return fmt::format("every pod lands; {} nodes are needed", nodes.size());
   return fmt::format("every pod lands on {} of {} nodes", used, nodes.size());
 }
 

@@ -3,8 +3,8 @@
 // time. The door's socket is ours (docs/internals/decisions/0009-gate.md); the messages are the daemon's, undocumented
 // and measured (docs/internals/evidence/mps-handshake.md, "Messages on control"), so anything else than what was seen
 // ends the connection. Nothing of a tenant's making reaches the daemon but its identity, as the kernel tells it.
-// Message 5, for which the daemon would wait and serve nobody, is given by the gate at once, and the client's own is
-// waited for here. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+// The relay sends message 5 at once, because the daemon serves no other client while it waits for it; the relay then
+// waits for the client's own. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 // Lines that an MPS control daemon and its servers log: "[YYYY-MM-DD HH:MM:SS.mmm ROLE PID] text". A daemon in the
 // foreground prints both logs on its standard output, otherwise they are control.log and server.log. Only lines that
-// change what we know are told apart; all others are kOther. Sources: docs/internals/mps-contract.md, "Log lines".
-// Pure; fuzzed.
+// change the known state have a kind of their own; all others are kOther. Sources: docs/internals/mps-contract.md, "Log
+// lines". Pure; fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -125,7 +125,7 @@ TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
   EXPECT_TRUE(parse_apply_server_session("10.0\n"));
 }
 
-// Promise: mps/control: Replies of one session are told apart.
+// Promise: mps/control: Each reply of a session is read separately.
 TEST(Replies, OfASessionAreToldApart) {
   EXPECT_THAT(*parse_health_session("10.0\n"), IsEmpty());
   EXPECT_THAT(*parse_health_session("10.0\n840\n1271\n"), ElementsAre(840, 1271));

@@ -75,10 +75,8 @@ class Dividing {
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
     // Notes, not problems: a GPU that is gone after a reboot must not cost the others their slots.
     for (const config::DeviceRef& ref : missed)
-      notes_.push_back(is_uuid(ref) ? fmt::format("{}: devices has {}, which is not a {} of this node",
-                                                  to_string(entry.place), ref.text, name_)
-                                    : fmt::format("{}: devices has {}, which is not a {} of this node; it has {}",
-                                                  to_string(entry.place), ref.text, name_, all_of_them()));
+      notes_.push_back(fmt::format("{}: devices has {}, which is not a {} of this node{}", to_string(entry.place),
+                                   ref.text, name_, is_uuid(ref) ? "" : "; it has " + all_of_them()));
   }
 
   void claim(const SharedResource& entry, std::size_t i) {

@@ -169,7 +169,7 @@ void check_promises(const Json& node, Checks& checks) {
   }
   for (const Json& stranger : list_at(map_at(node, "guard"), "strangers"))
     checks.push_back(failed("agent.strangers", text_at(stranger, "device"),
-                            count_at(stranger, "pid") == 0  // the network is not shown which
+                            count_at(stranger, "pid") == 0  // the network page has no process ids
                                 ? std::string("a process uses it beside MPS, without limits")
                                 : fmt::format("process {} ({}) uses it beside MPS, without limits",
                                               count_at(stranger, "pid"), text_at(stranger, "name")),

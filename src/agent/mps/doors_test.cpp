@@ -124,7 +124,7 @@ TEST_F(DoorsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_TRUE(until([&] { return doors_->grant_of(kPool, theirs->pid()) == nullptr; }));
   ASSERT_TRUE(doors_->remove_door({kPool, other}));
   auto alone = client();
-  EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "nobody else has an endpoint";
+  EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
 }
 
 TEST_F(DoorsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {

@@ -1,9 +1,9 @@
 #pragma once
 // `tranche mps`: owns the MPS control daemons of the node, and nothing else, so that it seldom has to change.
 // Configuration and inventory → plan → one supervised daemon per pool; answers on <mps-root>/mps.sock what `tranche
-// node` and `tranche status` ask (docs/internals/mps-contract.md). It ends only when told to; then every daemon ends
-// first, and every compute mode that it changed is given back. Killed, it leaves its daemons running, and the next
-// start adopts them.
+// node` and `tranche status` ask (docs/internals/mps-contract.md). It ends only on request; then it ends every
+// daemon first and restores every compute mode that it changed. If it is killed, its daemons run on, and the next start
+// adopts them.
 #include <string>
 #include <vector>
 

@@ -3,8 +3,9 @@
 // mps` reads process ids from the server's log; which pod they were of is known here, also a while after they have
 // ended, because that is when the log names them.
 //
-// Who is named is MPS's word: right 6 times of 6 while the neighbours were idle, but a neighbour that computed at the
-// same moment was named instead 2 times of 3 (docs/internals/evidence/mps-that-holds.md), so it is told as such. Pure.
+// MPS names the culprit, and is not always right: 6 times of 6 while the neighbours were idle, but 2 times of 3 it
+// named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). Messages therefore
+// report it as a statement of MPS. Pure.
 #include <cstdint>
 #include <deque>
 #include <map>

@@ -1,9 +1,9 @@
 #pragma once
-// Keeps the node's labels written (docs/reference/labels.md): when configuration, inventory, plan or tier make them
-// others, they are written once the changes have settled; while nothing changes nobody is asked anything. On the Node
-// itself they are watched: what somebody takes away or writes over there comes back, ever more slowly while somebody
-// insists. While no driver has told what GPUs there are, what is on the node stays: a restart takes no label away, and
-// neither does the end of this program. Loop thread only.
+// Keeps the node's labels written (docs/reference/labels.md). A change of configuration, inventory, plan or tier is
+// written once it has settled; without a change this class sends no request. It watches the labels on the Node object
+// and restores those that another client removes or overwrites, with a growing delay if that repeats. Until the driver
+// has reported the GPUs, the labels on the node stay: neither a restart nor the end of this program removes a label.
+// Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,16 +1,16 @@
 #pragma once
-// The gate of one pool: the `control` sockets of all its doors are ours. A CUDA process that comes is let in to the MPS
-// control daemon under its own name; nobody commands it (mps/gate.h; docs/internals/decisions/0009-gate.md). The daemon
-// serves one connection at a time, so ours to it are made one after the other, of each grant one at a time, each with
-// deadlines, and a tenant that stalls costs the others moments (mps/gate_turns.h). While the pool does not serve,
-// clients wait here, up to GateTimes::turn.
+// The relay of one pool: it listens on the `control` sockets of all grants' endpoints. It introduces a CUDA process
+// that connects to the MPS control daemon under that process's own credentials, and forwards no command (mps/gate.h;
+// docs/internals/decisions/0009-gate.md). The daemon serves one connection at a time, so the relay connects to it for
+// one client after the other, one of each grant at a time, each with deadlines; a tenant that stalls delays the others
+// only for moments (mps/gate_turns.h). While the pool does not serve, clients wait here, up to GateTimes::turn.
 //
-// Where grants are worth different limits, the daemon is told those of a grant before its client is connected to it
-// (`prepare`), and hears of no client of another kind until the server has taken that one: its word, and the log's.
-// Measured: a limit becomes the client's while it connects (docs/internals/evidence/server-limits.md). Not for the
-// pool's own commands, which go to `control_privileged`.
+// Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
+// grant (`prepare`), and connects no client with different limits until the server's reply and its log show that it has
+// accepted that one. Measured: a client receives its limits while it connects
+// (docs/internals/evidence/server-limits.md). Not for the pool's own commands, which go to `control_privileged`.
 //
-// Loop thread only. Callbacks are called from turns; they may call the gate.
+// Loop thread only. Callbacks run in callbacks of the loop; they may call the relay.
 #include <cstdint>
 #include <functional>
 #include <map>

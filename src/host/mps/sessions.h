@@ -1,7 +1,7 @@
 #pragma once
 // The control sessions of one daemon, one after the other: it serves one at a time and refuses a second
 // (docs/internals/evidence/mps-handshake.md). Urgent ones go first, otherwise the order is that of asking. A session
-// that is refused because somebody outside holds the daemon is tried again until its time is over. Loop thread; the
+// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; the
 // questions must go before this.
 #include <deque>
 #include <functional>
@@ -32,7 +32,7 @@ class Sessions {
   Sessions& operator=(const Sessions&) = delete;
 
   // As host::ask(), with two more reasons to fail: kTimeout when an urgent one's turn did not come in time, kConflict
-  // when somebody outside held the session all the time.
+  // when another program held the session all the time.
   std::unique_ptr<Question> ask(SessionAsked what, Done done);
   bool idle() const { return !open_ && waiting_.empty(); }
   bool urgent() const;  // an urgent one is open or waits
@@ -52,7 +52,7 @@ class Sessions {
   std::deque<Shared> waiting_;
   Shared open_;
   Loop::Id turn_ = 0;
-  MonoTime not_before_{};  // somebody outside held the session: a moment's pause
+  MonoTime not_before_{};  // another program held the session: a short pause
 };
 
 }  // namespace tranche::host

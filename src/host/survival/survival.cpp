@@ -106,8 +106,8 @@ class Reading {
     if (needed == stopping::ThreadsNeeded::kNone) return texts;
     const bool calls = needed == stopping::ThreadsNeeded::kMasksAndCalls;
     const std::size_t most = left_ / (calls ? 2 : 1);
-    // The list of a process with many threads costs, too. Of a first process that is not proven to take no notice of
-    // the signal, more can be told by the client.
+    // Listing the threads of a process has a cost as well. If this does not prove that the first process ignores the
+    // signal, the client's own threads decide.
     if (stopping::thread_count(texts.status).value_or(most + 1) > most) {
       if (!is_client) return texts;
       return fail(Kind::kInvalid, "too many threads");
