@@ -123,8 +123,7 @@ InForce stops_hurt_nobody(const Snapshot& s) {
   std::vector<std::string> why;
   if (!hook) why.push_back("no preStop program is offered: " + s.stopping.offer.problem);
   if (!watch) why.push_back("pods are not watched: " + s.cluster.reason);
-  why.emplace_back(
-      "a program's own exit with work in flight, an OOM kill and the loss of the node are caught by nobody");
+  why.emplace_back("no layer intercepts a program's own exit with work in flight, an OOM kill or the loss of the node");
   return {"a stopped pod hurts no neighbour", by.empty() ? kNo : kPartly, by.empty() ? "nothing" : join(by, ", "),
           join(why, "; ")};
 }

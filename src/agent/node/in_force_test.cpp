@@ -50,7 +50,7 @@ TEST(InForce, AWholeNodeKeepsWhatItCan) {
   }
   const auto stops = row(s, "a stopped pod hurts no neighbour");
   EXPECT_EQ(stops.state, "partly") << "no layer catches every death";
-  EXPECT_THAT(stops.why, HasSubstr("caught by nobody"));
+  EXPECT_THAT(stops.why, HasSubstr("no layer intercepts"));
 }
 
 TEST(InForce, WhereGrantsHaveNamespacesALinkGivesEachItsOwnLimitsToo) {
