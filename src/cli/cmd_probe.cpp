@@ -76,6 +76,8 @@ void add_probe(CLI::App& app, Process& process) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--blocks", o.probe.blocks, "thread blocks a launch; 0 for one an SM")->capture_default_str();
+  command->add_flag("--tensor-cores", o.probe.tensor_cores,
+                    "compute with bf16 products in kernels of about 10 ms (compute capability 8.0 and newer)");
   command->add_flag("--hold", held->hold, "hold the context and allocations until SIGTERM");
   command->add_option("--hold-for", held->hold_for, "hold them this many seconds")->check(CLI::Range(0.0, 86400.0));
   command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")

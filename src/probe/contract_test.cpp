@@ -29,6 +29,18 @@ TEST_F(Probe, AloneOnAGpuSeesAllOfIt) {
   EXPECT_GT(json["throughput"]["blocksPerSecond"], 0);
 }
 
+// Promise: probe: `--tensor-cores` computes with tensor cores and checks the sums.
+TEST_F(Probe, ComputesOnTensorCores) {
+  ProbeCliOptions options = quick();
+  options.probe.tensor_cores = true;
+  const Ended probe = run(options);
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  const Json json = probe.json();
+  EXPECT_TRUE(json["throughput"]["tensorCores"]);
+  EXPECT_EQ(json["answers"]["wrong"], 0);
+  EXPECT_EQ(json["answers"]["checked"], (4 << 20) + 132 * 1024 + 132 * 1024);
+}
+
 TEST_F(Probe, TakesTheGpuThatWasNamed) {
   ProbeCliOptions options = quick();
   options.probe.device = world_.uuid(1);

@@ -8,9 +8,14 @@
 //                                                but one store, so a block occupies an SM for a time that it alone
 //                                                decides
 //   tranche_smid(u64 out, u32 iterations)        block b: out[b] = number of the SM it ran on, after spinning as above
+//   tranche_tensor(u64 out, u32 iterations)      thread i of the grid: out[i] = tensor_value(i, iterations), by bf16
+//                                                products on tensor cores (a module of its own, kTensorPtx: ISA 7.0,
+//                                                sm_80 and newer). Killed in the middle it kills its neighbours under
+//                                                MPS as frameworks' products do (docs/internals/evidence/verify.md)
 //
 // All are launched with kThreadsPerBlock threads in x: 32 warps keep the integer pipes of one SM full, so one block
 // in flight per SM is already full speed and blocks per second grow with the number of SMs.
+#include <bit>
 #include <cstdint>
 
 namespace tranche::probe {
@@ -18,7 +23,9 @@ namespace tranche::probe {
 inline constexpr const char* kFillKernel = "tranche_fill";
 inline constexpr const char* kSpinKernel = "tranche_spin";
 inline constexpr const char* kSmidKernel = "tranche_smid";
+inline constexpr const char* kTensorKernel = "tranche_tensor";
 inline constexpr unsigned kThreadsPerBlock = 1024;
+inline constexpr int kTensorCapability = 8;  // major, from which kTensorPtx compiles
 
 constexpr std::uint32_t fill_value(std::uint32_t index, std::uint32_t seed) {
   const std::uint32_t mixed = (index ^ seed) * 0x9E3779B1u;
@@ -38,6 +45,12 @@ constexpr std::uint32_t spin_value(std::uint32_t index, std::uint32_t iterations
     step_factor *= step_factor;
   }
   return factor * index + addend;
+}
+
+// The bits of a single-precision number: the thread's number within its block and one for each product (16 times 1/16),
+// exact below 2^24.
+constexpr std::uint32_t tensor_value(std::uint32_t index, std::uint32_t iterations) {
+  return std::bit_cast<std::uint32_t>(static_cast<float>(index % kThreadsPerBlock + iterations));
 }
 
 inline constexpr const char* kPtx = R"ptx(
@@ -148,6 +161,50 @@ smid_store:
   @%p3 st.global.u32 [%rd4], %r4;
   setp.eq.u32 %p3, %r3, 0;
   @%p3 st.global.u32 [%rd4], %r4;
+  ret;
+}
+)ptx";
+
+inline constexpr const char* kTensorPtx = R"ptx(
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry tranche_tensor(
+  .param .u64 tranche_tensor_out,
+  .param .u32 tranche_tensor_iterations
+)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<10>;
+  .reg .f32 %f<5>;
+  .reg .b64 %rd<6>;
+
+  ld.param.u64 %rd1, [tranche_tensor_out];
+  ld.param.u32 %r1, [tranche_tensor_iterations];
+  cvta.to.global.u64 %rd2, %rd1;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %ctaid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r3, %r2, %r4;
+  cvt.rn.f32.u32 %f1, %r4;
+  mov.f32 %f2, %f1;
+  mov.f32 %f3, %f1;
+  mov.f32 %f4, %f1;
+  mov.b32 %r6, 0x3F803F80;
+  mov.b32 %r7, 0x3D803D80;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra tensor_done;
+tensor_next:
+  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r6, %r6, %r6, %r6}, {%r7, %r7}, {%f1, %f2, %f3, %f4};
+  sub.u32 %r1, %r1, 1;
+  setp.ne.u32 %p2, %r1, 0;
+  @%p2 bra tensor_next;
+tensor_done:
+  mul.wide.u32 %rd3, %r5, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  mov.b32 %r8, %f1;
+  st.global.u32 [%rd4], %r8;
   ret;
 }
 )ptx";

@@ -13,6 +13,8 @@ constexpr std::uint32_t kFillWords = 4u << 20;  // 16 MiB: fits into the smalles
 constexpr std::uint32_t kFillSeed = 0x7a11c3u;
 constexpr std::uint32_t kSpinIterations = 4096;    // about 0.1 ms: short enough that dying in it hurts no neighbour
 constexpr std::uint32_t kSmidIterations = 40'000;  // long enough that blocks spread over all SMs before one ends
+// About 10 ms, as a framework's product in a small share: long enough that dying in it would hurt the neighbours.
+constexpr std::uint32_t kTensorIterations = 128 << 10;
 constexpr std::uint32_t kLaunchesPerWait = 16;
 constexpr std::uint64_t kLimitStep = 2ull << 20;  // the driver hands out memory in pieces of 2 MiB
 
@@ -98,20 +100,23 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
   if (options.run_for <= Duration::zero()) return {};
   Throughput measured;
   measured.blocks_per_launch = blocks_of(report, options.blocks);
-  measured.iterations = kSpinIterations;
+  measured.tensor_cores = kernels.tensor != nullptr;
+  measured.iterations = measured.tensor_cores ? kTensorIterations : kSpinIterations;
+  const CudaFunction kernel = measured.tensor_cores ? kernels.tensor : kernels.spin;
+  const char* const name = measured.tensor_cores ? kTensorKernel : kSpinKernel;
   TRY(const DeviceMemory memory,
       DeviceMemory::allocate(cuda, std::size_t{measured.blocks_per_launch} * kThreadsPerBlock * sizeof(std::uint32_t)));
   CudaAddress out = memory.address();
   void* parameters[] = {&out, &measured.iterations};
-  TRY_STATUS(launch(cuda, kernels.spin, measured.blocks_per_launch, parameters, kSpinKernel));  // not counted: warms up
-  TRY_STATUS(wait(cuda, kSpinKernel));
+  TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));  // not counted: warms up
+  TRY_STATUS(wait(cuda, name));
   const MonoTime begin = host::mono_now();
   MonoTime now = begin;
   do {
     for (std::uint32_t i = 0; i < kLaunchesPerWait; ++i) {
-      TRY_STATUS(launch(cuda, kernels.spin, measured.blocks_per_launch, parameters, kSpinKernel));
+      TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));
     }
-    TRY_STATUS(wait(cuda, kSpinKernel));
+    TRY_STATUS(wait(cuda, name));
     measured.launches += kLaunchesPerWait;
     now = host::mono_now();
   } while (now - begin < options.run_for && !(options.stop && options.stop()));
@@ -119,6 +124,10 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
   measured.blocks_per_second =
       static_cast<double>(measured.launches) * measured.blocks_per_launch / std::max(measured.seconds, 1e-9);
   report.throughput = measured;
+  if (!measured.tensor_cores) return {};
+  TRY(const std::vector<std::uint32_t> sums, memory.read(std::size_t{measured.blocks_per_launch} * kThreadsPerBlock));
+  for (std::uint32_t i = 0; i < sums.size(); ++i) report.wrong_words += sums[i] != tensor_value(i, measured.iterations);
+  report.checked_words += sums.size();
   return {};
 }
 

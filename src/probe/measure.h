@@ -30,6 +30,7 @@ struct Kernels {
   CudaFunction fill = nullptr;
   CudaFunction spin = nullptr;
   CudaFunction smid = nullptr;
+  CudaFunction tensor = nullptr;  // null: not asked for
 };
 
 Status check_answers(const CudaLibrary& cuda, const Kernels& kernels, ProbeReport& report);

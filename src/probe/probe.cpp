@@ -161,7 +161,16 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
 
   stage("compiling the kernels");
   TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda, kPtx); }));
-  TRY(const Kernels kernels, find_kernels(cuda, module));
+  TRY(Kernels kernels, find_kernels(cuda, module));
+  if (options.tensor_cores) {
+    if (report.capability_major < kTensorCapability)
+      return fail(Kind::kUnsupported,
+                  "this GPU has compute capability " + std::to_string(report.capability_major) + "." +
+                      std::to_string(report.capability_minor) + ", and the kernel needs 8.0: leave the flag out",
+                  "--tensor-cores");
+    TRY(CudaModule tensor_module, compile(cuda, kTensorPtx));
+    TRY(kernels.tensor, find_kernel(cuda, tensor_module, kTensorKernel));
+  }
 
   stage("checking answers");
   TRY_STATUS(check_answers(cuda, kernels, report));

@@ -24,6 +24,7 @@ struct ProbeOptions {
   bool find_limit = false;                            // the largest single allocation, by bisection
   Duration run_for = std::chrono::milliseconds(250);  // of computing; 0 = none
   std::uint32_t blocks = 0;                           // per launch; 0 = as many as there are SMs
+  bool tensor_cores = false;                          // compute on them; kUnsupported before compute capability 8.0
   std::optional<GemmOptions> gemm;                    // also check cuBLAS's matrix products
   std::function<bool()> stop;                         // asked between launches; true ends the computing early
   std::function<void(const char* stage)> on_stage;    // "starting CUDA" …: where it hangs, if it does
@@ -41,6 +42,7 @@ struct Throughput {
   std::uint64_t launches = 0;
   std::uint32_t blocks_per_launch = 0;
   std::uint32_t iterations = 0;  // per block: figures compare only at the same number
+  bool tensor_cores = false;
 };
 
 struct ProbeReport {

@@ -50,7 +50,8 @@ std::string to_text(const ProbeReport& r) {
   }
   line("answers", answers(r));
   if (r.throughput) {
-    line("speed", fmt::format("{:.0f} blocks/s ({} launches of {} blocks in {:.2f} s)", r.throughput->blocks_per_second,
+    line("speed", fmt::format("{:.0f} blocks/s{} ({} launches of {} blocks in {:.2f} s)",
+                              r.throughput->blocks_per_second, r.throughput->tensor_cores ? " on tensor cores" : "",
                               r.throughput->launches, r.throughput->blocks_per_launch, r.throughput->seconds));
   }
   line("times", fmt::format("cuInit {:.1f} ms, context {:.1f} ms, kernels {:.1f} ms", ms(r.init_time),
@@ -87,6 +88,7 @@ std::string to_json(const ProbeReport& r) {
     json["throughput"] = {{"blocksPerSecond", r.throughput->blocks_per_second},
                           {"blocksPerLaunch", r.throughput->blocks_per_launch},
                           {"iterations", r.throughput->iterations},
+                          {"tensorCores", r.throughput->tensor_cores},
                           {"launches", r.throughput->launches},
                           {"seconds", r.throughput->seconds}};
   }

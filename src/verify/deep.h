@@ -29,6 +29,8 @@ inline constexpr int kNoContainer = 4;  // exit status of a probe that could not
 std::uint64_t within_mib(std::uint64_t memory_mib);
 std::uint64_t beyond_mib(std::uint64_t memory_mib);
 
+// Whether the probe's GPU runs `tranche probe --tensor-cores`.
+bool has_tensor_cores(const ProbeRun& run);
 // The probe allocated within_mib() and computed: memory, SMs and answers.
 void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
 // The probe tried to have beyond_mib(), by itself ("deep.memory.beyond") or with `means` ("a malformed

@@ -79,6 +79,12 @@ std::uint64_t beyond_mib(std::uint64_t memory_mib) {
   return memory_mib * 105 / 100 + 1;
 }
 
+bool has_tensor_cores(const ProbeRun& run) {
+  constexpr std::uint64_t kFirst = 8;  // Ampere
+  const std::string capability = text_at(map_at(report_of(run), "device"), "computeCapability");
+  return parse_unsigned(capability.substr(0, capability.find('.'))).value_or(0) >= kFirst;
+}
+
 void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
   const Json report = report_of(run);
   if (!report.is_object() || run.status != 0) {

@@ -278,7 +278,7 @@ def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=Fal
     result, hooked = {"told": told}, 0.0
     if hook:
         begin = time.monotonic()
-        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "--", DRAIN, "--timeout", "10s", timeout=max(1, grace))
+        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "-p", "--", DRAIN, "--timeout", "10s", timeout=max(1, grace))
         hooked = time.monotonic() - begin
         result.update(hook_ms=round(hooked * 1000), hook_status=done.returncode, hook_said=(done.stdout + done.stderr)[-400:])
     time.sleep(0.012 if hook else max(0.0, told + lead - time.monotonic()))

@@ -5,6 +5,8 @@
             starts: neighbours' slowest step before and while it is stopped, and how long a newcomer takes to attach meanwhile
   long      one kernel that outlasts any patience, with and without tensor cores, ended in several ways: neighbours dead
   signs     what NVML shows of a stopped client's queue when its neighbours are idle
+  probe     `tranche probe --tensor-cores`, killed with and without a stop: whether it stands for a framework's products
+  nccl      all-reduces and products over two GPUs, one process a GPU, killed with and without a stop of both
 
 Needs a GPU with MPS and PyTorch; changes no setting of the GPU. Prints tables; raw results go to $OUT/stop_moments.json."""
 
@@ -322,6 +324,175 @@ def signs(machine, args, out):
     print(json.dumps(out["signs"]), file=sys.stderr, flush=True)
 
 
+def gpm_busy(nvml, gpu, seconds):
+    """Percent of the time in which the GPU computed, by GPM."""
+    samples = [nvml.nvmlGpmSampleAlloc() for _ in range(2)]
+    nvml.nvmlGpmSampleGet(gpu, samples[0])
+    time.sleep(seconds)
+    nvml.nvmlGpmSampleGet(gpu, samples[1])
+    get = nvml.c_nvmlGpmMetricsGet_t()
+    get.version, get.numMetrics, get.sample1, get.sample2 = nvml.NVML_GPM_METRICS_GET_VERSION, 1, *samples
+    get.metrics[0].metricId = nvml.NVML_GPM_METRIC_GRAPHICS_UTIL
+    nvml.nvmlGpmMetricsGet(get)
+    for sample in samples:
+        nvml.nvmlGpmSampleFree(sample)
+    return round(get.metrics[0].value, 1)
+
+
+class Neighbour(Program):
+    def hurt(self):
+        """None, or what became of it: dead, or alive without a step in the last second."""
+        if not self.well():
+            return "dead"
+        return "stalled" if not self.windows or time.monotonic() - self.windows[-1]["at"] > 1 else None
+
+
+def ends(machine, args, out, part, ways, neighbours_of, victim_of):
+    """Victims that are ended at a random moment in one of several ways, (name, function of pids, repeats): how many neighbours
+    each end cost."""
+    out[part], daemon, neighbours = [], plain(machine), []
+    for way, end, repeats in ways:
+        row = {"way": way, "tried": 0, "could die": 0, "dead": 0, "stalled": 0, "void": 0}
+        out[part].append(row)
+        for _ in range(repeats):
+            if time.monotonic() > args.until:
+                break
+            if daemon is None:
+                daemon = plain(machine)
+            if not neighbours:
+                neighbours = neighbours_of(daemon)
+            pids, clear = victim_of(daemon)
+            hurt = []
+            if pids:
+                time.sleep(random.uniform(0.2, 0.6))
+                end(pids)
+                time.sleep(2)
+                hurt = [n.hurt() for n in neighbours]
+                row["tried"] += 1
+                row["could die"] += len(neighbours)
+                row["dead"] += hurt.count("dead")
+                row["stalled"] += hurt.count("stalled")
+            else:
+                row["void"] += 1
+            clear()
+            if not pids or any(hurt):
+                for n in neighbours:
+                    n.kill()
+                daemon.stop()
+                daemon, neighbours = None, []
+        print(part, row, file=sys.stderr, flush=True)
+    for n in neighbours:
+        n.kill()
+    if daemon:
+        daemon.stop()
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def kill_at_once(pids):
+    signal_all(pids, signal.SIGKILL)
+
+
+def stop_then_kill(pids):
+    signal_all(pids, signal.SIGSTOP)
+    time.sleep(2)
+    signal_all(pids, signal.SIGKILL)
+
+
+def stop_apart_then_kill(pids):
+    """The last rank first: what the others have in flight then waits for it on the GPU."""
+    signal_all(pids[-1:], signal.SIGSTOP)
+    time.sleep(0.05)
+    stop_then_kill(pids)
+
+
+def probe(machine, args, out):
+    def victim(daemon):
+        process = subprocess.Popen([args.tranche, "probe", "--tensor-cores", "--seconds", "600", "--json"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, env={**machine.env, "CUDA_MPS_PIPE_DIRECTORY": daemon.pipe})
+        time.sleep(1.2)  # it checks its answers first, in 0.3 s
+
+        def clear():
+            process.kill()
+            said = process.stderr.read()
+            if said:
+                print(said, file=sys.stderr)
+            process.wait()
+        return ([process.pid] if process.poll() is None else []), clear
+
+    ends(machine, args, out, "probe", (("kill", kill_at_once, args.control), ("stop 2 s, kill", stop_then_kill, args.repeats)),
+         lambda daemon: neighbours_on(machine, daemon, [{}]), victim)
+
+
+def neighbours_on(machine, daemon, places):
+    found = [Neighbour(machine, {"CUDA_MPS_PIPE_DIRECTORY": daemon.pipe, **place}, words) for place in places
+             for words in ("serve", "elementwise")]
+    if not all(n.ready() for n in found):
+        raise RuntimeError("a neighbour does not start")
+    return found
+
+
+def ranks_of(machine, daemon, port, env, seconds=25):
+    """(processes of an nccl tenant over two GPUs in the order of their ranks, or none; what clears it away)."""
+    program = Program(machine, {"CUDA_MPS_PIPE_DIRECTORY": daemon.pipe, **env}, "nccl", f"port={port}")
+    ranks, end = {}, time.monotonic() + seconds
+    while len(ranks) < 2 and time.monotonic() < end and program.process.poll() is None:
+        try:
+            event = program.events.get(timeout=0.5)
+        except queue.Empty:
+            continue
+        if event["event"] == "ready":
+            ranks[event["rank"]] = event["pid"]
+
+    def clear():
+        children = machine.run("pgrep", "-P", str(program.pid)).stdout.split()
+        signal_all([*ranks.values(), *map(int, children)], signal.SIGKILL)
+        program.kill()
+        if len(ranks) < 2:
+            print("nccl does not start:", "".join(program.stderr)[-600:], file=sys.stderr)
+    return ([ranks[i] for i in sorted(ranks)] if len(ranks) == 2 else []), clear
+
+
+def nccl(machine, args, out):
+    import pynvml
+    pynvml.nvmlInit()
+    gpus = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(2)]
+    port = iter(range(29600, 29900))
+    out["nccl in flight"] = []
+    for name, env in (("default", {}), ("NCCL_P2P_DISABLE=1", {"NCCL_P2P_DISABLE": "1"})):
+        daemon = plain(machine)
+        pids, clear = ranks_of(machine, daemon, next(port), env)
+        row = {"transport": name, "stops": 0, "in flight after 1 s": 0, "after resuming and stopping again": 0}
+        for _ in range(args.repeats if pids else 0):
+            time.sleep(random.uniform(0.2, 0.5))
+            signal_all(pids, signal.SIGSTOP)
+            time.sleep(1)
+            row["stops"] += 1
+            if max(gpm_busy(pynvml, gpu, 0.15) for gpu in gpus) > 1:
+                row["in flight after 1 s"] += 1
+                signal_all(pids, signal.SIGCONT)
+                time.sleep(0.02)
+                signal_all(pids, signal.SIGSTOP)
+                time.sleep(0.5)
+                row["after resuming and stopping again"] += max(gpm_busy(pynvml, gpu, 0.15) for gpu in gpus) > 1
+            signal_all(pids, signal.SIGCONT)
+        clear()
+        daemon.stop()
+        out["nccl in flight"].append(row)
+        print(row, file=sys.stderr, flush=True)
+    ends(machine, args, out, "nccl",
+         (("stop the ranks 50 ms apart, 2 s, kill", stop_apart_then_kill, args.control), ("kill", kill_at_once, args.control),
+          ("stop 2 s, kill", stop_then_kill, args.repeats)),
+         lambda daemon: neighbours_on(machine, daemon, [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"}]),
+         lambda daemon: ranks_of(machine, daemon, next(port), {}))
+
+
 def table(out):
     lines = []
     if "moments" in out:
@@ -332,21 +503,32 @@ def table(out):
     if "long" in out:
         lines += ["| kernel | way | neighbours hurt | seconds to the kill |", "| --- | --- | --- | --- |"]
         lines += [f"| {r['kernel']} | {r['way']} | {r['hurt']} of {r['tried']} | {r['took']} |" for r in out["long"]]
+    for part in ("probe", "nccl"):
+        if part in out:
+            lines += [f"| {part}: way | ends | neighbours dead |", "| --- | --- | --- |"]
+            lines += [f"| {r['way']} | {r['tried']} | {r['dead']} of {r['could die']}, and {r['stalled']} stalled |" for r in out[part]]
+    if "nccl in flight" in out:
+        lines += ["| transport | stops of both ranks | work in flight 1 s later | resumed for 20 ms, stopped again |", "| --- | --- | --- | --- |"]
+        lines += ["| " + " | ".join(map(str, row.values())) + " |" for row in out["nccl in flight"]]
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=("moments", "long", "signs"))
+    parser.add_argument("--only", action="append", choices=("moments", "long", "signs", "probe", "nccl"))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--hold", type=float, default=0.5, help="seconds that a victim is stopped")
     parser.add_argument("--long-repeats", type=int, default=3)
     parser.add_argument("--long-ms", type=int, default=5000)
+    parser.add_argument("--control", type=int, default=4, help="ends without a stop, of probe and nccl")
+    parser.add_argument("--tranche", default="build/bin/tranche", help="for probe")
+    parser.add_argument("--budget", type=float, default=540, help="seconds: probe and nccl begin no end after them")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
     machine, out, begin = Bare(), {}, time.monotonic()
     gpu = machine.run("nvidia-smi", "--query-gpu=name,driver_version,compute_mode", "--format=csv,noheader").stdout.strip()
-    for part in (moments, long, signs):
+    args.until = begin + args.budget
+    for part in (moments, long, signs, probe, nccl):
         if args.only and part.__name__ not in args.only:
             continue
         try:

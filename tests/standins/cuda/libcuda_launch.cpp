@@ -100,7 +100,8 @@ int cuLaunchKernel(CudaFunctionHandle function, unsigned grid_x, unsigned grid_y
     return 0;
   }
   const std::uint32_t sms = state.process->sms(device);
-  const CudaError error = state.process->launch(device, duration_ns(call, sms), 1);
+  const CudaError error =
+      state.process->launch(device, duration_ns(call, sms), 1, nullptr, call.kind == KernelKind::kTensor);
   compute(call, sms);  // whoever looks before the kernel's simulated end races, as on a GPU
   return code(error);
 }

@@ -7,6 +7,7 @@ namespace tranche::sim {
 namespace {
 
 constexpr std::int64_t kLaunchNs = 3'000;
+constexpr std::int64_t kTensorStepNs = 73;  // 32 products of 16 x 8 x 16 on one SM
 constexpr std::int64_t kStepNs = 24;  // one step of 1024 threads on one SM: 4096 steps take about 0.1 ms on an H200
 
 template <class T>
@@ -52,6 +53,7 @@ std::optional<KernelKind> kernel_named(std::string_view name) {
   if (name == "tranche_fill") return KernelKind::kFill;
   if (name == "tranche_spin") return KernelKind::kSpin;
   if (name == "tranche_smid") return KernelKind::kSmid;
+  if (name == "tranche_tensor") return KernelKind::kTensor;
   if (name == "tranche_operand") return KernelKind::kOperand;
   if (name == "tranche_product") return KernelKind::kProduct;
   if (name == "tranche_compare") return KernelKind::kCompare;
@@ -76,6 +78,7 @@ std::vector<Range> touched(const KernelCall& call) {
     case KernelKind::kFill:
       return {{call.out, 4 * std::uint64_t{call.a}}};
     case KernelKind::kSpin:
+    case KernelKind::kTensor:
       return {{call.out, 4 * call.blocks * call.threads_per_block}};
     case KernelKind::kSmid:
       return {{call.out, 4 * call.blocks}};
@@ -96,6 +99,11 @@ void compute(const KernelCall& call, std::uint32_t sms) {
   } else if (call.kind == KernelKind::kSpin) {
     const Affine steps = repeated(call.a);
     for (std::uint32_t i = 0; i < words; ++i) out[i] = steps.factor * i + steps.addend;
+  } else if (call.kind == KernelKind::kTensor) {
+    for (std::uint32_t i = 0; i < words; ++i) {
+      const auto sum = static_cast<float>(i % call.threads_per_block + call.a);
+      std::memcpy(&out[i], &sum, sizeof sum);
+    }
   } else {
     for (std::uint32_t i = 0; i < words; ++i) out[i] = i % std::max(1u, sms);
   }
@@ -107,7 +115,7 @@ std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms) {
     return kLaunchNs + static_cast<std::int64_t>(matrix_steps(call) / 2 / std::max(1u, sms));
   }
   const auto waves = static_cast<std::int64_t>((call.blocks + std::max(1u, sms) - 1) / std::max(1u, sms));
-  return kLaunchNs + waves * kStepNs * std::int64_t{call.a};
+  return kLaunchNs + waves * (call.kind == KernelKind::kTensor ? kTensorStepNs : kStepNs) * std::int64_t{call.a};
 }
 
 }  // namespace tranche::sim

@@ -11,10 +11,12 @@
 namespace tranche::sim {
 
 enum class KernelKind {
-  kFill,  // (u64 out, u32 count, u32 seed)     out[i] = mix(i, seed)
-  kSpin,  // (u64 out, u32 iterations)          out[thread] = after that many steps of x·1664525 + 1013904223 from its
-          // index
-  kSmid,  // (u64 out, u32 iterations)          out[block] = the SM it ran on
+  kFill,    // (u64 out, u32 count, u32 seed)     out[i] = mix(i, seed)
+  kSpin,    // (u64 out, u32 iterations)          out[thread] = after that many steps of x·1664525 + 1013904223 from its
+            // index
+  kSmid,    // (u64 out, u32 iterations)          out[block] = the SM it ran on
+  kTensor,  // (u64 out, u32 iterations)        out[thread] = the bits of float(thread in block + iterations), tensor
+            // cores
   kOperand,  // a matrix of small numbers            sim_gemm_kernels.cpp
   kProduct,  // the product of two such              the same
   kCompare,  // two matrices compared                the same
