@@ -211,7 +211,7 @@ void add_mps(Rows& rows) {
                     "../internals/mps-contract.md"),
                 words(kDoorPolicies)),
        of_words(key("sharing.mps.tier", kWord, kOurs, "auto", "v2", kMps,
-                    "how shares are enforced; auto means v2; static and v3 have not been tested on hardware",
+                    "how shares are enforced; auto means v2; v3 is experimental and has not been tested on hardware",
                     "../guide/security.md"),
                 words(kTierPolicies)),
        counted(key("sharing.mps.maxClients", kCount, kOurs, "", "48", kBoth,

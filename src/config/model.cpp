@@ -88,8 +88,6 @@ std::string_view to_string(TierPolicy value) {
       return "auto";
     case TierPolicy::kV2:
       return "v2";
-    case TierPolicy::kStatic:
-      return "static";
     case TierPolicy::kV3:
       return "v3";
   }

@@ -105,8 +105,8 @@ enum class ComputeModePolicy { kExclusive, kLeave };
 enum class SmRounding { kUp, kDown, kOff };
 // By what means MPS enforces shares (mps/tier.h). `auto` is v2, the one tier that daemons are started in. Extension:
 // sharing.mps.tier.
-enum class TierPolicy { kAuto, kV2, kStatic, kV3 };
-std::string_view to_string(TierPolicy);  // "auto", "v2", "static", "v3"
+enum class TierPolicy { kAuto, kV2, kV3 };
+std::string_view to_string(TierPolicy);  // "auto", "v2", "v3"
 // What happens to a GPU whose means of sharing change while containers hold slots of it: it gives out nothing new and
 // changes when it is free, or it changes at once and what they hold of it is lost. Extension: sharing.change.
 enum class ChangePolicy { kWait, kForce };

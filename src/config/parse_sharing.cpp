@@ -136,6 +136,13 @@ void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
              "write memory: open if that is meant, or remove it");
 }
 
+// Earlier releases had a tier of static SM partitions, which was never measured on hardware.
+void read_tier(const Value& value, TierPolicy& tier) {
+  if (!value.given() || value.plain_text() != "static") return value.read_word(tier, kTierPolicies);
+  value.error("the tier static (SM partitions) was removed", "write auto or v2, or remove the key");
+  value.note_bad_word();
+}
+
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
   if (!section.given()) return std::nullopt;
   if (section.node().kind != Node::Kind::kMapping) {
@@ -155,7 +162,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
   read_proof_every(f["proofEvery"], sharing.proof_every);
   f["door"].read_word(sharing.door, kDoorPolicies);
-  f["tier"].read_word(sharing.tier, kTierPolicies);
+  read_tier(f["tier"], sharing.tier);
   read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
   read_clients(f["processesPerSlot"], sharing.processes_per_slot,
                "write how many CUDA processes a container with one slot starts, or remove it");

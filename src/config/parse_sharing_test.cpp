@@ -6,6 +6,7 @@
 namespace tranche::config {
 namespace parse_sharing_test {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -163,6 +164,14 @@ TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
         "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many",
         "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
+}
+
+TEST(SharingTest, TheRemovedTierIsNamedWithWhatToWriteInstead) {
+  EXPECT_THAT(
+      said(mps(kResources + ", tier: static")),
+      ElementsAre(AllOf(HasSubstr("c:1:"), HasSubstr("sharing.mps.tier"), HasSubstr("static (SM partitions) was"),
+                        HasSubstr("write auto or v2, or remove the key"))));
+  EXPECT_TRUE(refused(mps(kResources + ", tier: static")));
 }
 
 TEST(SharingTest, ProofsHaveAnIntervalOrNone) {

@@ -17,7 +17,7 @@ inline constexpr std::array kAllocationPolicies{AllocationPolicy::kDistributed, 
 inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, DiscoveryStrategy::kNvml,
                                                  DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
 inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
-inline constexpr std::array kTierPolicies{TierPolicy::kAuto, TierPolicy::kV2, TierPolicy::kStatic, TierPolicy::kV3};
+inline constexpr std::array kTierPolicies{TierPolicy::kAuto, TierPolicy::kV2, TierPolicy::kV3};
 inline constexpr std::array kChangePolicies{ChangePolicy::kWait, ChangePolicy::kForce};
 inline constexpr std::array kDoorPolicies{DoorPolicy::kGate, DoorPolicy::kLink};
 inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};

@@ -85,7 +85,7 @@ void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::stri
 }
 
 void add_tier_label(const plan::Plan& plan, const std::map<std::string, std::string>& tiers, Labels& labels) {
-  constexpr std::array<std::string_view, 3> kWeakestFirst{"v2", "static", "v3"};
+  constexpr std::array<std::string_view, 2> kWeakestFirst{"v2", "v3"};
   std::string weakest;
   auto rank_of_weakest = kWeakestFirst.end();
   for (const auto& pool : plan.pools) {

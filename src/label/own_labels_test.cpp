@@ -118,8 +118,7 @@ TEST(OwnLabels, TheTierIsThatOfTheWeakestPoolOnceAllAreKnown) {
     return found == labels.end() ? "" : found->second;
   };
   EXPECT_EQ(tier("v2", "v2"), "v2");
-  EXPECT_EQ(tier("static", "v2"), "v2");
-  EXPECT_EQ(tier("v3", "static"), "static");
+  EXPECT_EQ(tier("v3", "v2"), "v2");
   EXPECT_EQ(tier("v3", "v3"), "v3");
   EXPECT_EQ(tier("v3", ""), "") << "not before both are known";
   EXPECT_EQ(tier("", ""), "");

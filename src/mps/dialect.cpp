@@ -7,13 +7,10 @@ namespace tranche::mps {
 
 const Dialect& dialect_of(Tier tier) {
   static const V2Dialect v2;
-  static const StaticDialect partitions;
   static const V3Dialect v3;
   switch (tier) {
     case Tier::kV2:
       return v2;
-    case Tier::kStatic:
-      return partitions;
     case Tier::kV3:
       return v3;
   }

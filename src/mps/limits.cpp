@@ -56,7 +56,6 @@ std::string to_string(const DaemonLimits& limits) {
 
 std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
   auto text = server_disagreement(told, read);
-  if (text.empty()) text = partitions_disagreement(told.partitions, read.partitions);
   return text.empty() ? namespaces_disagreement(told, read) : text;
 }
 

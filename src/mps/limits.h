@@ -1,14 +1,12 @@
 #pragma once
 // What a control daemon is told to enforce, and whether what it says afterwards is the same. Memory is limited for each
 // device by UUID; the thread percentage is one for the daemon, so a pool of unlike devices gets its largest (clients
-// lower it for themselves). In the static tier there are SM partitions beside them (mps/partitions.h), in tier v3 a
-// namespace for each grant (mps/v3.h). Pure.
+// lower it for themselves). In tier v3 there is a namespace for each grant beside them (mps/v3.h). Pure.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
-#include "mps/partitions.h"
 #include "mps/v3.h"
 #include "plan/plan.h"
 
@@ -17,7 +15,6 @@ namespace tranche::mps {
 struct DaemonLimits {
   std::vector<std::pair<std::string, Bytes>> memory;  // device UUID, whole MiB; a device without a limit is absent
   Percent threads = Percent::whole(100);
-  std::vector<WantedPartition> partitions = {};      // static tier; empty in the others
   std::vector<v3::WantedNamespace> namespaces = {};  // tier v3
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
@@ -30,7 +27,6 @@ std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": fo
 struct LimitsReadBack {
   std::vector<std::pair<std::string, std::string>> memory;  // device UUID, "14G"
   std::string threads;                                      // "10.0"
-  std::vector<PartitionRow> partitions = {};                // static tier: every row of "lspart"
   std::vector<v3::Namespace> namespaces = {};               // tier v3: every row of "namespace list"
   friend bool operator==(const LimitsReadBack&, const LimitsReadBack&) = default;
 };
@@ -39,7 +35,7 @@ struct LimitsReadBack {
 // in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and "14G", 500 MiB and
 // "500M", 10 and "10.0" agree.
 std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read);
-// The same of a server's own limits, which know no partitions.
+// The same of a server's own limits.
 std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read);
 std::string threads_disagreement(const DaemonLimits& told, Percent in_force);
 

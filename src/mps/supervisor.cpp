@@ -204,7 +204,7 @@ void Turn::on(const StopAsked&) {
 
 void Turn::on(const DesiredChanged& event) {
   const bool same = event.desired == s_.desired;
-  s_.desired = event.desired;  // also when equal: names of partitions are news, and no change of limits
+  s_.desired = event.desired;
   if (event.in_force && s_.state == State::kServing) {
     s_.read_back = event.in_force;
     return;
@@ -253,7 +253,7 @@ std::string_view to_string(State state) {
 
 DaemonLimits told(const Supervisor& s) {
   if (!s.turn) return s.desired;
-  return {s.turn->memory, s.turn->threads, s.desired.partitions, s.desired.namespaces};
+  return {s.turn->memory, s.turn->threads, s.desired.namespaces};
 }
 
 std::string_view daemon_state(const Supervisor& s) {

@@ -39,8 +39,6 @@ std::string_view to_string(Tier tier) {
   switch (tier) {
     case Tier::kV2:
       return "v2";
-    case Tier::kStatic:
-      return "static";
     case Tier::kV3:
       return "v3";
   }
@@ -48,8 +46,7 @@ std::string_view to_string(Tier tier) {
 }
 
 Abilities abilities_in(std::string_view help) {
-  return {.static_partitions = lists_option(help, "-S") || lists_option(help, "--static-partitioning"),
-          .v3 = lists_option(help, "-p") || lists_option(help, "--protocol")};
+  return {.v3 = lists_option(help, "-p") || lists_option(help, "--protocol")};
 }
 
 TierChoice choose_tier(config::TierPolicy asked, const Abilities& abilities) {
@@ -57,10 +54,6 @@ TierChoice choose_tier(config::TierPolicy asked, const Abilities& abilities) {
     case config::TierPolicy::kAuto:
     case config::TierPolicy::kV2:
       return {};
-    case config::TierPolicy::kStatic:
-      if (!abilities.static_partitions)
-        return fall_back(asked, "this MPS control program has no -S (static partitions come with driver release 590)");
-      return untried(Tier::kStatic);
     case config::TierPolicy::kV3:
       if (!abilities.v3)
         return fall_back(asked, "this MPS control program has no -p (namespaces come with driver release 615)");
@@ -70,17 +63,12 @@ TierChoice choose_tier(config::TierPolicy asked, const Abilities& abilities) {
 }
 
 std::vector<std::string> not_enforced(Tier tier) {
-  std::vector<std::string> holes{"memory bandwidth and L2 cache are shared"};
-  if (tier != Tier::kStatic) holes.emplace_back("a fatal GPU fault of one client ends all clients of the GPU");
+  std::vector<std::string> holes{"memory bandwidth and L2 cache are shared",
+                                 "a fatal GPU fault of one client ends all clients of the GPU"};
   switch (tier) {
     case Tier::kV2:
       holes.emplace_back("the memory limit counts for each process, not for the container");
       holes.emplace_back("a client's own variables can lift its memory limit");
-      break;
-    case Tier::kStatic:
-      holes.emplace_back("the client names its partition, and may name a neighbour's");
-      holes.emplace_back("the memory limit is that of v2, with its holes");
-      holes.emplace_back("a fault is contained to a partition only in part, and only from release 610");
       break;
     case Tier::kV3:
       holes.emplace_back(

@@ -1,8 +1,8 @@
 #pragma once
 // By what means MPS enforces shares on this node. v2: one limit for all clients of a daemon, lowered by the client's
-// own variables; on every driver. static: exclusive SM partitions (the program knows -S; release 590). v3: named
-// servers and namespaces with limits of their own (the program knows -p; release 615). Probed from the program's own
-// help, never concluded from a version. docs/internals/tiers.md has the table. Pure.
+// own variables; on every driver. v3: named servers and namespaces with limits of their own (the program knows -p;
+// release 615); experimental. Probed from the program's own help, never concluded from a version.
+// docs/internals/tiers.md has the table. Pure.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +11,11 @@
 
 namespace tranche::mps {
 
-enum class Tier { kV2, kStatic, kV3 };
-std::string_view to_string(Tier tier);  // "v2", "static", "v3"
+enum class Tier { kV2, kV3 };
+std::string_view to_string(Tier tier);  // "v2", "v3"
 
 // What the control program on this node can do.
 struct Abilities {
-  bool static_partitions = false;
   bool v3 = false;
   friend bool operator==(const Abilities&, const Abilities&) = default;
 };

@@ -8,53 +8,44 @@ namespace tier_test {
 using config::TierPolicy;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 // Promise: mps/tier: The program's help decides which tier is possible.
 TEST(Tier, IsToldByTheOptionsInTheHelp) {
   EXPECT_EQ(abilities_in("OPTIONS:\n  -h,--help   This text\n  -M,--multiuser-server  One server\n"), Abilities{});
-  EXPECT_EQ(abilities_in("  -S,--static-partitioning   words\n"), (Abilities{true, false}));
-  EXPECT_EQ(abilities_in("  -S  words\n  -p, --protocol <2|3>  words\n"), (Abilities{true, true}));
-  EXPECT_EQ(abilities_in("  --protocol <2|3>  words\n"), (Abilities{false, true}));
-  EXPECT_EQ(abilities_in("  ps [-p PID]\n  quit -S\n"), Abilities{}) << "an argument of a command is no option";
+  EXPECT_EQ(abilities_in("  -S,--static-partitioning   words\n"), Abilities{});
+  EXPECT_EQ(abilities_in("  -S  words\n  -p, --protocol <2|3>  words\n"), Abilities{true});
+  EXPECT_EQ(abilities_in("  --protocol <2|3>  words\n"), Abilities{true});
+  EXPECT_EQ(abilities_in("  ps [-p PID]\n  quit -p\n"), Abilities{}) << "an argument of a command is no option";
 }
 
 TEST(Tier, OfTheDefaultIsV2WhateverTheProgramKnows) {
-  EXPECT_EQ(choose_tier(TierPolicy::kAuto, {true, true}), TierChoice{});
+  EXPECT_EQ(choose_tier(TierPolicy::kAuto, {true}), TierChoice{});
   EXPECT_EQ(choose_tier(TierPolicy::kV2, {}), TierChoice{});
 }
 
 // Promise: mps/tier: A tier that is not possible falls back to v2 with a reason.
 TEST(Tier, FallsBackToV2AndSaysWhy) {
-  EXPECT_THAT(choose_tier(TierPolicy::kStatic, {}).reason, HasSubstr("tier: static is not in force, v2 is: this MPS "
-                                                                     "control program has no -S"));
-  EXPECT_THAT(choose_tier(TierPolicy::kV3, {true, false}).reason, HasSubstr("has no -p"));
+  EXPECT_THAT(choose_tier(TierPolicy::kV3, {}).reason,
+              HasSubstr("tier: v3 is not in force, v2 is: this MPS control program has no -p"));
 }
 
 // Promise: mps/tier: A tier that was not tried on hardware states so.
 TEST(Tier, ThatWasNotTriedOnHardwareSaysSo) {
-  const auto choice = choose_tier(TierPolicy::kStatic, {true, false});
-  EXPECT_EQ(choice.tier, Tier::kStatic);
-  EXPECT_THAT(choice.reason,
-              HasSubstr("tier: static is in force; it is written from NVIDIA's manual and was not tried"));
-  const auto v3 = choose_tier(TierPolicy::kV3, {false, true});
+  const auto v3 = choose_tier(TierPolicy::kV3, {true});
   EXPECT_EQ(v3.tier, Tier::kV3);
   EXPECT_THAT(v3.reason, HasSubstr("tier: v3 is in force; it is written from NVIDIA's manual and was not tried"));
 }
 
 // Promise: mps/tier: A daemon with clients keeps its tier until they have left.
 TEST(Tier, OfADaemonWithClientsStaysUntilTheyHaveLeft) {
-  const auto choice = until_clients_leave(Tier::kV2, Tier::kStatic);
+  const auto choice = until_clients_leave(Tier::kV2, Tier::kV3);
   EXPECT_EQ(choice.tier, Tier::kV2);
-  EXPECT_THAT(choice.reason, HasSubstr("the daemon of tier v2 has clients; tier static comes in force when"));
+  EXPECT_THAT(choice.reason, HasSubstr("the daemon of tier v2 has clients; tier v3 comes in force when"));
 }
 
 TEST(Tier, SaysOfEachWhatIsNotEnforced) {
   EXPECT_THAT(not_enforced(Tier::kV2), Contains(HasSubstr("for each process")));
   EXPECT_THAT(not_enforced(Tier::kV2), Contains(HasSubstr("ends all clients of the GPU")));
-  EXPECT_THAT(not_enforced(Tier::kStatic), Contains(HasSubstr("may name a neighbour's")));
-  EXPECT_THAT(not_enforced(Tier::kStatic), Not(Contains(HasSubstr("ends all clients of the GPU"))));
   EXPECT_THAT(not_enforced(Tier::kV3), Contains(HasSubstr("unless the kernel's limit is set as well")));
 }
 

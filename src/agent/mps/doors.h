@@ -44,10 +44,6 @@ class Doors {
     std::function<void()> on_change;                                       // what document() gives changed
     // host::Gate::Callbacks::on_server_doubted of a pool. Empty: no CUDA start is tried then.
     std::function<void(const std::string& pool, const std::string& why)> on_server_doubted = {};
-    // The SM partition of a grant that holds these slots, "" where the pool's tier has none. Empty: none has.
-    std::function<void(const std::string& pool, const std::vector<std::uint32_t>& slots,
-                       std::function<void(Result<std::string>)> done)>
-        partition = {};
     // Has a pool's daemon hold these limits for whom it takes next; absent: the pool's own. `told` comes once, perhaps
     // at once. Empty: all clients get what the daemon was told at its start.
     std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
@@ -143,7 +139,6 @@ class Doors {
 
   using Reply = std::function<void(const std::string& json)>;
   void answer_open(const OpenDoorRequest& request, Reply reply);
-  void open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply);
   void provide(const std::string& pool, std::function<void(const Status&)> done);
   void make_gate(const std::string& id, Pool& pool);
   std::string socket_of(const std::string& id, const std::string& grant) const;  // the daemon's, for this grant

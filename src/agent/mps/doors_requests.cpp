@@ -35,22 +35,11 @@ void Doors::answer(const std::string& request, Reply reply) {
                    });
 }
 
-// The partition first: a container without one would find a door that leads nowhere.
-void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
-  if (const auto pool = find(request.door.pool); !pool) return reply(error_reply(pool.error()));
-  if (!world_.partition) return open_door_for(request, "", std::move(reply));
-  world_.partition(request.door.pool, request.slots,
-                   [this, request, reply = std::move(reply)](const Result<std::string>& partition) {
-                     if (!partition) return reply(error_reply(partition.error()));
-                     open_door_for(request, *partition, reply);
-                   });
-}
-
 // Its limits, then what the daemon needs for it, and only then does it listen. A new tenant gets a directory of its
 // own: a former one may have kept the old directory open, or clients. A container that runs with the endpoint keeps it:
 // a kubelet that lost its checkpoint asks again for the shares of pods that run, and gives those of a static pod away
 // in its grace period.
-void Doors::open_door_for(const OpenDoorRequest& request, const std::string& partition, Reply reply) {
+void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
   const auto pool = find(request.door.pool);
   if (!pool) return reply(error_reply(pool.error()));
   const bool vacates = request.new_tenant && (*pool)->doors.contains(request.door.grant);
@@ -75,15 +64,15 @@ void Doors::open_door_for(const OpenDoorRequest& request, const std::string& par
   const bool was_there = before != (*pool)->doors.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
   if (const auto may = may_open(request.door, request.limits); !may) return reply(error_reply(may.error()));
-  provide(request.door.pool, [this, door = request.door, partition, was_there, limits_before,
-                              reply = std::move(reply)](const Status& provided) {
-    const auto still = find(door.pool);
-    const auto opened = !provided ? provided
-                        : still   ? listen(door.pool, **still, door.grant)
-                                  : Status(std::unexpected(still.error()));
-    if (!provided) take_back(door, was_there, limits_before);
-    reply(opened ? opened_reply(partition) : error_reply(opened.error()));
-  });
+  provide(request.door.pool,
+          [this, door = request.door, was_there, limits_before, reply = std::move(reply)](const Status& provided) {
+            const auto still = find(door.pool);
+            const auto opened = !provided ? provided
+                                : still   ? listen(door.pool, **still, door.grant)
+                                          : Status(std::unexpected(still.error()));
+            if (!provided) take_back(door, was_there, limits_before);
+            say(reply, opened);
+          });
 }
 
 void Doors::provide(const std::string& pool, std::function<void(const Status&)> done) {

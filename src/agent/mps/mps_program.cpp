@@ -186,11 +186,6 @@ Status MpsProgram::open() {
               [this](const std::string& pool, const std::string& why) {
                 if (pools_) pools_->doubt(pool, why);
               },
-          .partition =
-              [this](const std::string& pool, const std::vector<std::uint32_t>& slots,
-                     std::function<void(Result<std::string>)> done) {
-                pools_->give_partition(pool, slots, std::move(done));
-              },
           .tell_next = [this](const std::string& pool, const auto& limits,
                               host::Gate::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
           .limits = [this](const std::string& pool, const auto& limits) { return pools_->limits_for(pool, limits); },

@@ -50,12 +50,12 @@ TEST_F(MpsProgramTest, LeavesTheComputeModeAloneWhenToldTo) {
 
 // Promise: mps/tier: A tier that is not possible falls back to v2 with a reason.
 TEST_F(MpsProgramTest, ServesByV2WhereTheTierAskedForIsNotToBeHadAndSaysWhy) {
-  write("config.yaml", config_text(10, "    tier: static\n"));
+  write("config.yaml", config_text(10, "    tier: v3\n"));
   start();
   ASSERT_TRUE(until_serving());
   EXPECT_EQ(status_["pools"][0]["tier"], "v2");
   EXPECT_THAT(status_["pools"][0]["reason"].get<std::string>(),
-              HasSubstr("sharing.mps.tier: static is not in force, v2 is: this MPS control program has no -S"));
+              HasSubstr("sharing.mps.tier: v3 is not in force, v2 is: this MPS control program has no -p"));
   EXPECT_FALSE(status_["pools"][0]["notEnforced"].empty());
   EXPECT_THAT(log(), HasSubstr("pool.tier"));
 }

@@ -161,7 +161,7 @@ Status PoolSet::open_pool(Member& member) {
   member.pool = *std::move(pool);
   member.pool->set_stop_patience(stop_patience_);
   open_namespaces(member);
-  return open_partitions(member);
+  return {};
 }
 
 void PoolSet::run(Member& member) {
@@ -180,7 +180,6 @@ void PoolSet::run(Member& member) {
   if (const auto tier = tier_of(member); !tier.reason.empty()) {
     log::warning("pool.tier", {{"pool", member.planned.id}, {"why", tier.reason}});
   }
-  (void)replan_partitions(member);
   member.pool->want(limits_of(member));
   switch_tier_if_idle(member);
 }
@@ -263,7 +262,6 @@ void PoolSet::log_state(const std::string& id, Member& member) {
 void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
   const auto found = members_.find(id);
   if (found == members_.end()) return;
-  if (found->second.partitions) found->second.partitions->look(after);
   if (found->second.namespaces) found->second.namespaces->look();
   look_at_memory(found->second);
   tell_doors(id, before, after);
@@ -282,7 +280,6 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
       }
       yield_if_idle(member);
       switch_tier_if_idle(member);
-      if (!member.switching && !member.waits && replan_partitions(member)) member.pool->want(limits_of(member));
     }
     sweep();
   });
@@ -334,7 +331,6 @@ void PoolSet::sweep() {
     const bool unwanted = !member.wanted || stopped_;
     if (!unwanted && (member.switching || member.waits) && member.pool && member.pool->gone()) {
       member.switching = false;
-      member.partitions.reset();
       member.namespaces.reset();
       member.pool.reset();
       loop_.post([this, id = it->first] {

@@ -11,7 +11,6 @@
 
 #include "agent/mps/doors.h"
 #include "agent/mps/namespace_keeper.h"
-#include "agent/mps/partition_keeper.h"
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
 #include "host/mps/compute_modes.h"
@@ -44,7 +43,6 @@ struct Member {
   std::string logged_state;
   bool nearly_full = false;                     // as was logged
   std::unique_ptr<host::Pool> pool;             // null until it could be opened
-  std::unique_ptr<PartitionKeeper> partitions;  // of a pool in the static tier
   std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; goes before its pool
   std::optional<host::ServerMemory> memory;     // of its servers; since it was opened
   bool switching = false;                       // its daemon ends, for one of another tier
@@ -87,8 +85,6 @@ class PoolSet {
   const std::map<std::string, Member>& members() const { return members_; }
   // The tier in force for a pool, and why it is not the one asked for.
   mps::TierChoice tier_of(const Member& member) const;
-  // The SM partition for these slots of a pool's GPU; "" where its tier has none.
-  void give_partition(const std::string& pool, const std::vector<std::uint32_t>& slots, PartitionKeeper::Done done);
   std::string room_note(const Member& member) const;  // that clients soon find no place; "" = they do
   // Has a pool's daemon hold what the doors of the pool need: in tier v3 a namespace for each.
   void provide(const std::string& pool, NamespaceKeeper::Done done);
@@ -99,16 +95,12 @@ class PoolSet {
   void make_next_exclusive(const std::string& id, std::vector<std::string> left);
   void run(Member& member);
   mps::TierChoice chosen_tier(const Member& member) const;
-  Result<mps::PartitionBook> planned_cut(const Member& member) const;
-  Status open_partitions(Member& member);
-  Status may_be_cut(const Member& member) const;
   Status may_have_namespaces(const Member& member) const;
   void open_namespaces(Member& member);
   NamespaceKeeper::Namespaces wanted_namespaces(const std::string& id);
   void change_namespaces(const std::string& id, const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done);
   void remove_namespace(const std::string& id, const std::string& name, NamespaceKeeper::Done done);
   Member* running(const std::string& id);  // null: it has no daemon
-  bool replan_partitions(Member& member);  // true: the daemon is to be told
   mps::DaemonLimits limits_of(const Member& member) const;
   const plan::PlannedDevice* planned_device(const std::string& uuid, const std::string& pool) const;  // null: none
   void switch_tier_if_idle(Member& member);

@@ -1,5 +1,4 @@
-// What of a pool depends on its tier: which it is, what its daemon is told, its SM partitions, and the change to
-// another.
+// What of a pool depends on its tier: which it is, what its daemon is told, and the change to a different one.
 #include <algorithm>
 
 #include "agent/mps/pool_set.h"
@@ -7,23 +6,11 @@
 #include "mps/room.h"
 
 namespace tranche::agent {
-namespace {
-
-constexpr Duration kChangeDeadline = std::chrono::seconds(5);
-
-}  // namespace
 
 mps::TierChoice PoolSet::chosen_tier(const Member& member) const {
   auto choice = mps::choose_tier(member.planned.tier, binary_ ? binary_->abilities : mps::Abilities{});
-  const auto may = choice.tier == mps::Tier::kStatic ? may_be_cut(member)
-                   : choice.tier == mps::Tier::kV3   ? may_have_namespaces(member)
-                                                     : Status();
+  const auto may = choice.tier == mps::Tier::kV3 ? may_have_namespaces(member) : Status();
   return may ? choice : mps::fall_back(member.planned.tier, to_string(may.error()));
-}
-
-Status PoolSet::may_be_cut(const Member& member) const {
-  const auto cut = planned_cut(member);
-  return cut ? Status() : std::unexpected(cut.error());
 }
 
 mps::TierChoice PoolSet::tier_of(const Member& member) const {
@@ -42,61 +29,14 @@ const plan::PlannedDevice* PoolSet::planned_device(const std::string& uuid, cons
   return nullptr;
 }
 
-// How the plan cuts the GPU. A slot's worth in SMs follows from the chunks, not from the plan's percentage.
-Result<mps::PartitionBook> PoolSet::planned_cut(const Member& member) const {
-  if (member.planned.is_mig || member.planned.devices.size() != 1)
-    return fail(Kind::kUnsupported,
-                "static SM partitions are made of one whole GPU, and this pool serves a MIG device or several GPUs");
-  const std::string& uuid = member.planned.devices.front();
-  if (const auto* device = planned_device(uuid, member.planned.id)) {
-    TRY(const auto chunks, mps::plan_chunks(device->compute_capability, device->sm_count, device->slots));
-    return mps::cut(uuid, chunks, device->slots);
-  }
-  return fail(Kind::kNotFound, "the plan has no slots of this GPU", uuid);
-}
-
-// A daemon of before may have partitions that the plan knows nothing of: then it is left as it is.
-Status PoolSet::open_partitions(Member& member) {
-  member.partitions.reset();
-  if (member.pool->settings().tier != mps::Tier::kStatic) return {};
-  auto cut = planned_cut(member);
-  if (!cut) return {};
-  const std::string id = member.planned.id;
-  TRY(member.partitions,
-      PartitionKeeper::open(settings_.paths.pool(id), *std::move(cut), [this, id](const auto& wanted, auto done) {
-        const auto down = fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id);
-        Member* asking = running(id);
-        if (asking == nullptr || asking->pool->supervisor().state != mps::State::kServing) return done(down);
-        auto limits = limits_of(*asking);
-        limits.partitions = wanted;
-        asking->pool->change(limits, kChangeDeadline, [this, id, down, done](const Status& changed) {
-          if (!changed) return done(std::unexpected(changed.error()));
-          Member* asked = running(id);
-          if (asked == nullptr || !asked->pool->supervisor().read_back) return done(down);
-          done(asked->pool->supervisor().read_back->partitions);
-        });
-      }));
-  return {};
-}
-
 Member* PoolSet::running(const std::string& id) {
   const auto found = members_.find(id);
   if (found == members_.end() || !found->second.pool || found->second.switching) return nullptr;
   return &found->second;
 }
 
-bool PoolSet::replan_partitions(Member& member) {
-  if (!member.partitions || !member.pool) return false;
-  auto cut = planned_cut(member);
-  if (!cut) return false;
-  const bool has_doors = settings_.doors != nullptr && settings_.doors->has_doors(member.planned.id);
-  const bool unused = !has_doors && mps::live_clients(member.pool->supervisor()) == 0;
-  return member.partitions->plan(*std::move(cut), unused);
-}
-
 mps::DaemonLimits PoolSet::limits_of(const Member& member) const {
   auto limits = mps::limits_of(member.planned);
-  if (member.partitions) limits.partitions = member.partitions->wanted();
   if (member.namespaces) limits.namespaces = member.namespaces->all();
   return limits;
 }
@@ -132,17 +72,6 @@ void PoolSet::switch_tier_if_idle(Member& member) {
                                   {"tier", mps::to_string(chosen)}});
   member.switching = true;
   member.pool->stop();
-}
-
-void PoolSet::give_partition(const std::string& pool, const std::vector<std::uint32_t>& slots,
-                             PartitionKeeper::Done done) {
-  const auto found = members_.find(pool);
-  if (found == members_.end()) return done(std::string());
-  Member& member = found->second;
-  if (tier_of(member).tier != mps::Tier::kStatic) return done(std::string());
-  if (!member.pool || !member.partitions || member.switching)
-    return done(fail(Kind::kUnavailable, "the MPS daemon of this pool has no SM partitions yet", pool));
-  member.partitions->give(slots, member.pool->supervisor(), std::move(done));
 }
 
 }  // namespace tranche::agent

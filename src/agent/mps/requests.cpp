@@ -88,20 +88,6 @@ Result<mps::GrantLimit> read_limit(const Json& json) {
   return limit;
 }
 
-Result<std::vector<std::uint32_t>> read_slots(const Json& list) {
-  if (!list.is_array() || list.size() > kMostSlots) return wrong("the field \"slots\" must be a list of numbers");
-  std::vector<std::uint32_t> slots;
-  for (const auto& one : list) {
-    const auto number = one.is_number_integer() ? one.get<std::int64_t>() : -1;
-    if (number < 0 || number >= kMostSlots)
-      return wrong(fmt::format("a slot must be a number below {}, not {}", kMostSlots, json_text(one)));
-    const auto slot = static_cast<std::uint32_t>(number);
-    if (std::ranges::find(slots, slot) != slots.end()) return wrong("\"slots\" names " + json_text(one) + " twice");
-    slots.push_back(slot);
-  }
-  return slots;
-}
-
 Result<mps::GrantLimits> read_limits(const Json& list) {
   if (!list.is_array()) return wrong("the field \"limits\" must be a list of limits");
   if (list.size() > mps::kMostGrantDevices)
@@ -115,13 +101,11 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
   return limits;
 }
 
+// A `tranche node` of an earlier release sends "slots" too, during an upgrade; nothing depends on them.
 Result<MpsRequest> read_open_door(const Fields& fields) {
   TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant"}));
   OpenDoorRequest request;
   TRY(request.door, fields.door());
-  if (const auto* slots = fields.find("slots")) {
-    TRY(request.slots, read_slots(*slots));
-  }
   if (const auto* list = fields.find("limits")) {
     TRY(request.limits, read_limits(*list));
   }
@@ -215,11 +199,6 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
 
 std::string done_reply() {
   return R"({"ok":true})";
-}
-
-std::string opened_reply(const std::string& partition) {
-  if (partition.empty()) return done_reply();
-  return json_text(nlohmann::ordered_json{{"ok", true}, {"partition", partition}});
 }
 
 std::string error_reply(const Error& error) {

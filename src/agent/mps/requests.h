@@ -25,7 +25,6 @@ struct DoorName {
 
 struct OpenDoorRequest {
   DoorName door;
-  std::vector<std::uint32_t> slots = {};   // of its GPU, as numbered in their ids; empty: it does not say
   std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
   bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
 };
@@ -52,7 +51,6 @@ struct DrainRequest {
 using MpsRequest = std::variant<OpenDoorRequest, RemoveDoorRequest, AdmitRequest, TerminateRequest, DrainRequest>;
 
 inline constexpr std::size_t kMostPids = 512;
-inline constexpr std::uint32_t kMostSlots = 4096;  // of a GPU
 
 bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
 bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
@@ -60,7 +58,6 @@ bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
 Result<MpsRequest> parse_mps_request(std::string_view line);
 
 std::string done_reply();
-std::string opened_reply(const std::string& partition);  // "" = this pool has none
 std::string error_reply(const Error& error);
 // `neighbours`: clients of other grants in the pool at the time, which a kill into work in flight would have hurt.
 // `problem`: why this is no success; "" when it is one.

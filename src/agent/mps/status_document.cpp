@@ -102,23 +102,6 @@ Json proof_of(const host::Pool& pool, MonoTime now) {
            {{"clients", proof.clients_ended}, {"servers", proof.servers_ended}, {"daemons", proof.daemons_ended}}}};
 }
 
-// Of a pool in the static tier: which slots have which partition, as last read back.
-Json partitions_of(const Member& member, const mps::Supervisor& s) {
-  Json list = Json::array();
-  const auto& book = member.partitions->book();
-  for (const auto& one : book.partitions) {
-    std::uint32_t chunks = 0, sms = 0;
-    for (const auto& row : s.read_back ? s.read_back->partitions : std::vector<mps::PartitionRow>{}) {
-      if (row.partition != one.partition || !mps::is_of(row, book.uuid)) continue;
-      chunks = row.used_chunks;
-      sms = row.used_sms;
-    }
-    const auto id = one.partition.empty() ? std::string() : book.uuid + "/" + one.partition;
-    list.push_back({{"slots", one.slots}, {"id", id}, {"chunks", chunks}, {"sms", sms}});
-  }
-  return list;
-}
-
 // What a pool has only once it was opened.
 void add_life(Json& json, const host::Pool& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
@@ -140,8 +123,6 @@ Json pool_of(const std::string& id, const Member& member, const MpsView& view) {
   if (!tier.reason.empty()) reason += (reason.empty() ? "" : "; ") + tier.reason;
   if (const auto memory = member.memory ? member.memory->problem() : ""; !memory.empty())
     reason += (reason.empty() ? "" : "; ") + memory;
-  if (const auto note = member.partitions ? member.partitions->note() : ""; !note.empty())
-    reason += (reason.empty() ? "" : "; ") + note;
   if (!member.problem.empty()) reason = member.problem + (reason.empty() ? "" : "; " + reason);
   Json json{{"id", id},
             {"devices", member.planned.devices},
@@ -160,7 +141,6 @@ Json pool_of(const std::string& id, const Member& member, const MpsView& view) {
   if (member.memory)
     json["sharedMemory"] = {{"where", mps::to_string(member.memory->where())},
                             {"mount", member.memory->is_to_be_given()}};
-  if (member.partitions) json["partitions"] = partitions_of(member, s);
   return json;
 }
 

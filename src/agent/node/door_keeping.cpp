@@ -55,7 +55,7 @@ void DoorKeeping::tell(const Name& door, const DoorLimits& limits) {
   if (told.limits != limits) told = {.limits = limits};
   if (told.waiting || loop_.now() < told.not_before) return;
   told.waiting = true;
-  link_.request(open_door_request(door.first, door.second, {}, limits), [this, door, limits](const auto& reply) {
+  link_.request(open_door_request(door.first, door.second, limits), [this, door, limits](const auto& reply) {
     const auto it = told_.find(door);
     if (it == told_.end() || it->second.limits != limits) return;
     it->second.waiting = false;

@@ -69,8 +69,7 @@ TEST_F(DoorKeepingTest, SaysNothingWhileEachDoorHasWhatItsGrantIsWorth) {
 TEST_F(DoorKeepingTest, TellsEachDoorOfATenantWhatAllItsGrantsAreWorth) {
   join();
   follow();
-  EXPECT_THAT(asked(2),
-              ElementsAre(open_door_request("set-1", "g0", {}, kBoth), open_door_request("set-1", "g1", {}, kBoth)));
+  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", kBoth), open_door_request("set-1", "g1", kBoth)));
   for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
@@ -81,8 +80,8 @@ TEST_F(DoorKeepingTest, ADoorThatIsGivenAnewHasNothingOfItsFormerTenant) {
   for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
   guard::part(worths_, "g0");
   follow();
-  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", {}, {{"GPU-0", 5000, 2500}}),
-                                    open_door_request("set-1", "g1", {}, {{"GPU-1", 3000, 1500}})));
+  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
+                                    open_door_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
 }
 
 TEST_F(DoorKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {

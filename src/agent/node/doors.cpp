@@ -2,25 +2,12 @@
 
 #include "agent/pools/mps_link.h"
 #include "host/status/status_socket.h"
-#include "mps/partitions.h"
 #include "mps/shared_memory.h"
-#include "plan/slot_id.h"
 
 namespace tranche::agent {
 namespace {
 
 constexpr Duration kOpenDeadline = std::chrono::seconds(1);
-
-// The n of "<uuid>::<n>"; a device that is not divided is its own slot 0. Those of several devices say nothing.
-std::vector<std::uint32_t> numbers_of(const allocate::Grant& grant) {
-  std::vector<std::uint32_t> numbers;
-  if (grant.devices.size() > 1) return numbers;
-  for (const auto& slot : grant.slots) {
-    const auto id = plan::read_slot_id(slot);
-    numbers.push_back(id ? id->ordinal.value_or(0) : 0);
-  }
-  return numbers;
-}
 
 }  // namespace
 
@@ -31,9 +18,9 @@ DoorLimits door_limits(const allocate::Grant& grant) {
   return limits;
 }
 
-Status make_door(const allocate::Paths& paths, allocate::Grant& grant) {
+Status make_door(const allocate::Paths& paths, const allocate::Grant& grant) {
   const auto ask = [&](bool new_tenant) -> Result<std::string> {
-    const auto request = open_door_request(grant.pool, grant.id, numbers_of(grant), door_limits(grant), new_tenant);
+    const auto request = open_door_request(grant.pool, grant.id, door_limits(grant), new_tenant);
     TRY(const auto answered, host::ask(paths.mps_root + "/mps.sock", request, kOpenDeadline));
     return read_mps_reply(answered);
   };
@@ -41,8 +28,6 @@ Status make_door(const allocate::Paths& paths, allocate::Grant& grant) {
   if (!opened && lacks_new_tenant(opened.error())) opened = ask(false);
   if (!opened)
     return std::unexpected(within(opened.error(), "cannot open the grant's door to MPS; try again when it serves"));
-  TRY(const auto partition, read_partition(*opened, grant.devices.front().uuid));
-  if (!partition.empty()) grant.envs[mps::kPartitionVariable] = partition;
   return {};
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 // A grant's endpoint, `<mps-root>/pools/<pool>/doors/<grant>`, before the grant leaves: `tranche mps`, whose sockets
 // are in it, opens it for a new tenant, with what the grant is worth. kubelet asks for slots only when no container
-// holds them, so whatever is left of a former tenant (its directory, its clients) is not this one's. The reply names
-// the SM partition that the container has to use in the static tier. May be asked again. Any thread; blocks for at most
-// a second.
+// holds them, so whatever is left of a former tenant (its directory, its clients) is not this one's. May be asked
+// again. Any thread; blocks for at most a second.
 #include <string>
 
 #include "agent/pools/pools.h"
@@ -12,7 +11,7 @@
 
 namespace tranche::agent {
 
-Status make_door(const allocate::Paths& paths, allocate::Grant& grant);
+Status make_door(const allocate::Paths& paths, const allocate::Grant& grant);
 DoorLimits door_limits(const allocate::Grant& grant);
 
 // Where the driver of the grant's pool needs it, and only there, the container gets the /dev/shm of the MPS servers. A

@@ -141,13 +141,13 @@ TEST_F(LabelKeepingTest, TheTierStaysWhileTrancheMpsIsAwayAndGoesWithItsPool) {
   EXPECT_FALSE(keeping_->labels().contains("tranche.io/mps.tier"));
   PoolReport pool;
   pool.id = plan_.pools[0].id;
-  pool.tier = "static";
+  pool.tier = "v3";
   pools_.pools[pool.id] = pool;
   follow();
-  EXPECT_EQ(keeping_->labels().at("tranche.io/mps.tier"), "static");
+  EXPECT_EQ(keeping_->labels().at("tranche.io/mps.tier"), "v3");
   pools_ = {};
   follow();
-  EXPECT_EQ(keeping_->labels().at("tranche.io/mps.tier"), "static");
+  EXPECT_EQ(keeping_->labels().at("tranche.io/mps.tier"), "v3");
   config_.sharing = {};
   follow();
   EXPECT_FALSE(keeping_->labels().contains("tranche.io/mps.tier"));

@@ -5,7 +5,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "mps/partitions.h"
 
 namespace tranche::agent {
 
@@ -37,27 +36,14 @@ bool lacks_new_tenant(const Error& refused) {
   return refused.what.find("no field \"newTenant\"") != std::string::npos;
 }
 
-std::string open_door_request(const std::string& pool, const std::string& grant,
-                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits, bool new_tenant) {
+std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
+                              bool new_tenant) {
   nlohmann::ordered_json request{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}};
-  if (!slots.empty()) request["slots"] = slots;
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
   if (new_tenant) request["newTenant"] = true;
   return json_in_ascii(request);
-}
-
-Result<std::string> read_partition(const std::string& line, const std::string& uuid) {
-  const auto reply = json_of(line);
-  const auto& partition = member_at(reply, "partition");
-  if (partition.is_null()) return std::string();
-  const auto text = partition.is_string() ? partition.get<std::string>() : json_text(partition);
-  const auto id = mps::parse_partition_id(text);
-  if (!id || id->uuid != uuid)
-    return fail(Kind::kInvalid,
-                "tranche mps gave the SM partition " + in_quotes(text) + ", which is none of GPU " + uuid);
-  return text;
 }
 
 }  // namespace tranche::agent

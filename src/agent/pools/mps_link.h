@@ -34,15 +34,11 @@ Result<std::string> read_mps_reply(const std::string& line);
 std::string door_request(const std::string& what, const std::string& pool, const std::string& grant);
 // `made` as its report has it, so that an endpoint that was made anew meanwhile stays; 0: whichever there is.
 std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made);
-// `slots` are the numbers in the ids of the grant's slots: in the static tier they have an SM partition. `limits` is
-// what clients that come by that door get; it replaces what was said before for clients to come. `new_tenant`: nothing
-// of the endpoint's former tenant may reach this one.
-std::string open_door_request(const std::string& pool, const std::string& grant,
-                              const std::vector<std::uint32_t>& slots, const DoorLimits& limits,
+// `limits` is what clients that come by that door get; it replaces what was said before for clients to come.
+// `new_tenant`: nothing of the endpoint's former tenant may reach this one.
+std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
                               bool new_tenant = false);
 // Whether this reply refuses `new_tenant` as a field that an older `tranche mps` does not know.
 bool lacks_new_tenant(const Error& refused);
-// The partition in a reply to it, "" where the pool's tier has none. kInvalid: it is none of this device.
-Result<std::string> read_partition(const std::string& line, const std::string& uuid);
 
 }  // namespace tranche::agent

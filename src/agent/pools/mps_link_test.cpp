@@ -26,23 +26,12 @@ TEST(MpsRequest, NamesItsDoor) {
 }
 
 TEST(MpsRequest, ToOpenADoorNamesTheSlotsAndWhatTheyAreWorth) {
-  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {0, 3}, {{"GPU-1", 7188, 500}, {"GPU-2", 0, 0}}),
-            R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677","slots":[0,3],"limits":[)"
+  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {{"GPU-1", 7188, 500}, {"GPU-2", 0, 0}}),
+            R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677","limits":[)"
             R"({"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500},)"
             R"({"uuid":"GPU-2","memoryMiB":0,"threadsHundredths":0}]})");
-  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {}, {}),
+  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {}),
             R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677"})");
-}
-
-// Promise: mps/tier-static: A partition of a different GPU is refused.
-TEST(MpsReply, NamesAPartitionOfTheGrantsOwnGpuOrNone) {
-  const std::string gpu = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
-  EXPECT_EQ(read_partition(R"({"ok":true})", gpu).value(), "");
-  EXPECT_EQ(read_partition(R"({"ok":true,"partition":")" + gpu + R"(/UWXm"})", gpu).value(), gpu + "/UWXm");
-  EXPECT_THAT(read_partition(R"({"ok":true,"partition":"GPU-9d8e7f60/UWXm"})", gpu).error().what,
-              HasSubstr("\"GPU-9d8e7f60/UWXm\", which is none of GPU " + gpu));
-  for (const char* bad : {R"({"partition":7})", R"({"partition":""})", R"({"partition":"UWXm"})"})
-    EXPECT_FALSE(read_partition(bad, gpu)) << bad;
 }
 
 TEST(MpsLinkTest, AsksInOrderAndTellsAnAbsentProgram) {

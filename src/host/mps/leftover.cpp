@@ -235,7 +235,6 @@ std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const st
   if (!options) return std::nullopt;
   auto tier = mps::Tier::kV2;
   for (const auto word : split(*options, '\0')) {
-    if (word == "-S" || word == "--static-partitioning") tier = mps::Tier::kStatic;
     if (word == "-p" || word == "--protocol") tier = mps::Tier::kV3;
   }
   return tier;

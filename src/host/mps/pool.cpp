@@ -99,21 +99,11 @@ ProverMeans Pool::prover_means() {
           .take_turn = settings_.take_turn};
 }
 
-// With static partitions a CUDA start has to name one: one that nobody computes in, when last looked at, if there is.
-// In tier v3 it goes through the server's own socket: through the daemon's it would be given a server of its user.
+// In tier v3 a CUDA start goes through the server's own socket: through the daemon's it would be given a server of its
+// user.
 std::map<std::string, std::string> Pool::proof_environment() const {
   auto env = environment_;
   if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
-  if (!state_.read_back) return env;
-  const mps::PartitionRow* best = nullptr;
-  for (const auto& row : state_.read_back->partitions) {
-    if (row.partition && (best == nullptr || !row.has_clients)) best = &row;
-  }
-  if (best == nullptr) return env;
-  for (const auto& uuid : settings_.devices) {
-    if (mps::is_of(*best, uuid))
-      env[mps::kPartitionVariable] = mps::to_string(mps::PartitionId{uuid, best->partition.value_or("")});
-  }
   return env;
 }
 
@@ -164,7 +154,6 @@ void Pool::change(const mps::DaemonLimits& limits, Duration deadline, std::funct
     done(fail(Kind::kUnavailable, why, settings_.id));
   };
   auto next = mps::told(state_);  // whose turn it is keeps its limits
-  next.partitions = limits.partitions;
   next.namespaces = limits.namespaces;
   aside(dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
     if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));

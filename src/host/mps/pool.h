@@ -87,7 +87,7 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void want(const mps::DaemonLimits& limits);  // start, or change what is enforced
-  // The same for partitions and namespaces of some grants, without leaving service for all others: they are told and
+  // The same for namespaces of some grants, without leaving service for all others: they are told and
   // read back beside the supervisor's questions. done comes once, as a turn of its own, and never when the pool is
   // dropped. After an error everything is put in order by the supervisor, as it was.
   void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);

@@ -12,7 +12,7 @@ struct Row {
   int status;
 };
 
-constexpr std::array<Row, 24> kRows{{
+constexpr std::array<Row, 23> kRows{{
     {CudaError::kSuccess, "CUDA_SUCCESS", "no error", 0},
     {CudaError::kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "an argument is out of range", 99},
     {CudaError::kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "not enough memory within the limit", 12},
@@ -35,8 +35,6 @@ constexpr std::array<Row, 24> kRows{{
     {CudaError::kMpsMaxClients, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED", "the MPS server has its most clients", 88},
     {CudaError::kMpsMaxConnections, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED", "no hardware connection is left", 89},
     {CudaError::kMpsClientTerminated, "CUDA_ERROR_MPS_CLIENT_TERMINATED", "this client was terminated through MPS", 90},
-    {CudaError::kInvalidResourceConfiguration, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION",
-     "no SM partition of this device was named", 91},
     {CudaError::kUnknown, "CUDA_ERROR_UNKNOWN", "unknown error", 99},
 }};
 

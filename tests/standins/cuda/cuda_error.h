@@ -28,12 +28,11 @@ enum class CudaError : int {
   kMpsMaxClients = 808,
   kMpsMaxConnections = 809,
   kMpsClientTerminated = 810,
-  kInvalidResourceConfiguration = 915,
   kUnknown = 999,
 };
 
 std::string_view error_name(int code);  // "CUDA_ERROR_OUT_OF_MEMORY"; "" for a number that is not one of these
 std::string_view error_text(int code);  // a sentence of ours; "" likewise
-int exit_status(CudaError error);       // 0, 12, 46, 20, 70, 71, 80, 85…91; 99 for the rest (README-mps.md)
+int exit_status(CudaError error);       // 0, 12, 46, 20, 70, 71, 80, 85…90; 99 for the rest (README-mps.md)
 
 }  // namespace tranche::sim

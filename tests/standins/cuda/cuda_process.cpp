@@ -33,7 +33,6 @@ CudaEnvironment read_cuda_environment() {
   out.nvidia_visible = environment("NVIDIA_VISIBLE_DEVICES");
   out.memory_limit = environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
   out.thread_percentage = environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  out.sm_partition = environment("CUDA_MPS_SM_PARTITION");
   out.per_context_partitioning = environment("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING") == "1";
   return out;
 }
@@ -173,7 +172,6 @@ CudaError CudaProcess::open_through_mps(int device, Context* context) {
   const std::string& uuid = gpu(device).facts.uuid;
   Message question{"context", {{"gpu", uuid}, {"lifted", memory.lifted ? "1" : "0"}}};
   if (environment_.thread_percentage) question.fields["threads"] = *environment_.thread_percentage;
-  if (environment_.sm_partition) question.fields["partition"] = *environment_.sm_partition;
   const auto own = memory.by_uuid.find(uuid);
   if (own != memory.by_uuid.end() && own->second < static_cast<std::uint64_t>(INT64_MAX)) {
     question.fields["memory"] = std::to_string(own->second);

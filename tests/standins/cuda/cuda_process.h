@@ -30,7 +30,6 @@ struct CudaEnvironment {
   std::optional<std::string> nvidia_visible;
   std::optional<std::string> memory_limit;       // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
   std::optional<std::string> thread_percentage;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
-  std::optional<std::string> sm_partition;       // CUDA_MPS_SM_PARTITION
   bool per_context_partitioning = false;         // CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1
 };
 CudaEnvironment read_cuda_environment();

@@ -25,7 +25,7 @@ inline constexpr const char* kSimCudaHelp =
   --catch-term        at SIGTERM go on as before
   --stay              live on after an error, as a program that does not look at its errors
 Exit status: 0; 2 usage; 12 out of memory; 20 no GPU; 46 busy or unavailable; 70 illegal address; 71 launch failed;
-80 not permitted; 85…90 the MPS errors 805…810; 91 no SM partition; 99 another error.
+80 not permitted; 85…90 the MPS errors 805…810; 99 another error.
 )";
 
 // As a program that saves a checkpoint before it ends.

@@ -8,7 +8,7 @@
 namespace tranche::sim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, CommandKind>, 22> kCommands{{
+constexpr std::array<std::pair<std::string_view, CommandKind>, 20> kCommands{{
     {"get_server_list", CommandKind::kGetServerList},
     {"get_server_status", CommandKind::kGetServerStatus},
     {"start_server", CommandKind::kStartServer},
@@ -29,8 +29,6 @@ constexpr std::array<std::pair<std::string_view, CommandKind>, 22> kCommands{{
     {"terminate_client", CommandKind::kTerminateClient},
     {"device_query", CommandKind::kDeviceQuery},
     {"quit", CommandKind::kQuit},
-    {"sm_partition", CommandKind::kSmPartition},
-    {"lspart", CommandKind::kListPartitions},
 }};
 
 // "0000:00.06.00", which is how device_query writes "00000000:00:06.0".
@@ -82,7 +80,6 @@ Right right_needed(CommandKind kind) {
     case CommandKind::kSetDefaultThreads:
     case CommandKind::kSetDefaultMemory:
     case CommandKind::kSetDefaultPriority:
-    case CommandKind::kSmPartition:
       return Right::kOwnerDefault;
     case CommandKind::kStartServer:
     case CommandKind::kShutdownServer:

@@ -33,8 +33,6 @@ enum class CommandKind {
   kTerminateClient,
   kDeviceQuery,
   kQuit,
-  kSmPartition,  // these two from release 590 on
-  kListPartitions,
 };
 
 struct ControlCommand {

@@ -70,12 +70,10 @@ bool ControlDaemon::allowed(const Session& session, CommandKind kind) const {
 }
 
 void ControlDaemon::execute(Session& session, const ControlCommand& command) {
-  const bool partitions = command.kind == CommandKind::kSmPartition || command.kind == CommandKind::kListPartitions;
-  if (command.kind == CommandKind::kUnknown || (partitions && options_.release < kStaticRelease)) {
+  if (command.kind == CommandKind::kUnknown) {
     return reply(session, "Unknown command \"" + command.name + "\"\n");
   }
   if (!allowed(session, command.kind)) return reply(session, refusal(command.kind, session.peer.uid));
-  if (partitions) return execute_partition(session, command);
   switch (command.kind) {
     case CommandKind::kGetServerList: {
       std::string text;

@@ -74,9 +74,7 @@ ControlDaemon::ControlDaemon(std::unique_ptr<Node> node, std::vector<VisibleGpu>
       directory_(std::move(directory)),
       log_(std::move(log)),
       server_output_(server_output),
-      owner_(::geteuid()) {
-  cut_devices();
-}
+      owner_(::geteuid()) {}
 
 int ControlDaemon::run() {
   log_.line("Starting control daemon using socket " + options_.pipe_directory + "/control");
@@ -238,7 +236,6 @@ bool ControlDaemon::hear_server(Server& server) {
     log_.line("NEW SERVER " + std::to_string(server.pid) + ": Ready");
   } else if (message.verb == "clients") {
     server.clients = static_cast<int>(message.number("count"));
-    server.partitions = words(message.text("partitions"));
     server.v3_clients.clear();
     const auto list = words(message.text("list"));
     for (std::size_t i = 0; options_.v3 && i + 1 < list.size(); i += 2)

@@ -16,7 +16,6 @@
 #include "standins/mps/handshake.h"
 #include "standins/mps/limits.h"
 #include "standins/mps/log.h"
-#include "standins/mps/partitions.h"
 #include "standins/mps/v3.h"
 #include "standins/mps/visible.h"
 #include "standins/mps/wire.h"
@@ -29,10 +28,8 @@ struct ControlOptions {
   std::string log_directory;
   std::string server_program;  // path of nvidia-cuda-mps-server
   bool multi_user = false;
-  int release = 580;               // of the driver: what it knows
-  bool static_partitions = false;  // -S
-  bool v3 = false;                 // -p 3
-  std::uint64_t partition_salt = 0;
+  int release = 580;       // of the driver: what it knows
+  bool v3 = false;         // -p 3
   double threads = 100.0;  // the default for servers to come
   MemoryLimits memory;
 };
@@ -83,7 +80,6 @@ class ControlDaemon {
     std::string name;                         // v3
     std::string devices;                      // UUIDs
     std::map<pid_t, std::string> v3_clients;  // and their namespaces
-    std::vector<std::string> partitions;      // "<uuid>/<id>" of those that its clients use
     bool leaving = false;                     // told to shut down; it still serves its user until it can
     bool forced = false;                      // and it must now
     std::int64_t retry_ns = 0;                // when to ask again; 0 = not
@@ -119,12 +115,6 @@ class ControlDaemon {
   void execute_on_server(Session& session, const ControlCommand& command);
   std::string device_query(bool csv) const;
 
-  // Static partitions (control_partitions.cpp).
-  void cut_devices();
-  std::vector<std::string> partitions_in_use() const;
-  std::string partitions_text() const;
-  void execute_partition(Session& session, const ControlCommand& command);
-
   Server* server_named(const ControlCommand& command, std::string* missing);
 
   // Interface version 3 (control_v3.cpp).
@@ -156,7 +146,6 @@ class ControlDaemon {
 
   std::unique_ptr<Node> node_;
   std::vector<VisibleGpu> devices_;
-  std::vector<PartitionedDevice> partitioned_;  // with -S: the same devices
   ControlOptions options_;
   PipeDirectory directory_;
   MpsLog log_;

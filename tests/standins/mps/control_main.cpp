@@ -21,7 +21,6 @@ struct Arguments {
   bool daemon = false;
   bool foreground = false;
   bool multi_user = false;
-  bool static_partitions = false;
   bool v3 = false;
   std::string command;
 };
@@ -61,11 +60,8 @@ int serve(const Arguments& arguments, int ready) {
   options.log_directory = environment("CUDA_MPS_LOG_DIRECTORY").value_or("/var/log/nvidia-mps");
   options.server_program = program_directory() + "/nvidia-cuda-mps-server";
   options.multi_user = arguments.multi_user;
-  options.static_partitions = arguments.static_partitions;
   options.v3 = arguments.v3;
   options.release = driver_release();
-  if (environment("TRANCHE_SIM_PARTITION_IDS") == "fresh")
-    options.partition_salt = static_cast<std::uint64_t>(::getpid());
   read_daemon_environment(&options);
   auto node = Node::open();
   if (!node) {
@@ -144,8 +140,6 @@ int main(int argc, char** argv) {
       arguments.foreground = true;
     } else if (word == "-M" || word == "-multiuser-server" || word == "--multiuser-server") {
       arguments.multi_user = true;
-    } else if ((word == "-S" || word == "--static-partitioning") && driver_release() >= kStaticRelease) {
-      arguments.static_partitions = true;
     } else if ((word == "-p" || word == "--protocol") && i + 1 < argc && driver_release() >= kV3Release) {
       arguments.v3 = std::string(argv[++i]) == "3";
     } else if ((word == "-m" || word == "--multiuser") && driver_release() >= kV3Release) {

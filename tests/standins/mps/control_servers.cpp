@@ -105,8 +105,6 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<
                                         {"threads", std::to_string(options_.threads)},
                                         {"priority", std::to_string(priority_)},
                                         {"memory", memory},
-                                        {"static", options_.static_partitions ? "1" : "0"},
-                                        {"partitions", partitions_text()},
                                         {"devices", uuids}}});
   servers_.push_back(std::move(server));
   return servers_.back().get();

@@ -5,11 +5,10 @@
 
 namespace tranche::sim {
 
-inline constexpr int kStaticRelease = 590;  // -S, sm_partition, lspart
-inline constexpr int kV3Release = 615;      // -p 3, -m
+inline constexpr int kV3Release = 615;  // -p 3, -m
 
 inline std::string control_version(int release) {
-  const char* const binary = release >= kV3Release ? "13040" : release >= kStaticRelease ? "13010" : "13000";
+  const char* const binary = release >= kV3Release ? "13040" : release >= 590 ? "13010" : "13000";
   return std::string("CUDA MPS Control for Linux/Unix/QNX. Binary version: ") + binary + "\n";
 }
 
@@ -52,13 +51,10 @@ COMMAND:
 inline std::string control_help(int release) {
   std::string text = "Stand-in for nvidia-cuda-mps-control of release " + std::to_string(release) +
                      " on a simulated node.\n" + kControlOptions;
-  if (release >= kStaticRelease) text += "  -S,--static-partitioning Clients run in SM partitions\n";
   if (release >= kV3Release)
     text +=
         "  -p,--protocol <2|3>      The interface version\n  -m,--multiuser           One user for all (version 3)\n";
   text += kControlCommands;
-  if (release >= kStaticRelease)
-    text += "  sm_partition add <dev> <chunks>\n  sm_partition rm <dev> <partition>\n  lspart\n";
   return text;
 }
 

@@ -14,8 +14,7 @@
 namespace tranche::sim {
 namespace {
 
-constexpr int kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700, kNotReady = 807, kMaxClients = 808,
-              kInvalidResources = 915;
+constexpr int kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700, kNotReady = 807, kMaxClients = 808;
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -27,14 +26,6 @@ std::string named(pid_t pid, int context) {
 }
 
 }  // namespace
-
-std::map<std::string, std::uint32_t> read_partitions(const std::string& text) {
-  std::map<std::string, std::uint32_t> partitions;
-  std::istringstream in(text);
-  std::uint32_t sms = 0;
-  for (std::string name; in >> name >> sms;) partitions[name] = sms;
-  return partitions;
-}
 
 MpsServer::MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd channel, MpsLog log)
     : node_(std::move(node)), options_(std::move(options)), channel_(std::move(channel)), log_(std::move(log)) {
@@ -133,8 +124,6 @@ bool MpsServer::hear_daemon() {
   if (message.verb == "client") {
     waiting_.emplace_back(message, std::move(connection));
     admit_waiting();
-  } else if (message.verb == "partitions") {
-    options_.partitions = read_partitions(message.text("all"));
   } else if (message.verb == "ask") {
     answer_question(message);
   } else if (message.verb == "shutdown") {
@@ -254,16 +243,8 @@ void MpsServer::open_context(Client& client, const Message& message) {
   }
   const std::optional<std::string> threads =
       message.fields.contains("threads") ? std::optional(message.text("threads")) : std::nullopt;
-  std::uint32_t sms =
+  const std::uint32_t sms =
       sms_for(effective_percentage(threads, client.most_threads.value_or(client.threads)), device.facts.sm_count);
-  std::string partition;
-  if (options_.static_partitions) {
-    // The percentage is ignored; without a partition of this device there is no context (WHEN, quoted).
-    const auto named = partition_named(message.text("partition"), device.facts.uuid);
-    if (!named) return refuse(kInvalidResources);
-    partition = *named;
-    sms = options_.partitions.at(partition);
-  }
   ClientMemory own;
   own.lifted = message.number("lifted") != 0;
   if (message.fields.contains("memory")) {
@@ -282,8 +263,7 @@ void MpsServer::open_context(Client& client, const Message& message) {
   }
   const int id = static_cast<int>(client.contexts.size()) + 1;
   if (client.id == 0) client.id = next_id_++;
-  client.contexts.push_back({.ordinal = ordinal, .id = id, .partition = partition});
-  if (!partition.empty()) tell_count();
+  client.contexts.push_back({.ordinal = ordinal, .id = id});
   log_.line("Client " + named(client.pid, id) + " connected");
   log_.line("Device " + device.facts.name + " (uuid " + device.facts.uuid + ") is associated");
   log_.line("Status of client " + named(client.pid, id) + " is ACTIVE");
@@ -294,13 +274,6 @@ void MpsServer::open_context(Client& client, const Message& message) {
                                   {"limit", limit ? std::to_string(*limit) : ""},
                                   {"charged", std::to_string(own_bytes)},
                                   {"server", std::to_string(::getpid())}}});
-}
-
-std::optional<std::string> MpsServer::partition_named(const std::string& text, const std::string& uuid) const {
-  const auto slash = text.rfind('/');
-  if (slash == std::string::npos || slash == 0 || !uuid.starts_with(text.substr(0, slash))) return std::nullopt;
-  const std::string whole = uuid + text.substr(slash);
-  return options_.partitions.contains(whole) ? std::optional(whole) : std::nullopt;
 }
 
 void MpsServer::note_work(Client& client, const Message& message) {
@@ -372,14 +345,12 @@ int MpsServer::active_contexts() const {
 }
 
 void MpsServer::tell_count() {
-  std::string used, list;
+  std::string list;
   for (const auto& slot : slots_) {
     if (!slot) continue;
     if (!slot->name_space.empty()) list += std::to_string(slot->pid) + " " + slot->name_space + " ";
-    for (const auto& context : slot->contexts) used += context.partition.empty() ? "" : context.partition + " ";
   }
-  send_message(channel_.get(),
-               {"clients", {{"count", std::to_string(connected())}, {"partitions", used}, {"list", list}}});
+  send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}, {"list", list}}});
 }
 
 }  // namespace tranche::sim

@@ -26,12 +26,7 @@ struct ServerOptions {
   MemoryLimits memory;
   int priority = 0;
   std::vector<std::string> uuids;  // devices in the daemon's order
-  bool static_partitions = false;  // -S: a client runs in the partition that it names, or not at all
-  std::map<std::string, std::uint32_t> partitions = {};  // "<uuid>/<id>" → SMs
 };
-
-// "<uuid>/<id> <sms> …", as the daemon writes it.
-std::map<std::string, std::uint32_t> read_partitions(const std::string& text);
 
 class MpsServer {
  public:
@@ -49,7 +44,6 @@ class MpsServer {
     std::int64_t kernel_ns = 0;  // how long each of its kernels is
     std::int64_t until_ns = 0;   // monotonic: when it is done
     WorkInFlight work(std::int64_t now_ns) const { return {tensor, kernel_ns, until_ns - now_ns}; }
-    std::string partition = {};  // "<uuid>/<id>"; "" without -S
   };
   struct Client {
     pid_t pid = 0;
@@ -88,8 +82,6 @@ class MpsServer {
   // From a client.
   bool hear_client(Client& client);  // false: gone
   void open_context(Client& client, const Message& message);
-  // The partition that the client named, if it is one of the device.
-  std::optional<std::string> partition_named(const std::string& text, const std::string& uuid) const;
   void note_work(Client& client, const Message& message);
   void lose(std::size_t slot, std::int64_t now_ns);
   void close_context(Client& client, std::size_t at);

@@ -21,8 +21,6 @@ tranche::sim::ServerOptions read_options(const tranche::sim::Message& message) {
   std::istringstream memory(message.text("memory"));
   for (std::string key, bytes; memory >> key >> bytes;)
     options.memory.set(key, std::strtoull(bytes.c_str(), nullptr, 10));
-  options.static_partitions = message.number("static") != 0;
-  options.partitions = tranche::sim::read_partitions(message.text("partitions"));
   std::istringstream devices(message.text("devices"));
   for (std::string uuid; std::getline(devices, uuid, ',');) options.uuids.push_back(uuid);
   return options;

@@ -10,13 +10,13 @@
 //
 // On the connection between a client and its server:
 //   init → ready devices=UUID,… threads=PCT  | refused code=807
-//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES partition=UUID/ID → context id sms memory server_pid | refused
+//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES → context id sms memory server_pid | refused
 //   code=46 release gpu · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)
 //   server → client at any time: error code gpu                   sticky: 700, 719, 810
 //
 // Between the daemon and a server (a socket pair, inherited as descriptor 3; its end is the server's end):
-//   server → daemon   ready | clients count partitions | answer id … | stopped
-//   daemon → server   client pid uid (+fd) | ask id what … | partitions all | shutdown
+//   server → daemon   ready | clients count | answer id … | stopped
+//   daemon → server   client pid uid (+fd) | ask id what … | shutdown
 //
 // Blocking and non-blocking descriptors both work. Not thread-safe per descriptor and direction.
 #include <sys/types.h>
