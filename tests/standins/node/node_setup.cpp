@@ -183,6 +183,7 @@ std::expected<void, std::string> fill_from_yaml(const std::string& dir, State& s
   state.driver = spec.driver;
   state.topology = spec.topology;
   state.seed = spec.seed;
+  state.proc_root = spec.proc_root;
   state.cuda = static_cast<std::int32_t>(spec.cuda);
   state.driver_present = spec.driver_present ? 1 : 0;
   state.require_root = spec.require_root ? 1 : 0;

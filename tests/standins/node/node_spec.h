@@ -27,6 +27,7 @@ struct NodeSpec {
   bool require_root = false;  // changes through the driver library need effective user 0, as on a real node
   std::string topology;       // "" = the first GPU's
   std::string seed;           // other nodes, other UUIDs
+  std::string proc_root;      // below it the library keeps /proc/driver/nvidia/capabilities; "" = nowhere
   std::vector<GpuSpec> gpus;
 };
 

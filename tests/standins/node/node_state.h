@@ -56,17 +56,25 @@ struct GpuState {
   std::uint32_t dead_links;       // bit mask
   EccCounts ecc;
   std::uint32_t mig_mode, mig_pending;
+  std::uint32_t mig_lies;    // calls that answered success and did nothing, for tests to know that one did
   std::uint64_t mig_births;  // makes the UUID of every compute instance a new one
   GpuInstanceState instances[kMaxGpuInstances];
 };
 
 // One call of the driver library that misbehaves.
-enum class FaultKind : std::uint32_t { kFail = 1, kHang = 2 };
+//   kFail       it answers a code and does nothing
+//   kHang       it answers late
+//   kLie        it answers success and does nothing (a destroy of a GPU instance does: NVIDIA/go-nvml issue 146)
+//   kKill       the calling program is killed before the call has done anything
+//   kKillAfter  the calling program is killed when the call has done its work
+enum class FaultKind : std::uint32_t { kFail = 1, kHang = 2, kLie = 3, kKill = 4, kKillAfter = 5 };
 struct Fault {
-  FixedText<80> call;  // "nvmlDeviceGetUUID", or "*"
+  FixedText<80> call;  // "nvmlDeviceGetUUID", "*" for every call, "nvmlDeviceCreate*" for those that begin so
   std::int32_t gpu;    // -1: whatever the GPU
   FaultKind kind;
   std::uint32_t value;  // the code to answer, or how many milliseconds to hang; 0 ms = until cleared
+  std::uint32_t skip;   // so many calls pass first
+  std::uint32_t times;  // and so many misbehave then; 0: all
 };
 
 }  // namespace tranche::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <span>
 
@@ -50,6 +51,7 @@ class MappedNode final : public Node {
     if (cuda != 0) state_.cuda = cuda;
   }
   std::string topology() const override { return state_.topology.str(); }
+  std::string proc_root() const override { return state_.proc_root.str(); }
   bool require_root() const override { return state_.require_root != 0; }
 
   bool driver_present() const override {
@@ -265,23 +267,31 @@ class MappedNode final : public Node {
 
   std::optional<Fault> fault_for(std::string_view call, int gpu) const override {
     if (state_.fault_count.load(std::memory_order_acquire) == 0) return std::nullopt;
-    for (const Fault& fault : faults()) {
-      const std::string wanted = fault.call.str();
-      const bool call_fits = wanted == "*" || wanted == call || call.starts_with(wanted + "_v");
-      if (call_fits && (fault.gpu < 0 || fault.gpu == gpu)) return fault;
+    const Locked lock(state_);
+    for (Fault& fault : std::span(state_.faults, state_.fault_count.load())) {
+      if (!fits(fault.call.view(), call) || (fault.gpu >= 0 && fault.gpu != gpu)) continue;
+      if (fault.skip == kSpent) continue;
+      if (fault.skip > 0) {
+        --fault.skip;
+        continue;
+      }
+      const Fault met = fault;
+      if (fault.times > 0 && --fault.times == 0) fault.skip = kSpent;
+      return met;
     }
     return std::nullopt;
   }
 
   std::optional<std::uint32_t> suffer(const Fault& fault) const override {
     if (fault.kind == FaultKind::kFail) return fault.value;
+    if (fault.kind == FaultKind::kKill) ::raise(SIGKILL);
+    if (fault.kind != FaultKind::kHang) return std::nullopt;  // the library's own affair
     const std::int64_t limit = fault.value == 0 ? kForever : static_cast<std::int64_t>(fault.value);
     const std::int64_t deadline = now_ns() + limit * 1'000'000;
     for (;;) {
       const std::uint32_t seen = changes();
-      const auto still = fault_for(fault.call.view(), fault.gpu);
       const std::int64_t left = deadline - now_ns();
-      if (!still || still->kind != FaultKind::kHang || left <= 0) return std::nullopt;
+      if (!still_set(fault) || left <= 0) return std::nullopt;
       wait_for_wake(state_, seen, left);
     }
   }
@@ -295,6 +305,17 @@ class MappedNode final : public Node {
   void wake_waiters() override { wake_all(state_); }
 
  private:
+  static constexpr std::uint32_t kSpent = 0xffffffff;  // in Fault::skip: it misbehaved as often as it should
+
+  static bool fits(std::string_view wanted, std::string_view call) {
+    if (wanted.ends_with('*')) return call.starts_with(wanted.substr(0, wanted.size() - 1));
+    return wanted == call || call.starts_with(std::string(wanted) + "_v");
+  }
+  bool still_set(const Fault& fault) const {
+    return std::ranges::any_of(faults(), [&](const Fault& one) {
+      return one.kind == fault.kind && one.gpu == fault.gpu && one.call.view() == fault.call.view();
+    });
+  }
   int count() const { return static_cast<int>(state_.gpu_count); }
   bool has(int gpu) const { return gpu >= 0 && gpu < count(); }
   std::span<const GpuState> all() const { return {state_.gpus, state_.gpu_count}; }

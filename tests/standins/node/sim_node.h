@@ -97,6 +97,8 @@ class Node {
 
   // The rest serves the driver library and the `sim-node` tool.
   virtual std::string topology() const = 0;
+  // Below it the library keeps /proc/driver/nvidia/capabilities, as the kernel module does; "" = nowhere.
+  virtual std::string proc_root() const = 0;
   virtual bool require_root() const = 0;
   virtual GpuState gpu_state(int gpu) const = 0;  // a copy; all zero for a GPU that is not there
   // Changes a GPU under the lock; `change` must be short and must not call Node. Wakes waiters. false = no such GPU.
@@ -114,7 +116,7 @@ class Node {
   virtual void clear_faults() = 0;
   virtual std::vector<Fault> faults() const = 0;
   // The fault that this call meets; gpu = -1 for calls without a GPU. A fault named "nvmlInit" meets nvmlInit_v2 too.
-  // Cheap while there are none.
+  // Cheap while there are none. Counts the call: one fault may let some pass, and end after others.
   virtual std::optional<Fault> fault_for(std::string_view call, int gpu) const = 0;
   // What the fault makes the caller suffer: returns the code to answer, or nothing after the hang.
   virtual std::optional<std::uint32_t> suffer(const Fault& fault) const = 0;

@@ -208,13 +208,13 @@ TEST(SimNode, FailsAndHangsCallsOnRequest) {
   const TestNode place(kFourH200);
   const auto node = place.open();
   EXPECT_FALSE(node->fault_for("nvmlDeviceGetUUID", 0));
-  Fault fail{.call = {}, .gpu = 1, .kind = FaultKind::kFail, .value = 15};
+  Fault fail{.call = {}, .gpu = 1, .kind = FaultKind::kFail, .value = 15, .skip = 0, .times = 0};
   fail.call = "nvmlDeviceGetUUID";
   ASSERT_TRUE(node->add_fault(fail));
   EXPECT_FALSE(node->fault_for("nvmlDeviceGetUUID", 0));
   ASSERT_TRUE(node->fault_for("nvmlDeviceGetUUID", 1));
   EXPECT_EQ(node->suffer(*node->fault_for("nvmlDeviceGetUUID", 1)), 15u);
-  Fault hang{.call = {}, .gpu = -1, .kind = FaultKind::kHang, .value = 0};
+  Fault hang{.call = {}, .gpu = -1, .kind = FaultKind::kHang, .value = 0, .skip = 0, .times = 0};
   hang.call = "*";
   node->clear_faults();
   ASSERT_TRUE(node->add_fault(hang));

@@ -41,6 +41,7 @@ struct State {
   FixedText<32> driver;
   FixedText<32> topology;
   FixedText<32> seed;
+  FixedText<256> proc_root;
   std::int32_t cuda;
   std::uint32_t driver_present;
   std::uint32_t require_root;

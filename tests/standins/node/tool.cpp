@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <ostream>
 
 #include "base/text.h"
@@ -38,7 +39,11 @@ constexpr const char* kUsage =
   driver version VERSION [--cuda 13000]  another driver, for whoever starts the library next
   fail CALL CODE [--gpu N]               a call of the driver library answers CODE; CALL may be *
   hang CALL MILLISECONDS [--gpu N]       … answers late; 0: not before `clear`
-  clear                                  no more failing and hanging
+  lie CALL [--gpu N]                     … answers success and does nothing: destroys of instances, the MIG mode
+  kill CALL, kill-after CALL [--gpu N]   … kills the program that calls, before or after the call does its work
+    [--skip N] [--times N]               of these five: N calls pass first; so many are met then, 0: all
+  clear                                  no more of that
+  reboot                                 instances are gone, and the MIG mode where the model forgets it
 )";
 
 std::string kind_name(ProcessKind kind) {
@@ -104,6 +109,14 @@ void show_gpu(const Node& node, int index, std::ostream& out) {
       << "\n"
       << "  memory " << memory_text(node.memory_used(index)) << " of " << memory_text(gpu.profile.memory_total)
       << "  utilization " << gpu.utilization << " %  mode " << kModes[gpu.compute_mode & 3] << "\n";
+  if (gpu.mig_mode != gpu.mig_pending)
+    out << "  MIG is " << (gpu.mig_mode != 0 ? "on, off" : "off, on") << " after a reset\n";
+  for (const GpuInstanceState& gi : gpu.instances) {
+    const bool empty = std::ranges::none_of(gi.compute, [](const auto& ci) { return ci.used != 0; });
+    if (gi.used != 0 && empty)
+      out << "  GPU instance " << gi.id << "  " << gpu.profile.mig.profiles[gi.profile].name.view() << "  at slice "
+          << gi.start << " without a compute instance\n";
+  }
   for (const MigDevice& device : mig_devices(gpu)) {
     const GpuInstanceState& gi = *find_gi(gpu, device.gpu_instance);
     const ComputeInstanceState& ci = *find_ci(gi, device.compute_instance);
@@ -124,7 +137,9 @@ int show(const Node& node, std::ostream& out) {
   const int gpus = static_cast<int>(node.gpus().size());
   for (int i = 0; i < gpus; ++i) show_gpu(node, i, out);
   for (const Fault& fault : node.faults()) {
-    out << (fault.kind == FaultKind::kFail ? "fail " : "hang ") << fault.call.view() << " " << fault.value;
+    constexpr const char* kNames[] = {"", "fail ", "hang ", "lie ", "kill ", "kill-after "};
+    out << kNames[static_cast<std::uint32_t>(fault.kind) % std::size(kNames)] << fault.call.view() << " "
+        << fault.value;
     if (fault.gpu >= 0) out << " on GPU " << fault.gpu;
     out << "\n";
   }
@@ -174,8 +189,11 @@ void fault_command(Words& words, Node& node, FaultKind kind) {
   fault.call = call;
   fault.kind = kind;
   const bool fail = kind == FaultKind::kFail;
-  fault.value =
-      static_cast<std::uint32_t>(words.need_number(fail ? "the code" : "the time in milliseconds", 100'000'000));
+  if (fail || kind == FaultKind::kHang)
+    fault.value =
+        static_cast<std::uint32_t>(words.need_number(fail ? "the code" : "the time in milliseconds", 100'000'000));
+  fault.skip = static_cast<std::uint32_t>(words.option_number("skip", 1'000'000, 0));
+  fault.times = static_cast<std::uint32_t>(words.option_number("times", 1'000'000, 0));
   const std::string gpu = words.option("gpu");
   fault.gpu = gpu.empty() ? -1 : node.find_gpu(gpu);
   if (!gpu.empty() && fault.gpu < 0) words.fail("there is no GPU " + in_quotes(gpu));
@@ -193,6 +211,14 @@ bool change(const std::string& command, Words& words, Node& node) {
     fault_command(words, node, FaultKind::kFail);
   } else if (command == "hang") {
     fault_command(words, node, FaultKind::kHang);
+  } else if (command == "lie") {
+    fault_command(words, node, FaultKind::kLie);
+  } else if (command == "kill") {
+    fault_command(words, node, FaultKind::kKill);
+  } else if (command == "kill-after") {
+    fault_command(words, node, FaultKind::kKillAfter);
+  } else if (command == "reboot") {
+    if (words.done()) reboot(node);
   } else if (command == "clear") {
     if (words.done()) node.clear_faults();
   } else {
@@ -221,9 +247,32 @@ int run(Words& words, std::ostream& out, std::ostream& err) {
 
 }  // namespace
 
+int run_nvidia_smi(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
+  const auto which = std::ranges::find_if(words, [](const auto& word) { return word == "-i" || word == "--id"; });
+  const bool reset = std::ranges::any_of(words, [](const auto& word) { return word == "-r" || word == "--gpu-reset"; });
+  const auto node = Node::open();
+  if (!reset || which == words.end() || which + 1 == words.end() || !node) {
+    err << "nvidia-smi: only --gpu-reset -i GPU is simulated\n";
+    return 2;
+  }
+  const int gpu = (*node)->find_gpu(*(which + 1));
+  if (gpu < 0) {
+    out << "No devices were found\n";
+    return 6;
+  }
+  const std::string place = (*node)->gpu_state(gpu).bus_id.str();
+  if (!(*node)->processes(gpu).empty()) {
+    out << "GPU Reset couldn't run because GPU " << place << " is in use by one or more processes.\n";
+    return 19;
+  }
+  reset_gpu(**node, gpu);
+  out << "GPU " << place << " was successfully reset.\nAll done.\n";
+  return 0;
+}
+
 int run_tool(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   Words parsed(words, {"node", "profile", "gpus", "topology", "driver", "cuda", "seed", "kind", "sms", "utilization",
-                       "gi", "ci", "gpu"});
+                       "gi", "ci", "gpu", "skip", "times"});
   if (words.empty()) {
     err << kUsage;
     return 2;

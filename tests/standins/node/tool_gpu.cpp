@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "capabilities.h"
 #include "mig.h"
 
 namespace tranche::sim {
@@ -72,19 +73,12 @@ void mig(Words& words, Node& node, int gpu) {
     }
   });
   if (!refused.empty()) return words.fail(refused);
+  show_capabilities(node, gpu);
   raise(node, gpu, EventKind::kMigChange);
 }
 
-// What a reset does to a real GPU: pending modes hold, instances are gone, volatile counters start again.
 void reset(Words& words, Node& node, int gpu) {
-  if (!words.done()) return;
-  node.update_gpu(gpu, [](GpuState& state) {
-    state.lost = 0;
-    state.recovery_action = 0;
-    state.mig_mode = state.mig_pending;
-    for (auto& gi : state.instances) gi.used = 0;
-    state.ecc.corrected_volatile = state.ecc.uncorrected_volatile = 0;
-  });
+  if (words.done()) reset_gpu(node, gpu);
 }
 
 void recovery(Words& words, Node& node, int gpu) {
@@ -113,6 +107,27 @@ void set_number(Words& words, Node& node, int gpu, std::uint64_t most,
 }
 
 }  // namespace
+
+void reset_gpu(Node& node, int gpu) {
+  node.update_gpu(gpu, [](GpuState& state) {
+    state.lost = 0;
+    state.recovery_action = 0;
+    state.mig_mode = state.mig_pending;
+    for (auto& gi : state.instances) gi.used = 0;
+    state.ecc.corrected_volatile = state.ecc.uncorrected_volatile = 0;
+  });
+  show_capabilities(node, gpu);
+  raise(node, gpu, EventKind::kMigChange);
+}
+
+void reboot(Node& node) {
+  for (int gpu = 0; gpu < static_cast<int>(node.gpus().size()); ++gpu) {
+    node.update_gpu(gpu, [](GpuState& state) {
+      if (state.profile.mig.needs_reset == 0) state.mig_pending = 0;
+    });
+    reset_gpu(node, gpu);
+  }
+}
 
 int need_gpu(Words& words, const Node& node) {
   const std::string name = words.need("the GPU");

@@ -121,6 +121,7 @@ NVML Return nvmlComputeInstanceDestroy(ComputeInstance instance) {
   const Call call(__func__, instance, Accept::kComputeInstance);
   if (call.refusal() != kSuccess) return call.refusal();
   if (!call.may_change()) return kNoPermission;
+  if (call.lies()) return lie(call);
   for (const ProcessRow& row : call.node().processes(call.index())) {
     if (row.gpu_instance == call.gi().id && row.compute_instance == call.ci().id) return kInUse;
   }

@@ -156,6 +156,7 @@ NVML Return nvmlGpuInstanceDestroy(GpuInstance instance) {
   const Call call(__func__, instance, Accept::kGpuInstance);
   if (call.refusal() != kSuccess) return call.refusal();
   if (!call.may_change()) return kNoPermission;
+  if (call.lies()) return lie(call);
   const auto slot = static_cast<std::size_t>(&call.gi() - call.gpu().instances);
   for (const ProcessRow& row : call.node().processes(call.index())) {
     if (row.gpu_instance == call.gi().id) return kInUse;

@@ -172,7 +172,7 @@ TEST(Library, AnswersLostForALostGpuAndSpoilsUuidSearch) {
 
 TEST(Library, FailsTheCallsItIsToldTo) {
   const Session s(kFourH200);
-  Fault fault{.call = {}, .gpu = 2, .kind = FaultKind::kFail, .value = kUnknown};
+  Fault fault{.call = {}, .gpu = 2, .kind = FaultKind::kFail, .value = kUnknown, .skip = 0, .times = 0};
   fault.call = "nvmlDeviceGetMemoryInfo";
   s.node->add_fault(fault);
   Memory memory{};

@@ -55,6 +55,10 @@ NVML Return nvmlDeviceSetMigMode(Device device, u32 mode, Return* activation) {
     if (mode > 1) return kInvalidArgument;
     if (call.profile().mig.memory_slices == 0) return kNotSupported;
     if (!call.may_change()) return kNoPermission;
+    if (call.lies()) {
+      out = kSuccess;
+      return lie(call);
+    }
     out = switch_outcome(call, mode);
     if (out == kInUse) return kSuccess;
     const bool now = out == kSuccess;

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "node/mig.h"
+#include "node/tool.h"
 #include "nvml_probe.h"
 
 namespace tranche::sim::nvml {
@@ -77,6 +80,62 @@ TEST(Mig, OnAmpereTheModeWaitsForAReset) {
   ASSERT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(0), &current, &pending), kSuccess);
   EXPECT_EQ(current, 0u);
   EXPECT_EQ(pending, 1u);
+}
+
+TEST(Mig, AfterAResetThePendingModeHolds) {
+  const Session s("gpus: {profile: A100-SXM4-80GB, count: 1}\n");
+  Return activation = kUnknown;
+  ASSERT_EQ(s.nvml("nvmlDeviceSetMigMode", s.device(0), u32{1}, &activation), kSuccess);
+  std::ostringstream out, err;
+  EXPECT_EQ(run_nvidia_smi({"--gpu-reset", "-i", "0"}, out, err), 0) << err.str();
+  u32 current = 7, pending = 7;
+  ASSERT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(0), &current, &pending), kSuccess);
+  EXPECT_EQ(current, 1u);
+  EXPECT_EQ(run_tool({"process", "add", "0", "1", "1GiB"}, out, err), 0);
+  EXPECT_EQ(run_nvidia_smi({"-r", "-i", "0"}, out, err), 19) << "a process is on it";
+}
+
+TEST(Mig, OnlyAmpereKeepsItsModeOverAReboot) {
+  const Session s("gpus: [{profile: A100-SXM4-80GB, mig: [7g.80gb]}, {profile: H200, mig: [7g.141gb]}]\n");
+  std::ostringstream out, err;
+  ASSERT_EQ(run_tool({"reboot"}, out, err), 0) << err.str();
+  u32 current = 7, pending = 7;
+  ASSERT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(0), &current, &pending), kSuccess);
+  EXPECT_EQ(current, 1u);
+  ASSERT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(1), &current, &pending), kSuccess);
+  EXPECT_EQ(current, 0u);
+  GpuInstance gi = nullptr;
+  EXPECT_EQ(s.nvml("nvmlDeviceGetGpuInstanceById", s.device(0), u32{0}, &gi), kNotFound);
+}
+
+TEST(Mig, ADestroyMayReportSuccessFalselyAndACallMayFailLater) {
+  const Session s("gpus:\n  - {profile: H200, mig: [7g.141gb]}\n");
+  const auto gi = s.get<GpuInstance>("nvmlDeviceGetGpuInstanceById", s.device(0), u32{0});
+  const auto ci = s.get<ComputeInstance>("nvmlGpuInstanceGetComputeInstanceById", gi, u32{0});
+  std::ostringstream out, err;
+  ASSERT_EQ(run_tool({"lie", "nvmlComputeInstanceDestroy", "--times", "1"}, out, err), 0) << err.str();
+  ASSERT_EQ(run_tool({"fail", "nvmlGpuInstanceDestroy", "999", "--skip", "1", "--times", "1"}, out, err), 0);
+  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kSuccess);
+  EXPECT_EQ(s.node->gpu_state(0).mig_lies, 1u);
+  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kInUse) << "its compute instance is still there";
+  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kSuccess);
+  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kUnknown);
+  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kSuccess);
+}
+
+TEST(Mig, CapabilityFilesFollowTheInstances) {
+  const TestNode root("gpus: {profile: T4}\n");  // only for its folder
+  const Session s("procRoot: " + root.dir() + "\ngpus:\n  - {profile: H200, minor: 1, mig: []}\n");
+  GpuInstance gi = nullptr;
+  ASSERT_EQ(s.nvml("nvmlDeviceCreateGpuInstance", s.device(0), u32{9}, &gi), kSuccess);
+  const auto id = s.get<GpuInstanceInfo>("nvmlGpuInstanceGetInfo", gi).id;
+  const std::string path = root.dir() + "/proc/driver/nvidia/capabilities/gpu1/mig/gi" + std::to_string(id) + "/access";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(),
+            "DeviceFileMinor: " + std::to_string(3 + 135 + 9 * id) + "\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+  ASSERT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kSuccess);
+  EXPECT_FALSE(std::ifstream(path).good());
 }
 
 TEST(Mig, IsNotSupportedWhereTheModelHasNone) {

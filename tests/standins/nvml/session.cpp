@@ -4,12 +4,14 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
 #include "base/text.h"
+#include "node/capabilities.h"
 
 namespace tranche::sim::nvml {
 namespace {
@@ -170,9 +172,15 @@ Call::Call(std::string_view name, const void* handle, Accept accept) : node_(ses
   if (refusal_ == kSuccess) refusal_ = check_handle(handle, accept);
 }
 
-Return Call::check_fault(std::string_view name, int gpu) const {
+Call::~Call() {
+  if (dies_) ::raise(SIGKILL);
+}
+
+Return Call::check_fault(std::string_view name, int gpu) {
   const auto fault = node_->fault_for(name, gpu);
   if (!fault) return kSuccess;
+  lies_ = fault->kind == FaultKind::kLie;
+  dies_ = fault->kind == FaultKind::kKillAfter;
   return static_cast<Return>(node_->suffer(*fault).value_or(kSuccess));
 }
 
@@ -208,7 +216,13 @@ Return copy_text(std::string_view text, char* into, u32 length) {
   return kSuccess;
 }
 
+Return lie(const Call& call) {
+  call.node().update_gpu(call.index(), [](GpuState& state) { ++state.mig_lies; });
+  return kSuccess;
+}
+
 void tell_mig_change(const Call& call) {
+  show_capabilities(call.node(), call.index());
   call.node().raise({.sequence = 0,
                      .gpu = call.index(),
                      .kind = EventKind::kMigChange,

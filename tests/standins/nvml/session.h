@@ -47,6 +47,7 @@ class Call {
  public:
   explicit Call(std::string_view name);  // a call about no GPU
   Call(std::string_view name, const void* handle, Accept accept);
+  ~Call();  // where a fault says so, the program dies here: the call's work is done
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -61,11 +62,12 @@ class Call {
   const ComputeInstanceState& ci() const { return *ci_; }
   const GiProfile& gi_profile() const { return gpu_.profile.mig.profiles[gi_->profile]; }
   bool mig_on() const { return gpu_.mig_mode != 0; }
-  bool may_change() const;  // has the rights that a change needs, where the node asks for them
+  bool may_change() const;             // has the rights that a change needs, where the node asks for them
+  bool lies() const { return lies_; }  // answers success and does nothing
   u32 driver_major() const;
 
  private:
-  Return check_fault(std::string_view name, int gpu) const;
+  Return check_fault(std::string_view name, int gpu);
   Return check_handle(const void* handle, Accept accept);
 
   std::shared_ptr<Node> node_;
@@ -74,6 +76,8 @@ class Call {
   const GpuInstanceState* gi_ = nullptr;
   const ComputeInstanceState* ci_ = nullptr;
   Return refusal_ = kSuccess;
+  bool lies_ = false;
+  bool dies_ = false;
 };
 
 // The shape of most calls: check, refuse a missing output, fill it.
@@ -122,6 +126,7 @@ Return put_array(const Source& source, u32* count, Entry* into, Convert convert)
   return kSuccess;
 }
 
+Return lie(const Call& call);            // success, and a mark for tests that nothing was done
 void tell_mig_change(const Call& call);  // raises the event that instances came or went
 u64 now_us();                            // wall clock, as the library stamps samples
 
