@@ -7,9 +7,10 @@
 
 namespace tranche::host::nvml {
 
-using Device = struct DeviceHandle*;            // opaque, 8 bytes; dies with the last shutdown
-using EventSet = struct EventSetHandle*;        // one thread at a time
-using GpuInstance = struct GpuInstanceHandle*;  // dies with the instance
+using Device = struct DeviceHandle*;                    // opaque, 8 bytes; dies with the last shutdown
+using EventSet = struct EventSetHandle*;                // one thread at a time
+using GpuInstance = struct GpuInstanceHandle*;          // dies with the instance
+using ComputeInstance = struct ComputeInstanceHandle*;  // the same
 
 enum class Return : std::int32_t {
   kSuccess = 0,
@@ -30,6 +31,7 @@ enum class Return : std::int32_t {
   kOperatingSystem = 17,
   kVersionMismatch = 18,
   kInUse = 19,
+  kInsufficientResources = 23,
   kArgumentVersionMismatch = 25,
   kGpuNotFound = 28,
   kUnknown = 999,
@@ -166,6 +168,33 @@ struct GpuInstanceProfileInfo {
 };
 static_assert(sizeof(GpuInstanceProfileInfo) == 48 && offsetof(GpuInstanceProfileInfo, memory_size_mib) == 40);
 inline constexpr std::uint32_t kGpuInstanceProfiles = 32;  // more than any driver knows: enumeration ends by itself
+
+using ComputeInstancePlacement = GpuInstancePlacement;  // in compute slices of the GPU instance
+struct ComputeInstanceInfo {
+  Device device;
+  GpuInstance gpu_instance;
+  std::uint32_t id;
+  std::uint32_t profile_id;
+  ComputeInstancePlacement placement;  // since 460; older drivers write 24 bytes
+};
+static_assert(sizeof(ComputeInstanceInfo) == 32 && offsetof(ComputeInstanceInfo, placement) == 24);
+
+struct ComputeInstanceProfileInfo {
+  std::uint32_t id;
+  std::uint32_t slice_count;
+  std::uint32_t instance_count;
+  std::uint32_t multiprocessor_count;
+  std::uint32_t shared_copy_engine_count;
+  std::uint32_t shared_decoder_count;
+  std::uint32_t shared_encoder_count;
+  std::uint32_t shared_jpeg_count;
+  std::uint32_t shared_ofa_count;
+};
+static_assert(sizeof(ComputeInstanceProfileInfo) == 36);
+inline constexpr std::uint32_t kComputeInstanceProfiles = 16;  // more than any driver knows
+inline constexpr std::uint32_t kSharedEngines = 0;             // the only engine profile there is
+inline constexpr std::uint32_t kMostInstances = 16;            // of one GPU, and of compute instances in one of them
+inline constexpr std::uint32_t kMostPlacements = 64;
 
 struct FabricInfo {
   std::uint8_t cluster_uuid[16];

@@ -85,6 +85,20 @@ void look_up_all(void* handle, Functions& f) {
   look_up(handle, f.gpu_instance_info, {"nvmlGpuInstanceGetInfo"});
   look_up(handle, f.gpu_instance_profile, {"nvmlDeviceGetGpuInstanceProfileInfo"});
 
+  look_up(handle, f.set_mig_mode, {"nvmlDeviceSetMigMode"});
+  look_up(handle, f.gpu_instance_placements,
+          {"nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstancePossiblePlacements"});
+  look_up(handle, f.gpu_instances, {"nvmlDeviceGetGpuInstances"});
+  look_up(handle, f.create_gpu_instance, {"nvmlDeviceCreateGpuInstanceWithPlacement"});
+  look_up(handle, f.destroy_gpu_instance, {"nvmlGpuInstanceDestroy"});
+  look_up(handle, f.compute_instance_profile, {"nvmlGpuInstanceGetComputeInstanceProfileInfo"});
+  look_up(handle, f.compute_instances, {"nvmlGpuInstanceGetComputeInstances"});
+  look_up(handle, f.compute_instance_by_id, {"nvmlGpuInstanceGetComputeInstanceById"});
+  look_up(handle, f.compute_instance_info, {"nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo"});
+  look_up(handle, f.create_compute_instance, {"nvmlGpuInstanceCreateComputeInstance"});
+  look_up(handle, f.create_compute_instance_at, {"nvmlGpuInstanceCreateComputeInstanceWithPlacement"});
+  look_up(handle, f.destroy_compute_instance, {"nvmlComputeInstanceDestroy"});
+
   look_up(handle, f.event_set_create, {"nvmlEventSetCreate"});
   look_up(handle, f.event_set_free, {"nvmlEventSetFree"});
   look_up(handle, f.supported_events, {"nvmlDeviceGetSupportedEventTypes"});

@@ -58,6 +58,20 @@ struct Functions {
   Return (*gpu_instance_info)(GpuInstance, GpuInstanceInfo*) = nullptr;
   Return (*gpu_instance_profile)(Device, std::uint32_t, GpuInstanceProfileInfo*) = nullptr;
 
+  Return (*set_mig_mode)(Device, std::uint32_t, Return*) = nullptr;
+  Return (*gpu_instance_placements)(Device, std::uint32_t, GpuInstancePlacement*, std::uint32_t*) = nullptr;
+  Return (*gpu_instances)(Device, std::uint32_t, GpuInstance*, std::uint32_t*) = nullptr;
+  Return (*create_gpu_instance)(Device, std::uint32_t, const GpuInstancePlacement*, GpuInstance*) = nullptr;
+  Return (*destroy_gpu_instance)(GpuInstance) = nullptr;
+  Return (*compute_instance_profile)(GpuInstance, std::uint32_t, std::uint32_t, ComputeInstanceProfileInfo*) = nullptr;
+  Return (*compute_instances)(GpuInstance, std::uint32_t, ComputeInstance*, std::uint32_t*) = nullptr;
+  Return (*compute_instance_by_id)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
+  Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = nullptr;
+  Return (*create_compute_instance)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
+  Return (*create_compute_instance_at)(GpuInstance, std::uint32_t, const ComputeInstancePlacement*,
+                                       ComputeInstance*) = nullptr;
+  Return (*destroy_compute_instance)(ComputeInstance) = nullptr;
+
   Return (*event_set_create)(EventSet*) = nullptr;
   Return (*event_set_free)(EventSet) = nullptr;
   Return (*supported_events)(Device, std::uint64_t*) = nullptr;

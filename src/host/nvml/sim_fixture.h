@@ -61,7 +61,7 @@ class SimFixture {
 
  private:
   void add(const char* call, int gpu, sim::FaultKind kind, std::uint32_t value) {
-    sim::Fault fault{.call = {}, .gpu = gpu, .kind = kind, .value = value};
+    sim::Fault fault{.call = {}, .gpu = gpu, .kind = kind, .value = value, .skip = 0, .times = 0};
     fault.call = call;
     ASSERT_TRUE(node_->add_fault(fault));
   }
