@@ -1,0 +1,68 @@
+#pragma once
+// mig-parted's configuration file, format v1: named lists of entries, each saying for which GPUs MIG is on and which
+// instances they have. Everything wrong is reported with its place; mig-parted itself only fails, or passes over a
+// device filter that it cannot read. Pure; fuzzed.
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "mig/profile.h"
+
+namespace tranche::mig {
+
+// One device filter: "0x20B010DE", with the board's number behind a colon where only that board is meant.
+struct DeviceFilter {
+  std::uint32_t device = 0;                // 0xDDDDVVVV
+  std::optional<std::uint32_t> subsystem;  // 0xSSSSVVVV; absent = every board
+  bool matches(std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const;
+  friend auto operator<=>(const DeviceFilter&, const DeviceFilter&) = default;
+};
+std::optional<DeviceFilter> parse_device_filter(std::string_view text);
+std::string to_string(const DeviceFilter& filter);  // as mig-parted writes it: "0x20B010DE:0x134F10DE"
+
+// Compute instances by the name of their profile, with their number, which is at least 1.
+using Instances = std::map<ProfileName, std::uint32_t>;
+std::string to_string(const Instances& instances);  // "2 × 1g.10gb, 1 × 3g.40gb"; "no instances"
+
+struct Entry {
+  std::vector<DeviceFilter> filters;                  // empty = every model
+  std::optional<std::vector<std::uint32_t>> devices;  // indices; absent = all
+  bool enabled = false;
+  Instances instances;
+  Place place{};
+
+  bool names(std::uint32_t index, std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const;
+};
+
+struct Configuration {
+  std::string name;
+  std::vector<Entry> entries;
+  Place place{};
+};
+
+struct ConfigurationFile {
+  std::vector<Configuration> configurations;  // in file order
+  const Configuration* find(std::string_view name) const;
+  std::vector<std::string_view> names() const;
+};
+
+struct ParsedFile {
+  ConfigurationFile file;  // of use only without errors among the problems
+  std::vector<Problem> problems;
+};
+ParsedFile parse_configuration_file(std::string_view text, std::string_view source);
+
+// The named one, or without a name the only one. Error: a Problem that lists the names there are.
+std::expected<const Configuration*, Problem> select_configuration(const ConfigurationFile& file, std::string_view name,
+                                                                  std::string_view source);
+
+// As mig-parted writes it; the order of the configurations is kept.
+std::string to_yaml(const ConfigurationFile& file);
+std::string to_json_text(const ConfigurationFile& file);
+
+}  // namespace tranche::mig

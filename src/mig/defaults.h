@@ -1,0 +1,21 @@
+#pragma once
+// The configurations that exist without a file, by NVIDIA's names: all-disabled, all-enabled, all-balanced, and
+// all-<profile> for every profile of the GPUs at hand ("+" of a profile is "." in the name). Pure.
+#include <string>
+#include <vector>
+
+#include "mig/configuration.h"
+#include "mig/state.h"
+
+namespace tranche::mig {
+
+// "all-1g.10gb.me" of "1g.10gb+me".
+std::string default_name(const ProfileName& profile);
+
+// Of these GPUs. Entries have a device filter only where GPUs differ in what a name means.
+ConfigurationFile default_configurations(const std::vector<GpuState>& gpus);
+
+// What the node is cut into as a configuration of that name, as mig-parted exports it: GPUs of equal state together.
+ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string& name);
+
+}  // namespace tranche::mig

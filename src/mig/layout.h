@@ -1,0 +1,65 @@
+#pragma once
+// The exact search for where the wanted instances lie. Over every legal layout of the wanted set it takes the one that
+// destroys the fewest held instances, then the fewest instances at all, then the fewest compute instances, then creates
+// the fewest, then leaves the most room for further instances; ties go to the lowest placements. A GPU has at most a
+// few thousand layouts, so nothing is guessed. Pure.
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mig/configuration.h"
+#include "mig/profile.h"
+#include "mig/state.h"
+
+namespace tranche::mig {
+
+// A GPU instance of the layout that is to be.
+struct Part {
+  std::uint32_t profile_id = 0;
+  Placement placement;
+  std::vector<Placement> compute;             // each one's placement in compute slices, by start
+  std::optional<std::uint32_t> kept{};        // id of the present GPU instance that it is; absent = to be created
+  std::vector<std::uint32_t> kept_compute{};  // ids of those of its compute instances that stay
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+struct Cost {
+  std::uint32_t held_destroyed = 0;  // held GPU instances, and held compute instances in ones that stay
+  std::uint32_t instances_destroyed = 0;
+  std::uint32_t compute_destroyed = 0;  // in GPU instances that stay
+  std::uint32_t instances_created = 0;
+  std::uint32_t compute_created = 0;  // in GPU instances that stay
+  friend auto operator<=>(const Cost&, const Cost&) = default;
+};
+
+struct Layout {
+  std::vector<Part> parts;  // by placement
+  Cost cost;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+// Why there is no layout: a sentence for people, and what would be possible instead.
+struct NoLayout {
+  std::string what;
+  std::string remedy;
+};
+
+// The best layout of `wanted` for a GPU of such profiles that has `present` now.
+std::expected<Layout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
+                                              const std::vector<GpuInstance>& present);
+
+// The largest part of `wanted` that has a layout in which every held instance of `present` stays: as many compute
+// slices as possible. Empty = not even a part.
+Instances largest_beside(const std::vector<Profile>& profiles, const Instances& wanted,
+                         const std::vector<GpuInstance>& present);
+
+// Every placement of `profile` that is free beside `present`.
+std::vector<Placement> free_placements(const std::vector<Profile>& profiles, const Profile& profile,
+                                       const std::vector<GpuInstance>& present);
+// How many more instances of `profile` have room beside `present`.
+std::uint32_t room_for(const std::vector<Profile>& profiles, const Profile& profile,
+                       const std::vector<GpuInstance>& present);
+
+}  // namespace tranche::mig
