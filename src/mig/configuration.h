@@ -35,6 +35,7 @@ struct Entry {
   bool enabled = false;
   Instances instances;
   Place place{};
+  std::map<ProfileName, Place> places{};  // of each profile in `instances`; empty where no file was read
 
   bool names(std::uint32_t index, std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const;
 };

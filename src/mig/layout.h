@@ -56,8 +56,7 @@ Instances largest_beside(const std::vector<Profile>& profiles, const Instances& 
                          const std::vector<GpuInstance>& present);
 
 // Every placement of `profile` that is free beside `present`.
-std::vector<Placement> free_placements(const std::vector<Profile>& profiles, const Profile& profile,
-                                       const std::vector<GpuInstance>& present);
+std::vector<Placement> free_placements(const Profile& profile, const std::vector<GpuInstance>& present);
 // How many more instances of `profile` have room beside `present`.
 std::uint32_t room_for(const std::vector<Profile>& profiles, const Profile& profile,
                        const std::vector<GpuInstance>& present);

@@ -53,6 +53,11 @@ std::string to_string(const ProfileName& name);
 const Profile* find_profile(const std::vector<Profile>& profiles, std::string_view gpu_instance_name);
 const Profile* find_profile(const std::vector<Profile>& profiles, std::uint32_t id);
 
+std::string list_of(const std::vector<Profile>& profiles);  // "1g.5gb, 1g.5gb+me, …"
+// The profile that a configuration means: of that name, else the only one of as many slices and the same attributes
+// whose memory differs by one gigabyte, as the names of some drivers do (3g.39gb for 3g.40gb). nullptr = none.
+const Profile* resolve_profile(const std::vector<Profile>& profiles, const ProfileName& name);
+
 // Where compute instances of `slices` can start in a GPU instance of `of` compute slices, and how long they are there.
 std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices);
 

@@ -1,0 +1,74 @@
+// The configurations without a file; tests/golden/mig has those of every model.
+#include "mig/defaults.h"
+
+#include <gmock/gmock.h>
+
+#include "mig/models.h"
+#include "mig/plan.h"
+
+namespace tranche::mig {
+namespace defaults_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(MigDefaults, OfEqualGpusHaveNoFilter) {
+  const auto file = default_configurations(*simulated_node("2xA100-SXM4-40GB"));
+  EXPECT_THAT(file.names(), ElementsAre("all-disabled", "all-enabled", "all-balanced", "all-1g.5gb", "all-1g.5gb.me",
+                                        "all-1g.10gb", "all-2g.10gb", "all-3g.20gb", "all-4g.20gb", "all-7g.40gb"));
+  EXPECT_EQ(to_string(file.find("all-balanced")->entries[0].instances), "2 × 1g.5gb, 1 × 2g.10gb, 1 × 3g.20gb");
+  for (const auto& configuration : file.configurations) EXPECT_THAT(configuration.entries[0].filters, IsEmpty());
+}
+
+TEST(MigDefaults, OfUnlikeGpusNameTheModel) {
+  auto gpus = *simulated_node("A100-SXM4-80GB");
+  auto other = *simulated_node("H100-SXM5-80GB");
+  other[0].index = 1;
+  gpus.push_back(other[0]);
+  const auto file = default_configurations(gpus);
+  const auto& both = file.find("all-1g.10gb")->entries;
+  ASSERT_EQ(both.size(), 1u) << "seven of both";
+  EXPECT_THAT(both[0].filters, ElementsAre(DeviceFilter{0x20B210DE, {}}, DeviceFilter{0x233010DE, {}}));
+  EXPECT_EQ(file.find("all-balanced")->entries.size(), 2u);
+}
+
+// Promise: mig/config: Every configuration that exists without a file can be reached on the GPUs for which it is made.
+TEST(MigDefaults, EveryOneCanBeReached) {
+  for (const Model& model : models()) {
+    const auto gpus = *simulated_node("2x" + std::string(model.key));
+    for (const auto& configuration : default_configurations(gpus).configurations) {
+      const auto plan = make_plan(configuration, gpus);
+      EXPECT_TRUE(plan.possible()) << model.key << " " << configuration.name << " "
+                                   << (plan.problems.empty() ? "" : to_string(plan.problems[0]));
+    }
+  }
+}
+
+TEST(MigExport, PutsGpusOfEqualStateTogether) {
+  auto gpus = *simulated_node("4xA100-SXM4-40GB");
+  EXPECT_EQ(to_yaml(exported(gpus, "current")),
+            "version: v1\nmig-configs:\n  current:\n  - devices: all\n    mig-enabled: false\n    mig-devices: {}\n");
+  gpus[1].enabled = gpus[3].enabled = true;
+  gpus[1].instances = gpus[3].instances = {
+      {.id = 1, .profile_id = 9, .placement = {0, 4}, .compute = {{.id = 0, .placement = {0, 3}}}},
+      {.id = 2, .profile_id = 9, .placement = {4, 4}, .compute = {{.id = 0, .placement = {0, 1}}}}};
+  EXPECT_EQ(to_yaml(exported(gpus, "now")),
+            "version: v1\nmig-configs:\n  now:\n"
+            "  - devices: [0, 2]\n    mig-enabled: false\n    mig-devices: {}\n"
+            "  - devices: [1, 3]\n    mig-enabled: true\n    mig-devices:\n      1c.3g.20gb: 1\n      3g.20gb: 1\n");
+}
+
+TEST(MigExport, NamesTheModelWhereThereAreSeveral) {
+  auto gpus = *simulated_node("2xA100-SXM4-40GB");
+  auto other = *simulated_node("H200");
+  other[0].index = 2;
+  other[0].enabled = true;
+  gpus.push_back(other[0]);
+  EXPECT_EQ(to_yaml(exported(gpus, "current")),
+            "version: v1\nmig-configs:\n  current:\n"
+            "  - device-filter: \"0x20B010DE\"\n    devices: all\n    mig-enabled: false\n    mig-devices: {}\n"
+            "  - device-filter: \"0x233510DE\"\n    devices: all\n    mig-enabled: true\n    mig-devices: {}\n");
+}
+
+}  // namespace defaults_test
+}  // namespace tranche::mig

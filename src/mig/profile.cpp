@@ -1,0 +1,119 @@
+#include "mig/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tranche::mig {
+namespace {
+
+constexpr std::size_t kMostDigits = 6;
+
+// "<number><letters>" taken from the front of `text`.
+std::optional<std::uint32_t> take_number(std::string_view& text, std::string_view letters) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || digits > kMostDigits || !text.substr(digits).starts_with(letters)) return std::nullopt;
+  const auto number = parse_unsigned(text.substr(0, digits));
+  if (!number || *number == 0) return std::nullopt;
+  text.remove_prefix(digits + letters.size());
+  return static_cast<std::uint32_t>(*number);
+}
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// "+me", "+me.all", "+gfx-me", "+me,gfx": signs, each followed by names that begin with a letter.
+bool well_formed_attributes(std::string_view text) {
+  bool expects_name = false;
+  if (!text.empty() && text.front() != '+' && text.front() != '-') return false;
+  for (const char c : text) {
+    if (c == '+' || c == '-' || c == ',' || c == '.') {
+      if (expects_name) return false;
+      expects_name = true;
+    } else if (expects_name) {
+      if (!is_letter(c)) return false;
+      expects_name = false;
+    } else if (!is_letter(c) && (c < '0' || c > '9')) {
+      return false;
+    }
+  }
+  return !expects_name;
+}
+
+}  // namespace
+
+std::string to_string(const Placement& placement) {
+  if (placement.size == 1) return fmt::format("slice {}", placement.start);
+  return fmt::format("slices {}-{}", placement.start, placement.start + placement.size - 1);
+}
+
+bool overlap(const Placement& a, const Placement& b) {
+  return a.start < b.start + b.size && b.start < a.start + a.size;
+}
+
+std::string ProfileName::gpu_instance() const {
+  return fmt::format("{}g.{}gb{}", slices, gigabytes, attributes);
+}
+
+std::optional<ProfileName> parse_profile_name(std::string_view text) {
+  ProfileName name;
+  std::string_view rest = text;
+  const auto compute = take_number(rest, "c.");
+  const auto slices = take_number(rest, "g.");
+  const auto gigabytes = take_number(rest, "gb");
+  if (!slices || !gigabytes || !well_formed_attributes(rest)) return std::nullopt;
+  if (compute && *compute > *slices) return std::nullopt;
+  name.compute_slices = compute.value_or(*slices);
+  name.slices = *slices;
+  name.gigabytes = *gigabytes;
+  name.attributes = rest;
+  return name;
+}
+
+std::string to_string(const ProfileName& name) {
+  return (name.whole() ? "" : fmt::format("{}c.", name.compute_slices)) + name.gpu_instance();
+}
+
+const Profile* find_profile(const std::vector<Profile>& profiles, std::string_view gpu_instance_name) {
+  const auto found = std::ranges::find(profiles, gpu_instance_name, &Profile::name);
+  return found == profiles.end() ? nullptr : &*found;
+}
+
+const Profile* find_profile(const std::vector<Profile>& profiles, std::uint32_t id) {
+  const auto found = std::ranges::find(profiles, id, &Profile::id);
+  return found == profiles.end() ? nullptr : &*found;
+}
+
+std::string list_of(const std::vector<Profile>& profiles) {
+  std::string list;
+  for (const Profile& profile : profiles) list += (list.empty() ? "" : ", ") + profile.name;
+  return list;
+}
+
+const Profile* resolve_profile(const std::vector<Profile>& profiles, const ProfileName& name) {
+  if (const Profile* exact = find_profile(profiles, name.gpu_instance())) return exact;
+  const Profile* near = nullptr;
+  for (const Profile& profile : profiles) {
+    const auto parsed = parse_profile_name(profile.name);
+    if (!parsed || parsed->slices != name.slices || parsed->attributes != name.attributes) continue;
+    const auto low = std::min(parsed->gigabytes, name.gigabytes), high = std::max(parsed->gigabytes, name.gigabytes);
+    if (high - low > 1) continue;
+    if (near != nullptr) return nullptr;
+    near = &profile;
+  }
+  return near;
+}
+
+std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices) {
+  std::vector<Placement> placements;
+  // Two slices lie at an even start, three and four at a multiple of four; one lies anywhere.
+  const std::uint32_t step = slices <= 1 ? 1 : slices == 2 ? 2 : 4;
+  if (slices == 0) return placements;
+  for (std::uint32_t start = 0; start + slices <= of; start += step) placements.push_back({start, slices});
+  return placements;
+}
+
+}  // namespace tranche::mig

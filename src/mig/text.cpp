@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "mig/plan.h"
+
+namespace tranche::mig {
+namespace {
+
+std::string holders_text(const std::vector<Holder>& holders) {
+  std::vector<std::string> names;
+  for (const Holder& holder : holders) names.push_back(holder.who);
+  return names.empty() ? "a process that the driver does not name" : join(names, ", ");
+}
+
+std::string devices_of(const Part& part, const Profile* profile) {
+  std::vector<std::string> names;
+  for (const Placement& compute : part.compute)
+    names.push_back(profile == nullptr || compute.size >= profile->slices ? "whole" : fmt::format("{}c", compute.size));
+  return join(names, " ");
+}
+
+void write_parts(const GpuPlan& gpu, TerminalText& out) {
+  std::vector<TerminalText::Row> rows{{"", "PROFILE", "PLACEMENT", "COMPUTE INSTANCES", "GPU INSTANCE"}};
+  for (const GpuInstance& instance : gpu.goes)
+    rows.push_back({"goes", profile_name(gpu.profiles, instance.profile_id), to_string(instance.placement), "-",
+                    std::to_string(instance.id)});
+  for (const Part& part : gpu.parts)
+    rows.push_back({part.kept ? "stays" : "made", profile_name(gpu.profiles, part.profile_id),
+                    to_string(part.placement), devices_of(part, find_profile(gpu.profiles, part.profile_id)),
+                    part.kept ? std::to_string(*part.kept) : "-"});
+  if (rows.size() > 1) out.table(rows);
+}
+
+std::string state_of(const GpuPlan& gpu) {
+  if (!gpu.matched) return "left alone: no entry names it";
+  if (gpu.as_wanted) return "as configured";
+  if (gpu.mode_from != gpu.mode_to) return gpu.mode_to ? "MIG goes on" : "MIG goes off";
+  return "changes";
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan, bool colour, int width) {
+  TerminalText out(colour, width);
+  if (plan.gpus.empty()) out.line("the driver knows no GPU");
+  for (const GpuPlan& gpu : plan.gpus) {
+    out.heading(fmt::format("GPU {}  {}  {}", gpu.index, gpu.name, state_of(gpu)));
+    write_parts(gpu, out);
+    if (!gpu.mode_why.empty()) out.sentence("mode", gpu.mode_why, "36");
+    for (const Blocker& blocker : gpu.blockers)
+      out.sentence("waits", fmt::format("for {}: it holds {}", holders_text(blocker.holders), blocker.what), "33");
+    if (!gpu.fits_beside.empty())
+      out.sentence("note", "beside the held instances, this part of the configuration fits: " + gpu.fits_beside, "36");
+    for (std::size_t i = 0; i < gpu.steps.size(); ++i) out.line(fmt::format("{}. {}", i + 1, to_string(gpu.steps[i])));
+  }
+  return out.take();
+}
+
+}  // namespace tranche::mig
