@@ -19,8 +19,7 @@ std::string with_entry(std::string_view entry) {
   return "version: v1\nmig-configs:\n  one:\n  - " + std::string(entry) + "\n";
 }
 
-// Promise: mig/config: A file in mig-parted's format v1 is read with every field: filters of one or several models with
-// and without the board, GPUs by index or all, modes, and instances with parts and attributes.
+// Promise: mig/config: A file in mig-parted's format v1 is read with every filter, mode, part and attribute.
 TEST(MigConfiguration, EveryFieldOfTheFormatIsRead) {
   const auto parsed = parse_configuration_file(R"(version: v1
 mig-configs:

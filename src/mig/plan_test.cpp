@@ -68,8 +68,7 @@ TEST(MigPlan, IsEmptyWhereTheGpuIsAsConfigured) {
   EXPECT_THAT(differences(all_of("1g.18gb: 7"), {gpu}, false), IsEmpty());
 }
 
-// Promise: mig/plan: A change of the MIG mode needs a reset on Ampere, and on Hopper and later only that no process
-// holds the GPU.
+// Promise: mig/plan: A mode change needs a reset on Ampere, and later only a GPU that no process holds.
 TEST(MigPlan, SaysWhetherTheModeChangeNeedsAReset) {
   const auto ampere = make_plan(all_of("7g.40gb: 1"), *simulated_node("A100-SXM4-40GB"));
   EXPECT_THAT(texts(ampere.gpus[0]), ElementsAre("turn MIG on", "reset the GPU", "create 7g.40gb at slices 0-7",
@@ -100,8 +99,7 @@ TEST(MigPlan, MigOffTakesEveryInstanceAway) {
                                                "destroy GPU instance 1 (7g.141gb at slices 0-7)", "turn MIG off"));
 }
 
-// Promise: mig/plan: The plan names the pods that hold instances which must go, and how much of the configuration fits
-// beside them.
+// Promise: mig/plan: The plan names who holds instances that must go, and what fits beside them.
 TEST(MigPlan, NamesWhoIsInTheWay) {
   auto gpu = cut((*simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
   gpu.instances[1].held = true;
