@@ -52,12 +52,45 @@ void add_config_places(CLI::App& command, NodeCommand& held) {
       ->group(kPlaces);
 }
 
+constexpr const char* kMig = "MIG manager";
+
+void add_mig_options(CLI::App& command, NodeCommand& held) {
+  auto& mig = held.options.mig;
+  const auto truth = CLI::IsMember({"true", "false"});
+  add_own_option(command, "--mig-manager", held.mig_manager,
+                 "true: partition GPUs by MIG as the node's label nvidia.com/mig.config asks; stays off where the GPU "
+                 "Operator runs its own MIG manager")
+      .check(truth)
+      ->group(kMig);
+  add_own_option(command, "--mig-config-file", mig.config_file,
+                 "file of MIG configurations in mig-parted's format, followed when it changes; the default names "
+                 "(all-disabled, all-balanced, all-1g.10gb and so on) exist without one")
+      .group(kMig);
+  add_own_option(command, "--mig-config-map", mig.config_map,
+                 "NAMESPACE/NAME of a ConfigMap whose key config.yaml has them, watched through the API server")
+      .excludes("--mig-config-file")
+      ->group(kMig);
+  add_own_option(command, "--mig-default-config", mig.default_name,
+                 "the configuration of a node without the label; without one such a node is left alone")
+      .group(kMig);
+  add_own_option(command, "--mig-evict-after", held.mig_evict_after,
+                 "how long a change waits for pods that hold MIG devices which have to go, before it evicts them "
+                 "through the Eviction API; never by default")
+      .check(check_period)
+      ->group(kMig);
+  add_own_option(command, "--mig-reset", held.mig_reset,
+                 "true: reset a GPU that nothing uses when its MIG mode change needs that (Ampere)")
+      .check(truth)
+      ->group(kMig);
+}
+
 }  // namespace
 
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
   add_settings(command, config::Program::kDevicePlugin, o.flags);
   add_config_places(command, held);
+  add_mig_options(command, held);
   add_own_option(command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory: our sockets go here");
   add_own_option(command, "--pod-resources-socket", o.pod_resources_socket, "where kubelet tells which pod holds what");
   add_own_option(command, "--run-dir", o.run_dir, "our own directory; the status socket node.sock is in it");
@@ -97,6 +130,10 @@ int run(NodeCommand& held, const Process& process) {
   held.options.environment = {process.environment.begin(), process.environment.end()};
   held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
+  held.options.mig.enabled = held.mig_manager == "true";
+  held.options.mig.may_reset = held.mig_reset == "true";
+  if (!held.mig_evict_after.empty())
+    held.options.mig.evict_after = period_of(held.mig_evict_after).value_or(Duration{});
   held.options.config.patience = period_of(held.config_wait).value_or(held.options.config.patience);
   held.options.config.fallbacks.clear();
   for (const auto word : split(held.fallbacks, ','))

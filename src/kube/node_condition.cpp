@@ -28,7 +28,7 @@ std::string node_status_path(std::string_view name) {
 }
 
 std::string condition_patch(const NodeCondition& condition, WallTime changed, WallTime now) {
-  const Json entry{{"type", kReadyCondition},
+  const Json entry{{"type", condition.type},
                    {"status", condition.ready ? "True" : "False"},
                    {"reason", condition.reason},
                    {"message", cut_text(condition.message, kLongestMessage)},

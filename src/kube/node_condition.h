@@ -1,5 +1,5 @@
 #pragma once
-// What this node agent writes into its Node: one condition of its own, and the removal of one startup taint. Texts of
+// What this node agent writes into its Node: conditions of its own, and the removal of one startup taint. Texts of
 // requests; nothing is asked here. Pure; what an API server answers is read without trust, fuzzed.
 #include <optional>
 #include <string>
@@ -11,11 +11,13 @@
 namespace tranche::kube {
 
 inline constexpr std::string_view kReadyCondition = "TrancheReady";
+inline constexpr std::string_view kMigCondition = "TrancheMigReady";
 
 struct NodeCondition {
   bool ready = false;
   std::string reason;   // one word: "Serving", "NoDriver"
   std::string message;  // a sentence
+  std::string type = std::string(kReadyCondition);
   friend bool operator==(const NodeCondition&, const NodeCondition&) = default;
 };
 

@@ -56,10 +56,39 @@ inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
                                        "The newest configuration is invalid; the last valid one stays in effect."};
 inline constexpr Reason kConfigApplied{"ConfigApplied", false, "node", "A changed configuration is in effect."};
 
-inline constexpr std::array kAllReasons{
-    &kGpuUnhealthy, &kGpuHealthy,  &kMpsPoolDown, &kMpsPoolServing,        &kPagesNotServed,
-    &kGuardActed,   &kDrained,     &kDrainFailed, &kMpsLimitNotUnderstood, &kMpsLimitWithoutEffect,
-    &kMpsFault,     &kMpsTwoPools, &kShareTaken,  &kNeighbourAtRisk,       &kConfigRefused,
-    &kConfigApplied};
+inline constexpr Reason kMigChanged{"MigChanged", false, "node",
+                                    "The GPUs are partitioned by MIG as the node's label asks. The message gives the "
+                                    "configuration and what each changed GPU has now."};
+inline constexpr Reason kMigWaiting{
+    "MigWaiting", false, "node",
+    "A MIG change waits for pods or processes that use instances which have to go; the message names them."};
+inline constexpr Reason kMigFailed{"MigFailed", true, "node",
+                                   "The MIG configuration that the node's label asks for is not in effect; the message "
+                                   "gives the reason and what the GPU is partitioned into."};
+inline constexpr Reason kMigEviction{
+    "MigEviction", false, "pod",
+    "The pod is evicted because it holds a MIG device that has to go, or the eviction is refused for now; the message "
+    "says which."};
+
+inline constexpr std::array kAllReasons{&kGpuUnhealthy,
+                                        &kGpuHealthy,
+                                        &kMpsPoolDown,
+                                        &kMpsPoolServing,
+                                        &kPagesNotServed,
+                                        &kGuardActed,
+                                        &kDrained,
+                                        &kDrainFailed,
+                                        &kMpsLimitNotUnderstood,
+                                        &kMpsLimitWithoutEffect,
+                                        &kMpsFault,
+                                        &kMpsTwoPools,
+                                        &kShareTaken,
+                                        &kNeighbourAtRisk,
+                                        &kConfigRefused,
+                                        &kConfigApplied,
+                                        &kMigChanged,
+                                        &kMigWaiting,
+                                        &kMigFailed,
+                                        &kMigEviction};
 
 }  // namespace tranche::kube

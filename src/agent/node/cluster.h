@@ -47,6 +47,9 @@ class Cluster {
   // The condition TrancheReady of this Node, as it should be.
   void condition(const kube::NodeCondition& wanted);
 
+  // The condition TrancheMigReady.
+  void mig_condition(const kube::NodeCondition& wanted);
+
   // Whether every pod of this node that ends is told; false also while the API server is out of reach.
   bool watching() const;
   const kube::PodTable& pods() const;  // empty when nothing is known
@@ -66,6 +69,7 @@ class Cluster {
   std::string logged_;
   std::unique_ptr<EventSender> events_;
   std::unique_ptr<ConditionKeeper> condition_;
+  std::unique_ptr<ConditionKeeper> mig_condition_;
   std::unique_ptr<PodWatch> watch_;
 };
 

@@ -53,6 +53,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   state_.driver_problem.clear();
   plan_again();
   turn();
+  if (mig_) mig_->on_inventory();
 }
 
 void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
@@ -109,6 +110,7 @@ void NodeProgram::on_answered() {
   if (tenants_) tenants_->granted(answered.given, known);
   if (change_) change_->given(answered.given, answered.last_given);
   if (!answered.given.empty() && holdings_) holdings_->ask_in(kHoldingsAfterGrant);
+  if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
 
 void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
@@ -126,6 +128,7 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
     tenants_->on_holdings(state_);
   }
   turn();
+  if (mig_) mig_->use_is(mig_use(true));
   const bool told = cluster_->watching();
   const bool lists_ended = told && lists_ended_pods(state_.holdings, cluster_->pods());
   holdings_->settle(lists_ended || tenants_->awaits_kubelet(), told);

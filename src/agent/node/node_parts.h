@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/config/config_source.h"
+#include "agent/mig/mig_manager.h"
 #include "agent/node/answers.h"
 #include "agent/node/cdi_specs.h"
 #include "agent/node/cluster.h"
@@ -43,6 +44,8 @@ class NodeProgram {
  private:
   Status open();
   void open_tenants(const std::string& mps_here, const std::string& host_root);
+  void open_mig();
+  MigUse mig_use(bool kubelet_answered) const;
   void open_driver();  // again when the configuration says to look for it elsewhere
   void turn();         // facts → plan → advertised → everyone who shows or serves it
   void plan_again();
@@ -93,6 +96,7 @@ class NodeProgram {
   std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
+  std::unique_ptr<MigManager> mig_;  // null where it is not enabled
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;

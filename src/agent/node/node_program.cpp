@@ -94,6 +94,7 @@ Status NodeProgram::open() {
   });
   open_tenants(mps_here, host_root);
   change_ = std::make_unique<PlanChange>(mps_here, options_.run_dir);
+  open_mig();
   holdings_->ask();  // before the driver: what is held decides what may be in force
   open_driver();
   return {};
@@ -192,6 +193,7 @@ int NodeProgram::run() {
   loop_->run();
 
   stopping_ = true;
+  mig_.reset();  // joins its thread; a change that is under way goes on at the next start
   labels_.reset();
   worker_.reset();  // joins its thread before what its jobs belong to goes away
   cluster_.reset();

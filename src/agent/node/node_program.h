@@ -6,6 +6,7 @@
 
 #include "agent/config/config_source.h"
 #include "agent/labels/label_output.h"
+#include "agent/mig/mig_options.h"
 #include "base/time.h"
 #include "config/resolve.h"
 
@@ -33,7 +34,8 @@ struct NodeOptions {
   LabelOutput label_output = LabelOutput::kNone;  // where node labels are kept written
   std::string feature_namespace = "default";      // of the NodeFeature object
   std::string pod_name;                           // of this pod, with whose DaemonSet that object goes; "" = nobody's
-  std::string listen;                             // metrics and status page, "addr:port"; "" = none
+  MigOptions mig;
+  std::string listen;  // metrics and status page, "addr:port"; "" = none
 };
 
 // The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1

@@ -74,9 +74,12 @@ void NodeProgram::tell_losses() {
 void NodeProgram::turn() {
   settle_change();
   if (nvml_ && health_.wants_look(loop_->now())) nvml_->ask_use();
-  state_.faults =
-      health_.judge(state_.plan, known_inventory(), state_.driver_problem, node_faults(state_, nodes_->block()),
-                    pool_faults(state_.plan, state_.pools), loop_->now());
+  auto faults = node_faults(state_, nodes_->block());
+  if (mig_)
+    for (const auto& [device, why] : mig_->withdrawn())
+      faults.emplace(device, health::Unhealthy{health::Cause::kNode, why});
+  state_.faults = health_.judge(state_.plan, known_inventory(), state_.driver_problem, std::move(faults),
+                                pool_faults(state_.plan, state_.pools), loop_->now());
   state_.advertised = advertise::advertise(state_.plan, state_.faults, state_.withheld);
   tell(news_of_health(health_.take_changes()));
   tell(pool_news_.update(state_.plan, state_.pools));
@@ -104,11 +107,13 @@ void NodeProgram::publish() {
   state_.allocation.cdi_classes = cdi_->classes();
   state_.cdi_problem = cdi_->problem();
   state_.health = health_.report();
+  if (mig_) state_.mig = mig_->report();
   if (tenants_) tenants_->report(state_);
   state_.allocation.program_dir = state_.stopping.offer.dir;
   if (plugins_) state_.plugins = plugins_->states();
   if (cluster_) {
     cluster_->condition(node_condition(state_));
+    if (mig_) cluster_->mig_condition(mig_->condition());
     state_.cluster = cluster_->report();
     state_.owners = grant_owners(holders(state_), cluster_->pods());
   }

@@ -51,6 +51,8 @@ class PlanChange {
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
   bool awaits_kubelet() const { return slots_.in_doubt(); }
+  const change::HeldSlots& slots() const { return slots_; }
+  bool nobody_tells() const { return nobody_tells_; }  // what is held: kubelet's socket is not there
 
  private:
   bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known);

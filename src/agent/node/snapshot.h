@@ -12,6 +12,7 @@
 #include "advertise/advertise.h"
 #include "advertise/withheld.h"
 #include "agent/config/config_source.h"
+#include "agent/mig/mig_report.h"
 #include "agent/node/cluster.h"
 #include "agent/node/fault_book.h"
 #include "agent/node/gpu_health.h"
@@ -65,8 +66,9 @@ struct Snapshot {
   LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
   StoppingReport stopping;
-  std::string pages_problem;  // why the HTTP pages are not served; "" = they are, or none are asked for
-  std::string cdi_problem;    // of the CDI specs, while a list strategy uses CDI
+  std::optional<MigReport> mig;  // absent: the MIG manager is not enabled
+  std::string pages_problem;     // why the HTTP pages are not served; "" = they are, or none are asked for
+  std::string cdi_problem;       // of the CDI specs, while a list strategy uses CDI
 };
 
 class SnapshotBox {

@@ -263,6 +263,20 @@ Json label_output_json(const LabelReport& report) {
           {"foreign", report.foreign}};
 }
 
+Json mig_json(const MigReport& mig) {
+  Json gpus = Json::array();
+  for (const auto& gpu : mig.gpus)
+    gpus.push_back({{"index", gpu.index},
+                    {"uuid", gpu.uuid},
+                    {"now", gpu.now},
+                    {"target", gpu.target},
+                    {"waitsFor", gpu.waits_for},
+                    {"unfinished", gpu.unfinished}});
+  return {{"state", mig.state},         {"reason", mig.reason},   {"message", mig.message}, {"config", mig.config},
+          {"source", mig.source},       {"label", mig.written},   {"changes", mig.changes}, {"failures", mig.failures},
+          {"evictions", mig.evictions}, {"gpus", std::move(gpus)}};
+}
+
 }  // namespace
 
 Json status_document(const Snapshot& s) {
@@ -304,6 +318,7 @@ Json status_document(const Snapshot& s) {
     for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
   document["labels"] = s.labels;
   document["labelOutput"] = label_output_json(s.label_report);
+  if (s.mig) document["mig"] = mig_json(*s.mig);
   return document;
 }
 

@@ -1,7 +1,6 @@
 #include "host/mig/apply.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/text.h"
@@ -27,9 +26,7 @@ Result<MigGpu> MigApply::read(const std::string& gpu_uuid) {
 
 bool MigApply::pause(int attempt) const {
   const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
-  if (callbacks_.pause) return callbacks_.pause(wait);
-  std::this_thread::sleep_for(wait);
-  return !stopped();
+  return callbacks_.pause ? callbacks_.pause(wait) : !stopped();
 }
 
 std::vector<std::string> MigApply::holders_of(const MigGpu& gpu, const MigStep& step) const {

@@ -37,7 +37,7 @@ class MigApply {
     std::function<std::vector<std::string>(const MigGpu& gpu, const MigGpuInstance* instance)> holders{};
     std::function<bool()> stop{};                        // asked between calls
     std::function<void(const MigStep& step)> on_step{};  // before each call
-    std::function<bool(Duration)> pause{};               // sleeps; false: told to stop
+    std::function<bool(Duration)> pause{};               // between two tries; false: told to stop
   };
   MigApply(MigAdmin& admin, const MigJournal& journal, Callbacks callbacks)
       : admin_(admin), journal_(journal), callbacks_(std::move(callbacks)) {}

@@ -120,6 +120,7 @@ class Server final : public ApiServer {
   bool send_line(Wire& wire, const std::string& line);
   bool write_event(Wire& wire, const ApiRequest& request);
   bool one_object(Wire& wire, const ApiRequest& request);
+  bool evict(Wire& wire, const std::string& pod_namespace, const std::string& name);
 
   const int listener_;
   std::uint16_t port_ = 0;
@@ -213,7 +214,24 @@ bool Server::answer(Wire& wire, const ApiRequest& request) {
   if (collection && request.method == "GET") return request.is_watch() ? watch(wire, request) : list(wire, request);
   if (request.path.starts_with("/api/v1/namespaces/") && request.path.find("/events") != std::string::npos)
     return write_event(wire, request);
+  if (request.method == "POST" && request.path.ends_with("/eviction")) {
+    const std::string path = request.path.substr(std::string("/api/v1/namespaces/").size());
+    const auto first = path.find('/'), second = path.find('/', first + 1), third = path.find('/', second + 1);
+    if (third != std::string::npos)
+      return evict(wire, path.substr(0, first), path.substr(second + 1, third - second - 1));
+  }
   return one_object(wire, request);
+}
+
+// The pod is gone at once: no kubelet is asked, and a budget is what refuse() says.
+bool Server::evict(Wire& wire, const std::string& pod_namespace, const std::string& name) {
+  std::unique_lock lock(mutex_);
+  const bool there = store_.find(kPods, {pod_namespace, name}) != nullptr;
+  if (there) store_.remove(kPods, {pod_namespace, name});
+  changed_.notify_all();
+  lock.unlock();
+  if (!there) return wire.write_answer(404, status_json(404, "NotFound", "pods \"" + name + "\" not found").dump());
+  return wire.write_answer(201, Json{{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}}.dump());
 }
 
 bool Server::one_object(Wire& wire, const ApiRequest& request) {
