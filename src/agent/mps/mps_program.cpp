@@ -35,6 +35,7 @@
 namespace tranche::agent {
 namespace {
 
+constexpr Duration kDriverPace = std::chrono::seconds(5);
 constexpr rlim_t kOpenFiles = 65536;  // a daemon's clients cost it several each; too few show as failed shared memory
 
 class MpsProgram {
@@ -269,15 +270,18 @@ Status MpsProgram::open_endings() {
 }
 
 void MpsProgram::open_nvml() {
-  nvml_ = host::NvmlThread::start(
-      *loop_, driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root),
-      {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-       .on_event =
-           [this](const host::GpuEvent& event) {
-             if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
-           },
-       .on_use = {},
-       .on_sample = {}});
+  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  // Faults are for tranche node to see. What is left, GPUs that come and go, is told by the kernel, or may wait.
+  settings.fault_events = false;
+  settings.event_pace = kDriverPace;
+  nvml_ = host::NvmlThread::start(*loop_, std::move(settings),
+                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                   .on_event =
+                                       [this](const host::GpuEvent& event) {
+                                         if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+                                       },
+                                   .on_use = {},
+                                   .on_sample = {}});
 }
 
 void MpsProgram::look_for_binary() {

@@ -23,7 +23,8 @@ KernelSigns look_at_kernel(const std::string& root);
 class DeviceHints {
  public:
   explicit DeviceHints(const std::string& root);
-  bool seen();  // since the last question
+  bool seen();                               // since the last question
+  int fd() const { return inotify_.get(); }  // readable when there may be something to see; -1 = never
 
  private:
   Fd inotify_;

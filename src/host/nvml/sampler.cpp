@@ -1,4 +1,5 @@
 #include "host/nvml/sampler.h"
+#include "base/grid.h"
 
 #include <algorithm>
 #include <tuple>
@@ -8,11 +9,6 @@ namespace {
 
 constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
 constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two glances, that is worth a reading
-
-// GPUs that are looked at equally often are looked at together, for one waking of the thread.
-MonoTime next_on_grid(MonoTime now, Duration every) {
-  return MonoTime((now.time_since_epoch() / every + 1) * every);
-}
 
 bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
   Memory memory{};

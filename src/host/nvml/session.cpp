@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/grid.h"
 #include "base/text.h"
 #include "host/clock/clock.h"
 #include "host/nvml/arrival.h"
@@ -86,6 +87,7 @@ void Session::refuse(Requests requests) {
 }
 
 void Session::serve() {
+  hinted_ = false;
   (void)hints_.seen();  // of before; what comes from here on is in the signs, or hinted at
   signs_ = look_at_kernel(settings_.system_root);
   signs_at_ = mono_now() + settings_.signs_every;
@@ -98,7 +100,7 @@ void Session::serve() {
   usable_ = scan_and_register(true);
   if (usable_) retry_ = settings_.retry_first;
   while (usable_) {
-    const bool asked = wait(std::min(events_at_, sampler_.due()));
+    const bool asked = wait(std::min({events_at_, afresh_at_, sampler_.due()}));
     if (asked) {
       Requests requests = channel_->take();
       if (requests.stop) return;
@@ -107,8 +109,8 @@ void Session::serve() {
     if (!usable_) return;
     const MonoTime now = mono_now();
     if (now >= sampler_.due()) sample();
-    if (!asked && now < events_at_) continue;
-    events_at_ = now + settings_.event_pace;
+    if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
+    events_at_ = next_on_grid(now, settings_.event_pace);
     if (now >= events_again_at_) drain_events();
     if (usable_) look_after();
   }
@@ -137,7 +139,7 @@ void Session::look_after() {
 }
 
 void Session::look_at_signs(MonoTime now) {
-  if (!hints_.seen() && now < signs_at_) return;
+  if (!std::exchange(hinted_, false) && now < signs_at_) return;
   signs_at_ = now + settings_.signs_every;
   auto signs = look_at_kernel(settings_.system_root);
   if (signs == signs_) return;
@@ -159,12 +161,13 @@ void Session::start_afresh() {
 }
 
 bool Session::wait(MonoTime until) {
-  pollfd wake{channel_->wake_fd(), POLLIN, 0};
+  pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {hints_.fd(), POLLIN, 0}};
   channel_->rests();
   const timespec most = to_wait(until - mono_now());
-  const bool asked = ::ppoll(&wake, 1, &most, nullptr) != 0;
+  ::ppoll(fds, hints_.fd() >= 0 ? 2 : 1, &most, nullptr);
   channel_->works();
-  return asked;
+  if (fds[1].revents != 0) hinted_ = hints_.seen() || hinted_;
+  return fds[0].revents != 0;
 }
 
 void Session::answer(Requests requests) {

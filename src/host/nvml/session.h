@@ -78,8 +78,9 @@ class Session {
   bool unplaced_ = false;  // a MIG device's instances are not known
   int probes_ = 0;         // since something went missing
   DeviceHints hints_;
-  KernelSigns signs_;  // when the library was started, or started afresh for them
-  MonoTime signs_at_;  // the next look at them without a hint
+  bool hinted_ = false;  // at a change that was not looked at yet
+  KernelSigns signs_;    // when the library was started, or started afresh for them
+  MonoTime signs_at_;    // the next look at them without a hint
   MonoTime afresh_at_ = MonoTime::max();
   int afresh_ = 0;  // since they changed
   bool usable_ = false;

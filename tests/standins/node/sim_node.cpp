@@ -140,7 +140,7 @@ class MappedNode final : public Node {
     std::vector<ProcessRow> rows;
     {
       const Locked lock(state_);
-      prune();
+      prune(gpu);
       for (const auto& slot : state_.processes) {
         if (slot.pid != 0 && slot.gpu == gpu) rows.push_back(to_row(slot));
       }
@@ -344,10 +344,10 @@ class MappedNode final : public Node {
   }
 
   // Rows of another PID namespace are left to it: here their pids name other processes, or none.
-  void prune() const {
+  void prune(int gpu = -1) const {  // of one GPU, or of all
     const std::uint64_t own = own_pid_namespace();
     for (auto& slot : state_.processes) {
-      if (slot.pid_namespace != own) continue;
+      if (slot.pid_namespace != own || (gpu >= 0 && slot.gpu != gpu)) continue;
       if (slot.pid != 0 && slot.started != 0 && process_start(slot.pid) != slot.started) slot.pid = 0;
     }
   }

@@ -138,8 +138,13 @@ std::uint64_t process_start(pid_t pid) {
 }
 
 std::uint64_t own_pid_namespace() {
+  thread_local pid_t of = 0;  // a child of a fork may be in another one
+  thread_local std::uint64_t known = 0;
+  if (of == ::getpid()) return known;
   struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+  known = ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+  of = ::getpid();
+  return known;
 }
 
 }  // namespace tranche::sim

@@ -123,10 +123,10 @@ Return wait(std::string_view name, EventSet name_of_set, EventData* data, u32 ti
       put_event(*event, *data, with_instances);
       return kSuccess;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left < 0 || timeout_ms == 0) return kTimeout;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return kTimeout;
     constexpr std::int64_t kLongest = 1'000'000'000;
-    call.node().wait_change(changes, static_cast<int>(std::clamp<std::int64_t>(left + 1, 1, kLongest)));
+    call.node().wait_change(changes, static_cast<int>(std::min<std::int64_t>(left, kLongest)));
   }
 }
 
