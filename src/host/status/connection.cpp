@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/grid.h"
 #include "host/status/unix_socket.h"
 
 namespace tranche::host {
@@ -150,12 +151,14 @@ void StatusConnection::answer(const Result<std::string>& request) {
 void StatusConnection::begin_to_watch() {
   out_ += kBeat;  // says that beats will come
   if (std::exchange(watching_, true)) return;
-  beat_timer_ = loop_.after(beat_every_, [self = shared_from_this()] { self->beat(); });
+  beat_timer_ =
+      loop_.after(next_on_grid(loop_.now(), beat_every_) - loop_.now(), [self = shared_from_this()] { self->beat(); });
 }
 
 // A watcher that does not read needs none: what waits for it is sent first.
 void StatusConnection::beat() {
-  beat_timer_ = loop_.after(beat_every_, [self = shared_from_this()] { self->beat(); });
+  beat_timer_ =
+      loop_.after(next_on_grid(loop_.now(), beat_every_) - loop_.now(), [self = shared_from_this()] { self->beat(); });
   if (!out_.empty()) return;
   out_ = kBeat;
   advance();

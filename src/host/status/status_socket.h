@@ -20,8 +20,8 @@ struct StatusLimits {
   // while the older still runs (a rolling update). The older leaves the file alone and closes its connections at
   // its next audit; should the path be free by then (the newer one failed), it listens there again.
   bool take_over = false;
-  Duration audit = std::chrono::seconds(30);       // how often the older one looks
-  Duration beat = std::chrono::milliseconds(500);  // how often a watcher is sent an empty line, the loop's sign of life
+  Duration audit = std::chrono::seconds(30);  // how often the older one looks
+  Duration beat = std::chrono::seconds(1);    // how often a watcher is sent an empty line, the loop's sign of life
 };
 
 class StatusServer {

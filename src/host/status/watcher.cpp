@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kWithoutSocket = std::chrono::seconds(10);
 constexpr std::size_t kLongestLine = 16 << 20;
 constexpr std::string_view kRequest = "watch\n";
 
@@ -92,7 +93,11 @@ void Follower::connect() {
   const auto self = shared_from_this();
   watch_directory();
   auto connected = connect_to(path_, false);
-  if (!connected) return disconnected();
+  if (!connected) {
+    // The watched directory tells when it appears; to ask as well is for a watch that tells nothing.
+    if (connected.error().code == ENOENT && appears_) pause_ = kWithoutSocket;
+    return disconnected();
+  }
   fd_ = std::move(*connected);
   // A new connection has room for six bytes.
   if (::send(fd_.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
