@@ -153,7 +153,11 @@ Json start_times(int rounds) {
   return {{"best_ms", times.front()}, {"median_ms", times[times.size() / 2]}, {"worst_ms", times.back()}};
 }
 
+// After the first looks at pools and pods, which come once.
+constexpr auto kSettle = 10s;
+
 Json at_rest(const Programs& programs, std::chrono::seconds time) {
+  std::this_thread::sleep_for(kSettle);
   const auto node_before = cpu_ns(programs.node());
   const auto mps_before = cpu_ns(programs.mps());
   std::this_thread::sleep_for(time);
@@ -166,14 +170,14 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
 
 // One question many times on one node: to look at with perf or strace (the program's process id is printed first).
 int run_one(const std::string& question, int gpus, int slots, int calls) {
-  const auto programs = Programs::start({gpus, slots, true});
+  const auto programs = Programs::start({gpus, slots, question != "rest_without_mps"});
   std::fprintf(stderr, "tranche node is process %d\n", static_cast<int>(programs->node()));
-  const Json one = question == "admission" ? admission_cost(*programs, calls)
-                   : question == "rest"    ? at_rest(*programs, std::chrono::seconds(calls))
-                   : question == "guard"   ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
-                   : question == "stop"    ? guard_stop(*programs, calls < 10)
-                   : question == "end"     ? client_end(*programs, calls < 10)
-                                           : ask(*programs, question, calls);
+  const Json one = question == "admission"        ? admission_cost(*programs, calls)
+                   : question.starts_with("rest") ? at_rest(*programs, std::chrono::seconds(calls))
+                   : question == "guard"          ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
+                   : question == "stop"           ? guard_stop(*programs, calls < 10)
+                   : question == "end"            ? client_end(*programs, calls < 10)
+                                                  : ask(*programs, question, calls);
   std::printf("%s\n", one.dump(2).c_str());
   return 0;
 }
@@ -192,7 +196,7 @@ int run(bool quick) {
         Shape{8, 48, true}, Shape{16, 10, true}, Shape{16, 48, false}, Shape{16, 1000, false}}) {
     const auto programs = Programs::start({shape.gpus, shape.slots, true});
     Json one;
-    if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 10s);
+    if (shape.rest) one["rest"] = at_rest(*programs, quick ? 2s : 30s);
     for (const char* question : {"empty", "allocate", "prefer_1", "prefer_4"}) {
       // Of a thousand slots a GPU most are refused one by one: an MPS server takes 48 clients.
       if (std::string_view(question) == "allocate" && shape.slots > 48) continue;
@@ -211,6 +215,7 @@ int run(bool quick) {
     result["stop"] = guard_stop(*Programs::start({1, 4, true}), quick);
     result["end"] = client_end(*Programs::start({1, 4, true}), quick);
   }
+  result["8 GPUs x 10 without MPS"]["rest"] = at_rest(*Programs::start({8, 10, false}), quick ? 2s : 30s);
   result["start"] = start_times(quick ? 3 : 15);
   const auto size = [](const std::string& path) { return static_cast<double>(std::filesystem::file_size(path)) / 1e6; };
   result["program_mb"] = size(build_dir() + "/bin/tranche");

@@ -104,7 +104,11 @@ void Turn::on(const ServerLogged& event) {
   }
   if (s_.state != State::kServing) return;
   s_.reason = serving_note(s_);
-  if (event.status == "FAULT" && s_.timer) s_.timer = std::min(*s_.timer, now_ + settings_.fault_every);
+  look_within(event.status == "FAULT" ? settings_.fault_every : settings_.health_every);
+}
+
+void Turn::on(const ClientLogged&) {
+  if (s_.state == State::kServing) look_within(settings_.health_every);
 }
 
 void Turn::on(const TurnTold& event) {
@@ -158,7 +162,7 @@ void Turn::on(const QuestionBegun& event) {
 void Turn::on(const Pinged&) {
   s_.pinging = false;
   s_.greeting = Greeting::kGiven;
-  if (s_.state == State::kServing) s_.ping_at = now_ + settings_.ping_every;
+  if (s_.state == State::kServing) ping_later();
 }
 
 void Turn::on(const PingFailed& event) {
@@ -172,7 +176,7 @@ void Turn::on(const PingFailed& event) {
 
 void Turn::on(const PingSkipped&) {
   s_.pinging = false;
-  if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) s_.ping_at = now_ + settings_.ping_every;
+  if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) ping_later();
 }
 
 void Turn::on(const LookNow&) {

@@ -11,10 +11,11 @@
 //   too many failures in a row ──► GivenUp ──(new desired limits or "retry")──► Starting
 //
 // Three rules on top. Between questions the daemon is pinged: who connects is greeted at once by one that lives, so a
-// mute one leaves Serving within a second. A daemon that may have clients (it served, or it was adopted) is not killed
-// for a question that failed: it leaves Serving at once, is asked again, and is ended only after `mute_patience`
-// without an answer. And doors are opened only when limits are in force, of the daemon and of every server that runs
-// already, so that no client gets in before them. What runs keeps what it began with: limits are for clients to come.
+// mute one leaves Serving within a second, and within 1.5 s while it has no client. A daemon that may have clients (it
+// served, or it was adopted) is not killed for a question that failed: it leaves Serving at once, is asked again, and
+// is ended only after `mute_patience` without an answer. And doors are opened only when limits are in force, of the
+// daemon and of every server that runs already, so that no client gets in before them. What runs keeps what it began
+// with: limits are for clients to come.
 //
 // Where a gate lets clients in one after the other, each with its grant's own limits (mps/grant_limits.h), the daemon
 // and its servers hold those of the last one whose turn it was: `turn`. Then that is what they are compared with.
@@ -41,8 +42,10 @@ struct SupervisorSettings {
   Duration ask_again = std::chrono::milliseconds(50);  // between questions while the daemon does not answer yet
   Duration start_deadline = std::chrono::seconds(15);  // from spawning to the first answer
   Duration health_every = std::chrono::seconds(5);
+  Duration rest_every = std::chrono::seconds(30);  // the same while no server has a client and the log tells of none
   Duration fault_every = std::chrono::seconds(1);  // the same while a server handles a fault
   Duration ping_every = std::chrono::milliseconds(500);
+  Duration rest_ping_every = std::chrono::seconds(1);  // the same while no server has a client
   Duration ping_deadline = std::chrono::milliseconds(400);
   Duration question_deadline = std::chrono::seconds(1);  // for each question
   Duration turn_patience = std::chrono::minutes(1);      // for a question's turn to come, behind other sessions
@@ -97,6 +100,7 @@ struct ServerLogged {  // what a log line says of a server, sooner than an answe
   int pid = 0;
   std::string status;  // "" = it ended
 };
+struct ClientLogged {};  // a client came
 struct QuestionFailed {
   QuestionId id = 0;
   Error error;  // kTimeout, kNotFound, kInvalid: the daemon's fault; kConflict: somebody else talks to it; others: ours
@@ -132,8 +136,8 @@ struct DesiredChanged {
 struct Retry {};
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
-                 ServerLogged, TurnTold, TurnNotTold, QuestionFailed, QuestionWaits, QuestionBegun, Pinged, PingFailed,
-                 PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged, Retry>;
+                 ServerLogged, ClientLogged, TurnTold, TurnNotTold, QuestionFailed, QuestionWaits, QuestionBegun,
+                 Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged, Retry>;
 
 struct SpawnDaemon {
   friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/grid.h"
 #include "mps/supervisor_turn.h"
 
 namespace tranche::mps {
@@ -35,6 +36,10 @@ std::string listed(const std::vector<int>& pids) {
 
 bool differs(const ServerSeen& server, const Supervisor& s) {
   return server.limits && !s.turn_unknown && !server_disagreement(told(s), *server.limits).empty();
+}
+
+bool has_clients(const Supervisor& s) {
+  return std::ranges::any_of(s.servers, [](const ServerSeen& server) { return !server.clients.empty(); });
 }
 
 int& tries_of(std::vector<std::pair<int, int>>& tries, int server) {
@@ -147,6 +152,10 @@ void Turn::ping() {
   actions_.push_back(Ping{});
 }
 
+void Turn::ping_later() {
+  s_.ping_at = next_on_grid(now_, has_clients(s_) ? settings_.ping_every : settings_.rest_ping_every);
+}
+
 void Turn::begin() {
   if (s_.dying) {
     s_.timer = now_ + settings_.kill_again;
@@ -172,7 +181,7 @@ void Turn::serve() {
   enter(State::kServing, serving_note(s_));
   if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
   s_.timer = now_ + settings_.health_every;
-  if (s_.greeting == Greeting::kGiven) s_.ping_at = now_ + settings_.ping_every;
+  if (s_.greeting == Greeting::kGiven) ping_later();
   actions_.push_back(OpenDoors{});
 }
 
@@ -188,7 +197,14 @@ void Turn::still_serving() {
   s_.reason = serving_note(s_);
   forget_failures_when_stable();
   const bool fault = std::ranges::any_of(s_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
-  s_.timer = now_ + (fault ? settings_.fault_every : settings_.health_every);
+  // Where the greeting says nothing, only the answers to questions do.
+  const bool rests = s_.greeting == Greeting::kGiven && !has_clients(s_) &&
+                     std::ranges::all_of(s_.servers, [](const ServerSeen& one) { return one.status == "ACTIVE"; });
+  s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
+}
+
+void Turn::look_within(Duration time) {
+  if (s_.timer) s_.timer = std::min(*s_.timer, now_ + time);
 }
 
 void Turn::reconfigure(std::string why) {

@@ -21,6 +21,7 @@ class Turn {
   void on(const LimitsRead& event);
   void on(const ServerLimitsApplied& event);
   void on(const ServerLogged& event);
+  void on(const ClientLogged&);
   void on(const TurnTold& event);
   void on(const TurnNotTold& event);
   void on(const QuestionFailed& event);
@@ -49,10 +50,12 @@ class Turn {
   void read_limits();
   bool apply_to_next_server();  // false: every server has them, or would not take them
   void ping();
+  void ping_later();
 
   void begin();  // toward serving, from wherever the daemon is
   void serve();
   void still_serving();
+  void look_within(Duration time);
   void reconfigure(std::string why);
   void still_mute(const Error& error);
   void fell_mute(const Error& error);

@@ -113,7 +113,7 @@ TEST(Supervisor, PingsADaemonThatGreetsAndLeavesServingWhenItDoesNot) {
   const MonoTime served = rig.now;
   rig.wake();
   EXPECT_EQ(names(rig.last), std::vector<std::string>{"ping"});
-  EXPECT_EQ(rig.now - served, rig.settings.ping_every);
+  EXPECT_EQ(rig.now - served, rig.settings.rest_ping_every);
   rig.feed(Pinged{});
   EXPECT_EQ(rig.s.state, State::kServing);
   rig.wake().feed(PingFailed{kMute});
@@ -125,9 +125,40 @@ TEST(Supervisor, PingsADaemonThatGreetsAndLeavesServingWhenItDoesNot) {
   EXPECT_EQ(daemon_state(rig.s), "running");
 }
 
-TEST(Supervisor, FindsAMuteDaemonWithinASecond) {
+TEST(Supervisor, FindsAMuteDaemonWithinASecondAndABitLaterWhileItHasNoClient) {
   const SupervisorSettings settings;
   EXPECT_LT(settings.ping_every + settings.ping_deadline, 1s);
+  EXPECT_LT(settings.rest_ping_every + settings.ping_deadline, 1500ms);
+}
+
+// Promise: mps/daemon: A pool without clients asks its daemon seldom, and at once more often when one comes.
+TEST(Supervisor, AsksSeldomWhileNoServerHasAClient) {
+  Rig rig = serving();
+  rig.wake().answer({server_with(12, kRead)});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every) << "only its answers tell that it lives";
+  rig.feed(Pinged{});
+  rig.s.ping_at.reset();
+  rig.wake().answer({server_with(12, kRead)});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.rest_every);
+  rig.feed(ClientLogged{});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
+  rig.wake().answer({server_with(12, kRead, {101})});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
+  rig.feed(Pinged{});
+  EXPECT_LE(*wake_at(rig.s) - rig.now, rig.settings.ping_every);
+  rig.feed(PingSkipped{}).wake().feed(Pinged{});
+  EXPECT_EQ(rig.s.state, State::kServing);
+}
+
+TEST(Supervisor, AServerThatStartsEndsTheRest) {
+  Rig rig = greeted();
+  rig.s.ping_at.reset();
+  rig.wake().answer();
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.rest_every);
+  rig.feed(ServerLogged{12, "INITIALIZING"});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
+  rig.wake().answer({{.pid = 12, .status = "INITIALIZING", .clients = {}, .limits = kRead, .since = {}}});
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every) << "who starts one is about to be its client";
 }
 
 // Promise: mps/daemon: A daemon that never greeted is not called mute for that.

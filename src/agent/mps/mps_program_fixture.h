@@ -61,7 +61,7 @@ class MpsProgramTest : public ::testing::Test {
     options_.environment = {{"TRANCHE_SIM_NODE", scratch_.path()}, {"TRANCHE_BUILD", std::getenv("TRANCHE_BUILD")}};
     options_.driver_root_here = scratch_ / "driver";
     options_.supervisor.backoff_first = 10ms;
-    options_.supervisor.health_every = 50ms;
+    options_.supervisor.health_every = options_.supervisor.rest_every = 50ms;
     options_.search_again = 50ms;
     options_.proof_program.clear();
     node_ = *sim::Node::open(scratch_.path());

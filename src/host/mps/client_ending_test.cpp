@@ -105,7 +105,7 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
 }
 
 TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
-  fast_.health_every = 60s;
+  fast_.health_every = fast_.rest_every = 60s;
   serve();
   pool_->set_stop_patience(10ms);
   const pid_t client = start_client({"--hold"});

@@ -9,10 +9,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
+#include "base/grid.h"
 #include "host/process/process.h"
 
 namespace tranche::host {
+namespace {
+
+constexpr Duration kRest = std::chrono::milliseconds(20);
+
+}  // namespace
 
 LogTail::LogTail(Loop& loop, Fd file, std::uint64_t at, std::uint64_t bound,
                  std::function<void(const std::string&)> on_line)
@@ -49,27 +56,48 @@ Status LogTail::watch(const std::string& path) {
   if (!inotify_ || ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0) {
     return std::unexpected(error_from_errno(errno, "cannot follow the daemon's log", path));
   }
-  watch_ = loop_.watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { written(); });
+  go_on();
   return {};
+}
+
+void LogTail::go_on() {
+  watch_ = loop_.watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { written(); });
+}
+
+void LogTail::rest() {
+  if (resting_.running()) return;
+  loop_.cancel(std::exchange(watch_, 0));
+  resting_.start(next_on_grid(loop_.now(), kRest) - loop_.now(), [this] {
+    go_on();
+    written();
+  });
 }
 
 void LogTail::written() {
   char events[4096];
-  while (::read(inotify_.get(), events, sizeof events) > 0) {
-  }
+  ssize_t got = 0;
+  do got = ::read(inotify_.get(), events, sizeof events);
+  while (got > static_cast<ssize_t>(sizeof events / 2));
   read();
 }
 
 void LogTail::read() {
-  struct stat status{};
-  if (::fstat(file_.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) < at_) at_ = 0;  // emptied
   char buffer[16384];
-  for (;;) {
+  for (bool from_start = false;;) {
     const ssize_t got = ::pread(file_.get(), buffer, sizeof buffer, static_cast<off_t>(at_));
     if (got < 0 && errno == EINTR) continue;
+    struct stat status{};
+    const bool emptied = got == 0 && !from_start && ::fstat(file_.get(), &status) == 0 &&
+                         static_cast<std::uint64_t>(status.st_size) < at_;
+    if (emptied) {
+      at_ = 0;
+      from_start = true;
+      continue;
+    }
     if (got <= 0) break;
     at_ += static_cast<std::uint64_t>(got);
     for (const auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) on_line_(line);
+    if (got < static_cast<ssize_t>(sizeof buffer)) break;
   }
   if (at_ < bound_) return;
   if (::ftruncate(file_.get(), 0) == 0) at_ = 0;

@@ -9,6 +9,7 @@
 #include "host/files/files.h"
 #include "host/loop/fd.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/line_reader.h"
 
 namespace tranche::host {
@@ -24,10 +25,13 @@ class LogTail {
   LogTail& operator=(const LogTail&) = delete;
   int fd() const { return file_.get(); }  // for a daemon to write to
   void read();                            // what is there by now
+  // Looks again in 20 ms and not before: for what the daemon writes of our own doings, which would wake us every time.
+  void rest();
 
  private:
   LogTail(Loop& loop, Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line);
   Status watch(const std::string& path);
+  void go_on();
   void written();
   Loop& loop_;
   Fd file_;  // reading and appending
@@ -39,6 +43,7 @@ class LogTail {
   // nothing before its end.
   Fd inotify_;
   Loop::Id watch_ = 0;
+  Timer resting_{loop_};
 };
 
 }  // namespace tranche::host

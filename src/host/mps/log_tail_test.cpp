@@ -53,6 +53,29 @@ TEST_F(LogTailTest, TellsLinesWhileTheirWriterHoldsTheFileOpen) {
   EXPECT_THAT(lines_, ElementsAre("one", "two", "three"));
 }
 
+TEST_F(LogTailTest, RestsAndThenTellsWhatWasWrittenMeanwhileAndWhatComes) {
+  open(1 << 20);
+  const auto began = loop_->now();
+  tail_->rest();
+  write("one\n");
+  tail_->rest();
+  run_until(1);
+  EXPECT_LT(loop_->now() - began, 10s);
+  write("two\n");
+  run_until(2);
+  EXPECT_THAT(lines_, ElementsAre("one", "two"));
+}
+
+TEST_F(LogTailTest, BeginsAgainInAFileThatSomebodyEmptied) {
+  open(1 << 20);
+  write("a long line that somebody empties\n");
+  run_until(1);
+  ASSERT_EQ(::ftruncate(tail_->fd(), 0), 0);
+  write("short\n");
+  run_until(2);
+  EXPECT_EQ(lines_.back(), "short");
+}
+
 TEST_F(LogTailTest, StartsAtTheEndAndKeepsTheFileSmall) {
   ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("control.log", "from before\n"));
   open(64);

@@ -1,30 +1,43 @@
 #include "host/mps/ping.h"
+#include "base/grid.h"
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 namespace tranche::host {
+namespace {
+
+constexpr Duration kHeardTogether = std::chrono::milliseconds(1);
+
+}  // namespace
 
 Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done)
-    : loop_(loop), socket_(socket), done_(std::move(done)) {
+    : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
   const auto connected = connect();
   if (!connected) {
     timer_ = loop_.after(Duration{}, [this, connected] { finish(connected); });
     return;
   }
-  watch_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { readable(); });
-  timer_ = loop_.after(deadline, [this, deadline] {
+  const MonoTime heard = std::min(next_on_grid(loop_.now() + kHeardTogether, kHeardTogether), until_);
+  timer_ = loop_.after(heard - loop_.now(), [this] { hear(); });
+}
+
+void Ping::hear() {
+  if (readable()) return;
+  timer_ = loop_.after(until_ - loop_.now(), [this] {
     finish(fail(Kind::kTimeout,
                 fmt::format("no greeting within {} ms",
-                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count()),
+                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline_).count()),
                 socket_));
   });
+  watch_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { (void)readable(); });
 }
 
 Ping::~Ping() {
@@ -45,12 +58,12 @@ Status Ping::connect() {
   return std::unexpected(error_from_errno(errno, "cannot connect to the daemon", socket_));
 }
 
-void Ping::readable() {
+bool Ping::readable() {
   char first[64];
   const ssize_t got = ::recv(fd_.get(), first, sizeof first, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got > 0) return finish({});
-  finish(fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  finish(got > 0 ? Status() : fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
+  return true;
 }
 
 void Ping::finish(Status status) {

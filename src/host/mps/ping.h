@@ -1,7 +1,8 @@
 #pragma once
 // Whether a control daemon lives, without a process: who connects to its socket is greeted at once (9 bytes, measured
 // 26 µs; nothing comes from one that hangs), says nothing and goes away, as every CUDA process does once at its start.
-// Loop thread.
+// The greeting is looked for after 1 to 2 ms, so that pools that are asked together are heard together; only one that
+// is not there by then is waited for. Loop thread.
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,11 +23,14 @@ class Ping {
 
  private:
   Status connect();
-  void readable();
+  void hear();
+  bool readable();  // true: it is over
   void finish(Status status);
 
   Loop& loop_;
   std::string socket_;
+  MonoTime until_;
+  Duration deadline_;
   std::function<void(Status)> done_;
   Fd fd_;
   Loop::Id watch_ = 0;

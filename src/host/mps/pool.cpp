@@ -353,6 +353,8 @@ void Pool::count(const mps::LogLine& line) {
 
 void Pool::tell_server(const mps::LogLine& line) {
   switch (line.what) {
+    case mps::LogWhat::kNewClient:
+      return feed(mps::ClientLogged{});
     case mps::LogWhat::kServerStarting:
       return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
     case mps::LogWhat::kServerReady:

@@ -36,7 +36,7 @@ class PoolTest : public ::testing::Test {
     ASSERT_TRUE(dir);
     ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid + "\n"));
     fast_.ask_again = 5ms;
-    fast_.health_every = 20ms;
+    fast_.health_every = fast_.rest_every = 20ms;
     fast_.backoff_first = 1ms;
     fast_.backoff_longest = 20ms;
     fast_.stable_after = 0ms;
