@@ -47,8 +47,7 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
   EXPECT_TRUE(seen_down);
 }
 
-// Promise: mps/daemon: A mute daemon leaves `serving` within 1.5 s, or within a second if it has a client, and needs no
-// restart.
+// Promise: mps/daemon: A mute daemon leaves `serving` within two seconds and needs no restart.
 TEST_F(PoolTest, LeavesServingWithinOneAndAHalfSecondsOfAMuteDaemonAndServesAgainWithoutARestart) {
   fast_.health_every = fast_.rest_every = 5s;  // as it ships: what tells is the ping
   serve();
