@@ -54,6 +54,7 @@ struct Device {
   std::vector<Process> processes;
   MonoTime clients_read{};  // when the driver was last asked which of them are MPS clients
   MonoTime sampled{};       // when the driver gave these figures
+  bool complete = true;     // false: the driver gave no list, or some of its processes cannot be attributed
 };
 
 using GrantOnDevice = std::pair<std::string, std::string>;  // grant, device UUID

@@ -9,7 +9,7 @@ namespace tranche::metrics {
 
 enum class Type { kGauge, kCounter };
 
-inline constexpr std::size_t kMostLabels = 5;
+inline constexpr std::size_t kMostLabels = 6;
 
 struct Metric {
   std::string_view name;
@@ -143,6 +143,43 @@ inline constexpr Metric kGuardStrangers{
 inline constexpr Metric kGuardNotInForce{
     "tranche_guard_not_in_force", Type::kGauge,
     "Guarantees that the guard cannot enforce now; the status document lists them."};
+// By tenant, which is a container, and device: the figures of the guard, and nothing where there are none.
+inline constexpr Metric kTenantSlots{"tranche_tenant_slots",
+                                     Type::kGauge,
+                                     "Slots of the device that the container holds.",
+                                     {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantMemoryLimit{"tranche_tenant_memory_limit_bytes",
+                                           Type::kGauge,
+                                           "Memory limit of the container on the device.",
+                                           {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantSmLimit{"tranche_tenant_sm_limit_ratio",
+                                       Type::kGauge,
+                                       "Share of the device's SMs that a process of the container may use.",
+                                       {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantMemoryUsed{
+    "tranche_tenant_memory_used_bytes",
+    Type::kGauge,
+    "Memory that the container's processes hold on the device, contexts included; absent while not known.",
+    {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantMemoryPeak{
+    "tranche_tenant_memory_peak_bytes",
+    Type::kGauge,
+    "Largest memory used that was sampled since the grant was given or the agent started.",
+    {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantClients{"tranche_tenant_clients",
+                                       Type::kGauge,
+                                       "MPS clients of the container on the device; absent while not known.",
+                                       {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantOver{"tranche_tenant_over_limit_seconds_total",
+                                    Type::kCounter,
+                                    "Time during which the container held more memory than its limit.",
+                                    {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantStops{
+    "tranche_tenant_stops_total",
+    Type::kCounter,
+    "Processes of the container that the guard ended; reason is memory-limit or outside-mps.",
+    {"namespace", "pod", "container", "gpu", "resource", "reason"}};
+
 inline constexpr Metric kKubeRequests{
     "tranche_kube_requests_total",
     Type::kCounter,
@@ -196,6 +233,14 @@ inline constexpr std::array kAllMetrics{
     &kKubeRequests,
     &kKubeWatchRestarts,
     &kKubeEventsDropped,
+    &kTenantSlots,
+    &kTenantMemoryLimit,
+    &kTenantSmLimit,
+    &kTenantMemoryUsed,
+    &kTenantMemoryPeak,
+    &kTenantClients,
+    &kTenantOver,
+    &kTenantStops,
 };
 
 // What a pool's state prints as (mps::State, and mps::pool_word once its daemon serves), and so what

@@ -49,15 +49,19 @@ std::string number(double value) {
   return {text.data(), done.ptr};
 }
 
-void add_sample(std::string& out, const Family& family, const Sample& sample) {
-  out += family.name;
-  char before = '{';
-  for (const auto& [name, value] : sample.labels) {
-    out += before + name + "=\"" + in_label(value) + '"';
-    before = ',';
-  }
-  if (before == ',') out += '}';
-  out += ' ' + number(sample.value) + '\n';
+void add_label(std::string& out, std::string_view name, std::string_view value) {
+  out += out.empty() ? '{' : ',';
+  out += name;
+  out += "=\"" + in_label(value) + '"';
+}
+
+void add_heading(std::string& out, std::string_view name, std::string_view help, Type type) {
+  out.append("# HELP ").append(name).append(" ").append(help);
+  out.append("\n# TYPE ").append(name).append(" ").append(to_string(type)).append("\n");
+}
+
+void add_sample(std::string& out, std::string_view name, std::string_view labels, double value) {
+  out.append(name).append(labels).append(" ").append(number(value)).append("\n");
 }
 
 }  // namespace
@@ -89,11 +93,31 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 std::string to_text(const Page& page) {
   std::string out;
   for (const auto& family : page.families) {
-    out += "# HELP " + family.name + ' ' + family.help + '\n';
-    out += "# TYPE " + family.name + ' ' + std::string(to_string(family.type)) + '\n';
-    for (const auto& sample : family.samples) add_sample(out, family, sample);
+    add_heading(out, family.name, family.help, family.type);
+    for (const auto& sample : family.samples) {
+      std::string labels;
+      for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
+      if (!labels.empty()) labels += '}';
+      add_sample(out, family.name, labels, sample.value);
+    }
   }
   return out;
+}
+
+std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values) {
+  CHECK_THAT(label_values.size() == metric.label_count(), "one value per label of the metric");
+  std::string out;
+  std::size_t at = 0;
+  for (const auto value : label_values) add_label(out, metric.labels[at++], label_value(value));
+  return out.empty() ? out : out + '}';
+}
+
+void add_heading(std::string& out, const Metric& metric) {
+  add_heading(out, metric.name, metric.help, metric.type);
+}
+
+void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value) {
+  add_sample(out, metric.name, labels, value);
 }
 
 }  // namespace tranche::metrics

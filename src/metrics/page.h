@@ -39,8 +39,14 @@ struct Page {
 
 std::string to_text(const Page& page);
 
+// A family with many samples, written straight to text: no value of it is kept. The labels of several families that
+// have the same ones are rendered once, by label_text().
+std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
+void add_heading(std::string& out, const Metric& metric);
+void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value);
+
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
-inline constexpr std::size_t kLongestLabelValue = 128;
+inline constexpr std::size_t kLongestLabelValue = 256;
 std::string label_value(std::string_view text);
 
 }  // namespace tranche::metrics

@@ -9,6 +9,7 @@
 
 #include "host/process/process.h"
 #include "node/bed.h"
+#include "node/http_get.h"
 
 namespace tranche::e2e {
 namespace {
@@ -149,6 +150,59 @@ TEST_F(NodeGuard, TerminateAllEndsTheWholeContainer) {
   Program& second = tenant(grant, {"--allocate", "20G", "--hold"});
   EXPECT_EQ(finish(first), kEnded);
   EXPECT_EQ(finish(second), kEnded);
+}
+
+// Promise: guard: `/metrics` shows what each container uses of each GPU beside its limits, and nothing of pods that
+// left.
+TEST_F(NodeGuard, ThePageOfMetricsShowsWhatEachContainerUses) {
+  ASSERT_NO_FATAL_FAILURE(make_node(1));
+  write("config.yaml", sharing("mps", 4));
+  ASSERT_NO_FATAL_FAILURE(start_kubelet());
+  start_mps();
+  Program& node = start_node({"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(until_healthy(4));
+  const auto address = pages_of(node);
+  const auto quiet = admitted(kubelet(), "quiet", 1);
+  const auto greedy = admitted(kubelet(), "greedy", 2);
+  until_node([](const Json& s) { return s["grants"].size() == 2; });
+  Program& first = tenant(quiet, {"--allocate", "4G", "--hold"});
+  ASSERT_EQ(attached(first)["mps"], true);
+  ASSERT_EQ(attached(tenant(quiet, {"--allocate", "2G", "--hold"}))["mps"], true);
+  const auto labels = [this](const std::string& pod) {
+    return R"({namespace="default",pod=")" + pod + R"(",container="main",gpu=")" + uuid(0) +
+           R"(",resource="nvidia.com/gpu"})";
+  };
+  const auto shows = [&](const std::string& name, const std::string& pod, const std::string& value) {
+    const std::string line = "tranche_tenant_" + name + labels(pod) + ' ' + value + '\n';
+    return until([&] { return http_get(address, "/metrics").find(line) != std::string::npos; }, line);
+  };
+  EXPECT_TRUE(shows("clients", "quiet", "2"));
+  EXPECT_TRUE(shows("clients", "greedy", "0"));
+  EXPECT_TRUE(shows("slots", "greedy", "2"));
+  EXPECT_TRUE(shows("sm_limit_ratio", "quiet", "0.25"));
+  EXPECT_TRUE(shows("memory_limit_bytes", "quiet", std::to_string(kSlotMiB << 20)));
+  EXPECT_TRUE(shows("memory_used_bytes", "greedy", "0"));
+  const auto used = [&](const std::string& pod) {
+    const auto page = http_get(address, "/metrics");
+    const std::string before = "tranche_tenant_memory_used_bytes" + labels(pod) + ' ';
+    const auto at = page.find(before);
+    return at == std::string::npos ? 0 : std::stoull(page.substr(at + before.size())) >> 20;
+  };
+  EXPECT_TRUE(until([&] { return used("quiet") >= 6144 && used("quiet") < 8192; }, "6 GiB and two contexts"));
+  ASSERT_EQ(attached(tenant(greedy, {"--allocate", "40G", "--hold"}))["mps"], true);
+  EXPECT_EQ(finish(tenant(greedy, {"--allocate", "40G", "--hold"})), kEnded) << "80 of 70 GiB";
+  EXPECT_TRUE(until(
+      [&] {
+        return http_get(address, "/metrics")
+                   .find(R"(pod="greedy",container="main",gpu=")" + uuid(0) +
+                         R"(",resource="nvidia.com/gpu",reason="memory-limit"} 1)") != std::string::npos;
+      },
+      "the stop is counted"));
+  EXPECT_TRUE(until([&] { return used("greedy") >= 40960 && used("greedy") < 50000; }, "what is left"));
+  kubelet().remove_pod("default/quiet");
+  EXPECT_TRUE(until([&] { return http_get(address, "/metrics").find("pod=\"quiet\"") == std::string::npos; },
+                    "its rows are gone"));
+  EXPECT_TRUE(shows("slots", "greedy", "2"));
 }
 
 // `tranche mps` is held, so nobody but the guard can have stopped it.

@@ -17,6 +17,7 @@ constexpr Duration kSilentAfter = 2s;  // without figures of the driver
 constexpr Duration kWatchEvery = 5s;
 
 constexpr Duration kIdlePace = 1s;
+constexpr Duration kFiguresWithin = 200ms;
 constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
 
 // Those that are to be named: no MPS clients, and clients of no grant.
@@ -155,6 +156,7 @@ void Guarding::watch_the_sampling() {
   } else {
     log::info("guard.sees");
   }
+  take_figures();
   say_what_is_not_in_force();
   hands_.changed();
 }
@@ -162,6 +164,13 @@ void Guarding::watch_the_sampling() {
 void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   worth_.given(grants, loop_.now());
   for (const auto& grant : grants) processes_.given(grant.id);
+  if (hands_.figures != nullptr) {
+    hands_.figures->change([&](guard::Figures& figures) {
+      for (const auto& grant : grants)  // of the tenant before
+        std::erase_if(figures,
+                      [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
+    });
+  }
   processes_.attribute(pools_);
   join_tenants();
 }
@@ -228,15 +237,29 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
   keep_pace();
 }
 
+// Whether each process of the list is known to belong to a tenant, or to none. One that is not known has ended.
+bool Guarding::is_complete(const host::GpuSample& sample) const {
+  return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
+           const auto* known = processes_.find(holder.pid);
+           if (known == nullptr || known->ours || known->left || !known->grant.empty()) return true;
+           return known->in_sight && !(holder.mps_client && known->container);
+         });
+}
+
 void Guarding::take_sample() {
   devices_.clear();
   gpu_of_device_.clear();
   for (const auto& sample : samples_) {
+    const bool complete = is_complete(sample);
     const auto [first, last] = planned_.equal_range(sample.uuid);
     for (auto it = first; it != last; ++it) {
       const PlannedShare& share = it->second;
-      guard::Device device{
-          .uuid = share.uuid, .pool = share.pool, .processes = {}, .clients_read = sample.clients_read, .sampled = {}};
+      guard::Device device{.uuid = share.uuid,
+                           .pool = share.pool,
+                           .processes = {},
+                           .clients_read = sample.clients_read,
+                           .sampled = {},
+                           .complete = complete};
       device.processes.reserve(sample.holders.size());
       for (const auto& holder : sample.holders) {
         const bool here = share.gpu_instance == kWhole || (holder.gpu_instance == share.gpu_instance &&
@@ -263,6 +286,7 @@ void Guarding::take_sample() {
 void Guarding::judge() {
   for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = hands_.last_sample(gpu_of_device_[i]);
   guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
+  take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
   without_limit_ = std::move(verdict.without_limit);
   const auto before = report_.not_in_force;
@@ -272,6 +296,23 @@ void Guarding::judge() {
   arm(verdict.open);
   keep_stopped();
   if (other) hands_.changed();
+}
+
+// Every change is in the figures within kFiguresWithin; while a limit is exceeded, at once.
+void Guarding::take_figures_soon(bool at_once) {
+  const MonoTime due = figures_at_ + kFiguresWithin;
+  if (at_once || loop_.now() >= due) return take_figures();
+  if (!figures_timer_.running()) figures_timer_.start(due - loop_.now(), [this] { take_figures(); });
+}
+
+void Guarding::take_figures() {
+  figures_timer_.stop();
+  figures_at_ = loop_.now();
+  if (hands_.figures == nullptr) return;
+  hands_.figures->change([this](guard::Figures& figures) {
+    guard::take_figures(figures, devices_, tenants_, facts_.limits, loop_.now());
+    if (silent_) guard::forget_use(figures);
+  });
 }
 
 // While something is to be looked at again, the same figures are judged at every interval: figures are told only when

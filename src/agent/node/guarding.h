@@ -16,6 +16,7 @@
 #include "agent/node/reports.h"
 #include "agent/node/worth_book.h"
 #include "allocate/grant.h"
+#include "guard/figures.h"
 #include "guard/judge.h"
 #include "guard/pace.h"
 #include "guard/stopped_file.h"
@@ -52,6 +53,7 @@ class Guarding {
     std::function<void(const GuardAct&)> told;              // for events; may be empty
     std::function<void(const ClientGone&)> on_client_gone;  // may be empty
     std::function<void()> changed;                          // report() is another
+    guard::SharedFigures* figures = nullptr;                // what tenants use; may be none
   };
   // mps_root: where the MPS directory is for this process; run_dir: where what grants are worth is written down.
   Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands);
@@ -86,7 +88,10 @@ class Guarding {
   void join_tenants();
   std::map<std::string, bool> doors_of_tenants() const;
   void take_sample();
+  bool is_complete(const host::GpuSample& sample) const;
   void judge();
+  void take_figures();
+  void take_figures_soon(bool at_once);
   void arm(bool open);
   void watch_the_sampling();
   Duration wanted_pace() const;
@@ -141,6 +146,8 @@ class Guarding {
   bool silent_ = false;  // the driver does not tell who holds memory
   host::Timer timer_{loop_};
   host::Timer watch_timer_{loop_};
+  host::Timer figures_timer_{loop_};
+  MonoTime figures_at_{};
   std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
   MonoTime named_at_{};
   std::string run_dir_;

@@ -269,6 +269,14 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
   const bool lets_go = order.what == What::kLetIn || order.what == What::kContinue;
   if (!lets_go) act.took = std::max(Duration{}, loop_.now() - order.since);
   ++report_.counts[{act.resource, act.policy, act.outcome}];
+  const bool ended = order.what == What::kTerminate || order.what == What::kKill || order.what == What::kEnd;
+  if (ended && outcome == "done" && hands_.figures != nullptr) {
+    const bool for_memory = order.what != What::kEnd;
+    hands_.figures->change([&](guard::Figures& figures) {
+      const auto figure = figures.find({order.grant, order.device});
+      if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
+    });
+  }
   const bool again = !report_.acts.empty() && outcome != "done" && same_but_for_the_time(report_.acts.back(), act);
   if (again) {
     act.times = report_.acts.back().times + 1;

@@ -83,6 +83,7 @@ class NodeProgram {
   host::Presence presence_;
   config::DeviceFilter kept_by_;
   SnapshotBox box_;
+  guard::SharedFigures figures_;
 
   host::NvmlSettings driver_settings_;
   std::unique_ptr<DeviceNodes> nodes_;

@@ -86,7 +86,7 @@ Status NodeProgram::open() {
   }
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
-  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, node_pages(box_), [this] { on_pages(); });
+  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, node_pages(box_, figures_), [this] { on_pages(); });
   TRY_STATUS(http_->open());
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
     plan_again();
@@ -110,6 +110,7 @@ void NodeProgram::open_tenants(const std::string& mps_here, const std::string& h
   world.changed = [this] {
     if (!stopping_) publish();
   };
+  world.figures = &figures_;
   world.tell = [this](const auto& about, const auto& reason, const auto& message) {
     if (cluster_) cluster_->tell(about, reason, message);
   };

@@ -4,12 +4,15 @@
 
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
+#include "agent/node/tenant_metrics.h"
 #include "base/json_text.h"
+#include "host/clock/clock.h"
 
 namespace tranche::agent {
 namespace {
 
 constexpr int kServiceUnavailable = 503;
+constexpr Duration kFiguresFor = std::chrono::seconds(1);  // two scrapers cost no more than one
 
 host::HttpAnswer ready_page(const Snapshot& snapshot) {
   const Readiness state = readiness(snapshot);
@@ -34,12 +37,37 @@ auto cached(const SnapshotBox& box, Make make) {
   };
 }
 
+// A text that is made again only when it is older than kFiguresFor.
+template <class Make>
+auto for_a_while(Make make) {
+  struct Text {
+    std::optional<MonoTime> at;
+    std::string text;
+  };
+  return [make, kept = std::make_shared<Text>()]() -> const std::string& {
+    const MonoTime now = host::mono_now();
+    if (!kept->at || now - *kept->at >= kFiguresFor) {
+      kept->text = make(now);
+      kept->at = now;
+    }
+    return kept->text;
+  };
+}
+
 }  // namespace
 
-host::HttpServer::Routes node_pages(const SnapshotBox& box) {
-  const auto metrics = [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); };
+host::HttpServer::Routes node_pages(const SnapshotBox& box, const guard::SharedFigures& figures) {
+  const auto node =
+      cached(box, [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); });
+  const auto tenants =
+      for_a_while([&box, &figures](MonoTime now) { return tenant_metrics(*box.get(), figures.copy(), now); });
+  const auto metrics = [node, tenants] {
+    host::HttpAnswer answer = node();
+    answer.body += tenants();
+    return answer;
+  };
   const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
-  return {{"/metrics", cached(box, metrics)}, {"/readyz", cached(box, ready_page)}, {"/status", cached(box, status)}};
+  return {{"/metrics", metrics}, {"/readyz", cached(box, ready_page)}, {"/status", cached(box, status)}};
 }
 
 }  // namespace tranche::agent

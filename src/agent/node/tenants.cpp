@@ -74,6 +74,7 @@ Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld
   hands.last_sample_of_any = world_.last_sample_of_any;
   hands.told = [this](const GuardAct& act) { told_act(act); };
   hands.changed = world_.changed;
+  hands.figures = world_.figures;
   guarding_ = std::make_unique<Guarding>(loop_, settings.mps_root_here, settings.run_dir, std::move(hands));
   open_stopping(settings);
 }

@@ -38,6 +38,7 @@ struct TenantsWorld {
   std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
   std::function<MonoTime()> last_sample_of_any;
   std::function<void()> changed;  // what report() gives is another
+  guard::SharedFigures* figures = nullptr;
   std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> tell;
   std::function<void(const kube::Reason& reason, const std::string& message)> tell_node;
 };
