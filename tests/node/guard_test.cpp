@@ -152,8 +152,7 @@ TEST_F(NodeGuard, TerminateAllEndsTheWholeContainer) {
   EXPECT_EQ(finish(second), kEnded);
 }
 
-// Promise: guard: `/metrics` shows what each container uses of each GPU beside its limits, and nothing of pods that
-// left.
+// Promise: guard: The metrics show what each container uses of a GPU, and nothing of pods that left.
 TEST_F(NodeGuard, ThePageOfMetricsShowsWhatEachContainerUses) {
   ASSERT_NO_FATAL_FAILURE(make_node(1));
   write("config.yaml", sharing("mps", 4));
