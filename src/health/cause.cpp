@@ -18,6 +18,8 @@ std::string_view to_string(Cause cause) {
       return "node";
     case Cause::kPool:
       return "pool";
+    case Cause::kMig:
+      return "mig";
   }
   return "xid";
 }

@@ -15,10 +15,11 @@ enum class Cause {
   kDriver,     // the driver is gone or hangs
   kNode,       // something of the node that its containers need is missing
   kPool,       // its MPS pool does not serve
+  kMig,        // it has to go: the MIG manager partitions its GPU anew
 };
 inline constexpr std::array kCauses{Cause::kXid,    Cause::kReset, Cause::kLost, Cause::kUnwatched,
-                                    Cause::kDriver, Cause::kNode,  Cause::kPool};
-std::string_view to_string(Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool"
+                                    Cause::kDriver, Cause::kNode,  Cause::kPool, Cause::kMig};
+std::string_view to_string(Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig"
 
 struct Unhealthy {
   Cause cause = Cause::kXid;

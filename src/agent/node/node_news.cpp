@@ -26,7 +26,8 @@ std::string file_of(const ConfigView& view) {
 std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes) {
   std::vector<NodeNews> news;
   for (const auto& change : changes)
-    if (change.condition.cause != health::Cause::kPool) news.push_back(news_of(change));
+    if (change.condition.cause != health::Cause::kPool && change.condition.cause != health::Cause::kMig)
+      news.push_back(news_of(change));
   return news;
 }
 

@@ -77,7 +77,7 @@ void NodeProgram::turn() {
   auto faults = node_faults(state_, nodes_->block());
   if (mig_)
     for (const auto& [device, why] : mig_->withdrawn())
-      faults.emplace(device, health::Unhealthy{health::Cause::kNode, why});
+      faults.emplace(device, health::Unhealthy{health::Cause::kMig, why});
   state_.faults = health_.judge(state_.plan, known_inventory(), state_.driver_problem, std::move(faults),
                                 pool_faults(state_.plan, state_.pools), loop_->now());
   state_.advertised = advertise::advertise(state_.plan, state_.faults, state_.withheld);

@@ -1,4 +1,4 @@
-"""Rows M4.2, M4.3 and the MIG half of M2.6: partitioned A100 under the strategies single and mixed, plain and time-sliced, with kubectl."""
+"""Rows M4.2, M4.3 and the MIG half of M2.6: A100 partitioned by the node's label, under the strategies single and mixed, plain and time-sliced, with kubectl."""
 
 import json
 import re
@@ -60,5 +60,55 @@ def mixed(m):
     report.check("M4.3 mixed, nvidia.com/mig-1g.5gb time-sliced by two: eight of them, the other profiles as they were", bool(m.label_is(shared)), shared)
 
 
+CUTS = """version: v1
+mig-configs:
+  one-three:
+  - devices: all
+    mig-enabled: true
+    mig-devices: {3g.20gb: 1, 1g.5gb: 3}
+"""
+MIG_LABEL, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+THREE = "nvidia.com/mig-3g.20gb"
+
+
+def managed(m):
+    """As the OpenShift guide does it: the node is labelled, its state read, and the resources are there. MIG is off before."""
+    report = m.report
+    for gpu in ("0", "1"):
+        m.shell(f"{SIM}/sim-node", "gpu", gpu, "mig", "off")
+    m.apply(m.config_map("cuts", {"config.yaml": CUTS}))
+    m.helm("upgrade", "--wait", "--timeout", "120s", values={"config": {"map": CONFIGS, "default": "mixed"}, "mig": {"manager": {"enabled": True, "configMap": "cuts"}}})
+    m.kubectl("label", "node", NODE, "nvidia.com/device-plugin.config-", "--overwrite")
+
+    def ask(name, state="success"):
+        m.kubectl("label", "node", NODE, f"{MIG_LABEL}={name}", "--overwrite")
+        return m.label_is({MIG_STATE: state})
+
+    report.check("M4.2 nvidia.com/mig.config=all-3g.20gb: nvidia.com/mig.config.state is success", bool(ask("all-3g.20gb")), MIG_STATE)
+    m.check_amounts("M4.2 two A100 whose MIG mode was off are nvidia.com/mig-3g.20gb 4", {THREE: 4})
+    report.check("M4.2 the node's labels count them", bool(m.label_is({f"{THREE}.count": "4", "nvidia.com/mig.strategy": "mixed"})), f"{THREE}.count")
+
+    m.apply(tools("stays", {THREE: 1}, "echo visible=$NVIDIA_VISIBLE_DEVICES; sleep 1000"))
+    m.kubectl("wait", "pod/stays", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
+    uuid = re.search(r"visible=(\S+)", until("it to tell", lambda: (text := m.log("stays")) and "visible=" in text and text, 30)).group(1)
+    before = m.get("pod", "stays")["status"]["containerStatuses"][0]
+    ask("one-three", "success")
+    m.check_amounts("M4.2 a configuration of a ConfigMap: the 3g.20gb that a pod holds is kept, the others make room", {THREE: 2, "nvidia.com/mig-1g.5gb": 6})
+    after = m.get("pod", "stays")["status"]["containerStatuses"][0]
+    shown = m.shell(f"{SIM}/sim-node", "show").stdout
+    report.check("M4.2 the pod on the kept instance does not notice: the same container, the same MIG device", after == before and uuid in shown, [after["restartCount"], uuid])
+
+    m.kubectl("label", "node", NODE, f"{MIG_LABEL}=all-1g.5gb", "--overwrite")
+    wait = until("the wait to be told", lambda: next((c for c in m.get("node", NODE)["status"]["conditions"] if c["type"] == "TrancheMigReady" and c["reason"] == "Waiting"), None), 30)
+    report.check("M4.2 what the pod holds is waited for: pending, and the condition names the pod", "pod default/stays" in wait["message"] and m.labels().get(MIG_STATE) == "pending", wait["message"])
+    m.remove("pod", "stays")
+    m.check_amounts("M4.2 the pod ends, and the change is made", {"nvidia.com/mig-1g.5gb": 14})
+    report.check("M4.2 the state is success again", bool(m.label_is({MIG_STATE: "success"})), MIG_STATE)
+    def told():
+        return {e["reason"] for e in m.get("events", "-n", "default", "--field-selector", f"involvedObject.name={NODE}")["items"]}
+    report.check("M4.2 events on the node: MigChanged, MigWaiting", bool(until("the events", lambda: {"MigChanged", "MigWaiting"} <= told(), 60)), "MigChanged, MigWaiting")
+    m.kubectl("label", "node", NODE, f"{MIG_LABEL}-", f"{MIG_STATE}-")
+
+
 def run(world):
-    play(world, "M4: MIG", "A100-PCIE-40GB", 2, single, mixed)
+    play(world, "M4: MIG", "A100-PCIE-40GB", 2, single, mixed, managed)
