@@ -8,13 +8,15 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
+#include "check/checks.h"
 #include "check/main.h"
-#include "check/mig_profiles.h"
 #include "cli/commands.h"
+#include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "config/reference.h"
 #include "config/report.h"
 #include "host/status/status_socket.h"
+#include "mig/profiles.h"
 
 namespace tranche::cli {
 namespace {
@@ -66,12 +68,13 @@ void find_driver(Held& held, const agent::ConfigView& config) {
 
 int list_mig_profiles(Held& held, const agent::ConfigView& config, bool colour) {
   find_driver(held, config);
-  const auto choices = check::mig_choices(held.node);
-  if (!choices) {
-    fmt::print(stderr, "tranche check: {}\n", to_string(choices.error()));
+  const auto node = read_mig_node(check::driver_settings(held.node), held.run_dir);
+  if (!node) {
+    fmt::print(stderr, "tranche check: {}\n", to_string(node.error()));
     return 1;
   }
-  fmt::print("{}", held.json ? check::choices_json(*choices) : check::choices_text(*choices, colour));
+  for (const auto& sentence : node->silent) fmt::print(stderr, "tranche check: {}\n", sentence);
+  fmt::print("{}", held.json ? mig::profiles_json(node->gpus) : mig::profiles_text(node->gpus, colour));
   return 0;
 }
 
@@ -112,8 +115,7 @@ void add_check(CLI::App& app, Process& process) {
   command->add_flag("--json", held->json, "findings as JSON");
   command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and end");
   command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and end");
-  command->add_flag("--mig-profiles", held->mig_profiles,
-                    "list what the GPUs here can be cut into by MIG, with memory, SMs and resource, and end");
+  command->add_flag("--mig-profiles", held->mig_profiles, "the same as tranche mig profiles, and end");
   command->callback([held, &process] {
     if (held->reference || held->schema) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());

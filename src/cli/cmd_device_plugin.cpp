@@ -86,6 +86,7 @@ std::optional<int> stand_in(const std::string& program, const std::vector<std::s
   if (name == kPlugin) return device_plugin(arguments, process);
   if (name == kMpsDaemon) return mps_control_daemon(arguments, process);
   if (name == kConfigManager) return config_manager(arguments, process);
+  if (name == kMigParted) return mig_parted(arguments, process);
   if (name == kFeatureDiscovery) return feature_discovery(arguments, process);
   return std::nullopt;
 }

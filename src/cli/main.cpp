@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
   tranche::cli::add_device_plugin(app);
   tranche::cli::add_config_manager(app);
   tranche::cli::add_mps(app, process);
+  tranche::cli::add_mig(app, process);
   tranche::cli::add_plan(app, process);
   tranche::cli::add_labels(app, process);
   tranche::cli::add_probe(app, process);

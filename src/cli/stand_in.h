@@ -16,6 +16,9 @@ std::optional<int> stand_in(const std::string& program, const std::vector<std::s
 inline constexpr const char* kConfigManager = "config-manager";
 int config_manager(const std::vector<std::string>& arguments, Process& process);
 
+inline constexpr const char* kMigParted = "nvidia-mig-parted";
+int mig_parted(const std::vector<std::string>& arguments, Process& process);
+
 // `tranche device-plugin` and `tranche config-manager` are for the list of commands only; main runs them by NVIDIA's
 // names.
 void add_device_plugin(CLI::App& app);

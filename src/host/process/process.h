@@ -25,6 +25,7 @@ namespace tranche::host {
 struct Command {
   std::vector<std::string> argv = {};           // argv[0] is the path to execute
   std::map<std::string, std::string> env = {};  // the whole environment of the child
+  std::string work_dir = {};                    // "" = ours
   bool hold_stdin = false;  // a pipe whose other end we keep: EOF reaches the child when we die or drop the Process
   bool kill_on_drop = false;
   bool die_with_parent = false;  // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends

@@ -38,6 +38,7 @@ struct ChildPlan {
   const char* path = nullptr;
   char* const* argv = nullptr;
   char* const* env = nullptr;
+  const char* work_dir = nullptr;  // nullptr = ours
   int input = -1;
   int output = -1;
   int failure = -1;  // where an errno goes when exec does not happen; closed by exec
@@ -72,6 +73,7 @@ void close_all_but(int failure) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (plan.work_dir != nullptr && ::chdir(plan.work_dir) != 0) give_up(plan);
   ::execve(plan.path, plan.argv, plan.env);
   give_up(plan);
 }
@@ -159,8 +161,15 @@ Result<Spawned> spawn(const Command& command) {
   TRY(Fd out, above_standard(std::move(output.writing)));
   TRY(Fd told, above_standard(std::move(failure.writing)));
 
-  const ChildPlan plan{path.c_str(), argv.data(), env.data(), in.get(),
-                       out.get(),    told.get(),  ::getpid(), command.die_with_parent};
+  const ChildPlan plan{path.c_str(),
+                       argv.data(),
+                       env.data(),
+                       command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
+                       in.get(),
+                       out.get(),
+                       told.get(),
+                       ::getpid(),
+                       command.die_with_parent};
   spawned.pid = vfork_with_signals_blocked(plan);
   if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
   told.reset();

@@ -1,0 +1,286 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/mig_command.h"
+#include "cli/setting_options.h"
+#include "mig/defaults.h"
+#include "mig/models.h"
+#include "mig/profiles.h"
+
+namespace tranche::cli {
+namespace {
+
+constexpr const char* kName = "tranche mig";
+
+struct Given {
+  std::string driver_root = "/";
+  std::string system_root = "/";
+  std::string run_dir = "/run/tranche";
+  std::string inventory = "node";
+  std::string present;            // the configuration that a simulated node has now
+  std::vector<std::string> held;  // "0:4": GPU and a memory slice of an instance that is held
+  std::string file;
+  std::string name;
+  std::string label = "current";
+  std::string format = "yaml";
+  bool json = false;
+  bool mode_only = false;
+  bool valid_only = false;
+  bool quiet = false;
+};
+
+void print_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
+}
+
+int fail_with(const std::string& what, int status) {
+  fmt::print(stderr, "{}: {}\n", kName, what);
+  return status;
+}
+
+// What a simulated node has now: the plan of a configuration, carried out.
+int make_present(const Given& given, std::vector<mig::GpuState>& gpus) {
+  const auto loaded = load_configurations(given.file, gpus);
+  print_problems(loaded.problems);
+  if (has_error(loaded.problems)) return kMigUnusable;
+  const auto chosen = mig::select_configuration(loaded.file, given.present, loaded.source);
+  if (!chosen) return fail_with(to_string(chosen.error()), kMigUnusable);
+  const auto plan = mig::make_plan(**chosen, gpus);
+  print_problems(plan.problems);
+  if (!plan.possible()) return kMigUnusable;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    gpus[i].enabled = gpus[i].pending = plan.gpus[i].mode_to;
+    std::uint32_t id = 0;
+    for (const auto& part : plan.gpus[i].parts) {
+      mig::GpuInstance instance{.id = ++id, .profile_id = part.profile_id, .placement = part.placement};
+      for (std::uint32_t c = 0; c < part.compute.size(); ++c)
+        instance.compute.push_back({.id = c, .placement = part.compute[c]});
+      gpus[i].instances.push_back(std::move(instance));
+    }
+  }
+  return 0;
+}
+
+int hold(const Given& given, std::vector<mig::GpuState>& gpus) {
+  for (const auto& one : given.held) {
+    const auto parts = split(one, ':');
+    const auto gpu = parse_unsigned(parts[0]);
+    const auto slice = parts.size() == 2 ? parse_unsigned(parts[1]) : std::nullopt;
+    if (!gpu || !slice || *gpu >= gpus.size())
+      return fail_with("--held " + in_quotes(one) + " is not a GPU and a memory slice such as 0:4", kMigUnusable);
+    bool found = false;
+    for (auto& instance : gpus[*gpu].instances) {
+      if (!overlap(instance.placement, {static_cast<std::uint32_t>(*slice), 1})) continue;
+      found = instance.held = true;
+      instance.holders = {{"a simulated holder", 0}};
+    }
+    if (!found) return fail_with("--held " + in_quotes(one) + " names no instance of --present", kMigUnusable);
+  }
+  return 0;
+}
+
+// 0, or the exit status where the node cannot be had.
+int read_node(const Given& given, MigNode& node) {
+  if (given.inventory != "node") {
+    auto simulated = mig::simulated_node(given.inventory);
+    if (!simulated) return fail_with(to_string(simulated.error()), kMigUnusable);
+    node.gpus = *std::move(simulated);
+    if (!given.present.empty())
+      if (const int status = make_present(given, node.gpus)) return status;
+    return hold(given, node.gpus);
+  }
+  if (!given.present.empty() || !given.held.empty())
+    return fail_with("--present and --held belong to a simulated node: name one, such as --inventory 2xA100-SXM4-40GB",
+                     kMigUnusable);
+  host::NvmlSettings settings;
+  settings.driver_root = given.driver_root;
+  settings.system_root = given.system_root;
+  auto read = read_mig_node(settings, given.run_dir);
+  if (!read) {
+    fmt::print(stderr,
+               "{}: cannot read this node's GPUs: {}\n  without a GPU, plan and profiles take a model: --inventory "
+               "8xA100-SXM4-40GB\n",
+               kName, to_string(read.error()));
+    return status_of(read.error());
+  }
+  node = *std::move(read);
+  for (const auto& sentence : node.silent) fmt::print(stderr, "{}: {}\n", kName, sentence);
+  if (node.gpus.empty() && !node.silent.empty()) return kMigFailed;
+  return 0;
+}
+
+// The chosen configuration of `loaded`; nullptr: printed.
+const mig::Configuration* chosen_of(const Given& given, const LoadedConfigurations& loaded) {
+  print_problems(loaded.problems);
+  if (has_error(loaded.problems)) return nullptr;
+  const auto chosen = mig::select_configuration(loaded.file, given.name, loaded.source);
+  if (chosen) return *chosen;
+  fmt::print(stderr, "{}\n", to_string(chosen.error()));
+  return nullptr;
+}
+
+int profiles(const Given& given, const Process& process) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  fmt::print("{}", given.json ? mig::profiles_json(node.gpus)
+                              : fitted(mig::profiles_text(node.gpus, process.terminal), process.width));
+  return 0;
+}
+
+int plan(const Given& given, const Process& process) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  const auto loaded = load_configurations(given.file, node.gpus);
+  const auto* configuration = chosen_of(given, loaded);
+  if (configuration == nullptr) return kMigUnusable;
+  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+  print_problems(made.problems);
+  fmt::print("{}", given.json ? mig::plan_json(made)
+                              : mig::plan_text(made, process.terminal, process.width > 0 ? process.width : 100));
+  return status_of(made);
+}
+
+int check(const Given& given) {
+  if (given.valid_only && !given.file.empty()) {  // needs no GPU
+    const auto loaded = load_configurations(given.file, {});
+    return chosen_of(given, loaded) == nullptr ? kMigUnusable : 0;
+  }
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  const auto loaded = load_configurations(given.file, node.gpus);
+  const auto* configuration = chosen_of(given, loaded);
+  if (configuration == nullptr) return kMigUnusable;
+  if (given.valid_only) return 0;
+  const auto differences = mig::differences(*configuration, node.gpus, given.mode_only);
+  for (const auto& difference : differences) fmt::print("{}\n", difference);
+  return differences.empty() ? 0 : kMigDiffers;
+}
+
+int write_out(const Given& given, const mig::ConfigurationFile& file) {
+  fmt::print("{}", given.format == "json" ? mig::to_json_text(file) + "\n" : mig::to_yaml(file));
+  return 0;
+}
+
+int export_now(const Given& given) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  return write_out(given, mig::exported(node.gpus, given.label));
+}
+
+int generate(const Given& given) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  return write_out(given, mig::default_configurations(node.gpus));
+}
+
+int apply_now(const Given& given) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  const auto loaded = load_configurations(given.file, node.gpus);
+  const auto* configuration = chosen_of(given, loaded);
+  if (configuration == nullptr) return kMigUnusable;
+  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+  print_problems(made.problems);
+  MigChangeOptions options;
+  options.run_dir = given.run_dir;
+  options.mode_only = given.mode_only;
+  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
+  const int status = carry_out(node, made, options, kName);
+  if (status == 0 && !given.quiet) fmt::print("the node is as configured ({})\n", configuration->name);
+  return status;
+}
+
+void add_node_options(CLI::App& command, Given& given, bool simulated) {
+  add_own_option(command, "--run-dir", given.run_dir,
+                 "the node agent's directory: it knows which pods hold which devices");
+  command.add_option("--driver-root", given.driver_root, "where the driver's files are")
+      ->envname("DRIVER_ROOT_CTR_PATH")
+      ->capture_default_str();
+  if (!simulated) return;
+  command
+      .add_option("--inventory", given.inventory,
+                  "\"node\" for the GPUs of this machine, or a number of equal GPUs such as 8xA100-SXM4-40GB")
+      ->capture_default_str();
+  command.add_option("--present", given.present, "with a simulated node: the configuration that it has now")
+      ->type_name("NAME");
+  command.add_option("--held", given.held,
+                     "with --present: GPU and memory slice of an instance that a pod holds, such as 0:4; repeatable");
+}
+
+void add_choice(CLI::App& command, Given& given) {
+  command.add_option("configuration", given.name, "the configuration's name; may be left out where there is one alone");
+  command
+      .add_option("--config-file,-f", given.file,
+                  "file in mig-parted's format, \"-\" for the standard input; without it the default configurations of "
+                  "these GPUs: all-disabled, all-balanced, all-1g.10gb …")
+      ->type_name("FILE");
+  command.add_option("--selected-config,-c", given.name, "the same as the name alone")->type_name("NAME");
+}
+
+void add_format(CLI::App& command, Given& given) {
+  command.add_option("--output-format,-o", given.format, "yaml or json")
+      ->check(CLI::IsMember({"yaml", "json"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_mig(CLI::App& app, Process& process) {
+  auto given = std::make_shared<Given>();
+  auto* mig = app.add_subcommand(
+      "mig", "MIG: what GPUs can be partitioned into, what a configuration changes, and the change itself");
+  mig->require_subcommand(1);
+
+  auto* list = mig->add_subcommand("profiles", "instances that the GPUs can have, their placements, and what is free");
+  add_node_options(*list, *given, true);
+  list->add_flag("--json", given->json, "as JSON");
+  list->callback([given, &process] { process.exit_code = profiles(*given, process); });
+
+  auto* show = mig->add_subcommand(
+      "plan", "what a configuration would change: instances that stay, go and are made, who holds them, resets");
+  add_choice(*show, *given);
+  add_node_options(*show, *given, true);
+  show->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
+  show->add_flag("--json", given->json, "as JSON");
+  show->callback([given, &process] { process.exit_code = plan(*given, process); });
+
+  auto* verify = mig->add_subcommand("assert", "whether the node is as a configuration says; lists the differences");
+  add_choice(*verify, *given);
+  add_node_options(*verify, *given, false);
+  verify->add_flag("--mode-only,-m", given->mode_only, "compare the MIG mode alone");
+  verify->add_flag("--valid-config,-a", given->valid_only, "only that the configuration exists and can be read");
+  verify->callback([given, &process] { process.exit_code = check(*given); });
+
+  auto* write = mig->add_subcommand("export", "what the GPUs have now, as a configuration");
+  add_node_options(*write, *given, false);
+  write->add_option("--config-label,-l", given->label, "the configuration's name")->capture_default_str();
+  add_format(*write, *given);
+  write->callback([given, &process] { process.exit_code = export_now(*given); });
+
+  auto* make = mig->add_subcommand("generate-config", "the default configurations of these GPUs, with NVIDIA's names");
+  add_node_options(*make, *given, true);
+  add_format(*make, *given);
+  make->callback([given, &process] { process.exit_code = generate(*given); });
+
+  auto* change =
+      mig->add_subcommand("apply", "partition the GPUs as a configuration says, changing only what must change");
+  add_choice(*change, *given);
+  add_node_options(*change, *given, false);
+  change->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
+  change->add_flag("--quiet,-q", given->quiet, "no line for each step");
+  change->callback([given, &process] { process.exit_code = apply_now(*given); });
+
+  mig->footer(
+      "Exit status: 0 as configured, or the plan can be carried out now; 1 the driver or a change failed; 2 the "
+      "command "
+      "line or configuration cannot be used; 3 (assert) the node differs; 4 a process or pod holds what must go; 5 the "
+      "mode takes effect at a GPU reset; 6 the driver refuses this user.");
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,187 @@
+#include "cli/mig_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "host/files/files.h"
+#include "host/mig/apply.h"
+#include "host/mig/values.h"
+#include "host/status/status_socket.h"
+#include "mig/defaults.h"
+
+namespace tranche::cli {
+namespace {
+
+// Who holds which device, as the node agent reports it.
+host::MigUsers users_of(const std::string& run_dir) {
+  if (run_dir.empty()) return {};
+  const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
+  if (!answer) return {};
+  std::vector<std::pair<std::string, mig::Holder>> held;
+  const auto status = json_of(*answer);
+  for (const auto& grant : list_at(status, "grants"))
+    for (const auto& device : list_at(grant, "devices"))
+      held.emplace_back(text_at(device, "uuid"),
+                        mig::Holder{fmt::format("pod {}/{} (container {})", text_at(grant, "namespace"),
+                                                text_at(grant, "pod"), text_at(grant, "container")),
+                                    0});
+  return [held = std::move(held)](const std::string& uuid) {
+    std::vector<mig::Holder> holders;
+    for (const auto& [device, holder] : held)
+      if (device == uuid) holders.push_back(holder);
+    return holders;
+  };
+}
+
+std::string read_input() {
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+host::MigLayout mode_of(const host::MigGpu& gpu, bool on) {
+  host::MigLayout layout = on && gpu.enabled ? host::layout_of(gpu) : host::MigLayout{};
+  layout.enabled = on;
+  return layout;
+}
+
+int status_of(const host::MigOutcome& outcome) {
+  switch (outcome.what) {
+    case host::MigOutcome::What::kDone:
+      return 0;
+    case host::MigOutcome::What::kInUse:
+      return kMigHeld;
+    case host::MigOutcome::What::kNeedsReset:
+      return kMigNeedsReset;
+    case host::MigOutcome::What::kStopped:
+    case host::MigOutcome::What::kFailed:
+      return kMigFailed;
+  }
+  return kMigFailed;
+}
+
+void report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, const char* program) {
+  const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.index, gpu.name);
+  switch (outcome.what) {
+    case host::MigOutcome::What::kDone:
+      return;
+    case host::MigOutcome::What::kInUse:
+      fmt::print(stderr, "{} is in use: {}; end it and try again\n", which,
+                 outcome.holders.empty() ? outcome.why : join(outcome.holders, ", "));
+      return;
+    case host::MigOutcome::What::kNeedsReset:
+      fmt::print(stderr,
+                 "{} needs a reset before the MIG mode takes effect: nvidia-smi --gpu-reset -i {} with no process on "
+                 "it, or a restart of the machine; then apply the configuration again\n",
+                 which, gpu.index);
+      return;
+    case host::MigOutcome::What::kStopped:
+    case host::MigOutcome::What::kFailed:
+      fmt::print(stderr, "{} could not be changed: {}{}\n", which, outcome.why,
+                 outcome.left.empty() ? "" : "; it has now: " + outcome.left);
+      return;
+  }
+}
+
+void report_blockers(const mig::Plan& plan, const char* program) {
+  for (const auto& gpu : plan.gpus) {
+    for (const auto& blocker : gpu.blockers) {
+      std::vector<std::string> who;
+      for (const auto& holder : blocker.holders) who.push_back(holder.who);
+      fmt::print(stderr, "{}: GPU {} ({}): {} is held by {}\n", program, gpu.index, gpu.name, blocker.what,
+                 who.empty() ? "a process that the driver does not name" : join(who, ", "));
+    }
+    if (!gpu.fits_beside.empty())
+      fmt::print(stderr, "{}: GPU {}: beside what is held, this much of the configuration fits: {}\n", program,
+                 gpu.index, gpu.fits_beside);
+  }
+}
+
+}  // namespace
+
+Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir) {
+  MigNode node;
+  TRY(node.admin, host::MigAdmin::open(settings));
+  TRY(const auto gpus, node.admin->read(node.silent));
+  const auto users = users_of(run_dir);
+  for (const auto& gpu : gpus) node.gpus.push_back(host::state_of(gpu, users));
+  return node;
+}
+
+int status_of(const Error& error) {
+  return error.kind == Kind::kDenied ? kMigDenied : kMigFailed;
+}
+
+LoadedConfigurations load_configurations(const std::string& path, const std::vector<mig::GpuState>& gpus) {
+  LoadedConfigurations loaded;
+  if (path.empty()) {
+    loaded.source = "the default configurations of these GPUs";
+    loaded.file = mig::default_configurations(gpus);
+    return loaded;
+  }
+  loaded.source = path == "-" ? "standard input" : path;
+  std::string text;
+  if (path == "-") {
+    text = read_input();
+  } else if (auto read = host::read_file(path)) {
+    text = *std::move(read);
+  } else {
+    loaded.problems.push_back({Severity::kError, {path, 0, 0}, {}, to_string(read.error()), "name a readable file"});
+    return loaded;
+  }
+  auto parsed = mig::parse_configuration_file(text, loaded.source);
+  loaded.file = std::move(parsed.file);
+  loaded.problems = std::move(parsed.problems);
+  return loaded;
+}
+
+int status_of(const mig::Plan& plan) {
+  if (!plan.possible()) return kMigUnusable;
+  if (plan.blocked()) return kMigHeld;
+  return plan.needs_reset() ? kMigNeedsReset : 0;
+}
+
+int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program) {
+  if (!plan.possible()) return kMigUnusable;
+  if (plan.blocked()) {
+    report_blockers(plan, program);
+    return kMigHeld;
+  }
+  if (plan.as_wanted()) return 0;
+  const auto journal = host::MigJournal::open(options.run_dir + "/mig");
+  if (!journal) {
+    fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(journal.error()));
+    return status_of(journal.error());
+  }
+  host::MigApply::Callbacks callbacks;
+  callbacks.on_step = [&](const host::MigStep& step) {
+    if (options.say) options.say(host::to_string(step));
+  };
+  host::MigApply engine(*node.admin, *journal, std::move(callbacks));
+  int worst = 0;
+  for (const auto& gpu : plan.gpus) {
+    if (!gpu.matched || gpu.as_wanted) continue;
+    host::MigLayout target = host::target_of(gpu);
+    if (options.mode_only) {
+      const auto now = node.admin->read(gpu.uuid);
+      if (!now) {
+        fmt::print(stderr, "{}: {}\n", program, to_string(now.error()));
+        worst = std::max(worst, status_of(now.error()));
+        continue;
+      }
+      target = mode_of(*now, gpu.mode_to);
+    }
+    if (options.say) options.say(fmt::format("GPU {} ({}): to {}", gpu.index, gpu.name, host::to_string(target)));
+    const auto outcome = engine.run(gpu.uuid, target, plan.configuration);
+    report(outcome, gpu, program);
+    worst = std::max(worst, status_of(outcome));
+  }
+  return worst;
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,58 @@
+#pragma once
+// What `tranche mig` and `nvidia-mig-parted` share: the node's GPUs as MIG values, configurations from a file or made
+// for these GPUs, and the change itself. Blocking, one thread.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "cli/commands.h"
+#include "host/nvml/mig_admin.h"
+#include "mig/configuration.h"
+#include "mig/plan.h"
+#include "mig/state.h"
+
+namespace tranche::cli {
+
+// Exit statuses of `tranche mig`; nvidia-mig-parted has 0 and 1 alone.
+inline constexpr int kMigFailed = 1;      // the driver, or a change that was not carried out
+inline constexpr int kMigUnusable = 2;    // the command line, the configuration, or a set without a layout
+inline constexpr int kMigDiffers = 3;     // the node is not as configured
+inline constexpr int kMigHeld = 4;        // a process or pod holds what must go
+inline constexpr int kMigNeedsReset = 5;  // the mode takes effect at a reset
+inline constexpr int kMigDenied = 6;      // the driver refuses this user
+
+struct MigNode {
+  std::unique_ptr<host::MigAdmin> admin;  // nullptr = simulated
+  std::vector<mig::GpuState> gpus;
+  std::vector<std::string> silent;  // GPUs that did not answer, one sentence each
+};
+
+// The GPUs of this machine. Pods that hold devices are known where the node agent of `run_dir` answers; "" = not asked.
+Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir);
+int status_of(const Error& error);
+
+// A file, or "-" for the standard input, or "" for the configurations that exist without one.
+struct LoadedConfigurations {
+  mig::ConfigurationFile file;
+  std::string source;
+  std::vector<Problem> problems;
+};
+LoadedConfigurations load_configurations(const std::string& path, const std::vector<mig::GpuState>& gpus);
+
+struct MigChangeOptions {
+  std::string run_dir = "/run/tranche";  // what is under way is recorded below it
+  bool mode_only = false;
+  std::function<void(const std::string&)> say;  // one sentence a step
+};
+// Carries the plan out. Nothing is touched where it is not possible or something is held. Prints why to stderr.
+int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program);
+
+// The exit status of a plan that was not carried out: 0 where its steps can be taken now.
+int status_of(const mig::Plan& plan);
+
+void add_mig(CLI::App& app, Process& process);
+
+}  // namespace tranche::cli

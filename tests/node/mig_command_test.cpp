@@ -1,0 +1,253 @@
+// `tranche mig` and `nvidia-mig-parted` as whole programs against the driver's stand-in.
+#include <filesystem>
+#include <fstream>
+
+#include "node/bed.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+class MigCommand : public NodeBed {
+ protected:
+  void make_gpus(const std::string& profile, int count) {
+    write("node/node.yaml", "gpus: {profile: " + profile + ", count: " + std::to_string(count) + "}\n");
+    ASSERT_EQ(run({build() + "/standins/sim-node", "show"}), 0);
+  }
+  Environment places() const { return {{"DRIVER_ROOT_CTR_PATH", in("driver")}, {"TRANCHE_RUN_DIR", in("run")}}; }
+  Program& mig(Words words) {
+    words.insert(words.begin(), {tranche(), "mig"});
+    Program& program = start(std::move(words), places());
+    finish(program);
+    return program;
+  }
+  Program& parted(Words words, Environment environment = {}) {
+    if (!fs::exists(in("nvidia-mig-parted"))) fs::create_symlink(tranche(), in("nvidia-mig-parted"));
+    words.insert(words.begin(), in("nvidia-mig-parted"));
+    environment.merge(places());
+    Program& program = start(std::move(words), environment);
+    finish(program);
+    return program;
+  }
+  Json json_of(const Program& program) { return Json::parse(program.out(), nullptr, false); }
+  // Instances of a GPU as `tranche mig profiles` lists them: "3g.71gb@4".
+  std::vector<std::string> instances(int gpu) {
+    std::vector<std::string> all;
+    const Json document = json_of(mig({"profiles", "--json"}));
+    for (const auto& one : document[static_cast<std::size_t>(gpu)]["instances"])
+      all.push_back(one["profile"].get<std::string>() + "@" + std::to_string(one["start"].get<int>()));
+    return all;
+  }
+  std::vector<std::string> devices(int gpu) {
+    std::vector<std::string> all;
+    const Json document = json_of(mig({"profiles", "--json"}));
+    for (const auto& one : document[static_cast<std::size_t>(gpu)]["instances"])
+      for (const auto& device : one["devices"]) all.push_back(device.get<std::string>());
+    return all;
+  }
+};
+
+// Promise: mig/command: `tranche mig apply` reaches a configuration and keeps what may stay.
+TEST_F(MigCommand, AppliesADefaultConfigurationAndChangesOnlyWhatDiffers) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 2));
+  Program& planned = mig({"plan", "all-balanced"});
+  EXPECT_EQ(planned.code(), 0) << planned.err();
+  EXPECT_THAT(planned.out(), AllOf(HasSubstr("MIG goes on"), HasSubstr("create 3g.71gb at slices 4-7")));
+  EXPECT_EQ(mig({"assert", "all-balanced"}).code(), 3);
+  Program& applied = mig({"apply", "all-balanced"});
+  ASSERT_EQ(applied.code(), 0) << applied.out() << applied.err();
+  EXPECT_THAT(instances(0), ::testing::ElementsAre("2g.35gb@0", "1g.18gb@2", "1g.18gb@3", "3g.71gb@4"));
+  EXPECT_EQ(mig({"assert", "all-balanced"}).code(), 0);
+  EXPECT_THAT(mig({"plan", "all-balanced"}).out(), HasSubstr("as configured"));
+  EXPECT_THAT(mig({"export"}).out(), HasSubstr("  current:\n  - devices: all\n    mig-enabled: true\n"));
+
+  write("mig.yaml",
+        "version: v1\nmig-configs:\n  more:\n  - {devices: all, mig-enabled: true, mig-devices: {1g.18gb: 4, 3g.71gb: "
+        "1}}\n");
+  const auto before = devices(1);
+  ASSERT_EQ(mig({"apply", "-f", in("mig.yaml")}).code(), 0);
+  EXPECT_THAT(instances(1), ::testing::ElementsAre("1g.18gb@0", "1g.18gb@1", "1g.18gb@2", "1g.18gb@3", "3g.71gb@4"));
+  const auto after = devices(1);
+  for (const std::size_t kept : {1u, 2u, 3u})
+    EXPECT_THAT(after, ::testing::Contains(before[kept])) << "its UUID is the same: it was not made anew";
+  EXPECT_TRUE(fs::is_empty(in("run/mig"))) << "nothing is left to be done";
+
+  ASSERT_EQ(mig({"apply", "all-disabled"}).code(), 0);
+  EXPECT_THAT(mig({"export", "-o", "json"}).out(), HasSubstr("\"mig-enabled\": false"));
+}
+
+// Promise: mig/command: On Ampere, apply reports that a GPU reset is missing, and goes on after it.
+TEST_F(MigCommand, OnAmpereAResetIsMissing) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("A100-SXM4-80GB", 1));
+  EXPECT_EQ(mig({"plan", "all-3g.40gb"}).code(), 5);
+  Program& applied = mig({"apply", "all-3g.40gb"});
+  EXPECT_EQ(applied.code(), 5) << applied.err();
+  EXPECT_THAT(applied.err(), HasSubstr("nvidia-smi --gpu-reset -i 0"));
+  ASSERT_NO_FATAL_FAILURE(sim_node({"gpu", "0", "reset"}));
+  Program& again = mig({"apply", "all-3g.40gb"});
+  EXPECT_EQ(again.code(), 0) << again.err();
+  EXPECT_THAT(instances(0), ::testing::ElementsAre("3g.40gb@0", "3g.40gb@4"));
+}
+
+// Promise: mig/command: A configuration that the GPUs cannot have is refused before anything changes.
+TEST_F(MigCommand, RefusesWhatCannotBeHad) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  write("mig.yaml",
+        "version: v1\nmig-configs:\n  wrong:\n  - devices: all\n    mig-enabled: true\n    mig-devices:\n      1g.5gb: "
+        "7\n");
+  Program& unknown = mig({"apply", "--config-file", in("mig.yaml"), "wrong"});
+  EXPECT_EQ(unknown.code(), 2);
+  EXPECT_THAT(unknown.err(),
+              HasSubstr(in("mig.yaml") + ":7:7: error: 1g.5gb: GPU 0 (NVIDIA H200) has no MIG profile 1g.5gb"));
+  EXPECT_THAT(mig({"plan", "all-1g.5gb"}).err(), HasSubstr("has no configuration \"all-1g.5gb\""));
+  EXPECT_EQ(mig({"plan", "all-1g.5gb"}).code(), 2);
+  EXPECT_THAT(mig({"export"}).out(), HasSubstr("mig-enabled: false"));
+}
+
+// Promise: mig/command: Plans and profiles work without a GPU, for every model with known profiles.
+TEST_F(MigCommand, PlansForGpusThatAreNotHere) {
+  Program& planned = mig(
+      {"plan", "all-1g.5gb", "--inventory", "8xA100-SXM4-40GB", "--present", "all-3g.20gb", "--held", "0:4", "--json"});
+  EXPECT_EQ(planned.code(), 4) << planned.err();
+  const Json plan = json_of(planned);
+  ASSERT_EQ(plan["gpus"].size(), 8u);
+  EXPECT_EQ(plan["gpus"][0]["waitsFor"][0]["what"], "3g.20gb at slices 4-7");
+  EXPECT_EQ(plan["gpus"][0]["fitsBesideHeld"], "4 × 1g.5gb");
+  EXPECT_EQ(plan["gpus"][1]["waitsFor"].size(), 0u);
+  EXPECT_THAT(mig({"profiles", "--inventory", "A30"}).out(),
+              AllOf(HasSubstr("GPU 0  NVIDIA A30  MIG off"), HasSubstr("1g.6gb+me"), HasSubstr("{0,2}:2")));
+  EXPECT_THAT(mig({"generate-config", "--inventory", "GB200"}).out(), HasSubstr("all-7g.186gb:"));
+}
+
+// Promise: driver/mig: The stand-in lists the MIG profiles that an H200's driver lists.
+TEST_F(MigCommand, ProfilesAreThoseThatTheDriverLists) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  const Json document = json_of(mig({"profiles", "--json"}));
+  std::vector<std::string> all;
+  for (const auto& one : document[0]["profiles"])
+    all.push_back(one["profile"].get<std::string>() + " " +
+                  std::to_string(one["memoryBytes"].get<std::uint64_t>() >> 20) + " MiB " +
+                  std::to_string(one["smCount"].get<int>()) + " SMs " + std::to_string(one["atMost"].get<int>()));
+  EXPECT_THAT(all, ::testing::ElementsAre("1g.18gb 16384 MiB 16 SMs 7", "1g.18gb+me 16384 MiB 16 SMs 1",
+                                          "1g.35gb 33280 MiB 26 SMs 4", "2g.35gb 33280 MiB 32 SMs 3",
+                                          "3g.71gb 71424 MiB 60 SMs 2", "4g.71gb 71424 MiB 64 SMs 1",
+                                          "7g.141gb 143360 MiB 132 SMs 1"));
+}
+
+TEST_F(MigCommand, ProfilesShowWhatIsFree) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb"});
+  const Json gpu = json_of(mig({"profiles", "--json"}))[0];
+  std::map<std::string, int> free;
+  for (const auto& profile : gpu["profiles"]) free[profile["profile"]] = profile["free"];
+  EXPECT_EQ(free["7g.141gb"], 0);
+  EXPECT_EQ(free["3g.71gb"], 0);
+  EXPECT_EQ(free["1g.18gb"], 3);
+  EXPECT_EQ(free["1g.18gb+me"], 1);
+  EXPECT_EQ(gpu["instances"].size(), 2u);
+  EXPECT_THAT(mig({"profiles"}).out(), HasSubstr("nvidia.com/mig-1g.18gb.me"));
+  Program& check = start({tranche(), "check", "--mig-profiles", "--driver-root", in("driver")}, places());
+  EXPECT_EQ(finish(check), 0);
+  EXPECT_THAT(check.out(), HasSubstr("nvidia.com/mig-1g.18gb.me")) << check.err();
+}
+
+TEST_F(MigCommand, NamesTheProcessThatHoldsAnInstance) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  sim_node({"gpu", "0", "mig", "3g.71gb", "3g.71gb"});
+  const auto all = devices(0);
+  ASSERT_EQ(all.size(), 2u);
+  Program& cuda = start({build() + "/standins/sim-cuda", "--hold"}, {{"CUDA_VISIBLE_DEVICES", all[1]}});
+  attached(cuda);
+  Program& planned = mig({"plan", "all-1g.18gb"});
+  EXPECT_EQ(planned.code(), 4) << planned.out() << planned.err();
+  EXPECT_THAT(planned.out(), HasSubstr("process " + std::to_string(cuda.pid())));
+  Program& applied = mig({"apply", "all-1g.18gb"});
+  EXPECT_EQ(applied.code(), 4);
+  EXPECT_THAT(applied.err(), AllOf(HasSubstr("is held by process"), HasSubstr("this much of the configuration fits")));
+  EXPECT_EQ(devices(0), all) << "nothing was touched";
+}
+
+// Promise: mig/command: Called nvidia-mig-parted it takes NVIDIA's flags and variables and exits with 0 or 1.
+TEST_F(MigCommand, AnswersToTheNameOfMigParted) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 2));
+  Program& generated = parted({"generate-config", "-f", in("generated.yaml")});
+  ASSERT_EQ(generated.code(), 0) << generated.err();
+  const Environment chosen{{"MIG_PARTED_CONFIG_FILE", in("generated.yaml")},
+                           {"MIG_PARTED_SELECTED_CONFIG", "all-1g.18gb"}};
+  Program& valid = parted({"assert", "--valid-config"}, chosen);
+  EXPECT_EQ(valid.code(), 0) << valid.err();
+  EXPECT_EQ(valid.out(), "Selected MIG configuration is valid\n");
+  Program& differs = parted({"-d", "assert"}, chosen);
+  EXPECT_EQ(differs.code(), 1);
+  EXPECT_THAT(differs.err(), HasSubstr("Assertion failure: selected configuration not currently applied"));
+  Program& applied = parted({"apply"}, chosen);
+  EXPECT_EQ(applied.code(), 0) << applied.err();
+  EXPECT_THAT(applied.out(), HasSubstr("MIG configuration applied successfully"));
+  EXPECT_EQ(parted({"assert"}, chosen).out(), "Selected MIG configuration currently applied\n");
+  EXPECT_EQ(parted({"assert", "-m", "-f", in("generated.yaml"), "-c", "all-7g.141gb"}).code(), 0) << "the mode is on";
+  EXPECT_EQ(parted({"export"}).out(),
+            "version: v1\nmig-configs:\n  current:\n  - devices: all\n    mig-enabled: true\n    mig-devices:\n"
+            "      1g.18gb: 7\n");
+  EXPECT_THAT(parted({"export", "--output-format=json", "-l", "now"}).out(), HasSubstr("\"now\""));
+  EXPECT_EQ(parted({"assert"}).code(), 1) << "no file";
+  EXPECT_EQ(parted({"assert", "-f", in("generated.yaml"), "-c", "all-1g.5gb"}).code(), 1);
+  EXPECT_EQ(parted({"nothing"}).code(), 1);
+  EXPECT_EQ(parted({"checkpoint"}).code(), 1);
+  EXPECT_EQ(parted({}).code(), 0);
+}
+
+// Promise: mig/command: Each default configuration can be generated, applied and asserted.
+TEST_F(MigCommand, EveryDefaultConfigurationIsReachedAndExported) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("RTX-PRO-6000", 1));
+  Program& generated = parted({"generate-config", "-o", "json"});
+  write("all.json", generated.out());
+  const Json file = json_of(generated);
+  ASSERT_EQ(file["mig-configs"].size(), 14u);
+  for (const auto& [name, entries] : file["mig-configs"].items()) {
+    Program& applied = parted({"apply", "-f", in("all.json"), "-c", name});
+    EXPECT_EQ(applied.code(), 0) << name << ": " << applied.err();
+    EXPECT_EQ(parted({"assert", "-f", in("all.json"), "-c", name}).code(), 0) << name;
+    const Json exported = json_of(parted({"export", "-o", "json", "-l", name}));
+    EXPECT_EQ(exported["mig-configs"][name][0]["mig-devices"], entries[0]["mig-devices"]) << name;
+  }
+}
+
+// Promise: mig/command: Hooks run around the change with NVIDIA's variables, the last one always.
+TEST_F(MigCommand, RunsHooksAroundTheChange) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  write("mig.yaml",
+        "version: v1\nmig-configs:\n  on: [{devices: all, mig-enabled: true, mig-devices: {7g.141gb: 1}}]\n");
+  const auto stage = [&](const std::string& name) {
+    return "  " + name + ":\n  - {command: sh, workdir: " + scratch_.path() + ", envs: {STAGE: " + name +
+           "}, args: [\"-c\", \"echo $STAGE $MIG_PARTED_SELECTED_CONFIG >> hooks.log\"]}\n";
+  };
+  write("hooks.yaml", "version: v1\nhooks:\n" + stage("apply-start") + stage("pre-apply-mode") +
+                          stage("pre-apply-config") + stage("apply-exit"));
+  Program& applied = parted({"apply", "-f", in("mig.yaml"), "-k", in("hooks.yaml")});
+  ASSERT_EQ(applied.code(), 0) << applied.out() << applied.err();
+  const auto log = [&] {
+    std::ifstream file(in("hooks.log"));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(log(), "apply-start on\npre-apply-mode on\npre-apply-config on\napply-exit on\n");
+  fs::remove(in("hooks.log"));
+  ASSERT_EQ(parted({"apply", "-f", in("mig.yaml"), "-k", in("hooks.yaml")}).code(), 0);
+  EXPECT_EQ(log(), "apply-start on\napply-exit on\n") << "nothing changed";
+  write("failing.yaml", "version: v1\nhooks: {apply-start: [{command: \"false\"}]}\n");
+  EXPECT_EQ(parted({"apply", "-f", in("mig.yaml"), "-k", in("failing.yaml")}).code(), 1);
+}
+
+TEST_F(MigCommand, WithoutADriverSaysHowToPlanAllTheSame) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
+  ASSERT_NO_FATAL_FAILURE(sim_node({"driver", "absent"}));
+  Program& profiles = mig({"profiles"});
+  EXPECT_EQ(profiles.code(), 1);
+  EXPECT_THAT(profiles.err(), HasSubstr("--inventory 8xA100-SXM4-40GB"));
+}
+
+}  // namespace
+}  // namespace tranche::e2e
