@@ -42,7 +42,13 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
                        .on_change = world_.on_change,
                        .fates = [](const std::vector<int>& clients,
                                    int stop_signal) { return host::client_fates(clients, stop_signal); },
-                       .ancestors = [](int client) { return host::ancestors_in_container(client); }}),
+                       .ancestors =
+                           [](const std::vector<int>& clients) {
+                             host::Ancestors ancestors;
+                             std::vector<std::optional<std::vector<int>>> all;
+                             for (const int client : clients) all.push_back(ancestors.of(client));
+                             return all;
+                           }}),
       looks_(loop) {}
 
 Doors::~Doors() = default;
@@ -228,21 +234,23 @@ void Doors::hold_pool(const std::string& id) {
   if (found->second.gate) found->second.gate->hold();
 }
 
-void Doors::clients_seen(const std::string& id, const std::vector<int>& pids) {
+void Doors::clients_seen(const std::string& id, const std::vector<host::ProcessRef>& clients) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   Pool& pool = found->second;
-  std::map<int, std::string> seen;
-  for (const int pid : pids) {
+  std::map<int, Seen> seen;
+  for (const auto& client : clients) {
+    const int pid = client.pid;
     if (pool.gate && pool.gate->grant_of(pid) != nullptr) continue;
     const auto known = pool.seen.find(pid);
-    auto grant = known == pool.seen.end() ? grant_by_mounts(pid, settings_.paths.mps_root, id).value_or(std::string())
-                                          : known->second;
+    const bool same = known != pool.seen.end() && known->second.process == client;
+    auto grant =
+        same ? known->second.grant : grant_by_mounts(pid, settings_.paths.mps_root, id).value_or(std::string());
     if (pool.gate && !grant.empty()) {
       pool.gate->remember(grant, pid);
       note_pod(id, grant, pid);
     } else {
-      seen.emplace(pid, std::move(grant));
+      seen.emplace(pid, Seen{client, std::move(grant)});
     }
   }
   pool.seen = std::move(seen);
@@ -281,8 +289,8 @@ std::vector<int> Doors::clients_of(const DoorName& door) const {
   if (found == pools_.end()) return {};
   if (found->second.gate) return found->second.gate->door(door.grant).clients;
   std::vector<int> pids;
-  for (const auto& [pid, grant] : found->second.seen) {
-    if (grant == door.grant) pids.push_back(pid);
+  for (const auto& [pid, client] : found->second.seen) {
+    if (client.grant == door.grant) pids.push_back(pid);
   }
   return pids;
 }
@@ -352,8 +360,8 @@ Status Doors::vacate(const DoorName& name, Pool& pool) {
   if (pool.gate) pool.gate->close_door(name.grant);
   if (!clients.empty()) end_former_clients(name, clients);
   if (pool.gate) pool.gate->disown(name.grant);
-  for (auto& [pid, grant] : pool.seen)
-    if (grant == name.grant) grant.clear();
+  for (auto& [pid, client] : pool.seen)
+    if (client.grant == name.grant) client.grant.clear();
   pool.doors.erase(name.grant);
   draining_.forget(name);
   log_.forget(name.grant);

@@ -74,7 +74,7 @@ class Doors {
   Status open_pool(const std::string& pool);
   // It does not serve: clients wait. `clients` of its servers, for those from before our start.
   void hold_pool(const std::string& pool);
-  void clients_seen(const std::string& pool, const std::vector<int>& pids);
+  void clients_seen(const std::string& pool, const std::vector<host::ProcessRef>& clients);
   void server_replaced(const std::string& pool);
   void server_took(const std::string& pool, int pid);  // as its log says
   // For a CUDA start of the pool's own (host/mps/gate.h, take_turn), until what is returned is dropped. Without a gate
@@ -124,6 +124,10 @@ class Doors {
     std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their limit
     std::unique_ptr<host::DrainSocket> drain;
   };
+  struct Seen {
+    host::ProcessRef process;
+    std::string grant;  // "" = none
+  };
   struct Pool {
     std::shared_ptr<host::Gate> gate;  // null: doors are links
     std::string link_reason;
@@ -134,7 +138,7 @@ class Doors {
     std::vector<std::string> devices;
     std::size_t promised = 1;  // clients to each grant
     bool wants_clients = false;
-    std::map<int, std::string> seen;  // clients that did not come through a gate: their grant, "" = none
+    std::map<int, Seen> seen;  // clients that did not come through a gate
   };
 
   using Reply = std::function<void(const std::string& json)>;

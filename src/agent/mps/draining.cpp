@@ -51,10 +51,12 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   std::set<int> companions;
   Containers first;
   if (callbacks_.ancestors) {
-    for (const int pid : request.clients) {
-      const auto above = callbacks_.ancestors(pid);
-      first.emplace(of[pid], above.empty() ? pid : above.back());
-      for (const int each : above)
+    const auto all = callbacks_.ancestors(request.clients);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i]) continue;
+      const int pid = request.clients[i];
+      first.emplace(of[pid], all[i]->empty() ? pid : all[i]->back());
+      for (const int each : *all[i])
         if (!is_spared(each) && each != ::getpid()) companions.insert(each);
     }
   }

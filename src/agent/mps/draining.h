@@ -49,7 +49,8 @@ class Draining {
     std::function<void()> on_change;  // a container was closed, or is open again
     // What /proc shows (host/survival). Empty: every client dies of its stop signal, and stands alone.
     std::function<std::vector<stopping::Fate>(const std::vector<int>& clients, int stop_signal)> fates = {};
-    std::function<std::vector<int>(int client)> ancestors = {};
+    // Of each client, in order; absent: too many were asked for.
+    std::function<std::vector<std::optional<std::vector<int>>>(const std::vector<int>& clients)> ancestors = {};
   };
   using Reply = std::function<void(const std::string& json)>;
 

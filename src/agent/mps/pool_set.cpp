@@ -188,14 +188,12 @@ void PoolSet::run(Member& member) {
 void PoolSet::tell_doors(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
   if (settings_.doors == nullptr) return;
   if (after.state != mps::State::kServing && before.state == mps::State::kServing) settings_.doors->hold_pool(id);
-  std::vector<int> servers, servers_before, clients;
+  std::vector<int> servers, servers_before;
   for (const auto& server : before.servers) servers_before.push_back(server.pid);
-  for (const auto& server : after.servers) {
-    servers.push_back(server.pid);
-    clients.insert(clients.end(), server.clients.begin(), server.clients.end());
-  }
+  for (const auto& server : after.servers) servers.push_back(server.pid);
   if (servers != servers_before) settings_.doors->server_replaced(id);
-  settings_.doors->clients_seen(id, clients);
+  if (const auto member = members_.find(id); member != members_.end() && member->second.pool)
+    settings_.doors->clients_seen(id, member->second.pool->listed());
 }
 
 host::Pool::Callbacks PoolSet::callbacks_for(const std::string& id) {

@@ -199,6 +199,14 @@ std::vector<int> Pool::clients() const {
   return pids;
 }
 
+std::vector<ProcessRef> Pool::listed() const {
+  std::vector<ProcessRef> processes;
+  for (const auto& server : state_.servers)
+    for (const int pid : server.clients)
+      if (const auto process = listed_.find(pid)) processes.push_back(*process);
+  return processes;
+}
+
 // Without neighbours there is nobody to hurt. The pool's own CUDA start counts as a neighbour: it tells whether new
 // clients can start.
 bool Pool::are_alone(const std::vector<int>& pids) const {

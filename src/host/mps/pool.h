@@ -111,6 +111,7 @@ class Pool {
   // outcome for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
   void end_clients(const EndRequest& request, ClientEnding::Done done);
   void client_ended(int pid) { listed_.ended(pid); }  // as the relay saw; its servers may list the pid for a while
+  std::vector<ProcessRef> listed() const;             // by its servers, while they live
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
   Duration stop_patience() const { return stop_patience_; }
 

@@ -16,6 +16,16 @@
 #include "host/process/elf_symbol.h"
 
 namespace tranche::host {
+
+Fd open_below_root(pid_t pid, std::string_view path) {
+  Fd at(::open(fmt::format("/proc/{}/root", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (const auto part : split(path, '/')) {
+    if (part.empty()) continue;
+    if (!at || part == "..") return {};
+    at = Fd(::openat(at.get(), std::string(part).c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  }
+  return at;
+}
 namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
@@ -64,8 +74,7 @@ std::optional<MappedFile> first_mapping(std::string_view maps, const Wanted& wan
 
 // A regular file alone, and that is seen before it is opened: a tenant chooses what the path leads to, and opening a
 // device can do something.
-std::optional<std::string> file_at(const std::string& path) {
-  const Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+std::optional<std::string> file_at(const Fd& place) {
   struct stat facts{};
   if (!place || ::fstat(place.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kLargestFile)
     return std::nullopt;
@@ -114,11 +123,10 @@ std::optional<std::uint64_t> environ_address(pid_t pid) {
   if (!maps || !exe) return std::nullopt;
   const auto libc = libc_in(*maps);
   const auto own = mapped_in(*maps, *exe);
-  const std::pair<std::string, std::optional<MappedFile>> places[] = {
-      {fmt::format("/proc/{}/exe", pid), own},
-      {libc ? fmt::format("/proc/{}/root{}", pid, libc->path) : std::string(), libc}};
-  for (const auto& [path, mapped] : places) {
-    const auto file = mapped ? file_at(path) : std::nullopt;
+  const auto executable = [pid] { return Fd(::open(fmt::format("/proc/{}/exe", pid).c_str(), O_PATH | O_CLOEXEC)); };
+  for (const auto& mapped : {own, libc}) {
+    if (!mapped) continue;
+    const auto file = file_at(mapped == own ? executable() : open_below_root(pid, mapped->path));
     if (!file) continue;
     for (const auto name : kNames)
       if (const auto symbol = dynamic_symbol(*file, name))

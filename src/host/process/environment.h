@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/loop/fd.h"
 
 namespace tranche::host {
 
@@ -34,6 +35,10 @@ struct MappedFile {
   std::uint64_t base = 0;
   friend bool operator==(const MappedFile&, const MappedFile&) = default;
 };
+// A place in the file system of a process, which the kernel has told of a mapping, so that no part of it is a link.
+// What is one by now would be followed in our own file system: then nothing is opened. To look at (O_PATH).
+Fd open_below_root(pid_t pid, std::string_view path);
+
 // The C library in a memory map (/proc/<pid>/maps), and what the process executes. Pure; fuzzed.
 std::optional<MappedFile> libc_in(std::string_view maps);
 std::optional<MappedFile> mapped_in(std::string_view maps, std::string_view path);

@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+
+#include "host/files/files.h"
+#include "host/files/scratch.h"
 
 namespace tranche::host {
 namespace {
@@ -109,6 +114,23 @@ constexpr std::string_view kMaps =
     "7f11a0000000-7f11a0028000 r--p 00000000 fe:00 1203  /usr/lib/x86_64-linux-gnu/libc.so.6\n"
     "7f11b0000000-7f11b0001000 rw-p 00000000 00:00 0 \n"
     "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0  [stack]\n";
+
+TEST(Environment, ALinkInTheFileSystemOfAProcessIsNotFollowed) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "real");
+  ASSERT_TRUE(Dir::open(scratch / "real")->write_atomically("libc.so.6", "text"));
+  std::filesystem::create_directory_symlink(scratch / "real", scratch / "link");
+  std::filesystem::create_symlink(scratch / "real/libc.so.6", scratch / "real/other");
+  const auto is_file = [](const Fd& fd) {
+    struct stat facts{};
+    return fd && ::fstat(fd.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+  };
+  EXPECT_TRUE(is_file(open_below_root(::getpid(), scratch / "real/libc.so.6")));
+  EXPECT_FALSE(is_file(open_below_root(::getpid(), scratch / "link/libc.so.6")));
+  EXPECT_FALSE(is_file(open_below_root(::getpid(), scratch / "real/other")));
+  EXPECT_FALSE(is_file(open_below_root(::getpid(), scratch / "real/../real/libc.so.6")));
+  EXPECT_FALSE(is_file(open_below_root(::getpid(), scratch / "real/nothing")));
+}
 
 TEST(MemoryMap, NamesTheCLibraryWhereItBegins) {
   EXPECT_EQ(libc_in(kMaps), (MappedFile{"/usr/lib/x86_64-linux-gnu/libc.so.6", 0x7f11a0000000}));

@@ -57,27 +57,41 @@ bool is_below(std::string_view cgroup, std::string_view other) {
 
 }  // namespace
 
-std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc) {
+Ancestors::Ancestors(std::string proc, std::size_t most_looks)
+    : proc_(std::move(proc)), left_(most_looks), ours_(mounts_of(proc_, "self")), nodes_(mounts_of(proc_, "1")) {}
+
+const Ancestors::Look* Ancestors::look(pid_t pid) {
+  if (const auto known = looks_.find(pid); known != looks_.end()) return &known->second;
+  if (left_ == 0) return nullptr;
+  --left_;
+  Look look{.place = place(pid, proc_), .cgroup = {}, .mounts = mounts_of(proc_, std::to_string(pid))};
+  if (auto cgroup = read_of(proc_, pid, "cgroup")) look.cgroup = *std::move(cgroup);
+  return &looks_.emplace(pid, std::move(look)).first->second;
+}
+
+std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
   std::vector<pid_t> above;
-  const std::string ours = mounts_of(proc, "self"), nodes = mounts_of(proc, "1");
-  const auto cgroup = read_of(proc, client, "cgroup");
-  auto here = place(client, proc);
-  while (here && cgroup && above.size() < kDeepest && here->parent > 1) {
-    const auto parent = static_cast<pid_t>(here->parent);
-    if (stopping::is_init(*here)) break;  // who started PID 1 of a namespace stands outside of it
-    const auto its = place(parent, proc);
-    const auto its_cgroup = read_of(proc, parent, "cgroup");
-    if (!its || !its_cgroup) break;
+  const Look* const own = look(client);
+  if (own == nullptr) return std::nullopt;
+  for (const Look* here = own; here->place && own->cgroup && above.size() < kDeepest && here->place->parent > 1;) {
+    const auto parent = static_cast<pid_t>(here->place->parent);
+    if (stopping::is_init(*here->place)) break;  // who started PID 1 of a namespace stands outside of it
+    const Look* const its = look(parent);
+    if (its == nullptr) return std::nullopt;
+    if (!its->place || !its->cgroup) break;
     // No container has the node's mounts, nor ours.
-    const auto mounts = mounts_of(proc, std::to_string(parent));
-    if (!mounts.empty() && (mounts == ours || mounts == nodes)) break;
+    if (!its->mounts.empty() && (its->mounts == ours_ || its->mounts == nodes_)) break;
     // A shim; or the pause process of a pod whose containers share their pid namespace.
-    const bool own_namespace = its->namespaced.size() >= 2;
-    if (!is_below(*cgroup, *its_cgroup) && (!own_namespace || stopping::is_init(*its))) break;
+    const bool own_namespace = its->place->namespaced.size() >= 2;
+    if (!is_below(*own->cgroup, *its->cgroup) && (!own_namespace || stopping::is_init(*its->place))) break;
     above.push_back(parent);
     here = its;
   }
   return above;
+}
+
+std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc) {
+  return Ancestors(proc).of(client).value_or(std::vector<pid_t>{});
 }
 
 namespace {
@@ -85,10 +99,12 @@ namespace {
 // Reads what one request needs of /proc: each first process once, and no more files of threads than it may.
 class Reading {
  public:
-  Reading(int stop_signal, const std::string& proc) : signal_(stop_signal), proc_(proc) {}
+  Reading(int stop_signal, const std::string& proc) : signal_(stop_signal), proc_(proc), ancestors_(proc) {}
 
   stopping::Fate fate(pid_t client) {
-    const auto above = ancestors_in_container(client, proc_);
+    const auto found = ancestors_.of(client);
+    if (!found) return {false, "it cannot be read: its container has too many processes"};
+    const auto& above = *found;
     const auto texts = process(client, true, above.empty());
     if (!texts) return {false, "it cannot be read: " + to_string(texts.error())};
     const auto machine = stopping::this_machine();
@@ -127,6 +143,7 @@ class Reading {
 
   int signal_;
   const std::string& proc_;
+  Ancestors ancestors_;
   std::size_t left_ = kMostThreadFiles;
   std::map<pid_t, Result<stopping::ProcessTexts>> firsts_;
 };

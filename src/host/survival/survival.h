@@ -5,6 +5,8 @@
 // read counts as "the signal ends it".
 #include <sys/types.h>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,33 @@
 
 namespace tranche::host {
 
-// The client's ancestors in its container, the nearest first, so that the last is the container's first process. They
-// end where a process stands in our own pid namespace and another control group (a container runtime's shim), or has
-// the node's or our own mounts. Empty: the client itself is the first process.
+// The ancestors of clients in their containers, for one request. Each process is looked at once, and no more than
+// kMostLooks of them: a tenant chooses how many clients it has, and how deep each of them stands.
+class Ancestors {
+ public:
+  static constexpr std::size_t kMostLooks = 1024;  // about 20 ms
+
+  explicit Ancestors(std::string proc = "/proc", std::size_t most_looks = kMostLooks);
+  // The nearest first, so that the last is the container's first process. They end where a process stands in our own
+  // pid namespace and another control group (a container runtime's shim), or has the node's or our own mounts. Empty:
+  // the client itself is the first process. Absent: the looks are used up.
+  std::optional<std::vector<pid_t>> of(pid_t client);
+
+ private:
+  struct Look {
+    std::optional<stopping::Place> place;
+    std::optional<std::string> cgroup;
+    std::string mounts;
+  };
+  const Look* look(pid_t pid);
+
+  std::string proc_;
+  std::size_t left_;
+  std::string ours_, nodes_;  // mount namespaces
+  std::map<pid_t, Look> looks_;
+};
+
+// Of one client.
 std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc = "/proc");
 
 // Files of threads that are read for all clients of one request together, about 10 ms. Of a client

@@ -56,6 +56,23 @@ TEST_F(Survives, AClientsAncestorsEndWithTheFirstProcessOfItsContainer) {
   EXPECT_THAT(above(100), IsEmpty());
 }
 
+// Promise: stop: The processes above a tenant's clients that one request looks at are bounded.
+TEST_F(Survives, ARequestLooksAtNoMoreProcessesThanItMay) {
+  process(50, 1, "50", "/shim");
+  process(100, 50, "100\t1", "/a");
+  for (int depth = 1; depth <= 20; ++depth)
+    process(100 + depth, 99 + depth, fmt::format("{}\t{}", 100 + depth, depth + 1), "/a");
+  process(200, 100, "200\t90", "/a");
+  Ancestors all(proc_.path(), 22);
+  ASSERT_TRUE(all.of(120));
+  EXPECT_EQ(all.of(120)->size(), 20u);
+  EXPECT_TRUE(all.of(110)) << "what was seen already costs nothing";
+  Ancestors few(proc_.path(), 20);
+  EXPECT_FALSE(few.of(120));
+  EXPECT_FALSE(few.of(119));
+  EXPECT_FALSE(few.of(200));
+}
+
 TEST_F(Survives, InTheHostsNamespaceTheControlGroupIsTheContainer) {
   process(50, 1, "50", "/shim");
   process(100, 50, "100", "/a");
