@@ -246,6 +246,15 @@ class Tenant:
         self.node.kubelet_command("delete", self.name)
 
 
+def runs(pid, command):
+    """Whether the process has become this command."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[:len(command)] == [word.encode() for word in command]
+    except OSError:
+        return False
+
+
 def mounts_of(pid, place):
     """Whether the process has something mounted there."""
     try:
@@ -332,9 +341,12 @@ class Node:
         if running is None:
             raise RuntimeError(f"pod {name} does not run: {self.kubelet_pods().get(name)}")
         tenant = Tenant(self, name, running)
-        # Its process is there before its mounts are; who enters too early is outside of the container, and beside MPS.
-        if tenant.enter and tenant.inside and not wait_for(lambda: mounts_of(running["pid"], tenant.inside), 20):
-            raise RuntimeError(f"pod {name} does not get its door")
+        # Its process is there before its mounts are, and becomes the command when all of them are. Who enters too early is
+        # outside of the container, or finds half of its mounts.
+        if tenant.enter and not wait_for(lambda: runs(running["pid"], command), 20):
+            raise RuntimeError(f"pod {name} does not get its mounts")
+        if tenant.enter and tenant.inside and not mounts_of(running["pid"], tenant.inside):
+            raise RuntimeError(f"pod {name} does not get its endpoint")
         return tenant
 
     def privileged(self, line, seconds=10):
