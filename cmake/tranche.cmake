@@ -21,10 +21,17 @@ function(tranche_precompile)
   endif()
 endfunction()
 
+# For a library (PIC) of the product's flags.
+function(tranche_precompiled target)
+  if(TRANCHE_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM tranche_headers)
+  endif()
+endfunction()
+
 # Sources of one target are compiled in batches: most of a source's compile time is its headers.
-function(tranche_unity target)
+function(tranche_unity)  # target...
   if(TRANCHE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
 endfunction()
 
@@ -34,9 +41,7 @@ function(tranche_library name)
   list(TRANSFORM A_PRIVATE_LINKS REPLACE "^tranche::" "tranche_")
   add_library(tranche_${name} STATIC ${A_SOURCES})
   add_library(tranche::${name} ALIAS tranche_${name})
-  if(TRANCHE_PRECOMPILE)
-    target_precompile_headers(tranche_${name} REUSE_FROM tranche_headers)
-  endif()
+  tranche_precompiled(tranche_${name})
   tranche_unity(tranche_${name})
   target_include_directories(tranche_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(tranche_${name} PUBLIC ${A_LINKS} PRIVATE tranche_warnings ${A_PRIVATE_LINKS})

@@ -21,7 +21,7 @@
 namespace tranche::cli {
 namespace {
 
-struct Held {
+struct CheckHeld {
   check::CheckOptions node;
   config::GivenFlags flags;
   bool json = false;
@@ -34,7 +34,7 @@ struct Held {
   std::string run_dir = "/run/tranche";
 };
 
-int check_config(const Held& held, const agent::ConfigView& config, int width) {
+int check_config(const CheckHeld& held, const agent::ConfigView& config, int width) {
   const bool usable = !has_error(config.problems);
   const bool explained = held.explain && usable;  // what cannot be used has no values in force
   if (held.json) {
@@ -57,7 +57,7 @@ std::vector<std::string> own_sockets(const std::string& run_dir) {
 }
 
 // As `tranche node` in this container finds the driver.
-void find_driver(Held& held, const agent::ConfigView& config) {
+void find_driver(CheckHeld& held, const agent::ConfigView& config) {
   const std::string& mounted = config.config.flags.plugin.container_driver_root;
   std::error_code absent;
   if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
@@ -66,7 +66,7 @@ void find_driver(Held& held, const agent::ConfigView& config) {
     held.node.driver_root = mounted;
 }
 
-int list_mig_profiles(Held& held, const agent::ConfigView& config, bool colour) {
+int list_mig_profiles(CheckHeld& held, const agent::ConfigView& config, bool colour) {
   find_driver(held, config);
   const auto node = read_mig_node(check::driver_settings(held.node), held.run_dir);
   if (!node) {
@@ -78,7 +78,7 @@ int list_mig_profiles(Held& held, const agent::ConfigView& config, bool colour) 
   return 0;
 }
 
-int check_node(Held& held, const agent::ConfigView& config, const Process& process) {
+int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& process) {
   check::CheckOptions& o = held.node;
   if (const auto path = process.environment.find("PATH"); path != process.environment.end())
     o.search_path = path->second;
@@ -94,7 +94,7 @@ int check_node(Held& held, const agent::ConfigView& config, const Process& proce
 }  // namespace
 
 void add_check(CLI::App& app, Process& process) {
-  auto held = std::make_shared<Held>();
+  auto held = std::make_shared<CheckHeld>();
   auto* command =
       app.add_subcommand("check",
                          "node doctor: what this node lacks for sharing GPUs, each finding with its "

@@ -8,9 +8,9 @@
 namespace tranche::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kLabelsDescription =
     "the labels that say what GPUs this node has: prints them, or keeps them written where the cluster looks";
-constexpr const char* kTeaching =
+constexpr const char* kLabelsTeaching =
     "Examples:\n"
     "  tranche labels                            what this node's labels would be, with this configuration\n"
     "  tranche labels --json                     the same, and which model speaks for a node of several\n"
@@ -55,13 +55,13 @@ int run(FeatureCommand& held, const Process& process) {
 
 void add_labels(CLI::App& app, Process& process) {
   auto held = std::make_shared<FeatureCommand>();
-  auto* command = app.add_subcommand("labels", kDescription);
+  auto* command = app.add_subcommand("labels", kLabelsDescription);
   add_feature_options(*command, *held);
   add_config_alias(*command, held->options.flags);
   add_label_output(*command, held->output, {"stdout", "file", "nodefeature", "node"});
   command->add_flag("--json", held->options.json, "what is printed as JSON, with notes");
   command->add_flag("--remove", held->options.remove, "take our labels away from --label-output, and end");
-  command->footer(kTeaching);
+  command->footer(kLabelsTeaching);
   command->callback([held, &process] {
     held->options.output = label_output_of(held->output);
     held->options.once = held->options.output == agent::LabelOutput::kStdout;

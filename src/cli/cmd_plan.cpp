@@ -38,7 +38,7 @@ constexpr int kUnusable = 2;
 constexpr int kPipedWidth = 100;
 constexpr int kNotAsHoped = 3;  // a pod does not land, or the plans differ
 
-struct Options {
+struct PlanOptions {
   config::GivenFlags flags;
   std::string inventory = "node";
   PodsFrom pods;
@@ -51,7 +51,7 @@ struct Options {
   bool strict = false;
 };
 
-Result<inventory::Inventory> load_inventory(const Options& options, const config::Config& config) {
+Result<inventory::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
     auto nvml = host::Nvml::open(agent::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
@@ -91,7 +91,7 @@ bool make_plan(Side& side, const inventory::Inventory& inventory) {
 }
 
 // The same flags and variables with another file. Nothing: printed.
-std::optional<Side> other_side(const Options& options, const config::Environment& environment,
+std::optional<Side> other_side(const PlanOptions& options, const config::Environment& environment,
                                const inventory::Inventory& inventory) {
   auto flags = options.flags;
   flags["config-file"] = {options.against};
@@ -105,7 +105,7 @@ std::optional<Side> other_side(const Options& options, const config::Environment
   return side;
 }
 
-std::optional<std::vector<landing::PodAsk>> pods_of(const Options& options, const config::Environment& environment,
+std::optional<std::vector<landing::PodAsk>> pods_of(const PlanOptions& options, const config::Environment& environment,
                                                     int& exit_code) {
   auto read = load_pods(options.pods, environment);
   if (!read) {
@@ -148,7 +148,7 @@ nlohmann::ordered_json steps_json(const std::vector<change::Step>& steps) {
   return list;
 }
 
-void print_json(const Options& options, const Answer& answer) {
+void print_json(const PlanOptions& options, const Answer& answer) {
   auto document = plan::to_json(answer.side.plan);
   document["labels"] = answer.side.labels;
   const auto& config = answer.side.config;
@@ -169,7 +169,7 @@ void print_json(const Options& options, const Answer& answer) {
   fmt::print("{}\n", json_text(document, 2));
 }
 
-void print_text(const Options& options, const Answer& answer, const Process& process) {
+void print_text(const PlanOptions& options, const Answer& answer, const Process& process) {
   const plan::TableOptions look{.colour = process.terminal, .width = process.width > 0 ? process.width : kPipedWidth};
   const auto print = [&](const std::string& text) { fmt::print("{}", fitted(text, process.width)); };
   if (options.explain) print(config::explained_text(answer.side.config.explained) + "\n");
@@ -189,7 +189,7 @@ void print_text(const Options& options, const Answer& answer, const Process& pro
                              options.labels ? answer.side.labels : label::Labels{}, look));
 }
 
-int plan(const Options& options, const Process& process) {
+int plan(const PlanOptions& options, const Process& process) {
   const config::Environment environment(process.environment.begin(), process.environment.end());
   Answer answer;
   answer.side.config = agent::load_config(options.flags, environment, unknown_keys(options.strict));
@@ -239,7 +239,7 @@ int plan(const Options& options, const Process& process) {
 }  // namespace
 
 void add_plan(CLI::App& app, Process& process) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   auto* command = app.add_subcommand(
       "plan",
       "what a node would advertise, limit and label under a configuration, and what it would leave out and why");

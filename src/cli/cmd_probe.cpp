@@ -10,7 +10,7 @@
 namespace tranche::cli {
 namespace {
 
-struct Held {
+struct ProbeHeld {
   probe::ProbeCliOptions options;
   std::vector<std::string> allocate;
   double seconds = 0.25;
@@ -27,7 +27,7 @@ Duration from_seconds(double seconds) {
 }
 
 // Any option of its own asks for the check as well.
-Status ask_for_products(Held& held) {
+Status ask_for_products(ProbeHeld& held) {
   probe::GemmOptions& options = held.gemm_options;
   if (!held.gemm && held.gemm_shapes.empty() && held.gemm_types.empty() && options.cublas.empty()) return {};
   options.shapes = probe::default_gemm_shapes();
@@ -42,7 +42,7 @@ Status ask_for_products(Held& held) {
   return {};
 }
 
-int probe(Held& held) {
+int probe(ProbeHeld& held) {
   for (const auto& text : held.allocate) {
     const auto size = parse_size(text);
     if (!size || size->value == 0) {
@@ -65,7 +65,7 @@ int probe(Held& held) {
 }  // namespace
 
 void add_probe(CLI::App& app, Process& process) {
-  auto held = std::make_shared<Held>();
+  auto held = std::make_shared<ProbeHeld>();
   auto* command = app.add_subcommand(
       "probe", "a small GPU program: SMs, memory, right answers and speed, as a process gets them here");
   auto& o = held->options;

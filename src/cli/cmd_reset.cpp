@@ -9,7 +9,7 @@
 namespace tranche::cli {
 namespace {
 
-constexpr const char* kTeaching =
+constexpr const char* kResetTeaching =
     "Examples:\n"
     "  tranche reset --dry-run             what would be ended and removed\n"
     "  tranche reset --node-name n1        all of it, our labels and condition on the Node n1 too\n"
@@ -18,12 +18,12 @@ constexpr const char* kTeaching =
     "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. "
     "docs/guide/install.md, \"Remove\".";
 
-struct Held {
+struct ResetHeld {
   agent::ResetOptions options;
   MpsCommand mps;
 };
 
-int run_reset(Held& held, const Process& process) {
+int run_reset(ResetHeld& held, const Process& process) {
   apply(held.mps.log);
   held.mps.options.environment = {process.environment.begin(), process.environment.end()};
   held.mps.options.unknown_keys = unknown_keys(held.mps.strict);
@@ -34,7 +34,7 @@ int run_reset(Held& held, const Process& process) {
 }  // namespace
 
 void add_reset(CLI::App& app, Process& process) {
-  auto held = std::make_shared<Held>();
+  auto held = std::make_shared<ResetHeld>();
   auto* command = app.add_subcommand("reset", "takes everything of ours away from this node: as it was found");
   add_settings(*command, config::Program::kDevicePlugin, held->mps.options.flags);
   auto& o = held->options;
@@ -59,7 +59,7 @@ void add_reset(CLI::App& app, Process& process) {
       .envname("NODE_NAME");
   add_strict(*command, held->mps.strict);
   add_log_options(*command, held->mps.log);
-  command->footer(kTeaching);
+  command->footer(kResetTeaching);
   command->callback([held, &process] { process.exit_code = run_reset(*held, process); });
 }
 

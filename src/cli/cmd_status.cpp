@@ -10,7 +10,7 @@
 namespace tranche::cli {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::string socket = "/run/tranche/node.sock";
   bool json = false;
   bool alive = false;
@@ -19,14 +19,14 @@ struct Options {
 
 // For a liveness probe: only an agent that is there and does not answer hangs. One that is not there has not begun, or
 // has ended, which is not for a probe to find.
-int alive(const Options& options) {
+int alive(const StatusOptions& options) {
   const auto answer = host::ask(options.socket, "alive", std::chrono::seconds(options.deadline_seconds));
   if (answer || answer.error().kind != Kind::kTimeout) return 0;
   fmt::print(stderr, "tranche status: the node agent hangs: {}\n", to_string(answer.error()));
   return 1;
 }
 
-int status(const Options& options, const Process& process) {
+int status(const StatusOptions& options, const Process& process) {
   if (options.alive) return alive(options);
   const auto answer = host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
   if (!answer) {
@@ -53,7 +53,7 @@ int status(const Options& options, const Process& process) {
 }  // namespace
 
 void add_status(CLI::App& app, Process& process) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   auto* command = app.add_subcommand("status", "what this node has and who holds it, from the running node agent");
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();

@@ -8,7 +8,7 @@
 namespace tranche::cli {
 namespace {
 
-constexpr const char* kTeaching =
+constexpr const char* kVerifyTeaching =
     "Examples:\n"
     "  tranche verify n1                   node n1 from outside, through the API server\n"
     "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
@@ -19,7 +19,7 @@ constexpr const char* kTeaching =
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/guide/verify.md lists the "
     "checks.";
 
-struct Held {
+struct VerifyHeld {
   agent::VerifyOptions options;
   bool strict = false;
 };
@@ -27,7 +27,7 @@ struct Held {
 }  // namespace
 
 void add_verify(CLI::App& app, Process& process) {
-  auto held = std::make_shared<Held>();
+  auto held = std::make_shared<VerifyHeld>();
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
   auto& o = held->options;
@@ -63,7 +63,7 @@ void add_verify(CLI::App& app, Process& process) {
   add_own_option(*command, "--mps-control", o.mps_control,
                  "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
   add_strict(*command, held->strict);
-  command->footer(kTeaching);
+  command->footer(kVerifyTeaching);
   command->callback([held, &process] {
     held->options.environment = {process.environment.begin(), process.environment.end()};
     held->options.unknown_keys = unknown_keys(held->strict);

@@ -45,7 +45,7 @@ std::unexpected<Error> failed(const std::string& doing, const std::string& where
   return std::unexpected(error_from_errno(errno, doing, where));
 }
 
-Status bind(const std::string& from, const std::string& to) {
+Status bind_mount(const std::string& from, const std::string& to) {
   if (::mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) return failed("cannot mount on", to);
   return {};
 }
@@ -121,7 +121,7 @@ Status MountTree::cover(const std::string& directory) {
       continue;
     }
     TRY_STATUS(make_point(target, S_ISDIR(status.st_mode)));
-    TRY_STATUS(bind(entries[i].path(), target));
+    TRY_STATUS(bind_mount(entries[i].path(), target));
   }
   if (root) {
     if (::chdir(stage.c_str()) != 0 || ::mount(".", "/", nullptr, MS_MOVE, nullptr) != 0 || ::chroot(".") != 0) {
@@ -160,7 +160,7 @@ Status MountTree::add(const BindMount& mount, const Descriptor& source) {
   if (::fstat(source.get(), &status) != 0) return failed("cannot examine", mount.host_path);
   const std::string target = fs::path(mount.container_path).lexically_normal();
   TRY_STATUS(make_missing(target, S_ISDIR(status.st_mode)));
-  TRY_STATUS(bind(source.path(), target));
+  TRY_STATUS(bind_mount(source.path(), target));
   return mount.read_only ? make_read_only(target) : Status{};
 }
 

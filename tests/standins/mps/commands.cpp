@@ -65,6 +65,10 @@ ControlCommand parse_command(std::string_view line) {
   return command;
 }
 
+std::string argument(const ControlCommand& command, std::size_t at) {
+  return at < command.args.size() ? command.args[at] : std::string();
+}
+
 std::int64_t loose_number(std::string_view text) {
   const bool negative = !text.empty() && text.front() == '-';
   std::int64_t value = 0;

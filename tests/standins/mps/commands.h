@@ -42,6 +42,7 @@ struct ControlCommand {
   std::vector<std::string> args;  // the words after it
 };
 ControlCommand parse_command(std::string_view line);
+std::string argument(const ControlCommand& command, std::size_t at);  // "" when there are fewer
 
 // atol's reading: the leading integer, 0 without one. The daemon reads pids so ("get_client_list" asks for server 0).
 std::int64_t loose_number(std::string_view text);

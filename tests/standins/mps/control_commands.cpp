@@ -8,10 +8,6 @@
 namespace tranche::sim {
 namespace {
 
-std::string argument(const ControlCommand& command, std::size_t at) {
-  return at < command.args.size() ? command.args[at] : std::string();
-}
-
 bool has_option(const ControlCommand& command, std::string_view option) {
   return std::ranges::find(command.args, option) != command.args.end();
 }

@@ -10,7 +10,7 @@
 namespace tranche::sim {
 namespace {
 
-constexpr std::size_t kLargest = 128 * 1024;
+constexpr std::size_t kLargestGreeting = 128 * 1024;
 
 // Room for one descriptor and one set of credentials.
 struct Ancillary {
@@ -55,7 +55,7 @@ bool send_packet(int fd, std::string_view bytes, int descriptor, const Identity*
 }
 
 Arrived receive_packet(int fd, Packet* packet) {
-  packet->bytes.resize(kLargest);
+  packet->bytes.resize(kLargestGreeting);
   iovec part{packet->bytes.data(), packet->bytes.size()};
   Ancillary room;
   msghdr header{};

@@ -7,23 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <sstream>
+
+#include "standins/mps/server_words.h"
 
 namespace tranche::sim {
 namespace {
 
-constexpr int kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700, kNotReady = 807, kMaxClients = 808;
-
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-std::string named(pid_t pid, int context) {
-  return "{PID: " + std::to_string(pid) + ", Context ID: " + std::to_string(context) + "}";
-}
+constexpr int kOutOfMemory = 2, kNoDevice = 100, kNotReady = 807, kMaxClients = 808;
 
 }  // namespace
 

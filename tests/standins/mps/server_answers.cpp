@@ -3,28 +3,19 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "standins/mps/server.h"
+#include "standins/mps/server_words.h"
 
 namespace tranche::sim {
 namespace {
 
 constexpr std::int64_t kDrainNs = 11'000'000;     // terminate_client: 11 to 13 ms (facts: section 3)
 constexpr std::int64_t kStoppedDrainMs = 10'000;  // of a client that is stopped (docs/internals/evidence/stopping.md)
-constexpr int kInvalidContext = 201, kTerminated = 810, kIllegalAddress = 700;
-
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-std::string named(pid_t pid, int context) {
-  return "{PID: " + std::to_string(pid) + ", Context ID: " + std::to_string(context) + "}";
-}
+constexpr int kInvalidContext = 201, kTerminated = 810;
 
 // The inode of a process's PID namespace, as ps prints it; 0 when it cannot be read.
 std::uint64_t pid_namespace_of(pid_t pid) {

@@ -3,16 +3,9 @@
 #include <set>
 
 #include "standins/mps/server.h"
+#include "standins/mps/server_words.h"
 
 namespace tranche::sim {
-namespace {
-
-std::string named(pid_t pid, int context) {
-  return "{PID: " + std::to_string(pid) + ", Context ID: " + std::to_string(context) + "}";
-}
-
-}  // namespace
-
 bool MpsServer::faulty() const {
   return !sticky_.empty();
 }

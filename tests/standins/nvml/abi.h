@@ -13,6 +13,9 @@ using i32 = int;
 using u64 = unsigned long long;
 using i64 = long long;
 
+// Architectures, as nvmlDeviceGetArchitecture counts them.
+constexpr u32 kTuring = 6, kHopper = 9, kBlackwell = 10;
+
 enum Return : i32 {
   kSuccess = 0,
   kUninitialized = 1,

@@ -40,7 +40,8 @@ Return placements(const Call& call, u32 id, Placement* into, u32* count) {
   return kSuccess;
 }
 
-Return create(std::string_view name, GpuInstance instance, u32 id, const Placement* place, ComputeInstance* into) {
+Return create_compute(std::string_view name, GpuInstance instance, u32 id, const Placement* place,
+                      ComputeInstance* into) {
   return answer(name, instance, Accept::kGpuInstance, into, [=](const Call& call, ComputeInstance& out) {
     if (!call.may_change()) return kNoPermission;
     const auto start = place == nullptr ? std::nullopt : std::optional(place->start);
@@ -110,11 +111,11 @@ NVML Return nvmlGpuInstanceGetComputeInstancePossiblePlacements(GpuInstance inst
 }
 
 NVML Return nvmlGpuInstanceCreateComputeInstance(GpuInstance instance, u32 id, ComputeInstance* into) {
-  return create(__func__, instance, id, nullptr, into);
+  return create_compute(__func__, instance, id, nullptr, into);
 }
 NVML Return nvmlGpuInstanceCreateComputeInstanceWithPlacement(GpuInstance instance, u32 id, const Placement* place,
                                                               ComputeInstance* into) {
-  return create(__func__, instance, id, place, into);
+  return create_compute(__func__, instance, id, place, into);
 }
 
 NVML Return nvmlComputeInstanceDestroy(ComputeInstance instance) {

@@ -14,7 +14,7 @@ struct GpmSampleBody {
 
 namespace {
 
-constexpr u32 kHopper = 9, kPlainVersion = 1;
+constexpr u32 kPlainVersion = 1;
 
 struct Samples {
   std::mutex mutex;

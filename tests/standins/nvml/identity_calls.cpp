@@ -54,8 +54,6 @@ Return number(std::string_view name, Device device, u32* into, Number read) {
   return answer(name, device, Accept::kGpu, into, [&](const Call& call, u32& out) { out = read(call); });
 }
 
-constexpr u32 kTuring = 6, kHopper = 9;
-
 }  // namespace
 
 NVML Return nvmlDeviceGetUUID(Device device, char* text, u32 length) {

@@ -6,8 +6,6 @@
 namespace tranche::sim::nvml {
 namespace {
 
-constexpr u32 kHopper = 9, kBlackwell = 10;
-
 template <class Out, class Fill>
 Return link_answer(std::string_view name, Device device, u32 link, Out* out, Fill fill) {
   return answer(name, device, Accept::kGpu, out, [&](const Call& call, Out& into) -> Return {

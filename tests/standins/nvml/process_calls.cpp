@@ -106,7 +106,7 @@ NVML Return nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, u32* count
 }
 
 NVML Return nvmlDeviceGetRunningProcessDetailList(Device device, ProcessDetailList* details) {
-  constexpr u32 kHopper = 9, kModes = 4;
+  constexpr u32 kModes = 4;
   return answer_versioned(__func__, device, Accept::kGpuOrMig, details, version_of<ProcessDetailList>(1),
                           [](const Call& call, ProcessDetailList& out) -> Return {
                             if (out.mode >= kModes) return kInvalidArgument;
