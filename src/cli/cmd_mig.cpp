@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
+#include "cli/usage.h"
 #include "mig/defaults.h"
 #include "mig/models.h"
 #include "mig/profiles.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const char* kName = "tranche mig";
 
-struct Given {
+struct MigGiven {
   std::string driver_root = "/";
   std::string system_root = "/";
   std::string run_dir = "/run/tranche";
@@ -35,17 +36,13 @@ struct Given {
   bool quiet = false;
 };
 
-void print_problems(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
-}
-
 int fail_with(const std::string& what, int status) {
   fmt::print(stderr, "{}: {}\n", kName, what);
   return status;
 }
 
 // What a simulated node has now: the plan of a configuration, carried out.
-int make_present(const Given& given, std::vector<mig::GpuState>& gpus) {
+int make_present(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
   const auto loaded = load_configurations(given.file, gpus);
   print_problems(loaded.problems);
   if (has_error(loaded.problems)) return kMigUnusable;
@@ -67,7 +64,7 @@ int make_present(const Given& given, std::vector<mig::GpuState>& gpus) {
   return 0;
 }
 
-int hold(const Given& given, std::vector<mig::GpuState>& gpus) {
+int hold(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
   for (const auto& one : given.held) {
     const auto parts = split(one, ':');
     const auto gpu = parse_unsigned(parts[0]);
@@ -86,7 +83,7 @@ int hold(const Given& given, std::vector<mig::GpuState>& gpus) {
 }
 
 // 0, or the exit status where the node cannot be had.
-int read_node(const Given& given, MigNode& node) {
+int read_node(const MigGiven& given, MigNode& node) {
   if (given.inventory != "node") {
     auto simulated = mig::simulated_node(given.inventory);
     if (!simulated) return fail_with(to_string(simulated.error()), kMigUnusable);
@@ -116,7 +113,7 @@ int read_node(const Given& given, MigNode& node) {
 }
 
 // The chosen configuration of `loaded`; nullptr: printed.
-const mig::Configuration* chosen_of(const Given& given, const LoadedConfigurations& loaded) {
+const mig::Configuration* chosen_of(const MigGiven& given, const LoadedConfigurations& loaded) {
   print_problems(loaded.problems);
   if (has_error(loaded.problems)) return nullptr;
   const auto chosen = mig::select_configuration(loaded.file, given.name, loaded.source);
@@ -125,7 +122,7 @@ const mig::Configuration* chosen_of(const Given& given, const LoadedConfiguratio
   return nullptr;
 }
 
-int profiles(const Given& given, const Process& process) {
+int profiles(const MigGiven& given, const Process& process) {
   MigNode node;
   if (const int status = read_node(given, node)) return status;
   fmt::print("{}", given.json ? mig::profiles_json(node.gpus)
@@ -133,7 +130,7 @@ int profiles(const Given& given, const Process& process) {
   return 0;
 }
 
-int plan(const Given& given, const Process& process) {
+int plan(const MigGiven& given, const Process& process) {
   MigNode node;
   if (const int status = read_node(given, node)) return status;
   const auto loaded = load_configurations(given.file, node.gpus);
@@ -146,7 +143,7 @@ int plan(const Given& given, const Process& process) {
   return status_of(made);
 }
 
-int check(const Given& given) {
+int check(const MigGiven& given) {
   if (given.valid_only && !given.file.empty()) {  // needs no GPU
     const auto loaded = load_configurations(given.file, {});
     return chosen_of(given, loaded) == nullptr ? kMigUnusable : 0;
@@ -162,24 +159,24 @@ int check(const Given& given) {
   return differences.empty() ? 0 : kMigDiffers;
 }
 
-int write_out(const Given& given, const mig::ConfigurationFile& file) {
+int write_out(const MigGiven& given, const mig::ConfigurationFile& file) {
   fmt::print("{}", given.format == "json" ? mig::to_json_text(file) + "\n" : mig::to_yaml(file));
   return 0;
 }
 
-int export_now(const Given& given) {
+int export_now(const MigGiven& given) {
   MigNode node;
   if (const int status = read_node(given, node)) return status;
   return write_out(given, mig::exported(node.gpus, given.label));
 }
 
-int generate(const Given& given) {
+int generate(const MigGiven& given) {
   MigNode node;
   if (const int status = read_node(given, node)) return status;
   return write_out(given, mig::default_configurations(node.gpus));
 }
 
-int apply_now(const Given& given) {
+int apply_now(const MigGiven& given) {
   MigNode node;
   if (const int status = read_node(given, node)) return status;
   const auto loaded = load_configurations(given.file, node.gpus);
@@ -196,7 +193,7 @@ int apply_now(const Given& given) {
   return status;
 }
 
-void add_node_options(CLI::App& command, Given& given, bool simulated) {
+void add_node_options(CLI::App& command, MigGiven& given, bool simulated) {
   add_own_option(command, "--run-dir", given.run_dir,
                  "the node agent's directory: it knows which pods hold which devices");
   command.add_option("--driver-root", given.driver_root, "where the driver's files are")
@@ -213,7 +210,7 @@ void add_node_options(CLI::App& command, Given& given, bool simulated) {
                      "with --present: GPU and memory slice of an instance that a pod holds, such as 0:4; repeatable");
 }
 
-void add_choice(CLI::App& command, Given& given) {
+void add_choice(CLI::App& command, MigGiven& given) {
   command.add_option("configuration", given.name, "the configuration's name; may be left out where there is one alone");
   command
       .add_option("--config-file,-f", given.file,
@@ -223,7 +220,7 @@ void add_choice(CLI::App& command, Given& given) {
   command.add_option("--selected-config,-c", given.name, "the same as the name alone")->type_name("NAME");
 }
 
-void add_format(CLI::App& command, Given& given) {
+void add_format(CLI::App& command, MigGiven& given) {
   command.add_option("--output-format,-o", given.format, "yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}))
       ->capture_default_str();
@@ -232,7 +229,7 @@ void add_format(CLI::App& command, Given& given) {
 }  // namespace
 
 void add_mig(CLI::App& app, Process& process) {
-  auto given = std::make_shared<Given>();
+  auto given = std::make_shared<MigGiven>();
   auto* mig = app.add_subcommand(
       "mig", "MIG: what GPUs can be partitioned into, what a configuration changes, and the change itself");
   mig->require_subcommand(1);

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/plan_pods.h"
 #include "cli/setting_options.h"
+#include "cli/usage.h"
 #include "config/report.h"
 #include "host/files/files.h"
 #include "host/nvml/nvml.h"
@@ -60,10 +61,6 @@ Result<inventory::Inventory> load_inventory(const PlanOptions& options, const co
   if (inventory::names_model(options.inventory)) return inventory::inventory_of_model(options.inventory);
   TRY(const auto text, host::read_file(options.inventory));
   return inventory::parse_inventory(text, options.inventory);
-}
-
-void print_problems(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
 }
 
 // What one configuration comes to on the node.

@@ -12,6 +12,7 @@
 #include "cli/mig_command.h"
 #include "cli/nvidia_words.h"
 #include "cli/stand_in.h"
+#include "cli/usage.h"
 #include "config/words.h"
 #include "host/files/files.h"
 #include "host/loop/loop.h"
@@ -46,7 +47,7 @@ int failed(const std::string& what) {
 }
 
 bool print_all(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
+  print_problems(problems);
   return has_error(problems);
 }
 

@@ -68,4 +68,8 @@ int leave(CLI::App& app, const CLI::ParseError& error, int usage_status) {
   return usage_status;
 }
 
+void print_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
+}
+
 }  // namespace tranche::cli
