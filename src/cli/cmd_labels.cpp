@@ -18,7 +18,8 @@ constexpr const char* kLabelsTeaching =
     "  tranche labels --label-output nodefeature for node feature discovery, as a NodeFeature object\n"
     "  tranche labels --label-output file        for node feature discovery, as a file in its folder\n"
     "  tranche labels --label-output node --remove   takes away exactly those that we set\n"
-    "Exit status: 0 printed, written or told to stop; 1 no driver, or the labels cannot be written; 2 a configuration\n"
+    "Exit status: 0 printed, written or stopped by a signal; 1 no driver, or the labels cannot be written; 2 a "
+    "configuration\n"
     "or command line that cannot be used. docs/reference/labels.md lists every label.";
 
 }  // namespace

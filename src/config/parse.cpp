@@ -49,7 +49,7 @@ void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
     item.note_bad_word();
   }
   if (!single && value.node().items.empty())
-    value.warn("is an empty list, so that containers would be told of no device",
+    value.warn("is an empty list, so that containers would receive no device list",
                "remove it to get the default, envvar");
   into = std::move(strategies);
 }

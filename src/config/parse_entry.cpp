@@ -30,7 +30,8 @@ std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& valu
     return std::nullopt;
   }
   if (*count > kMostReplicas) {
-    value.error("is " + std::to_string(*count) + ", more slots than kubelet can be told of", "write 65535 or less");
+    value.error("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
+                "write 65535 or less");
     return std::nullopt;
   }
   return static_cast<std::uint32_t>(*count);

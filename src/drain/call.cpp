@@ -169,7 +169,7 @@ Called ask_for_drain(std::string_view socket_path, int timeout_ms, std::span<cha
   limit_connect(fd, timeout_ms);
   Called called;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    called = failed("nobody drains here", errno);
+    called = failed("no program listens at the endpoint's drain socket", errno);
   } else if (::send(fd, request.view().data(), request.view().size(), MSG_NOSIGNAL) !=
              static_cast<ssize_t>(request.view().size())) {
     called = failed("cannot ask", errno);

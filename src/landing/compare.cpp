@@ -37,7 +37,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kWords{{
     {"replicated", "divided"},
 }};
 
-constexpr std::string_view kWorth = "worth of ";  // several slots
+constexpr std::string_view kWorth = "limits of ";  // several slots
 
 std::string word_for(std::string_view path) {
   for (const auto& [field, words] : kWords)

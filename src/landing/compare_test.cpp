@@ -93,7 +93,7 @@ TEST(Compare, APolicyThatShowsOnlyInSeveralSlotsIsFound) {
   const auto found = between(before, after);
   EXPECT_THAT(found,
               Contains(Difference{
-                  "nvidia.com/gpu", {"0"}, "worth of 2 slots", "41077 MiB, SMs 62 (47 %)", "41077 MiB, SMs 34 (27 %)"}))
+                  "nvidia.com/gpu", {"0"}, "limits of 2 slots", "41077 MiB, SMs 62 (47 %)", "41077 MiB, SMs 34 (27 %)"}))
       << "of one slot both say the same";
 }
 

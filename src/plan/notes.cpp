@@ -88,7 +88,8 @@ class Notes {
     const Bytes sum{share.value * device.slots};
     if (sum > device.memory)
       return say(fmt::format(
-          "{} slots of {} MiB are {} MiB, more than the {} that are there (memory: {}): whoever allocates last gets "
+          "{} slots of {} MiB are {} MiB, more than the {} that are there (memory: {}): the program that allocates "
+          "last gets "
           "less, or nothing",
           device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), to_string(device.policy.memory)));
     const Bytes held = device.is_mig ? kServerReserve : kDriverReserve + kServerReserve;
@@ -234,7 +235,7 @@ void note_tenants(const Family& family, std::vector<std::string>& out) {
   const bool memory = policy.memory.kind == Memory::kTenant;
   if (threads || memory)
     out.push_back(fmt::format(
-        "{}: {} of a container is what its own environment says, up to the worth of its slots, and that where it says "
+        "{}: {} of a container is what its own environment says, up to the limit of its slots, and that where it says "
         "nothing",
         resource.name,
         threads && memory ? "the share of SMs and memory"

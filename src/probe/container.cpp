@@ -27,14 +27,15 @@ Status put_door(const std::string& door) {
     return failed("cannot keep mounts to itself", "/");
   // Opened here: what was opened in the former namespace cannot be mounted in this one. And before what may hide it.
   const host::Fd from(::open(door.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!from) return failed("cannot open the door", door);
+  if (!from) return failed("cannot open the endpoint's directory", door);
   if (::mount("tmpfs", kRunDirectory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") != 0)
     return failed("cannot mount over the run directory", kRunDirectory);
-  if (::mkdir(kDoorAt, 0755) != 0) return failed("cannot make the door's place", kDoorAt);
+  if (::mkdir(kDoorAt, 0755) != 0) return failed("cannot make the directory that the endpoint is mounted at", kDoorAt);
   const std::string source = "/proc/self/fd/" + std::to_string(from.get());
-  if (::mount(source.c_str(), kDoorAt, nullptr, MS_BIND, nullptr) != 0) return failed("cannot mount the door", door);
+  if (::mount(source.c_str(), kDoorAt, nullptr, MS_BIND, nullptr) != 0)
+    return failed("cannot mount the endpoint", door);
   if (::mount(nullptr, kDoorAt, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0)
-    return failed("cannot make the door read-only", kDoorAt);
+    return failed("cannot make the endpoint's mount read-only", kDoorAt);
   ::setenv("CUDA_MPS_PIPE_DIRECTORY", kDoorAt, 1);
   return {};
 }

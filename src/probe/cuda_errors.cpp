@@ -70,7 +70,7 @@ constexpr std::array kTexts = std::to_array<CudaErrorText>({
     {809, Kind::kConflict, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
      "the MPS server has as many connections as it can serve",
      "lower CUDA_DEVICE_MAX_CONNECTIONS in the clients, or wait for one to end"},
-    {810, Kind::kConflict, "CUDA_ERROR_MPS_CLIENT_TERMINATED", "the MPS server was told to end this client",
+    {810, Kind::kConflict, "CUDA_ERROR_MPS_CLIENT_TERMINATED", "the MPS server was asked to end this client",
      "see the pod's events: a limit was exceeded, or the pod is being stopped; the process must exit"},
     {811, Kind::kUnsupported, "CUDA_ERROR_CDP_NOT_SUPPORTED", "kernels that start kernels do not run under MPS here",
      "use a GPU of its own"},

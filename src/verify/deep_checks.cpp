@@ -122,7 +122,7 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
                                 "take this GPU out of use (devices.exclude)"));
   if (!truth_at(map_at(report, "mps"), "connected"))
     checks.push_back(failed("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
-                            "see that the door leads to a daemon that serves: `tranche status`"));
+                            "check that the endpoint's pool serves: `tranche status`"));
 }
 
 void judge_beyond(const std::string& id, const DeepGrant& grant, const std::string& means, const ProbeRun& run,
@@ -212,10 +212,11 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
     checks.push_back(skipped(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
                              "name it with --mps-control"));
   } else if (answer && parse_unsigned(trimmed(*answer))) {
-    checks.push_back(failed(kId, grant.gpu, "the door takes commands: any tenant can change everybody's limits",
+    checks.push_back(failed(kId, grant.gpu,
+                            "the endpoint accepts control commands: any tenant can change the limits of all",
                             "sharing.mps.door: gate; `tranche status` says why it is a link"));
   } else {
-    checks.push_back(pass(kId, grant.gpu, "the door takes no commands"));
+    checks.push_back(pass(kId, grant.gpu, "the endpoint accepts no control commands"));
   }
 }
 

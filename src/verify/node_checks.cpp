@@ -114,7 +114,7 @@ void check_labels(const Json& node, Checks& checks) {
   const bool mps = strategy == "mps";
   if (mps && text_at(labels, "nvidia.com/mps.capable") != "true") {
     checks.push_back(failed("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",
-                            "somebody else may have set it: `tranche status` lists labels that are left alone"));
+                            "another client may have set it: `tranche status` lists labels that are left alone"));
     return;
   }
   std::vector<std::string> shown;
@@ -233,7 +233,7 @@ void check_node_against_agent(const Json& node, const Json& node_status, Checks&
     checks.push_back(failed(
         "node.labels", key,
         fmt::format("the node says {}, the agent {}", in_quotes(there), in_quotes(value.get_ref<const std::string&>())),
-        "somebody else has set it: remove it, or have them stop"));
+        "another client has set it: remove the label, or stop that client"));
   }
 }
 

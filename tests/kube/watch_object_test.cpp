@@ -36,7 +36,7 @@ class OneObject : public KubeBed {
   }
 
   std::unique_ptr<host::WatchObject> watch_;
-  std::string value_ = "not told";
+  std::string value_ = "not reported";
   std::size_t told_ = 0;
 };
 

@@ -112,7 +112,7 @@ TEST_F(NodeDoor, IsRefusedInOneSentenceWhileTrancheMpsDoesNotAnswer) {
   program("mps")->signal(SIGSTOP);
   auto admission = kubelet().admit(sim::one_container_pod("a", kGpu, 1));
   EXPECT_FALSE(admission.admitted);
-  EXPECT_THAT(admission.message, HasSubstr("cannot open the grant's door to MPS"));
+  EXPECT_THAT(admission.message, HasSubstr("cannot open the grant's MPS endpoint"));
   program("mps")->signal(SIGCONT);
   EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "b", 1), {}))["mps"], true);
 }

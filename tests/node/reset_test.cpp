@@ -152,7 +152,7 @@ TEST_F(NodeReset, OfAConfigurationThatCannotBeReadChangesNothingAndSaysWhatToGiv
   Program& run = reset({"--force"});
   EXPECT_EQ(finish(run), 1);
   EXPECT_THAT(run.err(),
-              AllOf(HasSubstr("gone.yaml"), HasSubstr("leave --config-file away"), HasSubstr("Nothing was changed")));
+              AllOf(HasSubstr("gone.yaml"), HasSubstr("leave out --config-file"), HasSubstr("Nothing was changed")));
   EXPECT_TRUE(fs::exists(in("mps/pools")));
 }
 

@@ -278,8 +278,9 @@ void FeatureProgram::on_written(const label::Labels& labels, Result<Written> wri
   retry_.reset();
   for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
   if (!written->foreign.empty())
-    log::warning("labels.foreign", {{"keys", join(written->foreign, ",")},
-                                    {"what", "are on the node with other values, set by somebody else: left alone"}});
+    log::warning("labels.foreign",
+                 {{"keys", join(written->foreign, ",")},
+                  {"what", "are on the node with different values, set by another client: left alone"}});
   if (written->changed && output_ != LabelOutput::kStdout)
     log::info("labels.written", {{"output", to_string(output_)}, {"count", labels.size()}});
   written_ = labels;

@@ -146,7 +146,7 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   auto made = host::Dir::open(settings_.paths.doors(id));
   if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of doors"));
   auto directory = made->make_subdir(grant, 0755);
-  if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's door"));
+  if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
   Door& door = door_of(pool, grant);
   if (!door.drain) {
     auto drain = host::DrainSocket::open(
@@ -174,7 +174,7 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   const auto linked = directory->hard_link(socket_of(id, grant), "control");
   // Without a daemon there is nothing to link; its start does it.
   if (!linked && linked.error().kind != Kind::kNotFound)
-    return std::unexpected(within(linked.error(), "cannot put the pool's control socket into the grant's door"));
+    return std::unexpected(within(linked.error(), "cannot put the pool's control socket into the grant's endpoint"));
   return {};
 }
 
@@ -427,7 +427,7 @@ Status Doors::admit(const DoorName& door, bool open, const std::string& reason) 
     return fail(Kind::kUnsupported, "doors of this pool are links, which cannot be closed: " + pool->link_reason,
                 door.pool);
   const auto found = pool->doors.find(door.grant);
-  if (found == pool->doors.end()) return fail(Kind::kNotFound, "there is no such door", door.grant);
+  if (found == pool->doors.end()) return fail(Kind::kNotFound, "there is no such endpoint", door.grant);
   if (found->second.admitting != open || found->second.reason != reason)
     log::info("door.admits", {{"pool", door.pool}, {"grant", door.grant}, {"open", open}, {"why", reason}});
   found->second.admitting = open;
@@ -444,7 +444,7 @@ void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const 
   into["doorReason"] = pool.gate ? std::string() : pool.link_reason + kTenantsCommand;
   if (!pool.gate && into.contains("notEnforced"))
     into["notEnforced"].push_back(pool.server.empty()
-                                      ? "what a grant is worth is set in its container's environment only"
+                                      ? "the limits of a grant are set in its container's environment only"
                                       : "any client can list all tenants");
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, door] : pool.doors) {

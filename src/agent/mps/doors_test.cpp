@@ -145,7 +145,7 @@ TEST_F(DoorsTest, WhatCannotBeAnsweredIsSaid) {
   EXPECT_THAT(request("{}"), HasSubstr("\"ok\":false"));
   EXPECT_THAT(request(R"({"do":"openDoor","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
   EXPECT_THAT(request(R"({"do":"admit","pool":"gpu-1","grant":"8899aabbccddeeff","open":true})"),
-              HasSubstr("no such door"));
+              HasSubstr("no such endpoint"));
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
 }
 

@@ -27,7 +27,8 @@ Status make_door(const allocate::Paths& paths, const allocate::Grant& grant) {
   auto opened = ask(true);
   if (!opened && lacks_new_tenant(opened.error())) opened = ask(false);
   if (!opened)
-    return std::unexpected(within(opened.error(), "cannot open the grant's door to MPS; try again when it serves"));
+    return std::unexpected(
+        within(opened.error(), "cannot open the grant's MPS endpoint; try again when the pool serves"));
   return {};
 }
 

@@ -399,12 +399,13 @@ void Guarding::say_what_is_not_in_force() {
   const auto unseen = std::ranges::count_if(
       processes_.all(), [](const auto& entry) { return !entry.second.in_sight && !entry.second.left; });
   if (unseen > 0)
-    sentences.push_back(fmt::format(
-        "{} processes on shared GPUs are not to be seen in /proc and belong to nobody: the guard needs the host's "
-        "process ids (hostPID: true)",
-        unseen));
+    sentences.push_back(
+        fmt::format("{} processes on shared GPUs are not visible in /proc and are counted for no container: the guard "
+                    "needs the host's "
+                    "process ids (hostPID: true)",
+                    unseen));
   for (const auto& grant : without_limit_)
-    sentences.push_back(fmt::format("grant {} is not held to a limit: what it is worth is not known", grant));
+    sentences.push_back(fmt::format("grant {} is not held to a limit: its limits are not known", grant));
   for (const auto& [gpu, share] : planned_) {
     if (!share.leave) continue;
     const auto pool = pools_.find(share.pool);

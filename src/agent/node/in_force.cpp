@@ -57,7 +57,7 @@ InForce memory_of_containers(const Snapshot& s) {
     if (policy == config::GuardMemory::kObserve) observed.push_back(resource);
   if (!observed.empty()) {
     row.state = observed.size() == s.guard.policies.size() ? kNo : kPartly;
-    row.why = "only told, not ended, for " + join(observed, ", ") + " (guard.memory: observe)";
+    row.why = "only reported, not ended, for " + join(observed, ", ") + " (guard.memory: observe)";
   } else if (!s.guard.not_in_force.empty()) {
     row.state = kPartly;
     row.why = join(s.guard.not_in_force, "; ");
@@ -92,8 +92,8 @@ InForce each_its_own(const Snapshot& s) {
         const bool by_namespace = pool.tier == mps::to_string(mps::Tier::kV3) && !pool.door.empty();
         if (pool.door == "gate" || by_namespace) return {};
         return pool.door == "link"
-                   ? "door is a link: the limits of a grant of several slots stand in its environment only"
-                   : "no door yet";
+                   ? "the endpoint is a link: the limits of a grant of several slots stand in its environment only"
+                   : "no endpoint yet";
       },
       faulty);
   return {"a client has its own grant's limits", degree(faulty, s.plan.pools.size()),
@@ -107,8 +107,8 @@ InForce nobody_commands(const Snapshot& s) {
       [](const PoolReport& pool) -> std::string {
         if (pool.door == "gate") return {};
         if (pool.door == "link")
-          return "door is a link" + (pool.door_reason.empty() ? "" : " (" + pool.door_reason + ")");
-        return "no door yet";
+          return "the endpoint is a link" + (pool.door_reason.empty() ? "" : " (" + pool.door_reason + ")");
+        return "no endpoint yet";
       },
       faulty);
   return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "gate", std::move(why)};
@@ -134,7 +134,7 @@ InForce proven(const Snapshot& s) {
       s,
       [](const PoolReport& pool) -> std::string {
         if (pool.proof.state == "proven" || pool.proof.state == "running") return {};
-        return "proof " + (pool.proof.state.empty() ? "not told" : pool.proof.state) +
+        return "proof " + (pool.proof.state.empty() ? "not reported" : pool.proof.state) +
                (pool.proof.reason.empty() ? "" : ", " + pool.proof.reason);
       },
       faulty);

@@ -80,7 +80,7 @@ TEST(InForce, ALinkLetsTenantsCommand) {
   s.pools.pools["gpu-1"].door = "link";
   s.pools.pools["gpu-1"].door_reason = "sharing.mps.door is link";
   EXPECT_EQ(row(s, "no tenant commands MPS").state, "no");
-  EXPECT_EQ(row(s, "no tenant commands MPS").why, "gpu-1: door is a link (sharing.mps.door is link)");
+  EXPECT_EQ(row(s, "no tenant commands MPS").why, "gpu-1: the endpoint is a link (sharing.mps.door is link)");
 }
 
 TEST(InForce, AModeThatIsLeftAloneLetsProcessesAvoidMps) {
@@ -131,7 +131,7 @@ TEST(InForce, ThroughALinkALimitOfSeveralSlotsStandsInTheEnvironmentOnly) {
   EXPECT_EQ(row(s, "a client has its own grant's limits").state, "yes");
   s.pools.pools["gpu-2"].door = "link";
   EXPECT_EQ(row(s, "a client has its own grant's limits").state, "partly");
-  EXPECT_THAT(row(s, "a client has its own grant's limits").why, HasSubstr("gpu-2: door is a link"));
+  EXPECT_THAT(row(s, "a client has its own grant's limits").why, HasSubstr("gpu-2: the endpoint is a link"));
 }
 
 }  // namespace in_force_test

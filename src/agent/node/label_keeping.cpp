@@ -60,7 +60,7 @@ void LabelKeeping::watch_node() {
         if (why != unwatched_ && watch_->reflector().state() == kube::Reflector::State::kWaiting)
           log::warning(
               "labels.unwatched",
-              {{"why", why}, {"effect", "labels that somebody takes off the node come back with the next change"}});
+              {{"why", why}, {"effect", "labels that are removed from the node come back with the next change"}});
         unwatched_ = why;
       });
 }
@@ -75,7 +75,7 @@ void LabelKeeping::node_is(const nlohmann::json* node) {
     restoring_.reset();
     not_before_ = {};
   }
-  log::info("labels.restored", {{"why", "somebody else has changed or removed labels of ours on the node"}});
+  log::info("labels.restored", {{"why", "another client has changed or removed labels of this agent on the node"}});
   written_.reset();
   arm();
   restored_ = now;
@@ -175,8 +175,9 @@ void LabelKeeping::on_written(const label::Labels& labels, Result<Written> writt
   retry_.reset();
   for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
   if (!written->foreign.empty() && written->foreign != foreign_)
-    log::warning("labels.foreign", {{"keys", join(written->foreign, ",")},
-                                    {"what", "are on the node with other values, set by somebody else: left alone"}});
+    log::warning("labels.foreign",
+                 {{"keys", join(written->foreign, ",")},
+                  {"what", "are on the node with different values, set by another client: left alone"}});
   foreign_ = std::move(written->foreign);
   if (written->changed) {
     ++writes_;
@@ -200,7 +201,7 @@ LabelReport LabelKeeping::report() const {
     report.state = "written";
   } else if (!config_ || (of_cluster(settings_.output) && client_ == nullptr)) {
     report.state = "waiting";
-    report.reason = !config_ ? "the driver has not told of its GPUs yet" : "there is no API server to write them to";
+    report.reason = !config_ ? "the driver has not reported its GPUs yet" : "there is no API server to write them to";
   } else {
     report.state = "settling";
   }

@@ -117,7 +117,7 @@ void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, Mon
   const bool nobody_tells = !ever_listed_ && !can_tell;
   if (nobody_tells && !nobody_tells_)
     log::warning("change.unguarded", {{"why",
-                                       "kubelet's PodResources socket is not there, so nobody can tell what containers "
+                                       "kubelet's PodResources socket is not there, so it is not known what containers "
                                        "hold: a changed configuration is applied at once"}});
   nobody_tells_ = nobody_tells;
   if (!answer) return slots_.not_answered(to_string(answer.error()));

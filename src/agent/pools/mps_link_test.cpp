@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 
 TEST(MpsReply, IsTheLineOnlyWhenItSaysOk) {
   EXPECT_EQ(read_mps_reply(R"({"ok":true,"clients":[]})").value(), R"({"ok":true,"clients":[]})");
-  EXPECT_THAT(read_mps_reply(R"({"ok":false,"error":"there is no such door"})").error().what,
-              HasSubstr("there is no such door"));
+  EXPECT_THAT(read_mps_reply(R"({"ok":false,"error":"there is no such endpoint"})").error().what,
+              HasSubstr("there is no such endpoint"));
   EXPECT_THAT(read_mps_reply(R"({"error":"not a word"})").error().what, HasSubstr("not a word"));
   for (const char* text : {"", "[]", "{}", R"({"ok":1})", R"({"ok":false})", "{"})
     EXPECT_EQ(read_mps_reply(text).error().kind, Kind::kInvalid) << text;

@@ -46,7 +46,7 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
     if (answer.status == kube::http::kOk) return {};
     if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
   }
-  return fail(Kind::kConflict, "the node is changed all the time by somebody else", path);
+  return fail(Kind::kConflict, "the node object is changed by another client at each try", path);
 }
 
 bool has_condition(const std::string& node) {

@@ -118,7 +118,7 @@ int run_reset(const ResetOptions& options) {
     std::string why;
     for (const auto& problem : config.problems) why += "\n  " + to_string(problem);
     return complain("the configuration cannot be used, so where the MPS directory is stays unknown:" + why +
-                    "\n  mend it, or leave --config-file away (and unset CONFIG_FILE) and give --mps-root if it is "
+                    "\n  fix it, or leave out --config-file (and unset CONFIG_FILE) and give --mps-root if it is "
                     "not the usual one. Nothing was changed.");
   }
   return Reset(options, mps_root_of(options.mps, config.config.flags)).run();

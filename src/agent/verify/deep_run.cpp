@@ -118,7 +118,7 @@ class DeepRun {
     GrantHere grant;
     grant.env = asked.envs;
     const auto mount = asked.mounts.find(allocate::kDoorInContainer);
-    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no door", socket);
+    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
     grant.door = mount->second;
     if (grant.door.starts_with(places_.mps_root + "/"))
       grant.door = places_.mps_root_here + grant.door.substr(places_.mps_root.size());

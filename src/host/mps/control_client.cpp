@@ -75,7 +75,7 @@ class RunningQuestion final : public Question {
   void ended(const ExitNote& note) {
     const auto text = content_of(output_, program_);
     if (text && text->find(kSessionHeld) != std::string::npos) {
-      return finish(fail(Kind::kConflict, "somebody else holds the daemon's one control session", program_));
+      return finish(fail(Kind::kConflict, "another client holds the daemon's one control session", program_));
     }
     if (!text || (!note.signalled && note.code == 0)) return finish(text);
     const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));

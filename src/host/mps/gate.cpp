@@ -147,7 +147,7 @@ Status RelayGate::open_door(const std::string& grant, const Dir& directory) {
   watch_door(grant);
   if (door.watch == 0) {
     doors_.erase(grant);
-    return fail(Kind::kUnavailable, "the event loop refuses to watch a door", directory.path());
+    return fail(Kind::kUnavailable, "the event loop refuses to watch an endpoint", directory.path());
   }
   callbacks_.on_change();
   return {};

@@ -118,7 +118,7 @@ std::string Pool::reason() const {
     return "a CUDA start through the daemon is under way; it serves when that works";
   std::string text = "new CUDA programs do not start: " + proof.reason;
   if (proof.step != mps::Step::kNone)
-    text += fmt::format("; to mend it, its {} were ended", mps::to_string(proof.step));
+    text += fmt::format("; to repair it, its {} were ended", mps::to_string(proof.step));
   return text;
 }
 

@@ -58,7 +58,7 @@ Status PoolDirs::relink_doors(const std::string& server) const {
   for (const auto& grant : grants) {
     const std::string from = server.empty() ? pipe_.path() : pipe_.path() + "/" + server + "/" + grant;
     const auto linked = doors_.hard_link(from + "/control", grant + "/control");
-    if (!linked && first) first = std::unexpected(within(linked.error(), "door " + grant));
+    if (!linked && first) first = std::unexpected(within(linked.error(), "endpoint " + grant));
   }
   return first;
 }

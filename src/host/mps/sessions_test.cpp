@@ -108,7 +108,7 @@ TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
   ask("b", 100ms, SessionAsked::Rank::kUrgent);
   run_until(2);
   for (const auto& answer : answers_) {
-    EXPECT_EQ(answer, "conflict: somebody else holds the daemon's one control session");
+    EXPECT_EQ(answer, "conflict: another client holds the daemon's one control session");
   }
 }
 

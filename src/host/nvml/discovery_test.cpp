@@ -284,7 +284,7 @@ TEST(MigNodes, WithoutATableOrALineOfItTheDeviceStaysAndTheDoubtIsSaid) {
   Inventory node = scan(sim);
   ASSERT_THAT(node.gpus.at(0).mig_devices, SizeIs(1));
   EXPECT_EQ(node.gpus[0].mig_devices[0].gi_cap, std::nullopt);
-  EXPECT_THAT(node.doubts, ElementsAre(HasSubstr("nobody tells which device nodes open MIG devices")));
+  EXPECT_THAT(node.doubts, ElementsAre(HasSubstr("it is not known which device nodes open MIG devices")));
 
   sim.write(kTable, "config 1\ngpu0/gi7/access 66\nrubbish\n");
   node = scan(sim);

@@ -24,7 +24,7 @@ void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
   const std::string path = (root == "/" ? "" : root) + kTable;
   const auto text = read_file(path);
   if (!text) {
-    node.doubts.push_back(to_string(within(text.error(), "nobody tells which device nodes open MIG devices")));
+    node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));
     return;
   }
   const inventory::MigMinors table = inventory::parse_mig_minors(*text);

@@ -99,7 +99,7 @@ void Asker::advance() {
   }
   if (asking_) return;
   disconnect();
-  fail_soon(waiting_.front().id, {Kind::kUnavailable, "nobody answers there; is the program running?", path_, 0});
+  fail_soon(waiting_.front().id, {Kind::kUnavailable, "no program answers there; check that it runs", path_, 0});
 }
 
 // As a turn of its own, never inside request().
