@@ -2,6 +2,7 @@
 // and what pods hold stays.
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -273,6 +274,46 @@ TEST_F(MigManagerBed, EvictsByPolicyAndRespectsABudget) {
   kubelet().remove_pod("default/in-the-way");
   ASSERT_TRUE(until_state("success"));
   EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 2}}));
+}
+
+// Promise: mig/manager: MPS on a MIG device that stays serves its tenant through a change of the others.
+TEST_F(MigManagerBed, MpsOnAnInstanceThatStaysServesThroughTheChange) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("topology: pcie\ngpus:\n  - {profile: A100-PCIE-40GB, mig: [3g.20gb, 1g.5gb]}\n"));
+  write("config.yaml",
+        "version: v1\nflags:\n  migStrategy: mixed\nsharing:\n  mps:\n    migDevices: true\n    resources:\n"
+        "    - {name: nvidia.com/mig-3g.20gb, replicas: 2}\n");
+  start_mps();
+  start_agent();
+  const auto before = until_serving(1);
+  ASSERT_TRUE(until_slots(kThree, 2));
+  api_->put_pod("default", "tenant",
+                R"({"metadata":{"uid":"u1"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}})");
+  const auto grant = admit("tenant", kThree);
+  Program& client = start_cuda(grant, {"--hold"});
+  EXPECT_EQ(attached(client)["mps"], true);
+  label("all-3g.20gb");
+  ASSERT_TRUE(until_state("success"));
+  ASSERT_TRUE(until_slots(kThree, 4)) << "the new device has a pool of its own";
+  const auto after = until_serving(2);
+  EXPECT_TRUE(client.running());
+  const auto daemon = [](const Json& status, const std::string& id) {
+    for (const auto& pool : status["pools"])
+      if (pool["id"] == id) return pool["daemonPid"];
+    return Json();
+  };
+  const std::string id = pool_of(before, 0)["id"];
+  EXPECT_EQ(daemon(after, id), daemon(before, id));
+  Program& second = start_cuda(grant, {"--hold"});
+  EXPECT_EQ(attached(second)["mps"], true) << "and takes new clients";
+  label("all-1g.5gb");
+  until_mig([](const Json& mig) { return mig["reason"] == "Waiting"; });
+  EXPECT_TRUE(client.running() && second.running());
+  stop(client, SIGKILL, 128 + SIGKILL);
+  stop(second, SIGKILL, 128 + SIGKILL);
+  kubelet().remove_pod("default/tenant");
+  api_->delete_pod("default", "tenant");
+  ASSERT_TRUE(until_state("success")) << "`tranche mps` ends the daemon of a device that has to go";
+  EXPECT_EQ(layout(), (std::map<std::string, int>{{"1g.5gb", 7}}));
 }
 
 constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",

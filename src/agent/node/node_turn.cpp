@@ -53,6 +53,11 @@ void NodeProgram::settle_change() {
   if (!state_.inventory) return;
   tenants_->report(state_);  // what grants are worth
   const plan::Plan before = state_.plan;
+  if (mig_) {
+    std::set<std::string> withdrawn;
+    for (const auto& [device, why] : mig_->withdrawn()) withdrawn.insert(device);
+    change_->withdraw(std::move(withdrawn));
+  }
   change_->follow(state_, state_.config.config.sharing.change);
   if (state_.plan != before) log_plan(state_.plan);
   tell_losses();

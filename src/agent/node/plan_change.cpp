@@ -214,6 +214,8 @@ void PlanChange::say_steps(const std::vector<change::Step>& before) const {
 void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
   // A holder of whose end nobody would ever tell must not keep a pool from beginning for good.
   auto devices = nobody_tells_ ? std::set<std::string>{} : held_without_mps(shares);
+  for (const auto& device : withdrawn_)
+    if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) devices.insert(device);
   if (devices == told_ && ever_told_) return;
   const bool known = nobody_tells_ || slots_.unknown().empty();
   if (devices.empty() && !ever_told_ && !known)

@@ -48,6 +48,8 @@ class PlanChange {
     std::string text;  // "time-slicing → MPS"
   };
   std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
+  // Devices that have to go (the MIG manager): once nobody holds them, `tranche mps` ends the daemons on them.
+  void withdraw(std::set<std::string> devices) { withdrawn_ = std::move(devices); }
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
   bool awaits_kubelet() const { return slots_.in_doubt(); }
@@ -66,6 +68,7 @@ class PlanChange {
   change::Change change_;
   change::HeldSlots slots_;
   std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
+  std::set<std::string> withdrawn_;
   std::set<std::string> told_;
   bool ever_told_ = false;
   bool ever_listed_ = false;
