@@ -12,7 +12,7 @@
 
 namespace {
 
-void require(bool condition) {
+void require_sane(bool condition) {
   if (!condition) std::abort();
 }
 
@@ -50,20 +50,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::vector<Problem> problems;
   const sim::NodeSpec spec = sim::parse_node_spec(text, "node.yaml", problems);
-  require(spec.gpus.size() <= sim::kMaxGpus);
+  require_sane(spec.gpus.size() <= sim::kMaxGpus);
   for (const auto& problem : problems) {
-    require(!problem.what.empty() && !problem.remedy.empty());
-    require(problem.place.line >= 0 && static_cast<std::size_t>(problem.place.line) <= size + 1);
+    require_sane(!problem.what.empty() && !problem.remedy.empty());
+    require_sane(problem.place.line >= 0 && static_cast<std::size_t>(problem.place.line) <= size + 1);
   }
   problems.clear();
   const sim::GpuProfile profile = sim::parse_profile(text, "profile.yaml", problems);
-  require(profile.mig.profile_count <= sim::kMaxGiProfiles);
+  require_sane(profile.mig.profile_count <= sim::kMaxGiProfiles);
   problems.clear();
   const auto tree = sim::read_yaml(text, "any.yaml", problems);
   if (tree && problems.empty()) {
     const std::string again = rendered(*tree);
     const auto same = sim::read_yaml(again, "again.yaml", problems);
-    require(same.has_value() && rendered(*same) == again);
+    require_sane(same.has_value() && rendered(*same) == again);
   }
   return 0;
 }
