@@ -131,6 +131,29 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value_type) == 24
 inline constexpr std::uint32_t kFieldRecoveryAction = 230;
 inline constexpr std::int32_t kValueUnsigned = 1;
 
+using GpmSample = struct GpmSampleHandle*;
+struct GpmSupport {
+  std::uint32_t version;  // plain 1, as of all GPM structs
+  std::uint32_t supported;
+};
+static_assert(sizeof(GpmSupport) == 8);
+struct GpmMetric {
+  std::uint32_t id;
+  Return result;  // of this entry
+  double value;
+  const char* names[3];
+};
+static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
+inline constexpr std::size_t kGpmMetrics = 98;  // of the oldest header; newer ones have room for more
+struct GpmMetricsGet {
+  std::uint32_t version;
+  std::uint32_t count;
+  GpmSample first;
+  GpmSample second;
+  GpmMetric metrics[kGpmMetrics];
+};
+static_assert(sizeof(GpmMetricsGet) == 3944 && offsetof(GpmMetricsGet, metrics) == 24);
+
 struct EventData {
   Device device;
   std::uint64_t event_type;

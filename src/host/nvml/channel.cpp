@@ -124,6 +124,12 @@ void Channel::tell_use(Result<std::vector<GpuUse>> use) {
   });
 }
 
+void Channel::tell_telemetry(std::vector<GpuTelemetry> round) {
+  post([round = std::move(round)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_telemetry) callbacks.on_telemetry(round);
+  });
+}
+
 void Channel::tell_sample(const std::vector<GpuSample>& samples) {
   {
     const std::lock_guard lock(mutex_);

@@ -27,6 +27,7 @@ struct Requests {
   bool stop = false;
   bool rescan = false;
   bool use = false;
+  bool measure = false;
   std::optional<std::vector<SampleWish>> sample;
   std::deque<ModeRequest> modes;
 };
@@ -55,6 +56,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void tell_inventory(Result<inventory::Inventory> inventory);
   void tell_event(GpuEvent event);
   void tell_use(Result<std::vector<GpuUse>> use);
+  void tell_telemetry(std::vector<GpuTelemetry> round);
   // A round with news counts as sampled when the loop has it, one without when the loop has all news from before:
   // whoever goes by last_sample() never judges older figures by a newer time.
   void tell_sample(const std::vector<GpuSample>& samples);

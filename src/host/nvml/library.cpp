@@ -68,6 +68,17 @@ void look_up_all(void* handle, Functions& f) {
   look_up(handle, f.field_values, {"nvmlDeviceGetFieldValues"});
   look_up(handle, f.memory, {"nvmlDeviceGetMemoryInfo"});
   look_up(handle, f.utilization, {"nvmlDeviceGetUtilizationRates"});
+  look_up(handle, f.power_usage, {"nvmlDeviceGetPowerUsage"});
+  look_up(handle, f.temperature, {"nvmlDeviceGetTemperature"});
+  look_up(handle, f.clock_info, {"nvmlDeviceGetClockInfo"});
+  look_up(handle, f.clock_reasons,
+          {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  look_up(handle, f.gpm_support, {"nvmlGpmQueryDeviceSupport"});
+  look_up(handle, f.gpm_sample_alloc, {"nvmlGpmSampleAlloc"});
+  look_up(handle, f.gpm_sample_free, {"nvmlGpmSampleFree"});
+  look_up(handle, f.gpm_sample_get, {"nvmlGpmSampleGet"});
+  look_up(handle, f.gpm_mig_sample_get, {"nvmlGpmMigSampleGet"});
+  look_up(handle, f.gpm_metrics_get, {"nvmlGpmMetricsGet"});
   f.compute_processes_entry = look_up_processes(handle, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
   f.mps_processes_entry = look_up_processes(handle, f.mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses");
 

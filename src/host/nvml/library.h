@@ -39,6 +39,16 @@ struct Functions {
   Return (*field_values)(Device, std::int32_t, FieldValue*) = nullptr;
   Return (*memory)(Device, Memory*) = nullptr;
   Return (*utilization)(Device, Utilization*) = nullptr;
+  Return (*power_usage)(Device, std::uint32_t*) = nullptr;
+  Return (*temperature)(Device, std::uint32_t, std::uint32_t*) = nullptr;
+  Return (*clock_info)(Device, std::uint32_t, std::uint32_t*) = nullptr;
+  Return (*clock_reasons)(Device, std::uint64_t*) = nullptr;
+  Return (*gpm_support)(Device, GpmSupport*) = nullptr;
+  Return (*gpm_sample_alloc)(GpmSample*) = nullptr;
+  Return (*gpm_sample_free)(GpmSample) = nullptr;
+  Return (*gpm_sample_get)(Device, GpmSample) = nullptr;
+  Return (*gpm_mig_sample_get)(Device, std::uint32_t, GpmSample) = nullptr;
+  Return (*gpm_metrics_get)(GpmMetricsGet*) = nullptr;
   Return (*compute_processes)(Device, std::uint32_t*, void*) = nullptr;
   std::size_t compute_processes_entry = 24;  // what this symbol is documented to write
   Return (*mps_processes)(Device, std::uint32_t*, void*) = nullptr;

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "host/loop/loop.h"
+#include "host/nvml/gpu_telemetry.h"
 #include "inventory/inventory.h"
 #include "inventory/platform.h"
 
@@ -155,6 +156,7 @@ class NvmlThread {
     std::function<void(const GpuEvent&)> on_event;
     std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // answer to ask_use
     std::function<void(const std::vector<GpuSample>&)> on_sample{};  // all that sample() asked for, when any is other
+    std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // answer to measure()
   };
   static std::unique_ptr<NvmlThread> start(Loop& loop, NvmlSettings settings, Callbacks callbacks);
   virtual ~NvmlThread() = default;
@@ -169,6 +171,8 @@ class NvmlThread {
   virtual MonoTime last_sample() const = 0;
   virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
                                 std::function<void(Status)> done) = 0;
+  // What the GPUs do. One GPU at a time, between two looks at who holds memory; no answer while there is no driver.
+  virtual void measure() = 0;
 };
 
 }  // namespace tranche::host

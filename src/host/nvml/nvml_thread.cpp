@@ -50,6 +50,9 @@ class DriverThread final : public NvmlThread {
     channel_->request([](nvml::Requests& requests) { requests.rescan = true; });
   }
   void ask_use() override { channel_->ask_use(); }
+  void measure() override {
+    channel_->request([](nvml::Requests& requests) { requests.measure = true; });
+  }
   void sample(std::vector<SampleWish> gpus) override {
     channel_->request([&](nvml::Requests& requests) { requests.sample = std::move(gpus); });
   }

@@ -56,6 +56,7 @@ bool Session::open_driver() {
 void Session::close_driver() {
   flush_events();
   events_.reset();
+  telemetry_.forget(driver_->library());
   sampler_.handles({});
   if (!sampler_.samples().empty()) channel_->tell_sample(sampler_.samples());
   driver_.reset();
@@ -100,7 +101,7 @@ void Session::serve() {
   usable_ = scan_and_register(true);
   if (usable_) retry_ = settings_.retry_first;
   while (usable_) {
-    const bool asked = wait(std::min({events_at_, afresh_at_, sampler_.due()}));
+    const bool asked = wait(telemetry_.under_way() ? MonoTime{} : std::min({events_at_, afresh_at_, sampler_.due()}));
     if (asked) {
       Requests requests = channel_->take();
       if (requests.stop) return;
@@ -109,6 +110,7 @@ void Session::serve() {
     if (!usable_) return;
     const MonoTime now = mono_now();
     if (now >= sampler_.due()) sample();
+    measure(now);
     if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
     events_at_ = next_on_grid(now, settings_.event_pace);
     if (now >= events_again_at_) drain_events();
@@ -122,6 +124,10 @@ void Session::sample() {
   } else {
     channel_->sampled(sampler_.samples());
   }
+}
+
+void Session::measure(MonoTime now) {
+  if (telemetry_.step(driver_->library(), now)) channel_->tell_telemetry(telemetry_.round());
 }
 
 void Session::look_after() {
@@ -187,6 +193,7 @@ void Session::answer(Requests requests) {
     if (someone_silent) find_lost();
   }
   if (requests.sample && sampler_.follow(*std::move(requests.sample), mono_now())) sampler_.handles(driver_->held());
+  if (requests.measure) telemetry_.begin(driver_->held());
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
     channel_->tell_mode(std::move(request), std::move(status));
@@ -196,6 +203,7 @@ void Session::answer(Requests requests) {
 bool Session::scan_and_register(bool tell_always) {
   flush_events();
   events_.reset();
+  telemetry_.forget(driver_->library());
   Result<inventory::Inventory> scanned = driver_->scan();
   if (!scanned) {
     channel_->tell_inventory(std::move(scanned));

@@ -19,6 +19,7 @@
 #include "host/nvml/events.h"
 #include "host/nvml/kernel_signs.h"
 #include "host/nvml/sampler.h"
+#include "host/nvml/telemetry.h"
 
 namespace tranche::host::nvml {
 
@@ -53,6 +54,7 @@ class Session {
   std::string uuid_of(Device device) const;
   bool wait(MonoTime until);  // for a request: whether there is one
   void sample();
+  void measure(MonoTime now);  // the next GPU of a round
 
   std::shared_ptr<Channel> channel_;
   const NvmlSettings settings_;
@@ -65,6 +67,7 @@ class Session {
   std::set<std::string> unsupported_;             // told as such, once
   std::string wait_trouble_;                      // "" = waiting for events works
   Sampler sampler_;
+  Telemetry telemetry_;
   MonoTime events_at_;  // when what the driver has to tell is to be heard
   Duration retry_{};    // the next wait for a driver
   Duration probe_every_{};

@@ -21,7 +21,8 @@ class Watcher {
         {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
          .on_event = [this](const GpuEvent& event) { note(events, event); },
          .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
-         .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); }});
+         .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
+         .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
   }
 
   NvmlThread& thread() { return *thread_; }
@@ -45,6 +46,7 @@ class Watcher {
   std::deque<GpuEvent> events;
   std::deque<Result<std::vector<GpuUse>>> uses;
   std::deque<std::vector<GpuSample>> samples;
+  std::deque<std::vector<GpuTelemetry>> rounds;
 
  private:
   template <class T>

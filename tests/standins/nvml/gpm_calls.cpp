@@ -25,8 +25,8 @@ Samples& samples() {
   return *the_samples;
 }
 
-Return take(std::string_view name, Device device, GpmSample sample, u32 gpu_instance) {
-  const Call call(name, device, Accept::kGpu);
+Return take(std::string_view name, Device device, GpmSample sample, u32 gpu_instance, Accept accept) {
+  const Call call(name, device, accept);
   if (call.refusal() != kSuccess) return call.refusal();
   if (call.profile().architecture < kHopper) return kNotSupported;
   if (gpu_instance != kWholeGpu && find_gi(call.gpu(), gpu_instance) == nullptr) return kNotFound;
@@ -55,11 +55,13 @@ void fill(GpmMetric& metric, double busy) {
     case 10:
       metric.value = busy / 2;
       break;  // memory bandwidth in use
+    case 20:
+    case 21:
+      metric.value = busy * 8;
+      break;  // MiB a second over PCIe
     case 11:
     case 12:
     case 13:
-    case 20:
-    case 21:
     case 60:
     case 61:
       break;  // pipes and links that the simulated work does not touch
@@ -98,10 +100,10 @@ NVML Return nvmlGpmSampleFree(GpmSample sample) {
 }
 
 NVML Return nvmlGpmSampleGet(Device device, GpmSample sample) {
-  return take(__func__, device, sample, kWholeGpu);
+  return take(__func__, device, sample, kWholeGpu, Accept::kGpuOrMig);
 }
 NVML Return nvmlGpmMigSampleGet(Device device, u32 gpu_instance, GpmSample sample) {
-  return take(__func__, device, sample, gpu_instance);
+  return take(__func__, device, sample, gpu_instance, Accept::kGpu);
 }
 
 NVML Return nvmlGpmMetricsGet(GpmMetricsGet* get) {
