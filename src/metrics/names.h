@@ -143,6 +143,77 @@ inline constexpr Metric kGuardStrangers{
 inline constexpr Metric kGuardNotInForce{
     "tranche_guard_not_in_force", Type::kGauge,
     "Guarantees that the guard cannot enforce now; the status document lists them."};
+// Measured for a scrape, by the driver's figures; absent where the driver gives none.
+inline constexpr Metric kGpuSampled{"tranche_gpu_sample_timestamp_seconds",
+                                    Type::kGauge,
+                                    "When the figures of the GPU were read, in Unix time.",
+                                    {"gpu"}};
+inline constexpr Metric kGpuUtilization{"tranche_gpu_utilization_ratio",
+                                        Type::kGauge,
+                                        "Share of the driver's last period in which any kernel ran; absent with MIG.",
+                                        {"gpu"}};
+inline constexpr Metric kGpuPower{"tranche_gpu_power_watts", Type::kGauge, "Power that the GPU draws.", {"gpu"}};
+inline constexpr Metric kGpuPowerLimit{
+    "tranche_gpu_power_limit_watts", Type::kGauge, "Power limit that the driver enforces.", {"gpu"}};
+inline constexpr Metric kGpuEnergy{
+    "tranche_gpu_energy_joules_total", Type::kCounter, "Energy since the driver was loaded.", {"gpu"}};
+inline constexpr Metric kGpuTemperature{
+    "tranche_gpu_temperature_celsius", Type::kGauge, "Temperature of the GPU.", {"gpu"}};
+inline constexpr Metric kGpuMemoryTemperature{
+    "tranche_gpu_memory_temperature_celsius", Type::kGauge, "Temperature of the GPU's memory.", {"gpu"}};
+inline constexpr Metric kGpuClock{
+    "tranche_gpu_clock_hertz", Type::kGauge, "Clock frequency; clock is sm or memory.", {"gpu", "clock"}};
+inline constexpr Metric kGpuThrottle{"tranche_gpu_throttle_reason",
+                                     Type::kGauge,
+                                     "1 if the reason reduces the clocks now, 0 if not.",
+                                     {"gpu", "reason"}};
+inline constexpr Metric kGpuEcc{"tranche_gpu_ecc_errors_total",
+                                Type::kCounter,
+                                "ECC errors since the driver was loaded; kind is corrected or uncorrected.",
+                                {"gpu", "kind"}};
+inline constexpr Metric kGpuGraphics{"tranche_gpu_graphics_active_ratio",
+                                     Type::kGauge,
+                                     "Share of time in which the graphics or compute engine had work.",
+                                     {"gpu"}};
+inline constexpr Metric kGpuSm{"tranche_gpu_sm_active_ratio",
+                               Type::kGauge,
+                               "Share of time with a resident warp, as a mean over the SMs.",
+                               {"gpu"}};
+inline constexpr Metric kGpuOccupancy{
+    "tranche_gpu_sm_occupancy_ratio", Type::kGauge, "Resident warps relative to the maximum.", {"gpu"}};
+inline constexpr Metric kGpuTensor{
+    "tranche_gpu_tensor_active_ratio", Type::kGauge, "Share of time in which a tensor pipe was active.", {"gpu"}};
+inline constexpr Metric kGpuDram{
+    "tranche_gpu_dram_active_ratio", Type::kGauge, "Share of time in which the memory interface moved data.", {"gpu"}};
+inline constexpr Metric kGpuPcie{"tranche_gpu_pcie_bytes_per_second",
+                                 Type::kGauge,
+                                 "PCIe traffic, headers included; direction is sent or received.",
+                                 {"gpu", "direction"}};
+inline constexpr Metric kGpuNvlink{"tranche_gpu_nvlink_bytes_per_second",
+                                   Type::kGauge,
+                                   "NVLink traffic of all links; direction is sent or received.",
+                                   {"gpu", "direction"}};
+inline constexpr Metric kMigMemoryUsed{
+    "tranche_mig_memory_used_bytes", Type::kGauge, "Memory in use on the MIG device.", {"gpu", "mig"}};
+inline constexpr Metric kMigGraphics{"tranche_mig_graphics_active_ratio",
+                                     Type::kGauge,
+                                     "As tranche_gpu_graphics_active_ratio, of a MIG device.",
+                                     {"gpu", "mig"}};
+inline constexpr Metric kMigSm{
+    "tranche_mig_sm_active_ratio", Type::kGauge, "As tranche_gpu_sm_active_ratio, of a MIG device.", {"gpu", "mig"}};
+inline constexpr Metric kMigOccupancy{"tranche_mig_sm_occupancy_ratio",
+                                      Type::kGauge,
+                                      "As tranche_gpu_sm_occupancy_ratio, of a MIG device.",
+                                      {"gpu", "mig"}};
+inline constexpr Metric kMigTensor{"tranche_mig_tensor_active_ratio",
+                                   Type::kGauge,
+                                   "As tranche_gpu_tensor_active_ratio, of a MIG device.",
+                                   {"gpu", "mig"}};
+inline constexpr Metric kMigDram{"tranche_mig_dram_active_ratio",
+                                 Type::kGauge,
+                                 "As tranche_gpu_dram_active_ratio, of the GPU instance of a MIG device.",
+                                 {"gpu", "mig"}};
+
 // By tenant, which is a container, and device: the figures of the guard, and nothing where there are none.
 inline constexpr Metric kTenantSlots{"tranche_tenant_slots",
                                      Type::kGauge,
@@ -233,6 +304,29 @@ inline constexpr std::array kAllMetrics{
     &kKubeRequests,
     &kKubeWatchRestarts,
     &kKubeEventsDropped,
+    &kGpuSampled,
+    &kGpuUtilization,
+    &kGpuPower,
+    &kGpuPowerLimit,
+    &kGpuEnergy,
+    &kGpuTemperature,
+    &kGpuMemoryTemperature,
+    &kGpuClock,
+    &kGpuThrottle,
+    &kGpuEcc,
+    &kGpuGraphics,
+    &kGpuSm,
+    &kGpuOccupancy,
+    &kGpuTensor,
+    &kGpuDram,
+    &kGpuPcie,
+    &kGpuNvlink,
+    &kMigMemoryUsed,
+    &kMigGraphics,
+    &kMigSm,
+    &kMigOccupancy,
+    &kMigTensor,
+    &kMigDram,
     &kTenantSlots,
     &kTenantMemoryLimit,
     &kTenantSmLimit,

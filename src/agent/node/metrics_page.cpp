@@ -24,7 +24,6 @@ void put_gpus(metrics::Page& page, const Snapshot& s) {
              {gpu.uuid, fmt::format("{}", gpu.index), gpu.name, gpu.pci_bus_id, s.inventory->driver_version}, 1);
     page.set(metrics::kGpuMemory, {gpu.uuid}, bytes(gpu.memory));
   }
-  for (const auto& use : s.use) page.set(metrics::kGpuMemoryUsed, {use.uuid}, bytes(use.used));
   for (const auto& [key, count] : s.health.xids)
     page.set(metrics::kXidEvents, {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
 }

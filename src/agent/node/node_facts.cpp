@@ -101,6 +101,17 @@ void NodeProgram::on_pages() {
   publish();
 }
 
+// What is due already stays due; the looks meanwhile are seen to after it.
+void NodeProgram::on_looked() {
+  if (stopping_ || measure_timer_->running()) return;
+  const auto due = gpu_figures_.next_measurement();
+  if (!due) return;
+  measure_timer_->start(std::max<Duration>(*due - loop_->now(), 0s), [this] {
+    if (nvml_ && state_.inventory) nvml_->measure();
+    on_looked();
+  });
+}
+
 void NodeProgram::on_answered() {
   const Answered answered = answers_->take_answered();
   log_answered(answered);

@@ -14,6 +14,7 @@
 #include "agent/node/cdi_specs.h"
 #include "agent/node/cluster.h"
 #include "agent/node/device_nodes.h"
+#include "agent/node/gpu_figures.h"
 #include "agent/node/gpu_health.h"
 #include "agent/node/holdings.h"
 #include "agent/node/label_keeping.h"
@@ -27,6 +28,7 @@
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/nvml/nvml.h"
 #include "host/status/status_socket.h"
 #include "host/worker/worker.h"
@@ -66,6 +68,7 @@ class NodeProgram {
   void on_holdings(Result<std::vector<host::PodHolding>> listed);
   void tell(const std::vector<NodeNews>& news);
   void on_pages();
+  void on_looked();
   Result<std::string> answer(const std::string& request);
 
   NodeOptions options_;
@@ -84,7 +87,10 @@ class NodeProgram {
   config::DeviceFilter kept_by_;
   SnapshotBox box_;
   guard::SharedFigures figures_;
+  GpuFigures gpu_figures_;
 
+  std::unique_ptr<host::LoopGate> looked_;  // at the GPUs' figures
+  std::unique_ptr<host::Timer> measure_timer_;
   host::NvmlSettings driver_settings_;
   std::unique_ptr<DeviceNodes> nodes_;
   std::unique_ptr<host::LoopGate> answered_;

@@ -86,7 +86,11 @@ Status NodeProgram::open() {
   }
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
-  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, node_pages(box_, figures_), [this] { on_pages(); });
+  measure_timer_ = std::make_unique<host::Timer>(*loop_);
+  looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
+  http_ = std::make_unique<HttpPages>(*loop_, options_.listen,
+                                      node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->knock(); }}),
+                                      [this] { on_pages(); });
   TRY_STATUS(http_->open());
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
     plan_again();
@@ -131,7 +135,8 @@ void NodeProgram::open_driver() {
                                   {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
                                    .on_event = [this](const auto& event) { on_gpu_event(event); },
                                    .on_use = [this](const auto& use) { on_use(use); },
-                                   .on_sample = [this](const auto& samples) { tenants_->on_sample(samples); }});
+                                   .on_sample = [this](const auto& samples) { tenants_->on_sample(samples); },
+                                   .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
   tenants_->sample_again();
 }
 
@@ -204,6 +209,8 @@ int NodeProgram::run() {
   tenants_.reset();
   pools_.reset();
   http_.reset();
+  looked_.reset();
+  measure_timer_.reset();
   plugins_.reset();
   on_answered();
   cdi_.reset();

@@ -56,18 +56,28 @@ auto for_a_while(Make make) {
 
 }  // namespace
 
-host::HttpServer::Routes node_pages(const SnapshotBox& box, const guard::SharedFigures& figures) {
-  const auto node =
-      cached(box, [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); });
-  const auto tenants =
-      for_a_while([&box, &figures](MonoTime now) { return tenant_metrics(*box.get(), figures.copy(), now); });
-  const auto metrics = [node, tenants] {
+host::HttpServer::Routes node_pages(NodePages of) {
+  const auto node = cached(
+      *of.snapshots, [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); });
+  const auto live = for_a_while([of](MonoTime now) {
+    const auto round = of.gpus->look(now);
+    of.looked();
+    const auto snapshot = of.snapshots->get();
+    auto page = gpu_metrics(round, now, host::wall_now());
+    if (round.empty())
+      for (const auto& use : snapshot->use)
+        page.set(metrics::kGpuMemoryUsed, {use.uuid}, static_cast<double>(use.used.value));
+    return metrics::to_text(page) + tenant_metrics(*snapshot, of.tenants->copy(), now);
+  });
+  const auto metrics = [node, live] {
     host::HttpAnswer answer = node();
-    answer.body += tenants();
+    answer.body += live();
     return answer;
   };
   const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
-  return {{"/metrics", metrics}, {"/readyz", cached(box, ready_page)}, {"/status", cached(box, status)}};
+  return {{"/metrics", metrics},
+          {"/readyz", cached(*of.snapshots, ready_page)},
+          {"/status", cached(*of.snapshots, status)}};
 }
 
 }  // namespace tranche::agent

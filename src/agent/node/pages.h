@@ -2,14 +2,23 @@
 // What the node agent shows on its HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it
 // is there for) and /status, the part of the status document that the network may see. They read the newest snapshot,
 // on one thread at a time, and make a page once for each snapshot, however often it is asked for. What changes without
-// a snapshot, the figures of tenants, is made anew at most once a second.
+// a snapshot, the figures of GPUs and tenants, is made anew at most once a second.
+#include <functional>
+
+#include "agent/node/gpu_figures.h"
 #include "agent/node/snapshot.h"
 #include "guard/figures.h"
 #include "host/http/http.h"
 
 namespace tranche::agent {
 
-host::HttpServer::Routes node_pages(const SnapshotBox& box,
-                                    const guard::SharedFigures& figures);  // both outlive the server
+// All outlive the server.
+struct NodePages {
+  const SnapshotBox* snapshots;
+  const guard::SharedFigures* tenants;
+  GpuFigures* gpus;
+  std::function<void()> looked;  // somebody has looked at the GPUs; on the pages' thread
+};
+host::HttpServer::Routes node_pages(NodePages of);
 
 }  // namespace tranche::agent

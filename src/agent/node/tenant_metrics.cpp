@@ -25,7 +25,7 @@ void take_limits(TenantRow& row, Bytes memory, std::optional<Percent> threads) {
   if (threads && threads->hundredths > 0) row.thread_limit = threads;
 }
 
-double bytes(Bytes b) {
+double whole(Bytes b) {
   return static_cast<double>(b.value);
 }
 
@@ -105,16 +105,16 @@ std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figur
   out.reserve(rows.size() * 1500);
   add_family(out, metrics::kTenantSlots, rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
   add_family(out, metrics::kTenantMemoryLimit, rows, labels, [](const TenantRow& row) -> Known {
-    return row.memory_limit ? Known(bytes(*row.memory_limit)) : Known();
+    return row.memory_limit ? Known(whole(*row.memory_limit)) : Known();
   });
   add_family(out, metrics::kTenantSmLimit, rows, labels, [](const TenantRow& row) -> Known {
     return row.thread_limit ? Known(row.thread_limit->value() / 100) : Known();
   });
   add_family(out, metrics::kTenantMemoryUsed, rows, labels, [](const TenantRow& row) -> Known {
-    return row.figure && row.figure->used ? Known(bytes(*row.figure->used)) : Known();
+    return row.figure && row.figure->used ? Known(whole(*row.figure->used)) : Known();
   });
   add_family(out, metrics::kTenantMemoryPeak, rows, labels, [](const TenantRow& row) -> Known {
-    return row.figure && row.figure->peak ? Known(bytes(*row.figure->peak)) : Known();
+    return row.figure && row.figure->peak ? Known(whole(*row.figure->peak)) : Known();
   });
   add_family(out, metrics::kTenantClients, rows, labels, [](const TenantRow& row) -> Known {
     return row.figure && row.figure->clients ? Known(*row.figure->clients) : Known();
