@@ -224,7 +224,8 @@ void MigManager::on_inventory() {
     phase_ = Phase::kIdle;
     return step();
   }
-  if (phase_ == Phase::kIdle && loop_.now() >= not_before_) step();
+  // After a failure the next try has its own time: our own undoing is a scan, too. A reset is what is waited for.
+  if (phase_ == Phase::kIdle && (loop_.now() >= not_before_ || report_.reason == "NeedsReset")) step();
 }
 
 // asked_anew: what was refused before may be possible now.
@@ -636,6 +637,7 @@ void MigManager::succeed() {
   withdraw({});
   state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + *asked_ + " asks");
   again_in(kLookAgain);
+  not_before_ = {};  // whatever changes the GPUs is put right at once
 }
 
 void MigManager::failed(const std::string& reason, std::string message) {
