@@ -143,7 +143,9 @@ TEST_F(MigManagerBed, AChangeTakesAtMostHalfASecond) {
     const auto begun = std::chrono::steady_clock::now();
     label(name);
     ASSERT_TRUE(until([&] { return states().size() >= before + 2 && state() == "success"; }, name));
-    fastest = std::min(fastest, std::chrono::steady_clock::now() - begun);
+    const auto took = std::chrono::steady_clock::now() - begun;
+    RecordProperty(name, std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
+    fastest = std::min(fastest, took);
   }
   EXPECT_LE(std::chrono::duration_cast<std::chrono::milliseconds>(fastest).count(), 500);
 }

@@ -58,7 +58,7 @@ Result<MigJournal> MigJournal::open(const std::string& folder) {
 }
 
 Status MigJournal::write(const MigChange& change) const {
-  return write_kept(folder_, file_of(change.gpu), json_text(to_json(change)) + "\n", 0644, Sync::kYes);
+  return write_kept(folder_, file_of(change.gpu), json_text(to_json(change)) + "\n", 0644);
 }
 
 Status MigJournal::forget(const std::string& gpu) const {

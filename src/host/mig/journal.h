@@ -1,7 +1,8 @@
 #pragma once
 // What is being done to a GPU's MIG layout, on disk before each driver call: a program that is killed finds where it
-// was, and an operator sees what it made and did not finish. One file for each GPU, `mig-<GPU UUID>.json`, written as a
-// whole and synced; it is gone once the change is done. One thread.
+// was, and an operator sees what it made and did not finish. One file for each GPU, `mig-<GPU UUID>.json`, replaced as
+// a whole; it is gone once the change is done. It is not synced to the disk: instances do not survive a crash of the
+// kernel either, and what was written survives a killed program. One thread.
 #include <optional>
 #include <string>
 #include <vector>
