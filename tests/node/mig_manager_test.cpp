@@ -370,6 +370,12 @@ mig-configs:
   Program* agent = &start_agent(agent_words);
   ASSERT_TRUE(until_slots(kOne, 1));
   const std::string held = admit("held", kOne).envs.at("NVIDIA_VISIBLE_DEVICES");
+  int killed = 0;
+  const auto start_again = [&] {
+    if (agent->running()) return;
+    ++killed;
+    agent = &start_agent(agent_words);
+  };
   std::mt19937 random(20261124);
   const auto any = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   for (int change = 0; change < changes; ++change) {
@@ -387,14 +393,16 @@ mig-configs:
     label(name);
     const bool reached = until(
         [&] {
-          if (!agent->running()) agent = &start_agent(agent_words);
+          start_again();
           return state() == "success" && layout() == wanted.at(name);
         },
         "the node is as the label asks");
     ASSERT_TRUE(reached) << agent->err().substr(agent->err().size() - std::min<std::size_t>(agent->err().size(), 3000));
     ASSERT_THAT(shown_node(), HasSubstr(held));
-    if (!agent->running()) agent = &start_agent(agent_words);
+    start_again();
   }
+  RecordProperty("killed", killed);
+  EXPECT_GT(killed, 0);
 }
 
 }  // namespace
