@@ -167,6 +167,12 @@ TEST(MigAssert, ListsEveryDifference) {
               ElementsAre(HasSubstr("GPU instance 9 (1g.18gb) has no compute instance")));
 }
 
+TEST(MigPlan, TextPutsGpusTogetherThatChangeAlike) {
+  const auto text = plan_text(make_plan(all_of("7g.141gb: 1"), *simulated_node("3xH200")), false, 100);
+  EXPECT_THAT(text, ::testing::StartsWith("GPUs 0-2  NVIDIA H200  MIG goes on\n"));
+  EXPECT_THAT(text, HasSubstr("made  7g.141gb  slices 0-7  whole"));
+}
+
 TEST(MigPlan, IsADocumentForPrograms) {
   const auto gpu = cut((*simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
   const auto document = nlohmann::json::parse(plan_json(make_plan(all_of("3g.20gb: 1, 1g.5gb: 1"), {gpu})));

@@ -5,6 +5,7 @@
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "mig/plan.h"
+#include "plan/devices.h"
 
 namespace tranche::mig {
 namespace {
@@ -41,22 +42,46 @@ std::string state_of(const GpuPlan& gpu) {
   return "changes";
 }
 
+std::string body_of(const GpuPlan& gpu, bool colour, int width) {
+  TerminalText out(colour, width);
+  write_parts(gpu, out);
+  if (!gpu.mode_why.empty()) out.sentence("mode", gpu.mode_why, "36");
+  for (const Blocker& blocker : gpu.blockers)
+    out.sentence("waits", fmt::format("for {}: it holds {}", holders_text(blocker.holders), blocker.what), "33");
+  if (!gpu.fits_beside.empty())
+    out.sentence("note", "beside the held instances, this part of the configuration fits: " + gpu.fits_beside, "36");
+  for (std::size_t i = 0; i < gpu.steps.size(); ++i) out.line(fmt::format("{}. {}", i + 1, to_string(gpu.steps[i])));
+  return out.take();
+}
+
+// GPUs that read alike.
+struct PlanSection {
+  std::vector<std::uint32_t> indices;
+  std::string title;
+  std::string body;
+};
+
 }  // namespace
 
 std::string plan_text(const Plan& plan, bool colour, int width) {
-  TerminalText out(colour, width);
-  if (plan.gpus.empty()) out.line("the driver knows no GPU");
+  if (plan.gpus.empty()) return "  the driver knows no GPU\n";
+  std::vector<PlanSection> sections;
   for (const GpuPlan& gpu : plan.gpus) {
-    out.heading(fmt::format("GPU {}  {}  {}", gpu.index, gpu.name, state_of(gpu)));
-    write_parts(gpu, out);
-    if (!gpu.mode_why.empty()) out.sentence("mode", gpu.mode_why, "36");
-    for (const Blocker& blocker : gpu.blockers)
-      out.sentence("waits", fmt::format("for {}: it holds {}", holders_text(blocker.holders), blocker.what), "33");
-    if (!gpu.fits_beside.empty())
-      out.sentence("note", "beside the held instances, this part of the configuration fits: " + gpu.fits_beside, "36");
-    for (std::size_t i = 0; i < gpu.steps.size(); ++i) out.line(fmt::format("{}. {}", i + 1, to_string(gpu.steps[i])));
+    PlanSection section{{gpu.index}, fmt::format("{}  {}", gpu.name, state_of(gpu)), body_of(gpu, colour, width)};
+    const auto same = std::ranges::find_if(
+        sections, [&](const PlanSection& other) { return other.title == section.title && other.body == section.body; });
+    if (same == sections.end())
+      sections.push_back(std::move(section));
+    else
+      same->indices.push_back(gpu.index);
   }
-  return out.take();
+  std::string text;
+  for (const PlanSection& section : sections) {
+    TerminalText heading(colour, width);
+    heading.heading(plan::list_of(section.indices) + "  " + section.title);
+    text += (text.empty() ? "" : "\n") + heading.take() + section.body;
+  }
+  return text;
 }
 
 }  // namespace tranche::mig

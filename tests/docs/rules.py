@@ -64,7 +64,7 @@ VALUES = "image: {repository: registry.example/tranche}\n"
 GIVEN = {"docs/guide/migrate.md": {"values.yaml": VALUES, "nvidia-values.yaml": "{}\n"}, "docs/guide/install.md": {"values.yaml": VALUES}}
 
 # Exit statuses that say "done" of what is run here.
-STATUS = {"check": {0, 1}, "plan": {0, 3}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}
+STATUS = {"check": {0, 1}, "plan": {0, 3}, "mig": {0, 4, 5}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}
 # Flags that a text names without their value.
 NEEDS_VALUE = {"--against", "--pods", "--config", "--config-file", "--deep", "--door", "--config-of-node", "--inventory"}
 LIVE_ON = {"node", "mps", "demo", "device-plugin", "config-manager"}  # their flags are looked up in their help

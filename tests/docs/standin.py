@@ -48,12 +48,13 @@ def tranche(words):
     named = command and not command.startswith("-")
     if named and not re.search(rf"^  {re.escape(command)} ", once(program, "--help").stdout, re.M):
         done("wrong", f"there is no `tranche {command}`")
-    help_text = once(program, *([command] if named else []), "--help")
+    below = words[1:2] if command == "mig" and len(words) > 1 and not words[1].startswith("-") else []
+    help_text = once(program, *([command] if named else []), *below, "--help")
     if "--help-config" in help_text.stdout:
         help_text = once(program, command, "--help-config")
     if gone := missing_flags(words, help_text.stdout):
         done("wrong", f"`tranche {command}` has no {gone}")
-    if command not in rules.STATUS or words[-1] in rules.NEEDS_VALUE:
+    if command not in rules.STATUS or words[-1] in rules.NEEDS_VALUE or command == "mig" and "--inventory" not in words:
         done("checked", "its flags are those of its help")
     more = []
     if command == "status" and "--socket" not in words:

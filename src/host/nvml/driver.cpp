@@ -127,14 +127,6 @@ Result<Held> Driver::find(const std::string& gpu_uuid) {
   return *it;
 }
 
-Result<std::vector<MigProfile>> Driver::mig_profiles(const std::string& gpu_uuid) {
-  TRY(const Held gpu, find(gpu_uuid));
-  Memory memory{};
-  const Return code = call(library_->functions().memory, gpu.device, &memory);
-  if (code != Return::kSuccess) return std::unexpected(library_->error(code, "cannot read the memory", gpu_uuid));
-  return read_profiles(*library_, gpu.device, {memory.total});
-}
-
 Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
   TRY(const Held gpu, find(gpu_uuid));
   const Functions& f = library_->functions();

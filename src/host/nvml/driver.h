@@ -20,7 +20,6 @@ class Driver {
   Result<inventory::Inventory> scan();
   Result<std::vector<GpuUse>> use();  // GPUs that do not answer are left out; scans when there was no scan yet
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
-  Result<std::vector<MigProfile>> mig_profiles(const std::string& gpu_uuid);
   bool has_library() const;             // false: the platform is served without one
   bool answers(const Held& gpu) const;  // false: the driver says that it is lost
   bool more_answer() const;             // than at the last scan: a missing GPU, or one more than were counted

@@ -123,25 +123,6 @@ std::string_view profile_suffix(std::uint32_t profile_number) {
   }
 }
 
-Result<std::vector<MigProfile>> read_profiles(const Library& library, Device device, Bytes memory) {
-  std::vector<MigProfile> profiles;
-  const auto take = [&](std::uint32_t number, const GpuInstanceProfileInfo& profile) {
-    const std::uint32_t slices = profile.slice_count;
-    profiles.push_back(
-        {.name = profile_text(slices, slices, profile.memory_size_mib, memory.value, profile_suffix(number)),
-         .slices = slices,
-         .memory = mib(profile.memory_size_mib),
-         .sm_count = profile.multiprocessor_count,
-         .at_most = profile.instance_count});
-    return false;
-  };
-  const Return silent = each_profile(library.functions(), device, take);
-  if (profiles.empty() && silent != Return::kSuccess)
-    return std::unexpected(
-        library.error(silent, "cannot list the MIG profiles", "nvmlDeviceGetGpuInstanceProfileInfo"));
-  return profiles;
-}
-
 Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable) {
   const Functions& f = library.functions();
   std::uint32_t current = 0, pending = 0;

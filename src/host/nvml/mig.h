@@ -20,9 +20,6 @@ std::string profile_text(std::uint32_t gi_slices, std::uint32_t ci_slices, std::
 // The suffix that goes with NVML's number of a GPU-instance profile (0 to 17).
 std::string_view profile_suffix(std::uint32_t profile_number);
 
-// What a GPU with so much memory can be cut into, whether MIG is on or off.
-Result<std::vector<MigProfile>> read_profiles(const Library& library, Device device, Bytes memory);
-
 // Fills mig_capable, mig_enabled, max_mig_devices and mig_devices of `gpu`, whose memory is known. Devices that do not
 // answer are left out, one sentence each in `unreadable`.
 Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable);

@@ -15,9 +15,6 @@ class DirectNvml : public Nvml {
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) override {
     return driver_->set_compute_mode(gpu_uuid, mode);
   }
-  Result<std::vector<MigProfile>> mig_profiles(const std::string& gpu_uuid) override {
-    return driver_->mig_profiles(gpu_uuid);
-  }
 
  private:
   std::unique_ptr<nvml::Driver> driver_;

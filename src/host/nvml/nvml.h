@@ -138,9 +138,6 @@ class Nvml {
   virtual Result<inventory::Inventory> scan() = 0;
   virtual Result<std::vector<GpuUse>> use() = 0;
   virtual Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) = 0;
-  // Of a GPU of the last scan, in the driver's order. Empty where the driver lists none, as one older than 550 does
-  // while MIG is off. Not part of a scan: nothing that is decided rests on it.
-  virtual Result<std::vector<MigProfile>> mig_profiles(const std::string& gpu_uuid) = 0;
 };
 
 // The same behind a thread, for the agents. Opens the library as soon as it can be opened (retrying with back-off),
