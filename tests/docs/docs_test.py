@@ -193,6 +193,14 @@ class Commands(unittest.TestCase):
 
 
 class Blocks(unittest.TestCase):
+    def check_mig(self, text):
+        """Each configuration of a file in mig-parted's format, by the program."""
+        for name in yaml.safe_load(text)["mig-configs"]:
+            came = subprocess.run([f"{BUILD}/bin/tranche", "mig", "assert", "--valid-config", "--config-file", "-", name], input=text, capture_output=True, text=True, timeout=30)
+            if came.returncode != 0:
+                return came.stdout + came.stderr
+        return ""
+
     def check(self, text):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(text)
@@ -218,6 +226,9 @@ class Blocks(unittest.TestCase):
                     for key, value in each.get("data", {}).items():
                         if wrong := self.check(value):
                             return f"{key}: {wrong}"
+            elif "mig-configs" in each:
+                if wrong := self.check_mig(text):
+                    return wrong
             elif {"version", "sharing", "flags"} & set(each):
                 if wrong := self.check(text):
                     return wrong
