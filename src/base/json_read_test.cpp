@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_list.h"
 #include "base/json_text.h"
 
 namespace tranche {
@@ -42,6 +43,28 @@ TEST(JsonRead, WhatIsNoObjectHasNoMembers) {
     EXPECT_TRUE(list_at(value, "text").empty());
     EXPECT_EQ(text_at(value, "text"), "");
   }
+}
+
+TEST(JsonList, EachElementIsGivenOnceAndForgotten) {
+  std::vector<std::string> given;
+  const auto each = [&given](const nlohmann::json& element) { given.push_back(json_text(element)); };
+  const auto document =
+      json_of_list(R"({"a":{"items":[7]},"items":[{"b":[1,{"c":2}]},"text",[3],4],"more":[5],"after":{"items":[6]}})",
+                   "items", each);
+  EXPECT_EQ(given, (std::vector<std::string>{R"({"b":[1,{"c":2}]})", R"("text")", "[3]", "4"}));
+  EXPECT_EQ(json_text(document), R"({"a":{"items":[7]},"after":{"items":[6]},"items":[],"more":[5]})");
+}
+
+TEST(JsonList, WhatIsNoListGivesNothing) {
+  int given = 0;
+  const auto each = [&given](const nlohmann::json&) { ++given; };
+  EXPECT_EQ(json_text(json_of_list(R"({"items":{"a":1}})", "items", each)), R"({"items":{"a":1}})");
+  EXPECT_EQ(json_text(json_of_list(R"({"items":null})", "items", each)), R"({"items":null})");
+  EXPECT_EQ(json_text(json_of_list(R"([[1,2]])", "items", each)), R"([[1,2]])");
+  EXPECT_TRUE(json_of_list("", "items", each).is_discarded());
+  EXPECT_TRUE(json_of_list(std::string(200, '['), "items", each).is_discarded());
+  EXPECT_EQ(given, 0);
+  EXPECT_TRUE(json_of_list(R"({"items":[1,)", "items", each).is_discarded()) << "and what was given counts for nothing";
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_deep.h"
+
 namespace tranche {
 namespace {
 
@@ -10,7 +12,8 @@ std::string text_of(const Json& value, int indent, bool ascii = false) {
   return value.dump(indent, ' ', ascii, Json::error_handler_t::replace);
 }
 
-// Of any text: more brackets open at once, outside of strings, than any document of ours or Kubernetes' has.
+}  // namespace
+
 bool is_deep(std::string_view text) {
   constexpr std::size_t kDeepest = 100;
   std::size_t depth = 0;
@@ -29,8 +32,6 @@ bool is_deep(std::string_view text) {
   }
   return false;
 }
-
-}  // namespace
 
 nlohmann::json json_of(std::string_view text) {
   if (is_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);

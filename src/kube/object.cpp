@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_list.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -37,7 +38,10 @@ std::string name_of(const Json& object) {
 }
 
 Result<ListHead> parse_list(std::string_view body, const std::function<Status(const Json&)>& item) {
-  const Json document = json_of(body);
+  Status refused;
+  const Json document = json_of_list(body, "items", [&](const Json& object) {
+    if (refused) refused = item(object);
+  });
   const Json& items = member_at(document, "items");
   // "items": null is how an empty list may come.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
@@ -46,7 +50,7 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
   ListHead head{text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
   if (head.resource_version.empty())
     return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
-  for (const Json& object : list_at(document, "items")) TRY_STATUS(item(object));
+  TRY_STATUS(std::move(refused));
   return head;
 }
 

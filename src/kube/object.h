@@ -17,7 +17,7 @@ struct ListHead {
   std::string resource_version;
   std::string next;  // the token for the next page, "" on the last
 };
-// `item` gets each object of a list; what it refuses is refused here too. kInvalid: no list, or one without a version.
+// `item` gets each object as it is read; what it refuses is refused. kInvalid: no list, and what `item` got is void.
 Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item);
 
 using Texts = std::map<std::string, std::string>;

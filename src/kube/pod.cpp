@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_list.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -96,25 +97,24 @@ Result<PodSeen> read_pod(const Json& object) {
 }
 
 Result<PodPage> parse_pod_list(std::string_view body) {
-  const Json document = json_of(body);
-  if (!document.is_object() || !member_at(document, "items").is_array()) {
-    // "items": null is how an empty list may come.
-    if (!document.is_object() || !member_at(document, "items").is_null() || text_at(document, "kind") != "PodList")
-      return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
-  }
   PodPage page;
-  const Json& metadata = member_at(document, "metadata");
-  page.resource_version = text_at(metadata, "resourceVersion");
-  page.next = text_at(metadata, "continue");
-  if (page.resource_version.empty())
-    return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
-  for (const Json& item : list_at(document, "items")) {
+  const Json document = json_of_list(body, "items", [&page](const Json& item) {
     if (auto pod = read_pod(item)) {
       page.pods.push_back(*std::move(pod));
     } else if (page.malformed.size() < kMostMalformed) {
       page.malformed.push_back(pod.error().what);
     }
+  });
+  if (!document.is_object() || !member_at(document, "items").is_array()) {
+    // "items": null is how an empty list may come.
+    if (!document.is_object() || !member_at(document, "items").is_null() || text_at(document, "kind") != "PodList")
+      return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
   }
+  const Json& metadata = member_at(document, "metadata");
+  page.resource_version = text_at(metadata, "resourceVersion");
+  page.next = text_at(metadata, "continue");
+  if (page.resource_version.empty())
+    return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
   return page;
 }
 

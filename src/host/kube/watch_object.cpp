@@ -35,12 +35,15 @@ std::optional<std::string> WatchObject::unknown_because() const {
 
 Result<ListPage> WatchObject::on_page(std::string_view body, bool first) {
   if (first) listed_ = false;
-  TRY(const auto head, kube::parse_list(body, [this](const nlohmann::json& object) -> Status {
-        if (kube::name_of(object) != name_) return {};
-        listed_ = true;
-        on_object_(&object);
+  std::optional<nlohmann::json> found;  // not told before the page is known to be one
+  TRY(const auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
+        if (kube::name_of(object) == name_) found = object;
         return {};
       }));
+  if (found) {
+    listed_ = true;
+    on_object_(&*found);
+  }
   if (head.next.empty() && !listed_) on_object_(nullptr);
   return ListPage{head.resource_version, head.next};
 }
