@@ -15,6 +15,7 @@
 #include "host/log/log.h"
 #include "host/loop/loop.h"
 #include "host/mps/binary.h"
+#include "host/mps/endings.h"
 #include "host/nvml/nvml.h"
 #include "host/status/status_socket.h"
 
@@ -40,6 +41,7 @@ class EndProgram {
     TRY(loop_, host::Loop::open());
     if (const auto pid = ask_running(root_)) return wait_for(*pid);
     TRY(const auto lock, lock_mps_root(root_));
+    TRY_STATUS(finish_ends());
     TRY(const auto left, host::find_left_pools(root_));
     TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
                                                            host::ComputeModes::Done done) {
@@ -70,14 +72,29 @@ class EndProgram {
     return {};
   }
 
+  // Clients that a killed `tranche mps` had stopped to end them would stay stopped: nothing else looks at them any
+  // more.
+  Status finish_ends() {
+    TRY(host::Dir root, host::Dir::open(root_));
+    endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
+    if (!endings_->lost().empty()) fmt::print(stderr, "{}; a client may stay stopped\n", endings_->lost());
+    endings_->finish_left({.patience = config_.sharing.stop_patience}, [this](const Terminated& outcomes) {
+      if (!outcomes.empty()) fmt::print("{} clients that were being ended: finished\n", outcomes.size());
+      loop_->stop();
+    });
+    loop_->run();
+    return {};
+  }
+
   // Compute modes are the driver's to give back: the daemons end once it has answered, or has had its time.
   void end(const std::vector<host::LeftPool>& left) {
     done_ = fail(Kind::kTimeout, "a daemon or a driver call does not end");
-    pools_ = std::make_unique<PoolSet>(
-        *loop_,
-        PoolSetSettings{
-            .paths = {root_}, .supervisor = options_.supervisor, .home = daemon_home(options_, config_.flags, root_)},
-        *modes_, [] {});
+    pools_ = std::make_unique<PoolSet>(*loop_,
+                                       PoolSetSettings{.paths = {root_},
+                                                       .supervisor = options_.supervisor,
+                                                       .home = daemon_home(options_, config_.flags, root_),
+                                                       .endings = endings_},
+                                       *modes_, [] {});
     // Without a program to ask with, questions fail and daemons get signals after their patience.
     pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
     loop_->after(options_.stop_patience, [this] { loop_->stop(); });
@@ -118,6 +135,7 @@ class EndProgram {
   std::unique_ptr<host::Loop> loop_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
+  std::shared_ptr<host::Endings> endings_;
   std::unique_ptr<PoolSet> pools_;
   Status done_;
 };
