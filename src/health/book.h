@@ -1,6 +1,6 @@
 #pragma once
-// What happened to the devices → which of them should take no new work, why, and when they may again. Health goes both
-// ways: a fault ends on evidence, never with a restart of ours.
+// What happened to the devices → which of them should take no new work, why, and when they may again: a fault ends on
+// evidence. The book is in memory: a restart of ours forgets XIDs (whether the GPU was reset meanwhile is not known).
 //
 //   drain   the quiet period has passed without another fault, the GPU answers, and the driver asks for nothing
 //   reset   the GPU was away and is back, or the driver asked for something and does not any more
