@@ -123,7 +123,7 @@ def run(bed, checks):
         well = wait_for(settled, 15)
         checks.check(f"{mode}: the pod watch is {state}", well, known.get("reason") or f"{known.get('pods')} pods")
         spent = cpu_seconds(bed.pid("node"))
-        checks.check(f"{mode}: the agent stays below 192 MiB and 1.5 s of CPU, and answers within 3 s", highest < 192 << 10 and spent < 1.5 and slowest < 3,
+        checks.check(f"{mode}: the agent stays below 60 MiB and 1.5 s of CPU, and answers within 3 s", highest < 60 << 10 and spent < 1.5 and slowest < 3,
                      f"{highest >> 10} MiB, {spent:.1f} s of CPU, {slowest:.2f} s")
     checks.check("all slots are healthy", bed.all_healthy())
     bed.end("node")

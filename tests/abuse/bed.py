@@ -1,5 +1,7 @@
 """What the abuse tests stand on: `tranche mps`, `tranche node` and kubelet's double of a build on real sockets and files, with the
-stand-in driver and daemon, and a list of checks. A test is a script with `run(bed, checks)`; see main().
+stand-in driver and daemon, and a list of checks. A test is a script with `run(bed, checks)`; see main(). Both programs have 64 MB of
+memory and 256 descriptors (LIMITS): the memory by a control group where one can be made, which then holds what a program starts as
+well, and by a look at the most that each has had (VmHWM) everywhere.
 
     python3 tests/abuse/SUBJECT.py build        # the table of checks; exit status 1 when one fails
 """
@@ -10,6 +12,36 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from gpu_bed import Client, Machine, Node, Tenant, find, last_json, leftovers, line_of, wait_for  # noqa: E402,F401
 
 HELLO, CREDENTIALS = b"OUTBHELL\0", b"OUTBCRED\0"
+
+
+LIMITS = (64, 256)  # megabytes, descriptors
+
+
+def memory_group(name, megabytes):
+    """A control group with this limit; None where none can be made here."""
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        path = f"{root}/tranche-abuse-{os.getpid()}-{name}"
+        try:
+            os.makedirs(path, exist_ok=True)
+            if os.path.exists(f"{path}/{limit}"):
+                with open(f"{path}/{limit}", "w") as file:
+                    file.write(str(megabytes << 20))
+                return path
+            os.rmdir(path)
+        except OSError:
+            continue
+    return None
+
+
+def kills_of(group):
+    """How many processes of a control group were killed because it was full."""
+    for name in ("memory.events", "memory.oom_control"):
+        try:
+            with open(f"{group}/{name}") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        except OSError:
+            continue
+    return 0
 
 
 class Checks:
@@ -25,24 +57,26 @@ class Checks:
 
 
 class Bed(Node):
-    """A node under attack. Keyword arguments: config (text), more_mps and more_node (flags), limits ({"mps" or "node": (megabytes of
-    address space or None, descriptors or None)}), env ({program: {name: value}})."""
+    """A node under attack. Keyword arguments: config (text), more_mps and more_node (flags), env ({program: {name: value}})."""
 
-    def __init__(self, machine, slots=4, config=None, more_mps=(), more_node=(), limits=None, env=None):
-        self.SLOTS, self.more, self.limits, self.extra = slots, {"mps": more_mps, "node": more_node}, limits or {}, env or {}
+    def __init__(self, machine, slots=4, config=None, more_mps=(), more_node=(), env=None):
+        self.SLOTS, self.more, self.extra = slots, {"mps": more_mps, "node": more_node}, env or {}
+        self.groups = {name: memory_group(name, LIMITS[0]) for name in self.more}
         self.CONFIG = config if config is not None else Node.CONFIG.replace("replicas: 10", f"replicas: {slots}")
         super().__init__(machine)
 
     def start(self, name, *argv):
         """Starts a program, or starts it again with the same arguments."""
         argv = [*argv, *self.more.get(name, ())] if argv else self.parts[name].args
-        megabytes, descriptors = self.limits.get(name, (None, None))
+        group = self.groups.get(name)
 
         def bound():
-            if megabytes:
-                resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)
-            if descriptors:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors,) * 2)
+            if name not in self.groups:
+                return
+            resource.setrlimit(resource.RLIMIT_NOFILE, (LIMITS[1],) * 2)
+            if group:
+                with open(f"{group}/cgroup.procs", "w") as file:
+                    file.write(str(os.getpid()))
 
         with open(self.path(f"logs/{name}"), "a") as log:
             self.parts[name] = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=bound,
@@ -66,11 +100,30 @@ class Bed(Node):
             file.write(text if isinstance(text, bytes) else text.encode())
         os.rename(self.path("config.new"), self.path("config.yaml"))
 
+    def check_memory(self, checks):
+        """Before the programs are ended: neither has needed more than its limit."""
+        most = {name: most_kib(self.pid(name)) for name in self.groups if self.alive(name)}
+        checks.check(f"both programs have had less than {LIMITS[0]} MB", all(kib < LIMITS[0] << 10 for kib in most.values()), most)
+        killed = {name: kills_of(group) for name, group in self.groups.items() if group}
+        checks.check("no process of theirs was killed for its memory", not any(killed.values()), killed or "no control groups here")
+
+    def remove_groups(self):
+        for group in filter(None, self.groups.values()):
+            wait_for(lambda: removed(group), 3)
+
     def endpoint(self, grant):
         return self.path(f"mps/pools/{self.pool()['id']}/doors/{grant}")
 
     def all_healthy(self, seconds=30):
         return bool(wait_for(lambda: self.healthy() == self.SLOTS, seconds))
+
+
+def removed(group):
+    try:
+        os.rmdir(group)
+    except OSError:
+        return not os.path.exists(group)
+    return True
 
 
 def descriptors(pid):
@@ -80,6 +133,12 @@ def descriptors(pid):
 def resident_kib(pid):
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def most_kib(pid):
+    """The most that was resident at once; 0 for a process that has ended."""
+    with open(f"/proc/{pid}/status") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("VmHWM")), 0)
 
 
 def cpu_seconds(pid):
@@ -114,6 +173,7 @@ def main(run, doc, **bed):
         run(node, checks)
     except Exception as error:  # the logs are worth having
         checks.check("the test runs to its end", False, f"{type(error).__name__}: {error}")
+    node.check_memory(checks)
     if checks.failed:
         node.show_logs()
     for part in node.parts.values():
@@ -123,5 +183,6 @@ def main(run, doc, **bed):
     left = wait_for(lambda: not leftovers(machine), 3) is None and leftovers(machine)
     checks.check("no process is left, none had to be killed", not left and not killed, left or ", ".join(killed) or "")
     machine.clean()
+    node.remove_groups()
     print(f"{checks.failed} failed, {time.monotonic() - begin:.0f} s")
     return 1 if checks.failed else 0
