@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "agent/node/html_page.h"
 #include "agent/node/tenant_metrics.h"
 #include "allocate/grant.h"
 #include "guard/figures.h"
@@ -73,6 +74,17 @@ void TenantMetrics(benchmark::State& state) {
   state.counters["bytes"] = static_cast<double>(bytes);
 }
 BENCHMARK(TenantMetrics)->Unit(benchmark::kMillisecond);
+
+void HtmlPage(benchmark::State& state) {
+  const Node node = full_node();
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    const auto text = agent::html_page(node.snapshot, node.figures, {}, {});
+    benchmark::DoNotOptimize(bytes = text.size());
+  }
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(HtmlPage)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tranche

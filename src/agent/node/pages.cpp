@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/node/html_page.h"
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
 #include "agent/node/tenant_metrics.h"
@@ -75,7 +76,14 @@ host::HttpServer::Routes node_pages(NodePages of) {
     return answer;
   };
   const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
-  return {{"/metrics", metrics},
+  const auto page = for_a_while([of](MonoTime now) {
+    const auto round = of.gpus->look(now);
+    of.looked();
+    return html_page(*of.snapshots->get(), of.tenants->copy(), round, now);
+  });
+  const auto people = [page] { return host::HttpAnswer::html(page(), kPagePolicy); };
+  return {{"/", people},
+          {"/metrics", metrics},
           {"/readyz", cached(*of.snapshots, ready_page)},
           {"/status", cached(*of.snapshots, status)}};
 }

@@ -53,6 +53,9 @@ std::string message_of(const HttpAnswer& answer, bool with_body) {
   message += "Content-Type: " + answer.content_type + "\r\n";
   message += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
   if (answer.status == 405) message += "Allow: GET, HEAD\r\n";
+  if (!answer.content_policy.empty())
+    message += "Content-Security-Policy: " + answer.content_policy +
+               "\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n";
   message += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
   if (with_body) message += answer.body;
   return message;

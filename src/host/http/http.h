@@ -23,11 +23,14 @@ struct HttpAnswer {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
+  std::string content_policy = {};  // of an HTML page, what a browser may do with it
 
   static HttpAnswer text(std::string body) { return {.body = std::move(body)}; }
   static HttpAnswer json(std::string body) { return {.content_type = "application/json", .body = std::move(body)}; }
-  static HttpAnswer html(std::string body) {
-    return {.content_type = "text/html; charset=utf-8", .body = std::move(body)};
+  static HttpAnswer html(std::string body, std::string content_policy = "default-src 'none'") {
+    return {.content_type = "text/html; charset=utf-8",
+            .body = std::move(body),
+            .content_policy = std::move(content_policy)};
   }
   // Prometheus' text format, as metrics::to_text() writes it.
   static HttpAnswer metrics(std::string body) {

@@ -1,0 +1,20 @@
+#pragma once
+// The page of `tranche node` for people: GPUs as bars with the tenants in them, limits and use, health with reasons,
+// what waits, recent stops and faults, the configuration in force. One HTML document without scripts and without
+// anything from elsewhere; every name in it is text. It names pods, and shows no process ids. Pure.
+#include <string>
+#include <vector>
+
+#include "agent/node/snapshot.h"
+#include "agent/node/tenant_metrics.h"
+#include "host/nvml/gpu_telemetry.h"
+
+namespace tranche::agent {
+
+std::string html_page(const Snapshot& snapshot, const guard::Figures& figures,
+                      const std::vector<host::GpuTelemetry>& gpus, MonoTime now);
+
+// What a browser may do with it: show it, with the one style sheet in it (by its SHA-256).
+extern const char* const kPagePolicy;
+
+}  // namespace tranche::agent
