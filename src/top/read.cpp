@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "top/top.h"
+
+namespace tranche::top {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& at(const Json& object, const char* key) {
+  static const Json kNone;
+  if (!object.is_object()) return kNone;
+  const auto found = object.find(key);
+  return found == object.end() ? kNone : *found;
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::optional<std::uint64_t> number(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  if (!value.is_number_integer() || (value.is_number_integer() && !value.is_number_unsigned() && value < 0)) return {};
+  return value.get<std::uint64_t>();
+}
+
+template <class Do>
+void each(const Json& list, Do act) {
+  if (list.is_array())
+    for (const Json& entry : list) act(entry);
+}
+
+struct Use {
+  std::uint64_t mib = 0;
+  std::uint32_t processes = 0;
+};
+using Uses = std::map<std::string, Use>;  // by grant
+
+Device read_device(const Json& json) {
+  Device device;
+  device.index = text(json, "index");
+  device.uuid = text(json, "uuid");
+  device.name = text(json, "name");
+  device.sharing = text(json, "sharing");
+  device.memory_mib = number(json, "memoryMiB").value_or(0);
+  device.used_mib = number(json, "memoryUsedMiB");
+  if (const auto busy = number(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
+  device.healthy = at(json, "healthy") != Json(false);
+  device.reason = text(json, "reason");
+  each(at(json, "slots"), [&device](const Json& slot) {
+    ++device.slots;
+    device.held += text(slot, "holder").empty() ? 0 : 1;
+  });
+  return device;
+}
+
+void read_acts(const Json& guard, Node& node) {
+  each(at(guard, "acts"), [&node](const Json& act) {
+    const std::string holder = text(act, "holder");
+    node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text(act, "what"), text(act, "outcome"),
+                                     holder.empty() ? text(act, "grant") : holder, number(act, "heldMiB").value_or(0),
+                                     number(act, "limitMiB").value_or(0)));
+  });
+}
+
+}  // namespace
+
+Result<Node> read_node(std::string_view status_json) {
+  const Json json = Json::parse(status_json, nullptr, false);
+  if (!json.is_object()) return fail(Kind::kInvalid, "the answer is not a status document", "tranche node");
+  Node node;
+  node.ready = at(json, "ready") == Json(true);
+  node.reason = text(json, "readyReason");
+  node.driver = text(at(json, "driver"), "version");
+  std::map<std::string, std::string> index_of;
+  std::map<std::string, Uses> uses;  // by device; no entry: the driver was not asked yet
+  each(at(json, "devices"), [&](const Json& entry) {
+    node.devices.push_back(read_device(entry));
+    const Device& device = node.devices.back();
+    index_of[device.uuid] = device.index;
+    if (!at(entry, "processes").is_array()) return;
+    Uses& of_device = uses[device.uuid];
+    each(at(entry, "processes"), [&of_device](const Json& process) {
+      Use& use = of_device[text(process, "grant")];
+      use.mib += number(process, "memoryMiB").value_or(0);
+      ++use.processes;
+    });
+  });
+  each(at(json, "grants"), [&](const Json& grant) {
+    each(at(grant, "devices"), [&](const Json& held) {
+      const std::string uuid = text(held, "uuid");
+      Tenant tenant;
+      tenant.name = text(grant, "namespace") + "/" + text(grant, "pod") + "/" + text(grant, "container");
+      tenant.device = index_of.contains(uuid) ? index_of[uuid] : uuid;
+      tenant.slots = static_cast<std::uint32_t>(number(held, "slots").value_or(0));
+      tenant.limit_mib = number(held, "memoryMiB").value_or(0);
+      tenant.threads = text(held, "threads");
+      const std::string id = text(grant, "grant");
+      if (const auto found = uses.find(uuid); found != uses.end() && !id.empty()) {
+        tenant.used_mib = found->second[id].mib;
+        tenant.processes = found->second[id].processes;
+      }
+      node.tenants.push_back(std::move(tenant));
+    });
+  });
+  each(at(at(json, "change"), "waitingFor"), [&node](const Json& step) {
+    if (step.is_string()) node.waiting.push_back(step.get<std::string>());
+  });
+  read_acts(at(json, "guard"), node);
+  each(at(at(json, "stopping"), "drains"), [&node](const Json& drain) {
+    node.stops.push_back(
+        fmt::format("clients of {} ended ({}): {}", text(drain, "pod"), text(drain, "reason"), text(drain, "outcome")));
+  });
+  std::ranges::reverse(node.stops);
+  return node;
+}
+
+std::string to_json(const Node& node, const Choice& choice) {
+  using Ordered = nlohmann::ordered_json;
+  const auto known = [](const auto& value) { return value ? Ordered(*value) : Ordered(); };
+  Ordered json{{"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
+  json["devices"] = Ordered::array();
+  for (const auto& d : node.devices)
+    json["devices"].push_back({{"index", d.index},
+                               {"uuid", d.uuid},
+                               {"name", d.name},
+                               {"sharing", d.sharing},
+                               {"memoryMiB", d.memory_mib},
+                               {"usedMiB", known(d.used_mib)},
+                               {"busyPercent", known(d.busy_percent)},
+                               {"slots", d.slots},
+                               {"held", d.held},
+                               {"healthy", d.healthy},
+                               {"reason", d.reason}});
+  json["tenants"] = Ordered::array();
+  for (const auto& t : chosen(node, choice))
+    json["tenants"].push_back({{"name", t.name},
+                               {"device", t.device},
+                               {"slots", t.slots},
+                               {"usedMiB", known(t.used_mib)},
+                               {"limitMiB", t.limit_mib},
+                               {"threads", t.threads},
+                               {"processes", known(t.processes)}});
+  json["waiting"] = node.waiting;
+  json["stops"] = node.stops;
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace tranche::top

@@ -1,0 +1,79 @@
+#pragma once
+// The live view of a node: GPUs, tenants with memory against limit, what waits, what was stopped. From the node agent's
+// status document to lines of text for a terminal of a given size. What is not known is "-", not 0. The document comes
+// from another process: strict about types, forgiving about absences; no name in it controls the terminal. Pure.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tranche::top {
+
+struct Device {
+  std::string index;
+  std::string uuid;
+  std::string name;
+  std::string sharing;
+  std::uint64_t memory_mib = 0;
+  std::optional<std::uint64_t> used_mib;
+  std::optional<std::uint32_t> busy_percent;  // of the driver's last period
+  std::uint32_t slots = 0;
+  std::uint32_t held = 0;
+  bool healthy = true;
+  std::string reason;
+};
+
+struct Tenant {
+  std::string name;    // "namespace/pod/container"
+  std::string device;  // index
+  std::uint32_t slots = 0;
+  std::optional<std::uint64_t> used_mib;
+  std::uint64_t limit_mib = 0;  // 0: none in force
+  std::string threads;          // percent, "" when not limited
+  std::optional<std::uint32_t> processes;
+};
+
+struct Node {
+  bool ready = false;
+  std::string reason;
+  std::string driver;
+  std::vector<Device> devices;
+  std::vector<Tenant> tenants;
+  std::vector<std::string> waiting;  // and why
+  std::vector<std::string> stops;    // newest first
+};
+
+Result<Node> read_node(std::string_view status_json);
+
+enum class Sort { kMemory, kShare, kProcesses, kName, kDevice };
+struct Choice {
+  Sort sort = Sort::kMemory;
+  bool reversed = false;
+  std::string filter;     // part of a tenant's name
+  std::size_t first = 0;  // tenants that are scrolled over
+  bool paused = false;
+  bool help = false;
+  bool typing = false;  // the filter
+};
+std::string_view to_string(Sort sort);
+
+struct Screen {
+  int width = 80;
+  int height = 24;  // 0: as many lines as there are
+  bool colour = false;
+};
+
+// The chosen tenants in their order.
+std::vector<Tenant> chosen(const Node& node, const Choice& choice);
+// Lines of at most `width` columns; escapes of colours, which have no width, only with `colour`.
+std::vector<std::string> draw(const Node& node, const Choice& choice, const Screen& screen);
+std::string to_json(const Node& node, const Choice& choice);
+
+enum class Key { kUp, kDown, kPageUp, kPageDown, kHome, kEscape, kEnter, kBackspace, kText };
+// What a key does; false: it ends the view.
+bool press(Choice& choice, Key key, char text);
+
+}  // namespace tranche::top

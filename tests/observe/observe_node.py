@@ -1,0 +1,143 @@
+"""What is seen of a node with tenants: the page, the metrics (read by promtool where it is there) and `tranche top` on a terminal."""
+
+import base64, hashlib, html.parser, http.client, json, os, re, shutil, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
+from bed import main, resident_kib, wait_for  # noqa: E402
+from screen import Screen  # noqa: E402
+
+TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "rect", "table", "tr", "th", "td", "meter",
+        "div", "ul", "li"}
+CLOSED = {"html", "head", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "table", "meter", "div", "ul"}
+
+
+def address(bed):
+    found = wait_for(lambda: re.search(r"http\.listening\s+address=(\S+)", bed.log("node")), 20)
+    return found.group(1)
+
+
+def ask(bed, path, method="GET"):
+    connection = http.client.HTTPConnection(address(bed), timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.wrong, self.attributes, self.style = set(), [], [], set(), ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attributes}
+        if tag in CLOSED:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attributes}
+
+    def handle_endtag(self, tag):
+        if tag in CLOSED and (not self.open or self.open.pop() != tag):
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "style":
+            self.style += data
+
+
+def the_page(bed, checks):
+    # Promise: page: The page of a node runs no script and asks for nothing else.
+    status, headers, text = ask(bed, "/")
+    page = Page(text)
+    policy = headers.get("Content-Security-Policy", "")
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    checks.check("the page is served, as HTML", status == 200 and headers["Content-Type"].startswith("text/html"), status)
+    checks.check("its policy allows nothing but its own style sheet", policy.startswith("default-src 'none'; style-src 'sha256-" + digest + "'"), policy[:90])
+    checks.check("it has no markup but its own, and closes it", not page.wrong and not page.open and page.tags | {"title"} <= TAGS, (page.wrong, page.open, page.tags - TAGS))
+    checks.check("it has no script, link, address or style attribute", not page.attributes & {"src", "href", "style", "onerror", "onclick"}, page.attributes)
+    shown = lambda: re.search(r"default/train/main</bdi><td class=n>1<td class=n>2\.\d of 35\.1<td><meter", ask(bed, "/")[2])
+    checks.check("it shows the tenant with its use, of its limit", wait_for(shown, 10, every=0.5))
+    checks.check("it tells the configuration in force", "Configuration in force" in text and "of a file" in text)
+    checks.check("it changes nothing: POST is refused", ask(bed, "/", "POST")[0] == 405)
+
+
+def the_metrics(bed, checks):
+    figures = lambda: ask(bed, "/metrics")[2]
+    shown = wait_for(lambda: "tranche_gpu_sm_active_ratio{" in figures(), 30, every=1.1)
+    checks.check("GPUs are measured once somebody scrapes", shown)
+    text = figures()
+    for name in ("gpu_power_watts", "gpu_energy_joules_total", "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_utilization_ratio", "tenant_clients"):
+        checks.check(f"tranche_{name} is there", f"\ntranche_{name}{{" in text)
+    labels = r'tranche_tenant_memory_used_bytes\{namespace="default",pod="train",container="main",gpu="GPU-[^"]+",resource="nvidia.com/gpu"\} (\d+)\n'
+    found = re.search(labels, text)
+    checks.check("the tenant's memory is there, with its names", found and int(found.group(1)) > 1 << 30, found and found.group(1))
+    checks.check("no series comes twice", len(set(lines := [line.rsplit(" ", 1)[0] for line in text.splitlines() if line and line[0] != "#"])) == len(lines))
+    heads = re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)
+    checks.check("no family comes twice", len(heads) == len(set(heads)))
+    if shutil.which("promtool"):
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        remarks = [line for line in (done.stdout + done.stderr).splitlines() if line and "tranche_pool_limit_threads_percent" not in line]
+        checks.check("promtool has no remark (but on the older name with percent)", not remarks, remarks[:3])
+    else:
+        print("   --   promtool is not there (Debian's package prometheus)")
+
+
+def the_top(bed, checks):
+    top = [f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock")]
+    once = bed.machine.run(*top, "--once")
+    checks.check("`top --once` prints plain text", once.returncode == 0 and "default/train/main" in once.stdout and "\x1b" not in once.stdout, once.stderr)
+    wait_for(lambda: json.loads(bed.machine.run(*top, "--json").stdout)["tenants"][0]["usedMiB"], 10)
+    document = json.loads(bed.machine.run(*top, "--json").stdout)
+    train = next(t for t in document["tenants"] if "train" in t["name"])
+    checks.check("`top --json` has the same tenants with their use", train["usedMiB"] > 1024 and train["processes"] == 1, train)
+
+    # Promise: top: The live view fits the terminal, follows its size and gives it back as it was.
+    screen = Screen([*top, "--interval", "0.3"], env=bed.machine.env)
+    checks.check("it shows GPUs, tenants and limits at 80 columns", screen.until("default/train/main") and screen.until("LIMIT") and "GPU 0" in screen.text(), screen.text())
+    checks.check("no line is wider than the terminal", all(len(row) <= 80 for row in screen.rows))
+    checks.check("it is coloured on a terminal", screen.colours > 0)
+    screen.press("h")
+    checks.check("h shows the help", screen.until("sort by memory"))
+    screen.press("h")
+    screen.press("/train\r")
+    checks.check("/ filters", screen.until(lambda text: "filter: train" in text and "default/x" not in text), screen.text())
+    screen.press("\x1b")
+    checks.check("Esc lifts the filter", screen.until("default/x"), screen.text())
+    screen.press("N")
+    checks.check("N sorts by name", screen.until("by name"))
+    screen.resize(120, 10)
+    checks.check("it follows the terminal's size", screen.until(lambda text: "TENANT" in text and len(screen.rows) == 10) and all(len(r) <= 120 for r in screen.rows))
+    screen.resize(50, 30)
+    checks.check("and fits a narrow one", screen.until("TENANT") and all(len(row) <= 50 for row in screen.rows), screen.text())
+    screen.press("q")
+    checks.check("q ends it", screen.end() == 0)
+    checks.check("no control sequence but its own reached the terminal", not screen.unknown, screen.unknown[:3])
+    plain = Screen([*top], env={**bed.machine.env, "NO_COLOR": "1"})
+    checks.check("NO_COLOR is followed", plain.until("default/train/main") and plain.colours == 0)
+    plain.press("\x03")
+    checks.check("Ctrl-C ends it", plain.end() == 0)
+
+
+def run(bed, checks):
+    tenants = [bed.tenant("train", 1), bed.tenant("x", 1)]
+    client = tenants[0].client()
+    checks.check("a tenant computes", client.ready() and client.ask("alloc 2048").get("code") == 0)
+    wait_for(lambda: len(bed.status()["grants"]) == 2, 20)
+    before = resident_kib(bed.pid("node"))
+    the_page(bed, checks)
+    the_metrics(bed, checks)
+    the_top(bed, checks)
+    for _ in range(100):
+        ask(bed, "/"), ask(bed, "/metrics")
+    after = resident_kib(bed.pid("node"))
+    checks.check("being looked at costs less than 4 MiB of memory", after - before < 4096, f"{before} to {after} KiB")
+    client.leave()
+    for tenant in tenants:
+        tenant.delete()
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__, more_node=("--listen", "127.0.0.1:0")))
