@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "top/top.h"
 
 namespace tranche::top {
@@ -11,22 +13,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& at(const Json& object, const char* key) {
-  static const Json kNone;
-  if (!object.is_object()) return kNone;
-  const auto found = object.find(key);
-  return found == object.end() ? kNone : *found;
-}
-
 std::string text(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
+  return text_at(object, key);
 }
 
 std::optional<std::uint64_t> number(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  if (!value.is_number_integer() || (value.is_number_integer() && !value.is_number_unsigned() && value < 0)) return {};
-  return value.get<std::uint64_t>();
+  const auto value = number_at(object, key);
+  return value && *value >= 0 ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
 }
 
 template <class Do>
@@ -50,9 +43,9 @@ Device read_device(const Json& json) {
   device.memory_mib = number(json, "memoryMiB").value_or(0);
   device.used_mib = number(json, "memoryUsedMiB");
   if (const auto busy = number(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
-  device.healthy = at(json, "healthy") != Json(false);
+  device.healthy = member_at(json, "healthy") != Json(false);
   device.reason = text(json, "reason");
-  each(at(json, "slots"), [&device](const Json& slot) {
+  each(member_at(json, "slots"), [&device](const Json& slot) {
     ++device.slots;
     device.held += text(slot, "holder").empty() ? 0 : 1;
   });
@@ -60,7 +53,7 @@ Device read_device(const Json& json) {
 }
 
 void read_acts(const Json& guard, Node& node) {
-  each(at(guard, "acts"), [&node](const Json& act) {
+  each(member_at(guard, "acts"), [&node](const Json& act) {
     const std::string holder = text(act, "holder");
     node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text(act, "what"), text(act, "outcome"),
                                      holder.empty() ? text(act, "grant") : holder, number(act, "heldMiB").value_or(0),
@@ -71,28 +64,28 @@ void read_acts(const Json& guard, Node& node) {
 }  // namespace
 
 Result<Node> read_node(std::string_view status_json) {
-  const Json json = Json::parse(status_json, nullptr, false);
+  const Json json = json_of(status_json);
   if (!json.is_object()) return fail(Kind::kInvalid, "the answer is not a status document", "tranche node");
   Node node;
-  node.ready = at(json, "ready") == Json(true);
+  node.ready = member_at(json, "ready") == Json(true);
   node.reason = text(json, "readyReason");
-  node.driver = text(at(json, "driver"), "version");
+  node.driver = text(member_at(json, "driver"), "version");
   std::map<std::string, std::string> index_of;
   std::map<std::string, Uses> uses;  // by device; no entry: the driver was not asked yet
-  each(at(json, "devices"), [&](const Json& entry) {
+  each(member_at(json, "devices"), [&](const Json& entry) {
     node.devices.push_back(read_device(entry));
     const Device& device = node.devices.back();
     index_of[device.uuid] = device.index;
-    if (!at(entry, "processes").is_array()) return;
+    if (!member_at(entry, "processes").is_array()) return;
     Uses& of_device = uses[device.uuid];
-    each(at(entry, "processes"), [&of_device](const Json& process) {
+    each(member_at(entry, "processes"), [&of_device](const Json& process) {
       Use& use = of_device[text(process, "grant")];
       use.mib += number(process, "memoryMiB").value_or(0);
       ++use.processes;
     });
   });
-  each(at(json, "grants"), [&](const Json& grant) {
-    each(at(grant, "devices"), [&](const Json& held) {
+  each(member_at(json, "grants"), [&](const Json& grant) {
+    each(member_at(grant, "devices"), [&](const Json& held) {
       const std::string uuid = text(held, "uuid");
       Tenant tenant;
       tenant.name = text(grant, "namespace") + "/" + text(grant, "pod") + "/" + text(grant, "container");
@@ -108,11 +101,11 @@ Result<Node> read_node(std::string_view status_json) {
       node.tenants.push_back(std::move(tenant));
     });
   });
-  each(at(at(json, "change"), "waitingFor"), [&node](const Json& step) {
+  each(member_at(member_at(json, "change"), "waitingFor"), [&node](const Json& step) {
     if (step.is_string()) node.waiting.push_back(step.get<std::string>());
   });
-  read_acts(at(json, "guard"), node);
-  each(at(at(json, "stopping"), "drains"), [&node](const Json& drain) {
+  read_acts(member_at(json, "guard"), node);
+  each(member_at(member_at(json, "stopping"), "drains"), [&node](const Json& drain) {
     node.stops.push_back(
         fmt::format("clients of {} ended ({}): {}", text(drain, "pod"), text(drain, "reason"), text(drain, "outcome")));
   });
@@ -148,7 +141,7 @@ std::string to_json(const Node& node, const Choice& choice) {
                                {"processes", known(t.processes)}});
   json["waiting"] = node.waiting;
   json["stops"] = node.stops;
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 }  // namespace tranche::top
