@@ -1,4 +1,4 @@
-"""etcd, API server, scheduler and controller manager of a cluster of one node, and a client of its API."""
+"""etcd, API server, scheduler and controller manager of the cluster, on its first node, and a client of its API."""
 
 import json
 import os
@@ -20,11 +20,19 @@ class ControlPlane:
     def __init__(self, machine, binaries):
         self.machine, self.binaries = machine, binaries
         self.programs = []
+        self.more = {}  # further flags, by program
         self.warnings = []  # what the API server said beside its last answer
 
     @property
     def kubeconfig(self):
         return self.machine.path("kubeconfig.json")
+
+    def write_kubeconfig(self, path, server=SERVER):
+        write(path, json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}]}))
 
     def start(self, accounts=False):
         """With `accounts`, pods get the tokens of their service accounts, and may be privileged, as in any other cluster."""
@@ -34,11 +42,7 @@ class ControlPlane:
         run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=tranche-test", "-keyout", path("pki/apiserver.key"), "-out", path("pki/apiserver.crt"),
             "-addext", f"subjectAltName=IP:127.0.0.1,IP:{ADDRESS},IP:{SERVICE},DNS:localhost,DNS:kubernetes.default.svc")
         write(path("tokens.csv"), f'{TOKEN},admin,admin,"system:masters"\n')
-        write(self.kubeconfig, json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": SERVER, "insecure-skip-tls-verify": True}}],
-            "users": [{"name": "admin", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}]}))
+        self.write_kubeconfig(self.kubeconfig)
         self._program("etcd", ["etcd", "--data-dir", path("etcd"), "--listen-client-urls", "http://127.0.0.1:2379",
                                "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380",
                                "--unsafe-no-fsync"])
@@ -54,7 +58,7 @@ class ControlPlane:
         for name in ("kube-scheduler", "kube-controller-manager"):
             more = [f"--service-account-private-key-file={path('pki/sa.key')}", f"--root-ca-file={path('pki/apiserver.crt')}"] if name.endswith("manager") else []
             self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
-                                 f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more])
+                                 f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more, *self.more.get(name, [])])
 
     @staticmethod
     def _etcd_health():
@@ -107,13 +111,13 @@ class ControlPlane:
             if status not in (200, 201):
                 raise Failed(f"{path}, {kind}: {status} {answer}")
 
-    def node(self):
-        status, node = self.call("GET", f"/api/v1/nodes/{NODE}")
+    def node(self, name=NODE):
+        status, node = self.call("GET", f"/api/v1/nodes/{name}")
         return node if status == 200 else {}
 
-    def amounts(self, resource="nvidia.com/gpu"):
+    def amounts(self, resource="nvidia.com/gpu", node=NODE):
         """(capacity, allocatable) as the cluster sees them, as numbers; None when the node has none."""
-        status = self.node().get("status", {})
+        status = self.node(node).get("status", {})
         return tuple(int(status[key][resource]) if resource in status.get(key, {}) else None for key in ("capacity", "allocatable"))
 
     def pods(self, selector=""):

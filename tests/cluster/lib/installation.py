@@ -119,13 +119,28 @@ def begin(world):
     """API server and kubelet with one node that pods may go to, the namespace as docs/guide/install.md makes it, and the image in containerd: its name."""
     api = world.control_plane
     api.start(accounts=True)
-    world.kubelet.start(api.kubeconfig)
-    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
+    join(world, api, api.kubeconfig)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
     for namespace in ("default", "tranche"):
         until(f"what pods of {namespace} need", lambda n=namespace: api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
               and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200, 60)
     image = make_image(world)
-    api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, kind=MERGE)
+    has_gpus(api, NODE)
     return image
+
+
+def ready(api, name):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in api.node(name).get("status", {}).get("conditions", []))
+
+
+def join(node, api, kubeconfig=None):
+    """The node's kubelet is started, and pods may go there."""
+    name = node.identity.name
+    node.kubelet.start(kubeconfig)
+    until(f"{name} to be ready", lambda: ready(api, name), 90)
+    until(f"{name} to be free of taints", lambda: not api.node(name).get("spec", {"taints": 1}).get("taints"), 60)
+
+
+def has_gpus(api, name):
+    """The label that feature discovery gives, by which the chart's pods come."""
+    api.call("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, kind=MERGE)

@@ -7,7 +7,6 @@ import signal
 import time
 import urllib.request
 
-from .machine import ADDRESS, NODE
 from .programs import Program, write
 from .report import until
 from .runtime import SOCKET
@@ -34,10 +33,10 @@ class Kubelet:
 
     def start(self, kubeconfig=None):
         self.kubeconfig = kubeconfig or self.kubeconfig
-        config = dict(CONFIG, resolvConf=self.machine.path("resolv.conf"))
+        config = dict(CONFIG, resolvConf=self.machine.path("resolv.conf"), cgroupRoot=self.machine.cgroup_root())
         write("/etc/kubernetes/kubelet.json", json.dumps(config))
-        argv = [f"{self.binaries}/kubelet", "--config=/etc/kubernetes/kubelet.json", f"--hostname-override={NODE}",
-                f"--node-ip={ADDRESS}", "--v=2"]
+        argv = [f"{self.binaries}/kubelet", "--config=/etc/kubernetes/kubelet.json", f"--hostname-override={self.machine.identity.name}",
+                f"--node-ip={self.machine.identity.address}", "--v=2"]
         if self.kubeconfig:
             argv.append(f"--kubeconfig={self.kubeconfig}")
         self.program = Program("kubelet", argv, self.machine.path("kubelet.log"))
@@ -72,7 +71,7 @@ class Kubelet:
 
     def static(self, name):
         """The pod of the file, under the name that kubelet gives it; None while it has none."""
-        return self.pods().get(f"{name}-{NODE}")
+        return self.pods().get(f"{name}-{self.machine.identity.name}")
 
     @staticmethod
     def stamped(pod, container=""):

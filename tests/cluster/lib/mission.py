@@ -30,12 +30,12 @@ def programs(world):
     return None
 
 
-def simulate(world, profile, gpus):
+def simulate(node, profile, gpus, seed="tranche-1"):
     """What setup.sh --without-gpu does in a worker."""
-    os.makedirs(world.machine.path("opt/tranche-sim"), exist_ok=True)
+    os.makedirs(node.machine.path("opt/tranche-sim"), exist_ok=True)
     if not os.path.ismount("/opt"):
-        run("mount", "--bind", world.machine.path("opt"), "/opt")
-    made = run(f"{KIND}/simulated-node", SIM, "--gpus", gpus, "--profile", profile, "--seed", "tranche-1", env={**os.environ, "TRANCHE_STANDINS": f"{world.build}/standins"})
+        run("mount", "--bind", node.machine.path("opt"), "/opt")
+    made = run(f"{KIND}/simulated-node", SIM, "--gpus", gpus, "--profile", profile, "--seed", seed, env={**os.environ, "TRANCHE_STANDINS": f"{node.build}/standins"})
     with open(f"{KIND}/simulated-devices") as script:
         run("bash", "-s", "--", str(gpus), stdin=script)
     return made

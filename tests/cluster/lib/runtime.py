@@ -3,9 +3,10 @@ the container's configuration before runc sees it. Pods with the runtime class "
 hands on to the same wrapper."""
 
 import os
+import signal
 import sys
 
-from .network import NETWORK, PLUGIN
+from .network import NETWORK, plugin
 from .programs import Program, run, write
 from .report import until
 
@@ -76,7 +77,7 @@ class Runtime:
         networks = self.machine.path("networks")
         os.makedirs(networks, exist_ok=True)
         write(f"{networks}/point.conflist", NETWORK)
-        write(f"{networks}/programs/point", PLUGIN, 0o755)
+        write(f"{networks}/programs/point", plugin(self.machine.identity), 0o755)
         write("/etc/containerd/config.toml",
               CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime",
                             nvidia=self.nvidia))
@@ -84,6 +85,10 @@ class Runtime:
         self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],
                                self.machine.path("containerd.log"), env=env)
         until("containerd to answer", lambda: self.ctr("version", check=False).returncode == 0, 30)
+
+    def stop(self, number=signal.SIGTERM):
+        """containerd alone: the containers go on, each with its shim."""
+        self.program.stop(number, 30)
 
     def ctr(self, *words, check=True):
         return run(f"{self.binaries}/ctr", "--address", SOCKET, "--namespace", "k8s.io", *words, check=check)

@@ -1,50 +1,36 @@
-"""Everything a scenario uses: the machine, containerd, kubelet, the control plane, Tranche, and the report."""
+"""Everything a scenario uses: the first node, the control plane, Tranche, the second node where it asks for one, and the report."""
 
 import glob
 import os
-import shutil
 
 from .control_plane import ControlPlane
-from .image import Image
-from .kubelet import Kubelet
-from .machine import Machine
-from .pods import TOOLS
-from .programs import write
-from .runtime import PAUSE, Runtime
-from .tranche import Tranche
+from .node import Node, SecondNode
 
 
-class World:
+class World(Node):
     def __init__(self, scratch, binaries, build, report):
+        super().__init__(scratch, binaries, build)
         self.report = report
-        self.binaries, self.build = binaries, build
-        self.machine = Machine(scratch)
+        self.second_node = None
 
     def open(self):
         self.report.start("prepare the machine")
-        self.machine.prepare()
-        self.runtime = Runtime(self.machine, self.binaries, self.build)
-        self.kubelet = Kubelet(self.machine, self.binaries)
+        super().open()
         self.control_plane = ControlPlane(self.machine, self.binaries)
-        self.tranche = Tranche(self.machine, self.build)
-        self.runtime.start()
-        pause = Image(PAUSE, ["/bin/sleep", "1000000"])
-        pause.busybox()
-        self.runtime.load(pause)
-        tools = Image(TOOLS, ["/bin/sh"])
-        tools.busybox()
-        standins = f"{self.build}/standins"
-        tools.program("/usr/bin/sim-cuda", f"{standins}/sim-cuda")
-        tools.program("/usr/lib/x86_64-linux-gnu/libcuda.so.1", f"{standins}/libcuda.so.1")
-        tools.program("/usr/bin/tranche", f"{self.build}/bin/tranche")
-        self.runtime.load(tools)
+
+    def second(self):
+        """The second node, prepared; only in scenarios that scenarios/__init__.py lists in TWO_NODES."""
+        self.second_node = self.second_node or SecondNode(self)
+        return self.second_node
 
     def close(self):
+        if self.second_node:
+            self.second_node.leave()
         for part in ("tranche", "control_plane"):
             if hasattr(self, part):
                 getattr(self, part).stop()
 
     def show_logs(self):
-        for path in sorted(glob.glob(self.machine.path("*.log"))):
+        for path in sorted(glob.glob(self.machine.path("*.log")) + glob.glob(self.machine.path("second/*.log"))):
             with open(path, errors="replace") as log:
-                print(f"--- {os.path.basename(path)}\n{''.join(log.readlines()[-25:])}")
+                print(f"--- {os.path.relpath(path, self.machine.scratch)}\n{''.join(log.readlines()[-25:])}")

@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -25,5 +25,7 @@ ORDER = {
     "slices": mission_slices.run,
     "upgrade": mission_upgrade.run,
     "one-node": mission_one_node.run,
+    "two-nodes": mission_two_nodes.run,
     "quickstart": quickstart.run,
 }
+TWO_NODES = {"two-nodes"}  # those that have a second node
