@@ -3,6 +3,7 @@ own process and what it starts; a second one is another process in namespaces of
 
 import os
 import socket
+import threading
 from multiprocessing.connection import Client, Listener
 
 from .image import Image
@@ -46,10 +47,13 @@ def path_of(scratch):
 
 
 def serve(scratch, binaries, build):
-    """The second node's process: does what one caller asks for, and ends with it."""
+    """The second node's process: does what one caller asks for, and ends with it, or when none comes."""
     node = Node(os.path.join(scratch, "second"), binaries, build, SECOND)
     os.makedirs(node.machine.scratch)
+    unasked = threading.Timer(600, os._exit, [1])
+    unasked.start()
     with Listener(path_of(scratch), "AF_UNIX") as listener, listener.accept() as caller:
+        unasked.cancel()
         with open("/proc/self/ns/net") as network, socket.socket(fileno=os.dup(caller.fileno())) as channel:
             socket.send_fds(channel, [b"n"], [network.fileno()])
         while True:
