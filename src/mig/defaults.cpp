@@ -119,7 +119,8 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
       entries.push_back(std::move(entry));
       continue;
     }
-    alike->devices->push_back(gpu.index);
+    auto& devices = alike->devices;
+    if (devices) devices->push_back(gpu.index);
     if (std::ranges::find(alike->filters, entry.filters.front()) == alike->filters.end())
       alike->filters.push_back(entry.filters.front());
   }
@@ -128,7 +129,7 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
     std::set<std::uint32_t> named;
     for (const auto& filter : entry.filters)
       named.insert(of_number[filter.device].begin(), of_number[filter.device].end());
-    if (std::ranges::equal(named, *entry.devices)) entry.devices.reset();  // every GPU of these models
+    if (entry.devices && std::ranges::equal(named, *entry.devices)) entry.devices.reset();  // every GPU of these models
     if (of_number.size() == 1 || entries.size() == 1) entry.filters.clear();
   }
   ConfigurationFile file;

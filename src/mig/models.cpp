@@ -47,8 +47,8 @@ std::vector<Profile> table(std::uint32_t grid, std::initializer_list<Line> lines
   std::vector<Profile> profiles;
   for (const Line& line : lines) {
     const auto name = parse_profile_name(line.name);
-    profiles.push_back({line.id, line.name, name->slices, line.memory_mib, line.sm_count, line.at_most, line.engines,
-                        placements_of(grid, line.id)});
+    profiles.push_back({line.id, line.name, name ? name->slices : 0, line.memory_mib, line.sm_count, line.at_most,
+                        line.engines, placements_of(grid, line.id)});
   }
   return profiles;
 }

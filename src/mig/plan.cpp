@@ -139,7 +139,7 @@ std::optional<Instances> resolved(const Entry& entry, const GpuState& gpu, std::
       good = false;
       continue;
     }
-    auto own = *parse_profile_name(profile->name);
+    auto own = parse_profile_name(profile->name).value_or(name);
     own.compute_slices = name.compute_slices;
     if (own.gigabytes != name.gigabytes)
       problems.push_back({Severity::kWarning, place, to_string(name),

@@ -296,7 +296,8 @@ void MigManager::on_read(Reading reading) {
   if (reading.problem != read_problem_ && !reading.problem.empty())
     log::warning("mig.unreadable", {{"why", reading.problem}});
   read_problem_ = reading.problem;
-  const std::string name = label_->empty() ? settings_.options.default_name : *label_;
+  std::string name = label_.value_or("");
+  if (name.empty()) name = settings_.options.default_name;
   if (name != asked_) {
     asked_ = name;
     changed_gpus_.clear();
@@ -361,16 +362,16 @@ const mig::Configuration* MigManager::find(const std::vector<mig::GpuState>& gpu
       why = join(errors, "; ");
       return nullptr;
     }
-    if (const auto* found = file_.file.find(*asked_)) return found;
+    if (const auto* found = file_.file.find(asked_.value_or(""))) return found;
   }
   defaults_.file = mig::default_configurations(gpus);
-  if (const auto* found = defaults_.file.find(*asked_)) return found;
+  if (const auto* found = defaults_.file.find(asked_.value_or(""))) return found;
   std::vector<std::string> known;
   if (text_)
     for (const auto one : file_.file.names()) known.emplace_back(one);
   for (const auto one : defaults_.file.names())
     if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);
-  why = "there is no MIG configuration " + in_quotes(*asked_) + "; there are: " + join(known, ", ");
+  why = "there is no MIG configuration " + in_quotes(asked_.value_or("")) + "; there are: " + join(known, ", ");
   return nullptr;
 }
 
@@ -466,7 +467,7 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
   state("pending", "Waiting", message);
   if (message != told_waiting_) {
     told_waiting_ = message;
-    log::info("mig.waiting", {{"config", *asked_}, {"for", join(sentences, "; ")}});
+    log::info("mig.waiting", {{"config", asked_.value_or("")}, {"for", join(sentences, "; ")}});
     callbacks_.tell_node(kube::kMigWaiting, message);
   }
   again_in(waits_.next());
@@ -497,10 +498,11 @@ void MigManager::apply(std::vector<Work> work) {
   phase_ = Phase::kApplying;
   for (const auto& one : work) {
     begun_.insert(one.gpu);
-    log::info("mig.applying", {{"gpu", one.gpu}, {"config", *asked_}, {"target", host::to_string(one.target)}});
+    log::info("mig.applying",
+              {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", host::to_string(one.target)}});
   }
   worker_->run([this, alive = std::weak_ptr(alive_), shared = shared_, driver = callbacks_.driver(),
-                folder = settings_.folder, work = std::move(work), config = *asked_] {
+                folder = settings_.folder, work = std::move(work), config = asked_.value_or("")] {
     std::vector<Done> all;
     auto journal = host::MigJournal::open(folder);
     auto admin = host::MigAdmin::open(driver);
@@ -628,14 +630,14 @@ void MigManager::succeed() {
   retries_.reset();
   waits_.reset();
   if (!changed_gpus_.empty()) {
-    callbacks_.tell_node(kube::kMigChanged, *asked_ + ": " + join(changed_gpus_, "; "));
+    callbacks_.tell_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
     changed_gpus_.clear();
   }
   begun_.clear();
   told_waiting_.clear();
   state_label_.want("success");
   withdraw({});
-  state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + *asked_ + " asks");
+  state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + asked_.value_or("") + " asks");
   again_in(kLookAgain);
   not_before_ = {};  // whatever changes the GPUs is put right at once
 }

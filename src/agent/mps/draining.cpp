@@ -53,10 +53,11 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   if (callbacks_.ancestors) {
     const auto all = callbacks_.ancestors(request.clients);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!all[i]) continue;
+      const auto& above = all[i];
+      if (!above) continue;
       const int pid = request.clients[i];
-      first.emplace(of[pid], all[i]->empty() ? pid : all[i]->back());
-      for (const int each : *all[i])
+      first.emplace(of[pid], above->empty() ? pid : above->back());
+      for (const int each : *above)
         if (!is_spared(each) && each != ::getpid()) companions.insert(each);
     }
   }

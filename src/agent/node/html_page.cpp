@@ -105,15 +105,14 @@ void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<co
 }
 
 void put_memory(Html& html, const TenantRow& row) {
-  const bool known = row.figure && row.figure->used;
-  if (!known) {
+  const auto used = row.figure ? row.figure->used : std::nullopt;
+  if (!used) {
     html.add("<td class=n>{}<td>", row.memory_limit ? "not known of " + gib(*row.memory_limit) : "not known");
   } else if (!row.memory_limit) {
-    html.add("<td class=n>{}<td>", gib(*row.figure->used));
+    html.add("<td class=n>{}<td>", gib(*used));
   } else {
-    html.add(R"(<td class=n>{0} of {1}<td><meter min=0 max={3} high={4} value={2}>{0} of {1} GiB</meter>)",
-             gib(*row.figure->used), gib(*row.memory_limit), row.figure->used->in_mib(), row.memory_limit->in_mib(),
-             row.memory_limit->in_mib() * 95 / 100);
+    html.add(R"(<td class=n>{0} of {1}<td><meter min=0 max={3} high={4} value={2}>{0} of {1} GiB</meter>)", gib(*used),
+             gib(*row.memory_limit), used->in_mib(), row.memory_limit->in_mib(), row.memory_limit->in_mib() * 95 / 100);
   }
 }
 

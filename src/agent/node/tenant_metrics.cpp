@@ -45,10 +45,11 @@ void add_family(std::string& out, const Metric& metric, const std::vector<Tenant
 void add_stops(std::string& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
   bool headed = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].figure) continue;
+    const auto& figure = rows[i].figure;
+    if (!figure) continue;
     for (const char* reason : {guard::kStopForMemory, guard::kStopOutsideMps}) {
       if (!std::exchange(headed, true)) metrics::add_heading(out, metrics::kTenantStops);
-      const auto& stops = rows[i].figure->stops;
+      const auto& stops = figure->stops;
       const auto found = stops.find(reason);
       std::string with_reason = labels[i];
       with_reason.insert(with_reason.size() - 1, std::string(",reason=\"") + reason + '"');

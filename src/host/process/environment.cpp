@@ -124,13 +124,14 @@ std::optional<std::uint64_t> environ_address(pid_t pid) {
   const auto libc = libc_in(*maps);
   const auto own = mapped_in(*maps, *exe);
   const auto executable = [pid] { return Fd(::open(fmt::format("/proc/{}/exe", pid).c_str(), O_PATH | O_CLOEXEC)); };
-  for (const auto& mapped : {own, libc}) {
-    if (!mapped) continue;
-    const auto file = file_at(mapped == own ? executable() : open_below_root(pid, mapped->path));
+  for (const auto* each : {&own, &libc}) {
+    if (!*each) continue;
+    const MappedFile& mapped = **each;
+    const auto file = file_at(each == &own ? executable() : open_below_root(pid, mapped.path));
     if (!file) continue;
     for (const auto name : kNames)
       if (const auto symbol = dynamic_symbol(*file, name))
-        return symbol->fixed ? symbol->address : mapped->base + symbol->address;
+        return symbol->fixed ? symbol->address : mapped.base + symbol->address;
   }
   return std::nullopt;
 }
