@@ -12,7 +12,7 @@ struct NodeCommand {
   agent::NodeOptions options;
   std::string fallbacks = "named,single";
   std::string config_wait = "5s";
-  std::string quiet_period = "5m";    // into options by run()
+  std::string quiet_period = "5m";  // into options by run()
   std::string mig_manager = "false", mig_reset = "true";
   std::string mig_evict_after;        // into options by run(); "" = never
   std::string label_output = "none";  // into options by run()

@@ -30,7 +30,7 @@ struct NvmlSettings {
   Duration patience = std::chrono::seconds(3);     // for a call in progress when the object goes
   Duration retry_first = std::chrono::seconds(1);  // between attempts to open a driver that is not there, doubling …
   Duration retry_most = std::chrono::seconds(30);  // … up to this
-  Duration event_pace = std::chrono::seconds(1);  // events wait at most this long; requests never do
+  Duration event_pace = std::chrono::seconds(1);   // events wait at most this long; requests never do
   Duration probe_first =
       std::chrono::seconds(5);  // between looks at a GPU that was lost or cannot be watched, doubling …
   Duration probe_most = std::chrono::minutes(1);         // … up to this
