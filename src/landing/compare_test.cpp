@@ -91,9 +91,9 @@ TEST(Compare, APolicyThatShowsOnlyInSeveralSlotsIsFound) {
   before.resources[0].devices[0].policy.rounding = config::SmRounding::kUp;
   after.resources[0].devices[0].policy.rounding = config::SmRounding::kDown;
   const auto found = between(before, after);
-  EXPECT_THAT(found,
-              Contains(Difference{
-                  "nvidia.com/gpu", {"0"}, "limits of 2 slots", "41077 MiB, SMs 62 (47 %)", "41077 MiB, SMs 34 (27 %)"}))
+  EXPECT_THAT(
+      found, Contains(Difference{
+                 "nvidia.com/gpu", {"0"}, "limits of 2 slots", "41077 MiB, SMs 62 (47 %)", "41077 MiB, SMs 34 (27 %)"}))
       << "of one slot both say the same";
 }
 
