@@ -165,7 +165,8 @@ TEST(LabelValue, WhatIsNoTextIsReplaced) {
 
 TEST(LabelValue, LongTextIsCutBetweenCharacters) {
   EXPECT_EQ(label_value(std::string(1000, 'a')).size(), kLongestLabelValue);
-  EXPECT_EQ(label_value(std::string(kLongestLabelValue - 1, 'a') + "\xc3\xa9"), std::string(kLongestLabelValue - 1, 'a'));
+  EXPECT_EQ(label_value(std::string(kLongestLabelValue - 1, 'a') + "\xc3\xa9"),
+            std::string(kLongestLabelValue - 1, 'a'));
 }
 
 TEST(LabelValue, AnyBytesGiveBoundedTextThatIsStable) {
