@@ -21,7 +21,7 @@ DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d
 RELABELING = {"type": "object", "properties": {
     "action": {"type": "string"}, "regex": {"type": "string"}, "replacement": {"type": "string"}, "separator": {"type": "string"},
     "sourceLabels": {"type": "array", "items": {"type": "string", "pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"}}, "targetLabel": {"type": "string"}}}
-ENDPOINT = {"type": "object", "properties": {"port": {"type": "string"}, "path": {"type": "string"}, "interval": DURATION, "scrapeTimeout": DURATION,
+ENDPOINT = {"type": "object", "properties": {"port": {"type": "string"}, "path": {"type": "string"}, "honorLabels": {"type": "boolean"}, "interval": DURATION, "scrapeTimeout": DURATION,
                                               "relabelings": {"type": "array", "items": RELABELING}}}
 # A part of the Prometheus operator's: these fields have these names and kinds there.
 POD_MONITORS = {
