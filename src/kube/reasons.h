@@ -65,10 +65,10 @@ inline constexpr Reason kMigWaiting{
 inline constexpr Reason kMigFailed{"MigFailed", true, "node",
                                    "The MIG configuration that the node's label asks for is not in effect; the message "
                                    "gives the reason and what the GPU is partitioned into."};
-inline constexpr Reason kMigEviction{
-    "MigEviction", false, "pod",
-    "The pod is evicted because it holds a MIG device that has to go, or the eviction is refused for now; the message "
-    "says which."};
+inline constexpr Reason kMigEviction{"MigEviction", false, "pod",
+                                     "The agent evicts the pod because it holds a MIG device that the change removes, "
+                                     "or the API server refuses the eviction; the message "
+                                     "says which."};
 
 inline constexpr std::array kAllReasons{&kGpuUnhealthy,
                                         &kGpuHealthy,

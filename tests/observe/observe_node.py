@@ -67,7 +67,7 @@ def the_page(bed, checks):
 def the_metrics(bed, checks):
     figures = lambda: ask(bed, "/metrics")[2]
     shown = wait_for(lambda: "tranche_gpu_sm_active_ratio{" in figures(), 30, every=1.1)
-    checks.check("GPUs are measured once somebody scrapes", shown)
+    checks.check("GPUs are measured after the first scrape", shown)
     text = figures()
     for name in ("gpu_power_watts", "gpu_energy_joules_total", "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_utilization_ratio", "tenant_clients"):
         checks.check(f"tranche_{name} is there", f"\ntranche_{name}{{" in text)

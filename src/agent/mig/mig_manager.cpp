@@ -430,7 +430,7 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& r
     state("pending", "Applying", "the GPUs are being partitioned for the configuration " + *asked_);
     state_label_.want("pending");
   }
-  if (!state_label_.settled()) {  // whoever watches the label sees it before anything changes
+  if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes
     phase_ = Phase::kWriting;
     patience_.start(kAnswerPatience, [this] { idle(); });
     return;

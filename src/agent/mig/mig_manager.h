@@ -151,7 +151,7 @@ class MigManager {
   StateLabel state_label_;
   Evictions evictions_;
   std::unique_ptr<GpuReset> reset_;
-  std::set<std::string> reset_tried_;     // for the configuration that is asked for now
+  std::set<std::string> reset_tried_;     // GPUs that were reset for asked_: a failed reset is not repeated
   std::unique_ptr<host::Worker> worker_;  // last: joins before anything that its jobs use goes away
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the MIG manager of the node agent is told. Values.
+// Settings of the node agent's MIG manager. Values.
 #include <string>
 
 #include "base/time.h"

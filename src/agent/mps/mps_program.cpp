@@ -271,7 +271,7 @@ Status MpsProgram::open_endings() {
 
 void MpsProgram::open_nvml() {
   auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
-  // Faults are for tranche node to see. What is left, GPUs that come and go, is told by the kernel, or may wait.
+  // `tranche node` watches for faults. The kernel's events report GPUs that come and go; anything else may wait.
   settings.fault_events = false;
   settings.event_pace = kDriverPace;
   nvml_ = host::NvmlThread::start(*loop_, std::move(settings),

@@ -1,4 +1,4 @@
-// What of a pool depends on its tier: which it is, what its daemon is told, and the change to a different one.
+// The parts of a pool that depend on its tier: the choice of the tier, the daemon's settings, and the change of tier.
 #include <algorithm>
 
 #include "agent/mps/pool_set.h"

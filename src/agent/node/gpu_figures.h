@@ -14,7 +14,7 @@ namespace tranche::agent {
 
 class GpuFigures {
  public:
-  // Any thread. The newest figures that are not too old; notes that somebody looks.
+  // Any thread. The newest figures that are not too old. The call counts as a reader, and readers cause measurements.
   std::vector<host::GpuTelemetry> look(MonoTime now);
   // Loop thread, after a look: when to measure; nothing when that is settled already.
   std::optional<MonoTime> next_measurement();

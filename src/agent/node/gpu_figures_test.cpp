@@ -26,9 +26,9 @@ host::GpuTelemetry measured(MonoTime at) {
 
 TEST(GpuFigures, OneMeasurementForEachLookShortlyBeforeTheNext) {
   GpuFigures figures;
-  EXPECT_FALSE(figures.next_measurement()) << "nobody looks";
+  EXPECT_FALSE(figures.next_measurement()) << "there is no reader";
   EXPECT_THAT(figures.look(kStart), IsEmpty());
-  EXPECT_EQ(figures.next_measurement(), kStart) << "at once: how often somebody looks is not known";
+  EXPECT_EQ(figures.next_measurement(), kStart) << "at once: the interval between two readers is not known yet";
   EXPECT_FALSE(figures.next_measurement());
   figures.look(kStart + 15s);
   EXPECT_EQ(figures.next_measurement(), kStart + 29s);

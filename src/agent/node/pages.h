@@ -17,7 +17,7 @@ struct NodePages {
   const SnapshotBox* snapshots;
   const guard::SharedFigures* tenants;
   GpuFigures* gpus;
-  std::function<void()> looked;  // somebody has looked at the GPUs; on the pages' thread
+  std::function<void()> looked;  // a reader asked for the GPUs' figures; on the pages' thread
 };
 host::HttpServer::Routes node_pages(NodePages of);
 

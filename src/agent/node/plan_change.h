@@ -48,7 +48,7 @@ class PlanChange {
     std::string text;  // "time-slicing → MPS"
   };
   std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
-  // Devices that have to go (the MIG manager): once nobody holds them, `tranche mps` ends the daemons on them.
+  // Devices that the MIG manager removes: when no container holds them, `tranche mps` ends the daemons on them.
   void withdraw(std::set<std::string> devices) { withdrawn_ = std::move(devices); }
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.

@@ -16,7 +16,7 @@ namespace tranche::host {
 struct MigOutcome {
   enum class What {
     kDone,
-    kInUse,       // somebody holds what has to go: `holders`; nothing that is in use was touched
+    kInUse,       // `holders` use instances that the change removes; nothing that is in use was touched
     kNeedsReset,  // the mode is pending until the GPU is reset
     kStopped,     // told to stop between two calls; the journal has where it was
     kFailed,      // `why`, and `left` when the layout is not what it was before

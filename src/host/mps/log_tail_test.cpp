@@ -68,7 +68,7 @@ TEST_F(LogTailTest, RestsAndThenTellsWhatWasWrittenMeanwhileAndWhatComes) {
 
 TEST_F(LogTailTest, BeginsAgainInAFileThatSomebodyEmptied) {
   open(1 << 20);
-  write("a long line that somebody empties\n");
+  write("a long line before the file is emptied\n");
   run_until(1);
   ASSERT_EQ(::ftruncate(tail_->fd(), 0), 0);
   write("short\n");
