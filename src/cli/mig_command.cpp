@@ -178,7 +178,7 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     }
     if (options.say) options.say(fmt::format("GPU {} ({}): to {}", gpu.index, gpu.name, host::to_string(target)));
     const auto outcome = engine.run(gpu.uuid, target, plan.configuration);
-    report(outcome, gpu, program);
+    if (!options.resets || outcome.what != host::MigOutcome::What::kNeedsReset) report(outcome, gpu, program);
     worst = std::max(worst, status_of(outcome));
   }
   return worst;

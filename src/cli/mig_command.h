@@ -45,6 +45,7 @@ LoadedConfigurations load_configurations(const std::string& path, const std::vec
 struct MigChangeOptions {
   std::string run_dir = "/run/tranche";  // what is under way is recorded below it
   bool mode_only = false;
+  bool resets = false;  // the caller resets GPUs whose mode takes effect then, so that one is needed is not an error
   std::function<void(const std::string&)> say;  // one sentence a step
 };
 // Carries the plan out. Nothing is touched where it is not possible or something is held. Prints why to stderr.

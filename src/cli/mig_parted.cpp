@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 
+#include "agent/mig/gpu_reset.h"
 #include "base/text.h"
 #include "cli/mig_command.h"
 #include "cli/nvidia_words.h"
@@ -174,6 +175,19 @@ int parted_assert(const PartedOptions& options, const Process& process) {
   return failed("Assertion failure: selected configuration not currently applied");
 }
 
+// As mig-parted does where a change of the mode needs it, but for that GPU only.
+Status reset_gpu(const std::string& driver_root, const std::string& uuid, const Process& process) {
+  TRY(const auto loop, host::Loop::open());
+  Status outcome = fail(Kind::kUnavailable, "nvidia-smi did not end");
+  agent::GpuReset reset(*loop, process.environment, [&](const Status& status) {
+    outcome = status;
+    loop->stop();
+  });
+  TRY_STATUS(reset.start(driver_root, uuid));
+  loop->run();
+  return outcome;
+}
+
 // Between the hooks of the start and the end.
 int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunner& runner,
            const mig::Configuration& configuration, bool mode_only, const Process& process) {
@@ -197,10 +211,22 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   MigChangeOptions how;
   if (const auto run_dir = variable(process, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
   how.mode_only = mode_only;
-  const int status = carry_out(*node, now, how, kMigParted);
-  // The reset is the caller's then.
   const auto skip = switch_value(options.skip_reset, "MIG_PARTED_SKIP_RESET", process);
-  return status == 0 || (status == kMigNeedsReset && mode_only && skip && *skip) ? 0 : 1;
+  how.resets = !skip || !*skip || mode_only;
+  int status = carry_out(*node, now, how, kMigParted);
+  if (status != kMigNeedsReset) return status == 0 ? 0 : 1;
+  if (skip && *skip) return mode_only ? 0 : 1;  // the reset is the caller's then
+  how.resets = false;
+  node->admin.reset();  // the driver refuses a reset while a program has the GPU open
+  for (const auto& gpu : now.gpus) {
+    if (!gpu.matched || gpu.as_wanted || gpu.mode_from == gpu.mode_to) continue;
+    if (const auto done = reset_gpu(variable(process, kDriverRoot), gpu.uuid, process); !done)
+      return failed(fmt::format("GPU {} ({}) could not be reset: {}", gpu.index, gpu.name, to_string(done.error())));
+  }
+  node = this_node(process);
+  if (!node) return failed(to_string(node.error()));
+  status = carry_out(*node, mig::make_plan(configuration, node->gpus, {.mode_only = mode_only}), how, kMigParted);
+  return status == 0 ? 0 : 1;
 }
 
 int parted_apply(const PartedOptions& options, const Process& process) {

@@ -161,6 +161,14 @@ TEST(MigAssert, ListsEveryDifference) {
   EXPECT_THAT(differences(all_of("1g.18gb: 7"), *simulated_node("H200"), true), ElementsAre(HasSubstr("MIG is off")));
   EXPECT_THAT(differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *simulated_node("2xH200"), false),
               ElementsAre(HasSubstr("GPU 0 (NVIDIA H200): no entry")));
+  EXPECT_THAT(differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *simulated_node("2xH200"), true),
+              IsEmpty());
+  GpuState without_mig;
+  without_mig.index = 1;
+  without_mig.name = "Tesla T4";
+  EXPECT_THAT(
+      differences(configuration("  - {devices: [1], mig-enabled: true, mig-devices: {}}\n"), {without_mig}, true),
+      ElementsAre("GPU 1 (Tesla T4) does not support MIG"));
   auto unfinished = cut_gpu;
   unfinished.instances.push_back({.id = 9, .profile_id = 19, .placement = {6, 1}});
   EXPECT_THAT(differences(all_of("1g.18gb: 2"), {unfinished}, false),

@@ -18,6 +18,10 @@ class MigCommand : public NodeBed {
     write("node/node.yaml", "gpus: {profile: " + profile + ", count: " + std::to_string(count) + "}\n");
     ASSERT_EQ(run({build() + "/standins/sim-node", "show"}), 0);
   }
+  void add_nvidia_smi() {
+    fs::create_directories(in("driver/usr/bin"));
+    fs::copy(build() + "/standins/sim-node", in("driver/usr/bin/nvidia-smi"));
+  }
   Environment places() const { return {{"DRIVER_ROOT_CTR_PATH", in("driver")}, {"TRANCHE_RUN_DIR", in("run")}}; }
   Program& mig(Words words) {
     words.insert(words.begin(), {tranche(), "mig"});
@@ -91,6 +95,25 @@ TEST_F(MigCommand, OnAmpereAResetIsMissing) {
   Program& again = mig({"apply", "all-3g.40gb"});
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(instances(0), ::testing::ElementsAre("3g.40gb@0", "3g.40gb@4"));
+}
+
+// Promise: mig/command: `nvidia-mig-parted apply` resets the GPUs whose mode changes, and no others.
+TEST_F(MigCommand, OnAmpereMigPartedResets) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("A100-PCIE-40GB", 2));
+  write("mig.yaml",
+        "version: v1\nmig-configs:\n  one:\n  - {devices: [0], mig-enabled: false}\n"
+        "  - {devices: [1], mig-enabled: true, mig-devices: {3g.20gb: 2}}\n");
+  Program& without = parted({"apply", "-f", in("mig.yaml")});
+  EXPECT_EQ(without.code(), 1);
+  EXPECT_THAT(without.err(), HasSubstr("GPU 1 (NVIDIA A100-PCIE-40GB) could not be reset: there is no nvidia-smi"));
+  add_nvidia_smi();
+  Program& skipped = parted({"apply", "--skip-reset", "-f", in("mig.yaml")});
+  EXPECT_EQ(skipped.code(), 1);
+  EXPECT_THAT(skipped.err(), HasSubstr("nvidia-smi --gpu-reset -i 1"));
+  Program& applied = parted({"apply", "-f", in("mig.yaml")});
+  EXPECT_EQ(applied.code(), 0) << applied.err();
+  EXPECT_THAT(applied.err(), Not(HasSubstr("reset")));
+  EXPECT_THAT(instances(1), ::testing::ElementsAre("3g.20gb@0", "3g.20gb@4"));
 }
 
 // Promise: mig/command: A configuration that the GPUs cannot have is refused before anything changes.
@@ -202,6 +225,7 @@ TEST_F(MigCommand, AnswersToTheNameOfMigParted) {
 
 // Promise: mig/command: Each default configuration can be generated, applied and asserted.
 TEST_F(MigCommand, EveryDefaultConfigurationIsReachedAndExported) {
+  add_nvidia_smi();
   for (const auto& [model, configurations] :
        {std::pair{"RTX-PRO-6000", 14u}, std::pair{"B200", 10u}, std::pair{"A100-PCIE-40GB", 10u}}) {
     SCOPED_TRACE(model);
@@ -213,13 +237,8 @@ TEST_F(MigCommand, EveryDefaultConfigurationIsReachedAndExported) {
     const Json file = json_of(generated);
     ASSERT_EQ(file["mig-configs"].size(), configurations) << generated.err();
     for (const auto& [name, entries] : file["mig-configs"].items()) {
-      Program* applied = &parted({"apply", "-f", in("all.json"), "-c", name});
-      if (applied->err().find("needs a reset") != std::string::npos) {
-        EXPECT_EQ(applied->code(), 1) << name;
-        ASSERT_NO_FATAL_FAILURE(sim_node({"gpu", "0", "reset"}));
-        applied = &parted({"apply", "-f", in("all.json"), "-c", name});
-      }
-      EXPECT_EQ(applied->code(), 0) << name << ": " << applied->err();
+      Program& applied = parted({"apply", "-f", in("all.json"), "-c", name});
+      EXPECT_EQ(applied.code(), 0) << name << ": " << applied.err();
       EXPECT_EQ(parted({"assert", "-f", in("all.json"), "-c", name}).code(), 0) << name;
       const Json exported = json_of(parted({"export", "-o", "json", "-l", name}));
       EXPECT_EQ(exported["mig-configs"][name][0]["mig-devices"], entries[0]["mig-devices"]) << name;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "node_setup.h"
 #include "state_file.h"
@@ -87,6 +88,14 @@ class MappedNode final : public Node {
       if (!state_.gpus[i].uuid.view().starts_with(wanted)) continue;
       if (found >= 0) return -1;  // the prefix fits two
       found = i;
+    }
+    // A PCI address, as the driver writes it ("00000000:1B:00.0") or as the kernel does ("0000:1b:00.0").
+    constexpr std::size_t kKernels = 12;
+    const auto same = [](char a, char b) { return to_lower(a) == to_lower(b); };
+    for (int i = 0; i < count() && found < 0 && wanted.size() >= kKernels; ++i) {
+      const auto address = state_.gpus[i].bus_id.view();
+      if (std::ranges::equal(address.substr(address.size() - std::min(address.size(), wanted.size())), wanted, same))
+        found = i;
     }
     return found;
   }

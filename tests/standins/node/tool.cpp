@@ -255,18 +255,21 @@ int run_nvidia_smi(const std::vector<std::string>& words, std::ostream& out, std
     err << "nvidia-smi: only --gpu-reset -i GPU is simulated\n";
     return 2;
   }
-  const int gpu = (*node)->find_gpu(*(which + 1));
-  if (gpu < 0) {
-    out << "No devices were found\n";
-    return 6;
+  for (const auto name : split(*(which + 1), ',')) {
+    const int gpu = (*node)->find_gpu(std::string(name));
+    if (gpu < 0) {
+      out << "No devices were found\n";
+      return 6;
+    }
+    const std::string place = (*node)->gpu_state(gpu).bus_id.str();
+    if (!(*node)->processes(gpu).empty()) {
+      out << "GPU Reset couldn't run because GPU " << place << " is in use by one or more processes.\n";
+      return 19;
+    }
+    reset_gpu(**node, gpu);
+    out << "GPU " << place << " was successfully reset.\n";
   }
-  const std::string place = (*node)->gpu_state(gpu).bus_id.str();
-  if (!(*node)->processes(gpu).empty()) {
-    out << "GPU Reset couldn't run because GPU " << place << " is in use by one or more processes.\n";
-    return 19;
-  }
-  reset_gpu(**node, gpu);
-  out << "GPU " << place << " was successfully reset.\nAll done.\n";
+  out << "All done.\n";
   return 0;
 }
 
