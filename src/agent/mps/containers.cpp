@@ -11,13 +11,13 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include "allocate/grant.h"
 #include "guard/attribution.h"
 #include "guard/cgroup.h"
 #include "host/files/files.h"
-#include "host/survival/survival.h"
 
 namespace tranche::agent {
 namespace {
@@ -74,11 +74,17 @@ std::string pod_of(int pid) {
 }
 
 std::string container_of(int pid) {
-  if (pid <= 0) return {};
+  host::Ancestors ancestors;
+  return container_of(pid, ancestors).value_or(std::string());
+}
+
+std::optional<std::string> container_of(int pid, host::Ancestors& ancestors) {
+  if (pid <= 0) return std::string();
   if (const auto container = by_cgroup(pid)) return fmt::format("pod {} {}", container->pod_uid, container->id);
   if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
-  const auto above = host::ancestors_in_container(pid);
-  auto mounts = namespace_of(above.empty() ? pid : above.back(), "mnt");
+  const auto above = ancestors.of(pid);
+  if (!above) return std::nullopt;
+  auto mounts = namespace_of(above->empty() ? pid : above->back(), "mnt");
   return is_of_the_node(mounts) ? std::string() : mounts;
 }
 
@@ -89,12 +95,14 @@ std::optional<host::ProcessRef> oldest_of(const std::string& container, int memb
   // The first process has the container's own pid namespace, never a nested one: one cheap look leaves out most others.
   const auto own = outermost_pid_namespace(member);
   const auto pids = own.empty() ? namespace_of("self", "pid") : own;
+  // As many looks as the node has processes: each is looked at once.
+  host::Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max());
   while (const dirent* entry = ::readdir(all.get())) {
     int pid = 0;
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end || namespace_of(pid, "pid") != pids) continue;
     if (own.empty() && is_of_the_node(pid)) continue;
-    if (container_of(pid) != container) continue;
+    if (container_of(pid, ancestors) != container) continue;
     const auto ref = host::process_ref(pid);
     if (!ref) continue;
     if (!oldest || ref->start_ticks < oldest->start_ticks ||

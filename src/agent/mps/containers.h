@@ -5,6 +5,7 @@
 #include <string>
 
 #include "host/process/process.h"
+#include "host/survival/survival.h"
 
 namespace tranche::agent {
 
@@ -13,6 +14,8 @@ namespace tranche::agent {
 // where there is none, the outermost pid namespace below ours; where that is ours, the mount namespace of its topmost
 // ancestor that has neither our mounts nor the node's. "": in no container, or it has ended or may not be looked at.
 std::string container_of(int pid);
+// The same for several processes of one request. Absent: the request has used up its looks at ancestors.
+std::optional<std::string> container_of(int pid, host::Ancestors& ancestors);
 // The uid of the pod by the control group; "" where there is none.
 std::string pod_of(int pid);
 // Has our mounts or the node's: it is in no container but perhaps our own.

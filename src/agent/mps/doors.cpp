@@ -16,7 +16,6 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.door: link)";
-constexpr Duration kLongestEnding = std::chrono::seconds(30);  // of former clients, until newcomers are let in anyway
 constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
 
 nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits) {
@@ -380,7 +379,7 @@ void Doors::end_former_clients(const DoorName& name, const std::vector<int>& cli
   const auto ended = [this, name, once, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(name);
   };
-  loop_.after(kLongestEnding, ended);  // a pool that goes meanwhile does not answer
+  loop_.after(settings_.former_clients, ended);  // a pool that goes meanwhile does not answer
   world_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
     for (const auto& each : outcomes)
       if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)

@@ -33,6 +33,8 @@ struct DoorsSettings {
   Duration greeting = std::chrono::seconds(5);  // the first look at a daemon
   std::size_t connections_per_grant = 512;      // more wait unaccepted
   std::size_t connections = 4096;               // of all grants of a pool, but for a few of each
+  // The longest wait for a former tenant's clients to end; then new clients are admitted.
+  Duration former_clients = std::chrono::seconds(30);
 };
 
 class Doors {

@@ -1,6 +1,10 @@
 // Which container a request to end clients comes from, and which clients are its.
 #include "agent/mps/doors_fixture.h"
 
+#include <sys/mount.h>
+
+#include "agent/mps/containers.h"
+
 namespace tranche::agent {
 namespace doors_test {
 
@@ -64,6 +68,15 @@ class Container {
     }
     return in ? "in" : "out";
   }
+  // As kubelet mounts it into a container of the grant.
+  static bool mount_endpoint(const std::string& door) {
+    const std::string inside = allocate::kDoorInContainer;
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    if (::mount("tmpfs", "/run", "tmpfs", 0, nullptr) != 0) return false;
+    std::error_code error;
+    fs::create_directories(inside, error);
+    return !error && ::mount(door.c_str(), inside.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  }
   // As bubblewrap, apptainer and `unshare -m` start a program.
   static std::string come_in_nested(const std::string& door) {
     int says[2];
@@ -93,6 +106,9 @@ class Container {
       }
       if (what == 'n') said = come_in_nested(door);
       if (what == 'c') said = come_in(door);
+      if (what == 'p') said = std::to_string(::getpid());
+      if (what == 'b') said = mount_endpoint(door) ? std::to_string(::getpid()) : "not mounted";
+      if (what == 'u') said = ::umount2("/run", MNT_DETACH) == 0 ? "unmounted" : "not unmounted";
       if (::write(orders, said.data(), said.size()) < 0) ::_exit(1);
     }
     ::_exit(0);
@@ -181,6 +197,36 @@ TEST_F(DoorsOfContainers, MountNamespacesOfOneContainerCostNoDescriptorEach) {
   EXPECT_LE(descriptors() - before, 1) << "a pid namespace is one container";
   for (int i = 0; i < 8; ++i) EXPECT_THAT(answer_of(host_pids, 'm'), HasSubstr("\"ok\":true"));
   EXPECT_LE(descriptors() - before, 4) << "closed containers are few where nothing identifies a container";
+}
+
+TEST_F(DoorsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
+  fs::create_directories(paths_.door(kPool, kGrant));
+  const Container container(paths_.door(kPool, kGrant));
+  start_daemon();
+  make(config::DoorPolicy::kLink);
+  ASSERT_TRUE(doors_->open_pool(kPool));
+  const std::string pid = answer_of(container, 'b');
+  ASSERT_NE(pid, "not mounted");
+  const auto listed = host::process_ref(std::stoi(pid));
+  ASSERT_TRUE(listed);
+  doors_->clients_seen(kPool, {*listed});
+  EXPECT_THAT(doors_->clients(kPool), ElementsAre(listed->pid));
+  EXPECT_EQ(answer_of(container, 'u'), "unmounted");
+  doors_->clients_seen(kPool, {*listed});
+  EXPECT_THAT(doors_->clients(kPool), ElementsAre(listed->pid)) << "it is looked up once";
+  doors_->clients_seen(kPool, {{listed->pid, listed->start_ticks + 1}});
+  EXPECT_THAT(doors_->clients(kPool), IsEmpty()) << "a later process of the same number";
+}
+
+TEST_F(DoorsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
+  const Container container(paths_.door(kPool, kGrant));
+  make();
+  const int pid = std::stoi(answer_of(container, 'p'));
+  EXPECT_THAT(container_of(pid), HasSubstr("mnt:["));
+  host::Ancestors none("/proc", 0);
+  EXPECT_EQ(container_of(pid, none), std::nullopt);
+  host::Ancestors some;
+  EXPECT_EQ(container_of(pid, some), container_of(pid));
 }
 
 TEST_F(DoorsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {

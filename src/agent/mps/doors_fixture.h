@@ -67,7 +67,7 @@ class DoorsTest : public ::testing::Test {
   }
   void make(config::DoorPolicy policy = config::DoorPolicy::kGate) {
     doors_ = std::make_unique<Doors>(
-        *loop_, DoorsSettings{.paths = paths_, .policy = policy},
+        *loop_, DoorsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
         Doors::World{
             .terminate =
                 [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
@@ -117,6 +117,7 @@ class DoorsTest : public ::testing::Test {
 
   sim::MpsWorld world_;
   allocate::Paths paths_{world_.dir() + "/m"};
+  Duration former_clients_ = DoorsSettings{}.former_clients;
   std::unique_ptr<host::Loop> loop_;
   std::vector<std::vector<int>> asked_;
   std::function<void(const Terminated&)> done_;

@@ -284,6 +284,26 @@ TEST_F(DoorsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
   EXPECT_EQ(document()["doors"][0]["clients"], Json::array({next->pid()}));
 }
 
+// Promise: mps/relay: New clients wait 30 s at most for the clients of their share's former tenant.
+TEST_F(DoorsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
+  EXPECT_EQ(former_clients_, 30s);
+  former_clients_ = 500ms;
+  open();
+  auto former = client();
+  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  const auto begun = loop_->now();
+  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+            R"({"ok":true})");
+  ASSERT_EQ(asked_.size(), 1u);
+  auto next = client();
+  EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true")) << "nothing was reported of the former client";
+  EXPECT_GE(loop_->now() - begun, former_clients_);
+  // The report may still come.
+  done_(well(asked_[0]));
+  auto third = client();
+  EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
+}
+
 TEST_F(DoorsTest, ARemovedDoorEndsItsClientsAndNeverThatOfANewTenant) {
   open();
   auto former = client();

@@ -16,8 +16,6 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   const auto begun = loop_.now();
   std::vector<int> pids = callbacks_.clients(door);
   Containers members;
-  std::map<int, std::string> of;
-  for (const int pid : pids) of[pid] = container_of(pid);
   std::string own;
   if (order.caller > 0) {
     own = container_of(order.caller);
@@ -26,9 +24,13 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
                                 "the container of the calling process is not known; call from a container that has "
                                 "this endpoint, and run tranche mps with hostPID: true and SYS_PTRACE",
                                 "drain", 0}));
-    std::erase_if(pids, [&](int pid) { return of[pid] != own; });
     members.emplace(own, order.caller);
   }
+  // A client too many to be looked at counts as the caller's: it is a client of the same grant.
+  host::Ancestors ancestors;
+  std::map<int, std::string> of;
+  for (const int pid : pids) of[pid] = container_of(pid, ancestors).value_or(own);
+  if (order.caller > 0) std::erase_if(pids, [&](int pid) { return of[pid] != own; });
   for (const int pid : pids)
     if (!of[pid].empty()) members.emplace(of[pid], pid);
 
@@ -131,11 +133,13 @@ std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int
 // Why a container that asks is not free of clients; "" when it is, or those that are left keep their grace.
 std::string Draining::not_ended(const DoorName& door, const std::string& container, const Terminated& all) const {
   std::vector<int> left;
+  host::Ancestors ancestors;
   for (const auto& each : all)
     if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
       left.push_back(each.pid);
   for (const int pid : callbacks_.clients(door))
-    if (std::ranges::find(all, pid, &mps::Terminated::pid) == all.end() && container_of(pid) == container)
+    if (std::ranges::find(all, pid, &mps::Terminated::pid) == all.end() &&
+        container_of(pid, ancestors).value_or(container) == container)
       left.push_back(pid);
   if (left.empty()) return {};
   return fmt::format(

@@ -90,10 +90,6 @@ std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
   return above;
 }
 
-std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc) {
-  return Ancestors(proc).of(client).value_or(std::vector<pid_t>{});
-}
-
 namespace {
 
 // Reads what one request needs of /proc: each first process once, and no more files of threads than it may.

@@ -41,9 +41,6 @@ class Ancestors {
   std::map<pid_t, Look> looks_;
 };
 
-// Of one client.
-std::vector<pid_t> ancestors_in_container(pid_t client, const std::string& proc = "/proc");
-
 // Files of threads that are read for all clients of one request together, about 10 ms. Of a client
 // whose threads do not fit it counts that the signal ends it; of a first process, that it may hand the signal on.
 inline constexpr std::size_t kMostThreadFiles = 512;

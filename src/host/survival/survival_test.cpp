@@ -40,7 +40,7 @@ class Survives : public ::testing::Test {
       std::filesystem::create_symlink(std::to_string(pid), proc_ / fmt::format("{}/task/{}", pid, pid + thread));
   }
   stopping::Fate fate(pid_t client, int signal = 15) { return client_fates({client}, signal, proc_.path())[0]; }
-  std::vector<pid_t> above(pid_t client) { return ancestors_in_container(client, proc_.path()); }
+  std::vector<pid_t> above(pid_t client) { return Ancestors(proc_.path()).of(client).value(); }
   Scratch proc_;
 };
 
