@@ -101,7 +101,6 @@ Loop::Id EpollLoop::after(Duration delay, std::function<void()> turn) {
   const MonoTime deadline = wait > MonoTime::max() - from ? MonoTime::max() : from + wait;
   const Id id = next_id_++;
   timers_.add(id, deadline, std::move(turn));
-  arm_timer();
   return id;
 }
 
@@ -149,6 +148,7 @@ Status EpollLoop::on_signals(std::initializer_list<int> signals, std::function<v
 void EpollLoop::run() {
   std::array<epoll_event, 64> events{};
   while (!stopping_.load(std::memory_order_acquire)) {
+    arm_timer();
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0) {
       CHECK_THAT(errno == EINTR, "epoll_wait failed");
@@ -212,7 +212,6 @@ void EpollLoop::fire_timers() {
     begin_turn();
     turn();
   }
-  arm_timer();
 }
 
 void EpollLoop::read_signals() {
@@ -228,8 +227,8 @@ void EpollLoop::read_signals() {
   }
 }
 
-// A timer that is cancelled leaves the descriptor armed: one early wake-up that finds nothing due costs less than a
-// system call at every cancel.
+// Once before each wait, for all timers that were added since. A timer that is cancelled leaves the descriptor armed:
+// one early wake-up that finds nothing due costs less than a system call at every cancel.
 void EpollLoop::arm_timer() {
   const auto earliest = timers_.earliest();
   if (!earliest || *earliest >= armed_for_) return;
