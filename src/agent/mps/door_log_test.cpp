@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr MonoTime kT0{100s};
 
-// Promise: mps/relay: A tenant's events are logged once a minute for each kind and grant, with the number of those in
+// Promise: mps/relay: A tenant's events have one log line a minute for each kind, which counts the others.
 // between.
 TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
   LogPace pace;
