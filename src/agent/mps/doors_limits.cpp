@@ -19,8 +19,8 @@ void Doors::set_kinds(Pool& pool) {
 
 // Written first: should we end here, the door does not listen yet, or knows its limits at the next start.
 Status Doors::keep_limits(const DoorName& name, Pool& pool, const mps::GrantLimits& limits) {
-  Door& door = door_of(pool, name.grant);
-  if (door.limits == limits && door.unreadable.empty()) return {};
+  const auto known = pool.doors.find(name.grant);
+  if (known != pool.doors.end() && known->second.limits == limits && known->second.unreadable.empty()) return {};
   if (!pool.server.empty() && !clients_of(name).empty())
     return fail(Kind::kConflict, "in tier v3 a grant's limits cannot change while its clients run", name.grant);
   TRY_STATUS(write_door_limits(settings_.paths, name, limits));
@@ -31,6 +31,7 @@ Status Doors::keep_limits(const DoorName& name, Pool& pool, const mps::GrantLimi
                               {"memory_mib", limit.memory.in_mib()},
                               {"percent", limit.threads.value()}});
   }
+  Door& door = door_of(pool, name.grant);
   door.limits = limits;
   door.unreadable.clear();
   door.not_limited.clear();

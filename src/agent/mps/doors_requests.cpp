@@ -70,7 +70,7 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
             const auto opened = !provided ? provided
                                 : still   ? listen(door.pool, **still, door.grant)
                                           : Status(std::unexpected(still.error()));
-            if (!provided) take_back(door, was_there, limits_before);
+            if (!opened) take_back(door, was_there, limits_before);
             say(reply, opened);
           });
 }

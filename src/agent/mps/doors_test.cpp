@@ -338,6 +338,28 @@ TEST_F(DoorsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
 }
 
+// As on a full disk.
+TEST_F(DoorsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
+  open();
+  const auto ask = [&](const std::string& grant, const std::string& more) {
+    return request(R"({"do":"openDoor","pool":"gpu-1","grant":")" + grant + "\"" + more + "}");
+  };
+  const std::string limits =
+      R"(,"limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":1024,"threadsHundredths":2500}])";
+  const std::string folder = paths_.pool(kPool) + "/limits";
+  ASSERT_TRUE((*host::Dir::create(paths_.pool(kPool))).write_atomically("limits", "in the folder's place"));
+  EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
+  EXPECT_EQ(document()["doors"].size(), 1u) << document();
+  fs::remove(folder);
+  fs::rename(paths_.doors(kPool), folder + ".doors");
+  EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
+  EXPECT_EQ(document()["doors"].size(), 1u) << document();
+  EXPECT_FALSE(fs::exists(folder + "/8899aabbccddeeff")) << "nothing is kept of it";
+  fs::rename(folder + ".doors", paths_.doors(kPool));
+  EXPECT_EQ(ask("8899aabbccddeeff", limits), R"({"ok":true})");
+  EXPECT_EQ(document()["doors"].size(), 2u);
+}
+
 TEST_F(DoorsTest, TerminateIsPassedOn) {
   open();
   std::string answer;
