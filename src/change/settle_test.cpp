@@ -89,6 +89,13 @@ TEST(Settle, AGpuWhoseMeansChangeWaitsUntilItIsFreeAndOthersChangeAtOnce) {
   EXPECT_EQ(now, (Settled{newest, {}, {}}));
 }
 
+TEST(Settle, AGpuThatIsGoneDoesNotStayBecauseAnotherWaits) {
+  const auto before = all_sliced(2, 4), newest = all_mps(1, 10);
+  const auto offer = offered(settled(before, newest, {held(before, kGpu, 0, {1})}), kGpu);
+  EXPECT_THAT(offer.unhealthy, ElementsAre("GPU-0::0", "GPU-0::1", "GPU-0::2", "GPU-0::3"));
+  EXPECT_THAT(offer.healthy, IsEmpty());
+}
+
 // Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.
 TEST(Settle, EveryChangeOfMeansWaits) {
   const auto exclusive = plan_of({named(kGpu, {gpu(0)})});

@@ -217,11 +217,17 @@ TEST_F(Judging, WhoIsNotToEndAnyMoreIsContinued) {
   const auto failed = look({client(1, 3000), client(2, 3000)});
   answer(failed.at(0), {});
   EXPECT_THAT(look({client(1, 3000), client(2, 3000)}, 10ms), IsEmpty()) << "it stays stopped while there is too much";
+  const auto since = memory_.stopped.at({2, 2}).since;
   const auto orders = look({client(1, 1000), client(2, 3000)}, 10ms);
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders[0].what, What::kContinue);
   EXPECT_EQ(orders[0].grant, kGrant);
+  EXPECT_EQ(orders[0].device, kGpu);
   EXPECT_EQ(orders[0].pool, "gpu-1");
+  EXPECT_EQ(orders[0].resource, "nvidia.com/gpu");
+  EXPECT_EQ(orders[0].policy, "terminate-newest");
+  EXPECT_EQ(orders[0].limit, mib(4096));
+  EXPECT_EQ(orders[0].since, since);
   EXPECT_EQ(orders[0].sum, mib(4000));
   EXPECT_THAT(pids(orders[0]), ElementsAre(2));
   EXPECT_THAT(look({client(1, 1000), client(2, 3000)}), IsEmpty());
@@ -293,7 +299,11 @@ TEST_F(Judging, RefuseNewClosesTheDoorOnceAndOpensItWhenTheSumHasFallen) {
   ASSERT_THAT(lifted, SizeIs(1));
   EXPECT_EQ(lifted[0].what, What::kLetIn);
   EXPECT_EQ(lifted[0].grant, kGrant);
+  EXPECT_EQ(lifted[0].device, kGpu);
   EXPECT_EQ(lifted[0].pool, "gpu-1");
+  EXPECT_EQ(lifted[0].resource, "nvidia.com/gpu");
+  EXPECT_EQ(lifted[0].policy, "refuse-new");
+  EXPECT_EQ(lifted[0].limit, mib(4096));
   EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
 }
 
