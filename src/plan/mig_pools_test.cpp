@@ -96,7 +96,7 @@ TEST(PlanMigMps, GivesEveryMigDeviceAPoolOfItsOwn) {
   ASSERT_THAT(small.limits, SizeIs(1));
   EXPECT_EQ(small.limits[0].uuid, small.devices[0]);
   EXPECT_EQ(small.limits[0].client.memory.in_mib(), 9728u / 4);
-  EXPECT_EQ(small.limits[0].client.sms, sms_at(Percent::whole(25), 14)) << "of the profile's SMs, not of the GPU's";
+  EXPECT_EQ(small.limits[0].client.sms, 8u) << "of the profile's 14 SMs, not of the GPU's";
   EXPECT_EQ(small.max_clients, 6u);
   EXPECT_EQ(plan.pools[2].max_clients, 20u);
 }
