@@ -55,8 +55,9 @@ function(tranche_fast name)
   target_compile_options(tranche_${name} PRIVATE $<$<CONFIG:Release>:-O2>)
 endfunction()
 
-#   tranche_test(target SOURCES … LINKS … [LABEL contract] [TIMEOUT seconds])
-# One ctest entry per executable: starting a process per case costs more than the cases. Labels: unit (default),
+#   tranche_test(target SOURCES … LINKS … [LABEL contract] [TIMEOUT seconds] [SHARDS number])
+# One ctest entry per executable: starting a process per case costs more than the cases. Where the cases wait for real
+# programs, SHARDS splits them into so many entries (target, target_2, …), which run side by side. Labels: unit (default),
 # no-grpc is added by itself for targets that do not link gRPC, which is what TSan runs.
 # Test code is compiled once and runs for milliseconds: no optimiser. What it tests is compiled as it ships.
 set(TRANCHE_TEST_OPTIONS $<$<CONFIG:Release>:-O0;-U_FORTIFY_SOURCE>)
@@ -70,13 +71,12 @@ function(tranche_test_program target)
 endfunction()
 
 function(tranche_test target)
-  cmake_parse_arguments(A "GRPC" "LABEL;TIMEOUT" "SOURCES;LINKS;ENV" ${ARGN})
+  cmake_parse_arguments(A "GRPC" "LABEL;TIMEOUT;SHARDS" "SOURCES;LINKS;ENV" ${ARGN})
   list(TRANSFORM A_LINKS REPLACE "^tranche::" "tranche_")
   add_executable(${target} ${A_SOURCES})
   tranche_unity(${target})
   tranche_test_program(${target})
   target_link_libraries(${target} PRIVATE ${A_LINKS} GTest::gmock GTest::gtest_main)
-  add_test(NAME ${target} COMMAND ${target})
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
@@ -87,8 +87,24 @@ function(tranche_test target)
   if(NOT A_GRPC)
     list(APPEND labels no-grpc)
   endif()
-  set_tests_properties(${target} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} ENVIRONMENT
-    "TRANCHE_BUILD=${PROJECT_BINARY_DIR};TRANCHE_SOURCE=${PROJECT_SOURCE_DIR};${A_ENV}")
+  if(NOT A_SHARDS)
+    set(A_SHARDS 1)
+  endif()
+  math(EXPR last "${A_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(name ${target})
+    set(shards "")
+    if(A_SHARDS GREATER 1)
+      set(shards "GTEST_TOTAL_SHARDS=${A_SHARDS};GTEST_SHARD_INDEX=${shard};")
+    endif()
+    if(shard GREATER 0)
+      math(EXPR number "${shard} + 1")
+      set(name ${target}_${number})
+    endif()
+    add_test(NAME ${name} COMMAND ${target})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} ENVIRONMENT
+      "TRANCHE_BUILD=${PROJECT_BINARY_DIR};TRANCHE_SOURCE=${PROJECT_SOURCE_DIR};${shards}${A_ENV}")
+  endforeach()
 endfunction()
 
 #   tranche_fuzz(slot_id SOURCES slot_id_fuzz.cpp LINKS tranche::plan)   corpus: tests/fuzz/corpus/<name>/
