@@ -6,6 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/lasted.h"
 #include "base/text.h"
 #include "view/view.h"
 
@@ -33,16 +34,6 @@ std::map<std::string, Container> containers_of(const Json& kubelet) {
 struct Process {
   std::uint64_t memory_mib = 0;
 };
-
-// "2d 3h", "3h 10m", "40s": two places are enough for people.
-std::string lasted(std::uint64_t ms) {
-  const std::uint64_t seconds = ms / 1000;
-  const std::uint64_t minutes = seconds / 60;
-  const std::uint64_t hours = minutes / 60;
-  if (hours >= 24) return fmt::format("{}d {}h", hours / 24, hours % 24);
-  if (hours > 0) return fmt::format("{}h {}m", hours, minutes % 60);
-  return minutes > 0 ? fmt::format("{}m", minutes) : fmt::format("{}s", seconds);
-}
 
 Device read_device(const Json& json) {
   Device device;

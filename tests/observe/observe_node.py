@@ -1,4 +1,4 @@
-"""What is seen of a node with tenants: the page, the metrics (read by promtool where it is there) and `tranche top` on a terminal."""
+"""What is seen of a node with tenants: the page, the metrics (read by promtool where it is there), `tranche top` on a terminal and `tranche why`."""
 
 import base64, hashlib, html.parser, http.client, json, os, re, shutil, subprocess, sys
 
@@ -121,6 +121,19 @@ def the_top(bed, checks):
     checks.check("Ctrl-C ends it", plain.end() == 0)
 
 
+def the_why(bed, checks):
+    why = lambda *words: bed.machine.run(f"{bed.machine.bin}/tranche", "why", "--socket", bed.path("run/node.sock"), *words)
+    pod = why("train")
+    checks.check("`why POD` says what it holds, with limits and use", pod.returncode == 0 and re.match(r"pod default/train: holds 1 slot", pod.stdout) and "in 1 process" in " ".join(pod.stdout.split()), pod.stdout)
+    device = json.loads(why("0", "--json").stdout)[0]
+    checks.check("`why GPU --json` says who holds it", device["kind"] == "device" and "default/train/main" in device["causes"][0]["what"], device)
+    slots = bed.status()["devices"][0]["slots"]
+    states = [why(slot["id"]).stdout.split("\n")[0] for slot in slots]
+    checks.check("`why SLOT` says whether it is held or free", any(": held by default/x/main" in s for s in states) and any(s.endswith(": free") for s in states), states)
+    unknown = why("trains")
+    checks.check("an unknown name gets the nearest", unknown.returncode == 1 and "Did you mean train?" in unknown.stderr, unknown.stderr)
+
+
 def run(bed, checks):
     tenants = [bed.tenant("train", 1), bed.tenant("x", 1)]
     client = tenants[0].client()
@@ -130,6 +143,7 @@ def run(bed, checks):
     the_page(bed, checks)
     the_metrics(bed, checks)
     the_top(bed, checks)
+    the_why(bed, checks)
     for _ in range(100):
         ask(bed, "/"), ask(bed, "/metrics")
     after = resident_kib(bed.pid("node"))
