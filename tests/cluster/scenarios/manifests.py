@@ -32,7 +32,7 @@ POD_MONITORS = {
                  "spec": {"type": "object", "required": ["selector"], "properties": {
                      "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
                      "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}}}}}}}]}}
-EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}}},
               "admission": {"drainHook": True, "mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"},
               "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
 
