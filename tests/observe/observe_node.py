@@ -7,8 +7,8 @@ from bed import main, resident_kib, wait_for  # noqa: E402
 from screen import Screen  # noqa: E402
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "rect", "table", "tr", "th", "td", "meter",
-        "div", "ul", "li"}
-CLOSED = {"html", "head", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "table", "meter", "div", "ul"}
+        "div", "ul", "li", "a"}
+CLOSED = {"html", "head", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "table", "meter", "div", "ul", "a"}
 
 
 def address(bed):
@@ -26,12 +26,13 @@ def ask(bed, path, method="GET"):
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.tags, self.open, self.wrong, self.attributes, self.style = set(), [], [], set(), ""
+        self.tags, self.open, self.wrong, self.attributes, self.style, self.links = set(), [], [], set(), "", set()
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attributes}
+        self.links |= {value for name, value in attributes if name == "href"}
         if tag in CLOSED:
             self.open.append(tag)
 
@@ -57,7 +58,9 @@ def the_page(bed, checks):
     checks.check("the page is served, as HTML", status == 200 and headers["Content-Type"].startswith("text/html"), status)
     checks.check("its policy allows nothing but its own style sheet", policy.startswith("default-src 'none'; style-src 'sha256-" + digest + "'"), policy[:90])
     checks.check("it has no markup but its own, and closes it", not page.wrong and not page.open and page.tags | {"title"} <= TAGS, (page.wrong, page.open, page.tags - TAGS))
-    checks.check("it has no script, link, address or style attribute", not page.attributes & {"src", "href", "style", "onerror", "onclick"}, page.attributes)
+    checks.check("it has no script, address or style attribute, and leads to itself only", not page.attributes & {"src", "style", "onerror", "onclick"} and page.links == {"/live"}, (page.attributes, page.links))
+    live = ask(bed, "/live")[2]
+    checks.check("it reloads by itself only where that was chosen", "http-equiv=refresh" not in text and "http-equiv=refresh" in live and Page(live).links == {"/"})
     shown = lambda: re.search(r"default/train/main</bdi><td class=n>1<td class=n>2\.\d of 35\.1<td><meter", ask(bed, "/")[2])
     checks.check("it shows the tenant with its use, of its limit", wait_for(shown, 10, every=0.5))
     checks.check("it tells the configuration in force", "Configuration in force" in text and "of a file" in text)

@@ -11,72 +11,20 @@
 #include "base/version.h"
 #include "change/held.h"
 #include "host/clock/clock.h"
-#include "metrics/page.h"
+#include "html/html.h"
 #include "plan/slot_id.h"
 
 namespace tranche::agent {
 
-// The digest is that of kStyle; a test compares them.
-const char* const kPagePolicy =
-    "default-src 'none'; style-src 'sha256-155KEtmjvBDfYtTB4P5Zf8OzBtlGKZwwbzDom0hHvZ0='; base-uri 'none'; form-action "
-    "'none'; "
-    "frame-ancestors 'none'";
-
 namespace {
 
-constexpr const char* kStyle =
-    R"css(:root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--line:#d0d7de;--free:#eaeef2;--bad:#b42318;--good:#1a6b34;--a:#2f6fd0;--b:#0f8a7e;--c:#9a5fc4;--d:#b8652a}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--dim:#9aa4ae;--line:#3d444d;--free:#262c34;--bad:#ff8a80;--good:#67d68a;--a:#6ea8fe;--b:#4fd1c5;--c:#c79bea;--d:#f0a66a}}
-body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);margin:0 auto;padding:12px;max-width:1200px}
-h1{font-size:1.3em;margin:0}h2{font-size:1.05em;margin:1.4em 0 .3em}p{margin:.3em 0}
-.dim{color:var(--dim)}.bad{color:var(--bad)}.good{color:var(--good)}
-svg{width:100%;height:26px;display:block}
-.f{fill:var(--free)}.t0{fill:var(--a)}.t1{fill:var(--b)}.t2{fill:var(--c)}.t3{fill:var(--d)}
-.w{overflow-x:auto}table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.2em .7em .2em 0;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;white-space:nowrap}meter{width:7em}bdi{overflow-wrap:anywhere})css";
+using html::Html;
+using html::text;
 
 constexpr int kColours = 4;
+constexpr double kGap = 0.003;  // between tenants, of the width of the bar
 
-// Text of others as text: valid UTF-8 of bounded length without control characters, and nothing that HTML reads.
-std::string text(std::string_view foreign) {
-  std::string out;
-  for (const char c : metrics::label_value(foreign)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-class Html {
- public:
-  template <class... Values>
-  void add(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
-  }
-  void raw(std::string_view markup) { out_ += markup; }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
+constexpr int kReloadSeconds = 10;
 
 std::string gib(Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes.value) / (1 << 30));
@@ -98,7 +46,8 @@ void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<co
   std::uint32_t at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     html.add(R"(<rect class="t{}" x="{}" width="{:.3f}" height="1"><title>{}/{}</title></rect>)", i % kColours, at,
-             std::max(0.2, rows[i]->slots - 0.06), text(rows[i]->pod_namespace), text(rows[i]->pod));
+             std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap), text(rows[i]->pod_namespace),
+             text(rows[i]->pod));
     at += rows[i]->slots;
   }
   html.raw("</svg>\n");
@@ -111,8 +60,10 @@ void put_memory(Html& html, const TenantRow& row) {
   } else if (!row.memory_limit) {
     html.add("<td class=n>{}<td>", gib(*used));
   } else {
-    html.add(R"(<td class=n>{0} of {1}<td><meter min=0 max={3} high={4} value={2}>{0} of {1} GiB</meter>)", gib(*used),
-             gib(*row.memory_limit), used->in_mib(), row.memory_limit->in_mib(), row.memory_limit->in_mib() * 95 / 100);
+    html.add(
+        R"(<td class=n>{0} of {1}<td><meter aria-label="memory of {5}" min=0 max={3} high={4} value={2}>{0} of {1} GiB</meter>)",
+        gib(*used), gib(*row.memory_limit), used->in_mib(), row.memory_limit->in_mib(),
+        row.memory_limit->in_mib() * 95 / 100, text(row.pod));
   }
 }
 
@@ -123,10 +74,11 @@ std::uint64_t stops_of(const TenantRow& row) {
   return total;
 }
 
-void put_tenants(Html& html, const std::vector<const TenantRow*>& rows) {
+void put_tenants(Html& html, const std::string& index, const std::vector<const TenantRow*>& rows) {
   if (rows.empty()) return html.raw("<p class=dim>No container holds a slot.</p>\n");
+  html.table("containers on " + index);
   html.raw(
-      "<div class=w><table><tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, GiB<th "
+      "<tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, GiB<th "
       "scope=col><span class=dim>of limit</span><th scope=col class=n>peak<th scope=col class=n>SMs, at most<th "
       "scope=col class=n>clients<th scope=col class=n>stops\n");
   for (const auto* row : rows) {
@@ -139,7 +91,7 @@ void put_tenants(Html& html, const std::vector<const TenantRow*>& rows) {
              row->figure && row->figure->clients ? fmt::format("{}", *row->figure->clients) : "",
              row->figure ? fmt::format("{}", stops_of(*row)) : "");
   }
-  html.raw("</table></div>\n");
+  html.end_table();
 }
 
 void put_activity(Html& html, const host::GpuTelemetry& gpu, MonoTime now) {
@@ -165,7 +117,7 @@ void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& reso
   const auto measured = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
   if (measured != gpus.end()) put_activity(html, *measured, now);
   put_bar(html, device, rows);
-  put_tenants(html, rows);
+  put_tenants(html, text(device.index), rows);
 }
 
 void put_list(Html& html, const char* title, const std::vector<std::string>& lines) {
@@ -226,38 +178,38 @@ void put_configuration(Html& html, const Snapshot& s) {
            config::to_string(s.config.config.sharing.strategy));
   const auto rows = in_force(s);
   if (rows.empty()) return;
+  html.table("what is enforced");
   html.raw(
-      "<div class=w><table><tr><th scope=col>promise<th scope=col>enforced<th scope=col>by<th scope=col>what is "
+      "<tr><th scope=col>promise<th scope=col>enforced<th scope=col>by<th scope=col>what is "
       "missing\n");
   for (const auto& row : rows)
-    html.add("<tr><th scope=row>{}<td>{}<td>{}<td>{}\n", text(row.promise), text(row.state), text(row.by),
-             text(row.why));
-  html.raw("</table></div>\n");
+    html.add("<tr><th scope=row>{}<td>{}<td class=l>{}<td class=l>{}\n", text(row.promise), text(row.state),
+             text(row.by), text(row.why));
+  html.end_table();
 }
 
 }  // namespace
 
 std::string html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
-                      MonoTime now) {
+                      MonoTime now, bool reload) {
   Html html;
   const Readiness ready = readiness(s);
   const auto tenants = tenant_rows(s, figures);
   Rows rows;
   for (const auto& row : tenants) rows[row.device].push_back(&row);
-  html.add(
-      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
-      "<meta http-equiv=refresh content=10><title>Tranche {0}</title><style>{1}</style></head><body>\n<main>"
-      "<h1>{2}</h1>\n<p class={3}>{4}: {5}</p>\n<p class=dim>Tranche {0} · driver {6} · {7}Z</p>\n",
-      kVersion, kStyle, s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),
-      ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.reason),
-      s.inventory ? text(s.inventory->driver_version) : "none", host::utc_text(s.taken_wall).substr(0, 19));
+  html::begin(html, std::string("Tranche ") + kVersion, reload ? kReloadSeconds : 0);
+  html.add("<h1>{}</h1>\n<p class={}>{}: {}</p>\n<p class=dim>Tranche {} · driver {} · {}Z · {}</p>\n",
+           s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),
+           ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.reason), kVersion,
+           s.inventory ? text(s.inventory->driver_version) : "none", host::utc_text(s.taken_wall).substr(0, 19),
+           reload ? "<a href=\"/\">stop reloading</a>" : "<a href=\"/live\">reload every 10 s</a>");
   put_list(html, "Problems", problems(s));
   put_list(html, "Waiting", waiting(s));
   for (const auto& resource : s.plan.resources)
     for (const auto& device : resource.devices) put_device(html, s, resource, device, rows[device.uuid], gpus, now);
   put_list(html, "Recent stops and faults", stops(s));
   put_configuration(html, s);
-  html.raw("</main></body></html>\n");
+  html::end(html);
   return html.take();
 }
 

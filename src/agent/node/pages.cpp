@@ -8,6 +8,7 @@
 #include "agent/node/tenant_metrics.h"
 #include "base/json_text.h"
 #include "host/clock/clock.h"
+#include "html/html.h"
 
 namespace tranche::agent {
 namespace {
@@ -76,13 +77,15 @@ host::HttpServer::Routes node_pages(NodePages of) {
     return answer;
   };
   const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
-  const auto page = for_a_while([of](MonoTime now) {
-    const auto round = of.gpus->look(now);
-    of.looked();
-    return html_page(*of.snapshots->get(), of.tenants->copy(), round, now);
-  });
-  const auto people = [page] { return host::HttpAnswer::html(page(), kPagePolicy); };
-  return {{"/", people},
+  const auto people = [of](bool reload) {
+    return [page = for_a_while([of, reload](MonoTime now) {
+              const auto round = of.gpus->look(now);
+              of.looked();
+              return html_page(*of.snapshots->get(), of.tenants->copy(), round, now, reload);
+            })] { return host::HttpAnswer::html(page(), html::policy()); };
+  };
+  return {{"/", people(false)},
+          {"/live", people(true)},
           {"/metrics", metrics},
           {"/readyz", cached(*of.snapshots, ready_page)},
           {"/status", cached(*of.snapshots, status)}};

@@ -1,0 +1,40 @@
+#pragma once
+// What our pages for people have in common: a document without scripts and without anything from elsewhere, one style
+// sheet that its policy names by digest, and foreign text that stays text. Pure.
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tranche::html {
+
+// Text of others as text: valid UTF-8 of bounded length without control characters, and nothing that HTML reads.
+std::string text(std::string_view foreign);
+
+class Html {
+ public:
+  template <class... Values>
+  void add(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
+  }
+  void raw(std::string_view markup) { out_ += markup; }
+  // A table in a region of its own, which scrolls by itself where the page is too narrow, also with the keyboard.
+  void table(std::string_view name);  // then rows, then end_table()
+  void end_table() { out_ += "</table></div>\n"; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// Up to and with <main>. `title` is text already; `reload` is in seconds, 0: not by itself.
+void begin(Html& page, std::string_view title, int reload = 0);
+void end(Html& page);
+
+// What a browser may do with such a page: show it, with the one style sheet in it (by its SHA-256). `form`: it may also
+// send a form to where it came from.
+std::string policy(bool form = false);
+
+}  // namespace tranche::html
