@@ -35,6 +35,7 @@ void add_reset(CLI::App& app, Process& process);
 void add_status(CLI::App& app, Process& process);
 void add_top(CLI::App& app, Process& process);
 void add_why(CLI::App& app, Process& process);
+void add_web(CLI::App& app, Process& process);
 void add_check(CLI::App& app, Process& process);
 void add_demo(CLI::App& app, Process& process);
 void add_verify(CLI::App& app, Process& process);

@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
   tranche::cli::add_status(app, process);
   tranche::cli::add_top(app, process);
   tranche::cli::add_why(app, process);
+  tranche::cli::add_web(app, process);
   tranche::cli::add_check(app, process);
   tranche::cli::add_verify(app, process);
   tranche::cli::add_reset(app, process);

@@ -55,7 +55,10 @@ class Chromium:
         """Loads a page and forgets what earlier ones did."""
         self.events = []
         self.call("Page.navigate", url=url)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+        self.wait("Page.loadEventFired")
+
+    def wait(self, method):
+        while not any(event.get("method") == method for event in self.events):
             self.events.append(self._next(60))
 
     def run(self, script):

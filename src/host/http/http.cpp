@@ -36,6 +36,8 @@ std::string_view reason_of(int status) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 421:
+      return "Misdirected Request";
     case 431:
       return "Request Header Fields Too Large";
     case 500:
@@ -75,8 +77,8 @@ std::string peer_of(const sockaddr_storage& address) {
 
 class LoopHttpServer final : public HttpServer {
  public:
-  LoopHttpServer(ListenAddress address, Routes routes, HttpLimits limits)
-      : address_(std::move(address)), routes_(std::move(routes)), limits_(limits) {}
+  LoopHttpServer(ListenAddress address, Routes routes, Queries queries, HttpLimits limits)
+      : address_(std::move(address)), routes_(std::move(routes)), queries_(std::move(queries)), limits_(limits) {}
   ~LoopHttpServer() override;
   LoopHttpServer(const LoopHttpServer&) = delete;
   LoopHttpServer& operator=(const LoopHttpServer&) = delete;
@@ -114,6 +116,7 @@ class LoopHttpServer final : public HttpServer {
 
   ListenAddress address_;
   Routes routes_;
+  Queries queries_;
   HttpLimits limits_;
   std::unique_ptr<Loop> loop_;
   Fd listening_;
@@ -312,18 +315,24 @@ std::string LoopHttpServer::answer_to(const PageRequest& request) const {
     return message_of({.status = request.refused, .body = std::string(reason_of(request.refused)) + "\n"}, true);
   const bool get = request.method == "GET";
   if (!get && request.method != "HEAD") return message_of({.status = 405, .body = "only GET and HEAD\n"}, true);
+  if (limits_.only_own_names && !is_own_name(request.host))
+    return message_of({.status = 421, .body = "only as http://127.0.0.1 or http://localhost\n"}, true);
+  if (const auto query = queries_.find(request.path); query != queries_.end())
+    return message_of(query->second(request.query), get);
   const auto route = routes_.find(request.path);
   if (route != routes_.end()) return message_of(route->second(), get);
   HttpAnswer missing{.status = 404, .body = "there is no such page; there are:\n"};
+  for (const auto& [known, callback] : queries_) missing.body += known + "\n";
   for (const auto& [known, callback] : routes_) missing.body += known + "\n";
   return message_of(missing, get);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, Routes routes, HttpLimits limits) {
+Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, Routes routes, HttpLimits limits,
+                                                     Queries queries) {
   TRY(auto address, parse_listen_address(listen));
-  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), limits);
+  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), std::move(queries), limits);
   TRY_STATUS(server->start());
   return server;
 }

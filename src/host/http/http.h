@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -44,15 +45,20 @@ struct HttpLimits {
   std::size_t head_bytes = 8192;               // a longer request is answered 431
   Duration head = std::chrono::seconds(1);     // from the connection to the end of the request's head
   Duration answer = std::chrono::seconds(10);  // for the client to read the whole answer
+  // Refuses a request whose Host is not this machine's loopback: a page of others may not read what a browser here can,
+  // by a name that leads to 127.0.0.1 (DNS rebinding).
+  bool only_own_names = false;
 };
 
 class HttpServer {
  public:
-  using Routes = std::map<std::string, std::function<HttpAnswer()>>;  // "/metrics" → answer
+  using Routes = std::map<std::string, std::function<HttpAnswer()>>;                   // "/metrics" → answer
+  using Queries = std::map<std::string, std::function<HttpAnswer(std::string_view)>>;  // with the query, as it came
 
   // listen: "127.0.0.1:9400", "[::1]:9400", ":9400" or "9400" (every address of this machine); port 0 = any free one.
   // kInvalid when it is none of these, kConflict when another program has the port.
-  static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes, HttpLimits limits = {});
+  static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes, HttpLimits limits = {},
+                                                  Queries queries = {});
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;   // the real one
   virtual std::string address() const = 0;  // as asked for, with the real port: "127.0.0.1:41233", ":9400"

@@ -79,6 +79,32 @@ TEST(Http, AnswersAGetOnARoute) {
   EXPECT_THAT(request(server->port(), "GET", "/metrics?x=1"), StartsWith("HTTP/1.1 200"));
 }
 
+TEST(Http, APageCanHaveAQuery) {
+  auto opened = HttpServer::open(
+      "127.0.0.1:0", {}, {},
+      {{"/", [](std::string_view query) { return HttpAnswer{.body = "<" + std::string(query) + ">"}; }}});
+  ASSERT_TRUE(opened);
+  EXPECT_THAT(request((*opened)->port(), "GET", "/?pod=a&x"), EndsWith("<pod=a&x>"));
+  EXPECT_THAT(request((*opened)->port(), "GET", "/"), EndsWith("<>"));
+  EXPECT_THAT(request((*opened)->port(), "POST", "/"), StartsWith("HTTP/1.1 405"));
+}
+
+// Promise: pages: A local page answers requests for this machine's own names only: no other site reads it.
+TEST(Http, ALocalPageIsForItsOwnNamesOnly) {
+  auto opened =
+      HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}}, {.only_own_names = true});
+  ASSERT_TRUE(opened);
+  const auto asked_as = [&](const std::string& host) {
+    return talk((*opened)->port(), "GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n");
+  };
+  for (const char* own :
+       {"Host: localhost\r\n", "host:127.0.0.1:9480\r\n", "X: y\r\nHOST: [::1]:80 \r\n", "Host: [::1]\r\n"})
+    EXPECT_THAT(asked_as(own), StartsWith("HTTP/1.1 200")) << own;
+  for (const char* other : {"", "Host: attacker.example\r\n", "Host: 127.0.0.1.attacker.example:80\r\n",
+                            "Host: 10.0.0.1\r\n", "Host: 127.0.0.x\r\n", "Host: localhost.attacker.example\r\n"})
+    EXPECT_THAT(asked_as(other), StartsWith("HTTP/1.1 421")) << other;
+}
+
 TEST(Http, HeadGivesTheSameWithoutTheBody) {
   const auto server = serve({{"/", [] { return HttpAnswer{.body = "hello"}; }}});
   const auto answer = request(server->port(), "HEAD", "/");

@@ -1,0 +1,35 @@
+#include <CLI/CLI.hpp>
+
+#include "agent/cluster/web_program.h"
+#include "cli/commands.h"
+
+namespace tranche::cli {
+
+void add_web(CLI::App& app, Process& process) {
+  auto options = std::make_shared<agent::WebOptions>();
+  auto seconds = std::make_shared<double>(10);
+  auto* command = app.add_subcommand(
+      "web",
+      "a page of the cluster on this machine: nodes and GPUs as a map, what is free, what would fit, where a pod is");
+  command->add_option("--port", options->port, "port of 127.0.0.1; 0: any free one")->capture_default_str();
+  command
+      ->add_option("--kubeconfig", options->kubeconfig,
+                   "how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
+      ->envname("KUBECONFIG");
+  command->add_option("--selector", options->asked.selector, "labels of the agents' pods")->capture_default_str();
+  command
+      ->add_option("--status-port", options->asked.status_port,
+                   "port of the agents' status page, where a pod names no port \"metrics\"")
+      ->capture_default_str();
+  command->add_option("--interval", *seconds, "seconds between two readings of the cluster")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print one reading as JSON, and end");
+  command->callback([options, seconds, &process] {
+    options->interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
+    options->environment = {process.environment.begin(), process.environment.end()};
+    process.exit_code = agent::run_web(*options);
+  });
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,129 @@
+"""`tranche web` in a real browser, of a cluster of three nodes: two show what a real agent on the stand-ins reports, one is silent. The
+API server is a few lines here, with the paths that the command asks. Exit status 77 without Chromium."""
+
+import copy, http.client, http.server, json, os, signal, socketserver, subprocess, sys, threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
+from bed import main, wait_for  # noqa: E402
+from browser import CONFIG, axe, looks_right  # noqa: E402
+from chromium import Chromium, program  # noqa: E402
+from observe_node import ask  # noqa: E402
+
+HOSTILE = "<img src=x onerror=document.title='taken'>"
+
+
+class Cluster:
+    def __init__(self, statuses):
+        """statuses: {node: document or None}"""
+        outer = self
+        self.asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *arguments):
+                pass
+
+            def do_GET(self):
+                outer.asked.append(self.path)
+                if self.path.startswith("/api/v1/pods?"):
+                    items = [{"metadata": {"name": f"agent-{node}", "namespace": "gpu", "labels": {"app.kubernetes.io/name": "tranche"}}, "spec": {"nodeName": node}} for node in statuses]
+                    return self.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items})
+                node = self.path.removeprefix("/api/v1/namespaces/gpu/pods/agent-").removesuffix(":9400/proxy/status")
+                document = statuses.get(node)
+                return self.answer(200, document) if document else self.answer(503, {"kind": "Status", "message": "no endpoints available", "code": 503})
+
+            def answer(self, status, document):
+                body = json.dumps(document).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+            daemon_threads = True
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def kubeconfig(self, path):
+        cluster = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.server.server_port}"}}],
+                   "users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
+        with open(path, "w") as file:
+            json.dump(cluster, file)
+        return path
+
+
+def several(status):
+    """Two nodes of three GPUs in different states, made of the one GPU of a real report."""
+    def node(name, states):
+        document, device, grants = copy.deepcopy(status), status["devices"][0], status["grants"]
+        document["devices"], document["grants"] = [], []
+        for index, state in enumerate(states):
+            uuid = f"GPU-{name}-{index}"
+            one = {**copy.deepcopy(device), "uuid": uuid, "index": str(index)}
+            if state == "unhealthy":
+                one.update(healthy=False, reason="XID 79 (the GPU has fallen off the bus): takes no new pods")
+            if state != "held":
+                for slot in one["slots"]:
+                    slot.pop("holder", None)
+            document["devices"].append(one)
+            if state == "held":
+                for grant in copy.deepcopy(grants):
+                    grant["devices"][0]["uuid"] = uuid
+                    document["grants"].append(grant)
+        return document
+
+    return {"gpu-node-1": node("1", ["held", "free", "unhealthy"]), "gpu-node-2": node("2", ["held", "held"]), "gpu-node-3": None}
+
+
+def run(bed, checks):
+    tenants = [bed.tenant("train", 2), bed.tenant("serve", 1)]
+    checks.check("two containers hold slots", wait_for(lambda: len(json.loads(ask(bed, "/status")[2])["grants"]) == 2, 20))
+    statuses = several(json.loads(ask(bed, "/status")[2]))
+    statuses["gpu-node-2"]["grants"][0]["pod"] = HOSTILE
+    for slot in statuses["gpu-node-2"]["devices"][0]["slots"]:
+        if slot.get("holder", "").startswith("default/serve"):
+            slot["holder"] = f"default/{HOSTILE}/main"
+    cluster = Cluster(statuses)
+    words = [f"{bed.machine.bin}/tranche", "web", "--kubeconfig", cluster.kubeconfig(bed.path("kubeconfig"))]
+    once = json.loads(bed.machine.run(*words, "--json").stdout)
+    of = once["resources"]["nvidia.com/gpu"]
+    checks.check("--json has the capacity", (of["slots"], of["free"], of["unhealthy"], of["largestRequest"]) == (20, 7, 4, 4), of)
+    checks.check("it asked for one list, and each agent once", len(cluster.asked) == 4, cluster.asked)
+
+    web = subprocess.Popen([*words, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=bed.machine.env)
+    url = next((word for word in web.stdout.readline().split() if word.startswith("http://127.0.0.1") and not word.endswith(f":{cluster.server.server_port}")), "")
+    checks.check("it says where the page is", url.endswith("/"), url)
+    connection = http.client.HTTPConnection(url.split("/")[2], timeout=10)
+    connection.request("GET", "/", headers={"Host": "attacker.example"})
+    checks.check("it answers for its own names only", connection.getresponse().status == 421)
+    browser = Chromium()
+    try:
+        looks_right(browser, checks, url, "cluster", axe())
+        text = browser.run("document.body.innerText")
+        checks.check("it shows nodes, GPUs and what is not known", all(part in text for part in ("gpu-node-1", "GPU 2", "3 of 4 held", "unhealthy", "not known", "What would fit")), text[:600])
+        browser.run("document.querySelector('input').value = 'serve'; 0")
+        browser.events = []
+        browser.run("document.querySelector('button').click()")
+        browser.wait("Page.loadEventFired")
+        text = browser.run("document.body.innerText")
+        checks.check("a pod is found by a part of its name", "2 shares of" in text and browser.run("location.search") == "?pod=serve" and not browser.complaints(), (text[:300], browser.complaints()))
+        looks_right(browser, checks, f"{url}?pod=default", "cluster-search")
+        text = browser.run("document.body.innerText")
+        checks.check("a hostile name stays text", HOSTILE in text and browser.run("document.images.length") == 0 and browser.run("document.title").startswith("Tranche"), text[:500])
+    finally:
+        browser.end()
+        web.send_signal(signal.SIGINT)
+    checks.check("Ctrl-C ends it", web.wait(20) == 0)
+    cluster.server.shutdown()
+    for tenant in tenants:
+        tenant.delete()
+
+
+if __name__ == "__main__":
+    if program() is None:
+        print("Chromium is not there (Debian's package chromium): the page is not looked at in a browser")
+        sys.exit(77)
+    sys.exit(main(run, __doc__, config=CONFIG, more_node=("--listen", "127.0.0.1:0")))
