@@ -302,6 +302,16 @@ Rows make_rows() {
        key("devices.include", kGpus, kOurs, "", R"([0, "NVIDIA H200*"])", kAll,
            "use only these GPUs: UUID, PCI address, index, or model with *"),
        key("devices.exclude", kGpus, kOurs, "", "[1]", kAll, "do not use these GPUs, even if they are included"),
+       section("dra", "Dynamic Resource Allocation (experimental)", KeyCase::kExact, kOurs),
+       of_words(
+           key("dra.devices", kWord, kOurs, "none", "all", kBoth,
+               "which GPUs of the node are offered through Dynamic Resource Allocation: none, or all of them; with "
+               "all the device plugin offers none",
+               "../guide/dra.md"),
+           words(kDraDevicesPolicies)),
+       key("dra.driverName", kDriver, kOurs, "gpu.tranche.io", "gpu.example.com", kNode,
+           "name of the DRA driver, which device classes, selectors and opaque configurations refer to",
+           "../guide/dra.md"),
        section("imex", "IMEX channels", KeyCase::kAny),
        key("imex.channelIDs", kChannels, kNvidia, "", "[0]", kNode,
            "channels to give to containers: none, or channel 0"),

@@ -40,6 +40,7 @@ enum class KeyType {
   kGpus,      // a list of devices and patterns
   kIndex,     // a device by its index
   kChannels,  // empty, or the one channel 0
+  kDriver,    // the name of a DRA driver: a DNS subdomain
 };
 
 enum class Origin {

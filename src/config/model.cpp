@@ -62,6 +62,10 @@ std::string_view to_string(SharingStrategy value) {
   return "";
 }
 
+std::string_view to_string(DraDevices value) {
+  return value == DraDevices::kNone ? "none" : "all";
+}
+
 std::string_view to_string(ComputeModePolicy value) {
   return value == ComputeModePolicy::kExclusive ? "exclusive" : "leave";
 }

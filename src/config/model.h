@@ -157,6 +157,18 @@ struct DeviceFilter {
   friend bool operator==(const DeviceFilter&, const DeviceFilter&) = default;
 };
 
+// Ours, `dra`: what the node offers through Dynamic Resource Allocation, beside or in place of the device plugin.
+enum class DraDevices { kNone, kAll };
+std::string_view to_string(DraDevices);  // "none", "all"
+
+inline constexpr std::size_t kLongestDriverName = 63;
+
+struct Dra {
+  DraDevices devices = DraDevices::kNone;
+  std::string driver_name = "gpu.tranche.io";
+  friend bool operator==(const Dra&, const Dra&) = default;
+};
+
 struct Imex {
   std::vector<int> channel_ids;
   bool required = false;
@@ -168,6 +180,7 @@ struct Config {
   Flags flags;
   Sharing sharing;
   DeviceFilter devices;
+  Dra dra;
   Imex imex;
   friend bool operator==(const Config&, const Config&) = default;
 };

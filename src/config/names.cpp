@@ -16,16 +16,6 @@ bool same_letters(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
-// A lower-case RFC 1123 subdomain: labels of letters, digits and inner dashes, joined by dots.
-bool is_subdomain(std::string_view text) {
-  constexpr std::size_t kLongest = 253;
-  if (text.empty() || text.size() > kLongest) return false;
-  return std::ranges::all_of(split(text, '.'), [](std::string_view label) {
-    return !label.empty() && is_lower_alphanumeric(label.front()) && is_lower_alphanumeric(label.back()) &&
-           std::ranges::all_of(label, [](char c) { return is_lower_alphanumeric(c) || c == '-'; });
-  });
-}
-
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(
       text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
@@ -50,6 +40,15 @@ bool is_index(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_subdomain(std::string_view text) {
+  constexpr std::size_t kLongest = 253;
+  if (text.empty() || text.size() > kLongest) return false;
+  return std::ranges::all_of(split(text, '.'), [](std::string_view label) {
+    return !label.empty() && is_lower_alphanumeric(label.front()) && is_lower_alphanumeric(label.back()) &&
+           std::ranges::all_of(label, [](char c) { return is_lower_alphanumeric(c) || c == '-'; });
+  });
+}
 
 Result<std::string> resource_name(std::string_view text) {
   std::string full(text);

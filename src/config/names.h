@@ -16,6 +16,9 @@ inline constexpr std::size_t kLongestResourceName = 63;
 // The full name ("nvidia.com/" added where it is missing), or why kubelet would not take it.
 Result<std::string> resource_name(std::string_view text);
 
+// A lower-case RFC 1123 subdomain: labels of letters, digits and inner dashes, joined by dots.
+bool is_subdomain(std::string_view text);
+
 // What stands for the signs of a pattern of names.
 struct NameParts {
   std::string index;           // %d: "0", "0-1" for a MIG device

@@ -4,6 +4,7 @@
 
 #include "config/duration.h"
 #include "config/fields.h"
+#include "config/names.h"
 #include "config/sections.h"
 
 namespace tranche::config {
@@ -177,6 +178,24 @@ void parse_imex(const Value& section, Imex& imex) {
   }
 }
 
+void parse_dra(const Value& section, Dra& dra) {
+  if (!is_mapping(section)) return;
+  const Fields f(section);
+  f["devices"].read_word(dra.devices, kDraDevicesPolicies);
+  const Value name = f["driverName"];
+  if (!name.given()) return;
+  name.note_given();
+  const char* remedy = "write for example gpu.tranche.io, or remove it";
+  const auto text = name.plain_text();
+  if (!text) return name.wrong_type("the name of a DRA driver", remedy);
+  if (text->size() > kLongestDriverName)
+    return name.error("has " + std::to_string(text->size()) + " characters, and 63 are the most", remedy);
+  if (!is_subdomain(*text))
+    return name.error(
+        "must be a DNS subdomain (lower-case letters, digits, \"-\" and \".\"), but is " + in_quotes(*text), remedy);
+  dra.driver_name = *text;
+}
+
 void parse_version(const Value& value, std::string& version) {
   if (!value.given()) return;
   value.note_given();
@@ -212,6 +231,7 @@ void parse_root(const Value& root, Config& config) {
   if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
     f["individualGPU"].ignored("has no effect without sharing.mps", "write sharing: {mps: {}}, or remove it");
   parse_device_filter(f["devices"], config.devices);
+  parse_dra(f["dra"], config.dra);
   parse_imex(f["imex"], config.imex);
 }
 

@@ -102,6 +102,8 @@ std::string type_of(const Key& key) {
       return "index";
     case KeyType::kChannels:
       return "`[]`, `[0]`";
+    case KeyType::kDriver:
+      return "DNS subdomain";
   }
   return "";
 }
@@ -159,8 +161,9 @@ std::string row_of(const Key& key) {
 
 // The heading of a key: its nearest section, except that small ones stay with what they belong to.
 std::string_view heading_of(std::string_view path) {
-  for (const std::string_view section : {"flags.plugin", "flags.gfd", "sharing.timeSlicing", "sharing.mps.resources[]",
-                                         "sharing.mps", "individualGPU", "resources", "devices", "imex", "flags"})
+  for (const std::string_view section :
+       {"flags.plugin", "flags.gfd", "sharing.timeSlicing", "sharing.mps.resources[]", "sharing.mps", "individualGPU",
+        "resources", "devices", "dra", "imex", "flags"})
     if (path.starts_with(std::string(section) + ".")) return section;
   return path.starts_with("sharing") ? "sharing" : "";
 }

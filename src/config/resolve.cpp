@@ -231,6 +231,10 @@ class Resolution {
     for (const auto& [path, refs] :
          {std::pair{"devices.include", &config.devices.include}, std::pair{"devices.exclude", &config.devices.exclude}})
       if (!refs->empty()) add_row(path, words_of(*refs));
+    if (config.dra != Dra{}) {
+      add_row("dra.devices", std::string(to_string(config.dra.devices)));
+      add_row("dra.driverName", config.dra.driver_name);
+    }
     add_row("sharing.change", std::string(to_string(sharing.change)));
     if (sharing.strategy == SharingStrategy::kNone) return;
     const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";

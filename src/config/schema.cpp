@@ -86,6 +86,11 @@ Json schema_of(const Key& key) {
       return list_of(device());
     case KeyType::kIndex:
       return {{"type", "integer"}, {"minimum", 0}};
+    case KeyType::kDriver: {
+      Json name = text_like(R"(^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$)");
+      name["maxLength"] = kLongestDriverName;
+      return name;
+    }
     case KeyType::kChannels:
       return {{"type", "array"}, {"items", {{"const", 0}}}, {"maxItems", 1}};
   }

@@ -1,0 +1,68 @@
+#pragma once
+// The devices that a node offers through Dynamic Resource Allocation (DRA): configuration + inventory + faults → named
+// devices as values. dra/slices.h turns them into ResourceSlice objects; preparing a claim looks its devices up here.
+// Not here: who holds a device, and MIG devices (a GPU in MIG mode is left out with a note). Pure.
+//
+// `dra.devices: none` yields no device. With `all`, each GPU has
+//   gpu-N          kWhole    for one claim at a time
+//   gpu-N-shared   kShared   for many claims, each with a part of memory and SMs
+//   gpu-N-monitor  kMonitor  for claims with admin access: it takes no part of the GPU
+// where N is the driver's index. The GPU's UUID is the identity: after a reboot the index can name another GPU.
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "config/model.h"
+#include "health/cause.h"
+#include "inventory/inventory.h"
+
+namespace tranche::dra {
+
+enum class Kind { kWhole, kShared, kMonitor };
+std::string_view to_string(Kind kind);  // attribute `type`: "gpu", "shared", "monitor"
+
+// What a shared device's memory can be divided into. MPS limits are whole MiB.
+inline constexpr Bytes kMemoryStep = mib(1);
+inline constexpr Bytes kMemoryLeast = mib(256);
+inline constexpr Bytes kMemoryDefault = gib(1);  // of a claim that names no memory; less on a small GPU
+inline constexpr std::uint32_t kCoresAll = 100;  // `cores` counts percent of a GPU's SMs
+
+struct Device {
+  std::string name;  // "gpu-0-shared": unique on the node, a DNS label
+  Kind kind = Kind::kWhole;
+  std::string gpu_uuid;
+  std::uint32_t index = 0;  // the driver's
+  std::uint32_t minor = 0;  // /dev/nvidia<minor>
+  // What claims can take: of a whole device all memory, of a shared one what the reserve (sharing.mps.reserve) leaves.
+  // 0 = the driver does not say.
+  Bytes memory{};
+  std::uint32_t sms = 0;          // of the GPU; 0 = unknown
+  std::uint32_t cores_least = 1;  // kShared: percent that the driver gives at least, also what a claim gets by default
+  inventory::ComputeCapability compute_capability{};
+  std::string product;     // "NVIDIA H200"
+  std::string pci_bus_id;  // as NVML writes it: "00000000:00:06.0"
+  std::optional<std::uint32_t> numa_node{};
+  std::string driver_version;                // "580.159.04"
+  int cuda_driver_version = 0;               // 1000·major + 10·minor; 0 = unknown
+  std::optional<health::Unhealthy> fault{};  // takes no new claims while set
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+struct Devices {
+  std::vector<Device> list;        // by GPU index; of one GPU shared, whole, monitor
+  std::vector<std::string> notes;  // what is left out, and why: one sentence each
+  friend bool operator==(const Devices&, const Devices&) = default;
+};
+
+// `inventory`: of the GPUs that the node uses (plan::keep_gpus). `faults`: by UUID of a GPU (health::Book::faults()).
+Devices devices_of(const config::Config& config, const inventory::Inventory& inventory,
+                   const std::map<std::string, health::Unhealthy>& faults = {});
+
+const Device* find_device(const std::vector<Device>& devices, std::string_view name);  // nullptr = not there
+
+}  // namespace tranche::dra
