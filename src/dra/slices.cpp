@@ -1,0 +1,264 @@
+#include "dra/slices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+
+namespace tranche::dra {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kNvidia = "gpu.nvidia.com";  // whose names of attributes these are
+constexpr std::size_t kLongestObjectName = 253;
+constexpr const char* kCounter = "gpu";
+
+std::string counter_set_of(const Device& device) {
+  return fmt::format("gpu-{}-counter-set", device.index);
+}
+
+// "580.159.04" → "580.159.4": a version attribute must be semantic, without leading zeros. "" = it is none.
+std::string semantic_version(std::string_view text) {
+  std::vector<std::string> numbers;
+  for (const auto part : split(text, '.')) {
+    const auto number = parse_unsigned(part);
+    if (!number || numbers.size() == 3) return "";
+    numbers.push_back(std::to_string(*number));
+  }
+  while (numbers.size() < 3) numbers.emplace_back("0");
+  return join(numbers, ".");
+}
+
+// As NVIDIA's driver writes it; "" = unknown.
+std::string_view architecture_of(inventory::ComputeCapability capability) {
+  switch (capability.major) {
+    case 5:
+      return "Maxwell";
+    case 6:
+      return "Pascal";
+    case 7:
+      return capability.minor < 5 ? "Volta" : "Turing";
+    case 8:
+      return capability.minor < 9 ? "Ampere" : "Ada Lovelace";
+    case 9:
+      return "Hopper";
+    case 10:
+    case 12:
+      return "Blackwell";
+    default:
+      return "";
+  }
+}
+
+// NVML's "00000000:3B:00.0" → "0000:3b:00.0", as Linux writes it.
+std::string linux_bus_id(std::string_view bus_id) {
+  constexpr std::size_t kWithLongDomain = 16;
+  if (bus_id.size() == kWithLongDomain && bus_id.starts_with("0000")) bus_id.remove_prefix(4);
+  std::string text(bus_id);
+  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'F' ? char(c - 'A' + 'a') : c; });
+  return text;
+}
+
+class Attributes {
+ public:
+  void add(const std::string& name, const char* type, Json value) { json_[name] = {{type, std::move(value)}}; }
+  void text(const std::string& name, std::string_view value) {
+    if (!value.empty()) add(name, "string", std::string(value.substr(0, kLongestAttribute)));
+  }
+  void version(const std::string& name, const std::string& value) {
+    if (!value.empty() && value.size() <= kLongestAttribute) add(name, "version", value);
+  }
+  Json take() { return std::move(json_); }
+
+ private:
+  Json json_ = Json::object();
+};
+
+void add_names(const Device& device, const std::string& domain, Attributes& attributes) {
+  const auto [major, minor] = device.compute_capability;
+  attributes.text(domain + "type", to_string(device.kind));
+  attributes.text(domain + "uuid", device.gpu_uuid);
+  attributes.text(domain + "productName", device.product);
+  attributes.text(domain + "architecture", architecture_of(device.compute_capability));
+  if (major > 0) attributes.version(domain + "cudaComputeCapability", fmt::format("{}.{}.0", major, minor));
+  attributes.version(domain + "driverVersion", semantic_version(device.driver_version));
+  if (const int cuda = device.cuda_driver_version; cuda > 0)
+    attributes.version(domain + "cudaDriverVersion", fmt::format("{}.{}.0", cuda / 1000, cuda % 1000 / 10));
+}
+
+// Bare names belong to the driver's own domain; under NVIDIA's they stand once more, so that its selectors work.
+Json attributes_of(const Device& device, const Pool& pool) {
+  Attributes attributes;
+  add_names(device, "", attributes);
+  if (pool.driver != kNvidia) add_names(device, std::string(kNvidia) + "/", attributes);
+  attributes.text("resource.kubernetes.io/pciBusID", linux_bus_id(device.pci_bus_id));
+  if (device.numa_node) attributes.add("resource.kubernetes.io/numaNode", "int", *device.numa_node);
+  return attributes.take();
+}
+
+Json policy(const std::string& usual, const std::string& least, const std::string& step) {
+  return {{"default", usual}, {"validRange", {{"min", least}, {"step", step}}}};
+}
+
+Json capacity_of(const Device& device) {
+  Json capacity = Json::object();
+  if (device.kind == Kind::kMonitor) return capacity;
+  const bool shared = device.kind == Kind::kShared;
+  if (device.memory.in_mib() > 0) capacity["memory"]["value"] = quantity_of(device.memory);
+  if (!shared) {
+    if (device.sms > 0) capacity["multiprocessors"]["value"] = std::to_string(device.sms);
+    return capacity;
+  }
+  capacity["memory"]["requestPolicy"] =
+      policy(quantity_of(std::min(kMemoryDefault, device.memory)), quantity_of(kMemoryLeast), quantity_of(kMemoryStep));
+  const std::string least = std::to_string(device.cores_least);
+  capacity["cores"] = {{"value", std::to_string(kCoresAll)}, {"requestPolicy", policy(least, least, "1")}};
+  return capacity;
+}
+
+Json taint_of(const health::Unhealthy& fault, const Pool& pool) {
+  return {{"key", pool.driver + "/unhealthy"},
+          {"value", std::string(health::to_string(fault.cause))},
+          {"effect", "NoSchedule"}};
+}
+
+Json counters() {
+  return {{kCounter, {{"value", "1"}}}};
+}
+
+Json json_of_device(const Device& device, const Pool& pool) {
+  Json json{{"name", device.name}, {"attributes", attributes_of(device, pool)}};
+  if (Json capacity = capacity_of(device); !capacity.empty()) json["capacity"] = std::move(capacity);
+  if (device.kind != Kind::kWhole) json["allowMultipleAllocations"] = true;
+  if (device.kind == Kind::kMonitor) return json;
+  if (pool.features.counters)
+    json["consumesCounters"] = Json::array({{{"counterSet", counter_set_of(device)}, {"counters", counters()}}});
+  if (device.fault && pool.features.taints) json["taints"] = Json::array({taint_of(*device.fault, pool)});
+  return json;
+}
+
+// Whether the server can be told enough of a device that the scheduler keeps to it.
+bool can_be_published(const Device& device, const Features& features) {
+  if (device.kind == Kind::kShared && !(features.shares && features.counters)) return false;
+  if (device.kind == Kind::kMonitor) return features.shares;
+  return !device.fault || features.taints;
+}
+
+std::vector<const Device*> in_order(const std::vector<Device>& devices, const Features& features) {
+  std::vector<const Device*> out;
+  for (const Kind kind : {Kind::kShared, Kind::kWhole, Kind::kMonitor}) {
+    const auto begin = static_cast<std::ptrdiff_t>(out.size());
+    for (const Device& device : devices)
+      if (device.kind == kind && can_be_published(device, features)) out.push_back(&device);
+    std::ranges::stable_sort(out.begin() + begin, out.end(), [kind](const Device* a, const Device* b) {
+      return kind == Kind::kWhole ? a->index > b->index : a->index < b->index;
+    });
+  }
+  return out;
+}
+
+std::vector<std::string> notes_of(const std::vector<Device>& devices, const Features& features) {
+  std::vector<std::string> notes;
+  const auto any = [&devices](auto which) { return std::ranges::any_of(devices, which); };
+  const bool shared = any([](const Device& device) { return device.kind == Kind::kShared; });
+  if (shared && !features.shares)
+    notes.emplace_back(
+        "the API server drops allowMultipleAllocations: shared and monitor devices are not published; switch the "
+        "feature gate DRAConsumableCapacity on in API server and scheduler (default since Kubernetes 1.36)");
+  if (shared && !features.counters)
+    notes.emplace_back(
+        "the API server drops consumesCounters: shared devices are not published; switch the feature gate "
+        "DRAPartitionableDevices on in API server and scheduler (default since Kubernetes 1.36)");
+  if (!features.taints && any([](const Device& device) { return device.fault.has_value(); }))
+    notes.emplace_back(
+        "the API server drops taints: faulty devices are not published; switch the feature gate DRADeviceTaints on in "
+        "API server and scheduler (default since Kubernetes 1.36)");
+  return notes;
+}
+
+std::string slice_name(std::size_t place, const Pool& pool) {
+  std::string name = fmt::format("{:05x}-{}-{}", place, pool.driver, pool.node);
+  if (name.size() > kLongestObjectName)
+    name = fmt::format("{:05x}-{}-{}", place, pool.driver, hex16(stable_hash(pool.node)));
+  return name;
+}
+
+// `member`: "devices" or "sharedCounters".
+void add_slices(const char* member, const Json& entries, std::size_t most, std::vector<Json>& specs) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i % most == 0) specs.push_back({{member, Json::array()}});
+    specs.back()[member].push_back(entries[i]);
+  }
+}
+
+Json head_of(const Pool& pool, std::size_t count) {
+  return {
+      {"driver", pool.driver}, {"nodeName", pool.node}, {"pool", {{"name", pool.node}, {"resourceSliceCount", count}}}};
+}
+
+}  // namespace
+
+std::string quantity_of(Bytes bytes) {
+  std::uint64_t number = bytes.in_mib();
+  std::size_t unit = 0;
+  constexpr std::string_view kUnits[] = {"Mi", "Gi", "Ti"};
+  while (number > 0 && number % 1024 == 0 && unit + 1 < std::size(kUnits)) {
+    number /= 1024;
+    ++unit;
+  }
+  return number == 0 ? "0" : fmt::format("{}{}", number, kUnits[unit]);
+}
+
+Slices slices_of(const std::vector<Device>& devices, const Pool& pool) {
+  Json published = Json::array();
+  Json sets = Json::array();
+  for (const Device* device : in_order(devices, pool.features)) {
+    published.push_back(json_of_device(*device, pool));
+    Json set{{"name", counter_set_of(*device)}, {"counters", counters()}};
+    const bool counts = device->kind != Kind::kMonitor && pool.features.counters;
+    if (counts && std::ranges::find(sets, set) == sets.end()) sets.push_back(std::move(set));
+  }
+  std::vector<Json> specs;
+  add_slices("devices", published, kMostDevicesInSlice, specs);
+  add_slices("sharedCounters", sets, kMostCounterSetsInSlice, specs);
+  if (specs.empty()) specs.push_back(Json::object());
+  Slices slices;
+  for (std::size_t place = 0; place < specs.size(); ++place) {
+    specs[place].update(head_of(pool, specs.size()));
+    slices.list.push_back({slice_name(place, pool), json_text(specs[place])});
+  }
+  slices.notes = notes_of(devices, pool.features);
+  return slices;
+}
+
+std::string probe_body(const Pool& pool) {
+  Device device;
+  device.name = "probe";
+  device.kind = Kind::kShared;
+  device.memory = gib(8);
+  device.fault = health::Unhealthy{};
+  Json spec = head_of(pool, 1);
+  spec["pool"]["generation"] = 1;
+  spec["devices"] = Json::array({json_of_device(device, {pool.driver, pool.node, {}})});
+  return json_text(Json{{"apiVersion", "resource.k8s.io/v1"},
+                        {"kind", "ResourceSlice"},
+                        {"metadata", {{"name", slice_name(0xfffff, pool)}}},
+                        {"spec", std::move(spec)}});
+}
+
+Features features_of(const Json& stored) {
+  const Json& devices = list_at(map_at(stored, "spec"), "devices");
+  if (devices.empty()) return {false, false, false};
+  const Json& device = devices.front();
+  return {truth_at(device, "allowMultipleAllocations") &&
+              !map_at(map_at(map_at(device, "capacity"), "memory"), "requestPolicy").empty(),
+          !list_at(device, "consumesCounters").empty(), !list_at(device, "taints").empty()};
+}
+
+}  // namespace tranche::dra
