@@ -52,6 +52,9 @@ class Server final : public ApiServer {
   void remove(const std::string& collection, const std::string& name) override {
     change([&] { store_.remove(collection, {"", name}); });
   }
+  void drop_members(const std::set<std::string>& names) override {
+    change([&] { store_.drop(names); });
+  }
   std::string object(const std::string& collection, const std::string& name) const override {
     const std::lock_guard lock(mutex_);
     const Json* found = store_.find(collection, {"", name});

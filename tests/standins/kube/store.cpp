@@ -61,8 +61,17 @@ std::string kind_of(const std::string& collection) {
   return "Object";
 }
 
+void drop_members(Json& value, const std::set<std::string>& names) {
+  if (value.is_object())
+    for (const std::string& name : names) value.erase(name);
+  for (Json& held : value)
+    if (held.is_structured()) drop_members(held, names);
+}
+
 bool selected(const std::string& field_selector, const Json& object) {
   if (field_selector.empty()) return true;
+  if (const auto comma = field_selector.find(','); comma != std::string::npos)
+    return selected(field_selector.substr(0, comma), object) && selected(field_selector.substr(comma + 1), object);
   const auto equals = field_selector.find('=');
   std::string pointer = "/" + field_selector.substr(0, equals);
   for (char& c : pointer) c = c == '.' ? '/' : c;
@@ -119,7 +128,10 @@ bool Store::remove(const std::string& collection, const Key& key) {
 std::pair<int, Json> Store::act(const ApiRequest& request) {
   const std::pair<int, Json> none(404,
                                   status_json(404, "NotFound", "the server could not find the requested resource"));
-  const Json body = Json::parse(request.body, nullptr, false);
+  Json body = Json::parse(request.body, nullptr, false);
+  if (body.is_structured()) drop_members(body, dropped_);
+  if (request.method == "POST" && serves(request.path) && request.query.find("dryRun=All") != std::string::npos)
+    return {201, body};
   if (request.method == "POST" && serves(request.path) && body.is_object()) {
     const Key key("", body.value(Json::json_pointer("/metadata/name"), std::string()));
     if (find(request.path, key) != nullptr)
@@ -132,6 +144,10 @@ std::pair<int, Json> Store::act(const ApiRequest& request) {
   const std::string collection = path.substr(0, path.rfind('/'));
   const Key key("", last_part(path));
   if (!serves(collection) || find(collection, key) == nullptr) return none;
+  if (request.method == "DELETE") {
+    remove(collection, key);
+    return {200, {{"kind", "Status"}, {"status", "Success"}}};
+  }
   if (request.method != "GET") return change(request, collection, key, body);
   return {200, *find(collection, key)};
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,12 @@ class Store {
   const Json* find(const std::string& collection, const Key& key) const;
   const std::map<Key, Json>& all(const std::string& collection) const;
 
-  // GET, PUT and PATCH (merge, and strategic merge of the lists that we know) of one object, POST to its collection:
-  // the HTTP status and the body. A change for another version than the newest is refused. Of a node, /status changes
-  // the status only, and the object all else.
+  // Members of these names are not stored, as fields of a feature gate that is off.
+  void drop(std::set<std::string> names) { dropped_ = std::move(names); }
+
+  // GET, PUT, DELETE and PATCH (merge, and strategic merge of the lists that we know) of one object, POST to its
+  // collection: the HTTP status and the body. A change for another version than the newest is refused. Of a node,
+  // /status changes the status only, and the object all else.
   std::pair<int, Json> act(const ApiRequest& request);
 
   void bookmark();
@@ -53,6 +57,7 @@ class Store {
   std::uint64_t oldest_ = 1;
   std::map<std::string, std::map<Key, Json>> objects_;
   std::deque<Happened> happened_;
+  std::set<std::string> dropped_;
 };
 
 // "spec.nodeName=n1", "metadata.name=n1"; "" selects everything.
