@@ -102,7 +102,7 @@ TEST(ChartValues, HaveDefaultsThatTheirSchemaTakes) {
 
 TEST(ChartValues, ThatNobodyKnowsAreRefused) {
   EXPECT_EQ(schema()["additionalProperties"], json(false));
-  for (const char* part : {"image", "config", "mps", "devicePlugin", "metrics", "labels", "admission"})
+  for (const char* part : {"image", "config", "mps", "devicePlugin", "metrics", "labels", "admission", "dra"})
     EXPECT_EQ(schema()["properties"][part]["additionalProperties"], json(false)) << part;
 }
 

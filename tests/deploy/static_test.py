@@ -111,6 +111,31 @@ class TheChart(unittest.TestCase):
         self.assertEqual(services, [("tranche-metrics", "node", "9400"), ("tranche-mps-metrics", "mps", "9401")])
         self.assertNotIn("kind: Service\n", self.template("reset.enabled=true", "reset.nodes={n1}").stdout)
 
+    def test_has_nothing_of_dra_until_that_is_switched_on(self):
+        made = self.template().stdout
+        for word in ("resource.k8s.io", "plugins_registry", "tranche-slices"):
+            self.assertNotIn(word, made)
+
+    def test_has_classes_rights_a_policy_and_sockets_for_dra(self):
+        made = self.template("dra.enabled=true", "dra.driverName=gpu.example.com", "dra.extendedResourceName=nvidia.com/mine").stdout
+        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "tranche-extended-resource"])
+        self.assertEqual(made.count("device.driver == 'gpu.example.com'"), 4)
+        self.assertNotIn("gpu.tranche.io", made)
+        self.assertIn("extendedResourceName: nvidia.com/mine\n", made)
+        self.assertIn("request.userInfo.username == 'system:serviceaccount:default:tranche-node'", made)
+        for folder in ("plugins_registry", "plugins"):
+            self.assertIn(f"mountPath: /var/lib/kubelet/{folder}}}\n", made)
+        asked = made[made.index("name: tranche-dra"):].split("\n---\n")[0]
+        known = text_of(f"{SOURCE}/deploy/rbac/dra.yaml").split("\n---\n")[0]
+        listed = re.findall(r"^  - (\S+)$", asked.replace('""', "core").replace("gpu.example.com", "gpu.tranche.io"), re.MULTILINE)
+        words = [word.strip('"') for line in re.findall(r": \[(.*)\]", known.replace('[""]', "[core]")) for word in line.split(", ")]
+        self.assertEqual(sorted(listed), sorted(words))
+
+    def test_refuses_dra_where_kubelet_would_not_find_the_sockets(self):
+        refused = self.template("dra.enabled=true", "kubeletDir=/var/lib/k0s/kubelet")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("dra.enabled needs kubeletDir /var/lib/kubelet", refused.stderr)
+
 
 def kubectl():
     """Of Kubernetes 1.26 or later, or None: the older one of Debian has a kustomize that ends at other fields."""

@@ -11,7 +11,7 @@ from lib.report import until
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 PLACES = {"Namespace": "/api/v1/namespaces", "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
           "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets", "Job": "/apis/batch/v1/namespaces/tranche/jobs",
-          "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/tranche/podmonitors",
+          "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses", "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/tranche/podmonitors",
           **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
           **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
           **{kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}" for kind in (
@@ -33,7 +33,7 @@ POD_MONITORS = {
                      "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
                      "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}}}}}}}]}}
 EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}}},
-              "admission": {"drainHook": True, "mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"},
+              "admission": {"drainHook": True, "mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"}, "dra": {"enabled": True, "extendedResourceName": "nvidia.com/gpu.shared"},
               "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
 
 
