@@ -80,10 +80,10 @@ class ControlPlane:
         self.programs = []
 
     # --- the API ------------------------------------------------------------------------------------------------------
-    def call(self, method, path, body=None, text=False, kind="application/json"):
+    def call(self, method, path, body=None, text=False, kind="application/json", token=TOKEN):
         """(status, answer); status 0 when nobody answers."""
         request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode(),
-                                         headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": kind})
+                                         headers={"Authorization": f"Bearer {token}", "Content-Type": kind})
         try:
             with urllib.request.urlopen(request, timeout=15, context=ssl._create_unverified_context()) as answer:
                 content = answer.read().decode()
@@ -106,7 +106,7 @@ class ControlPlane:
             documents = [text for text in file.read().split("\n---\n") if text.strip()]
         for text in documents:
             kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
-            plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + "s"
+            plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + ("es" if kind.endswith("s") else "s")
             status, answer = self.call("POST", f"{folder}/{plural}", text, kind="application/yaml")
             if status not in (200, 201):
                 raise Failed(f"{path}, {kind}: {status} {answer}")

@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, dra, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -10,6 +10,7 @@ ORDER = {
     "pods": pods.run,
     "config": config.run,
     "shares": shares.run,
+    "dra": dra.run,
     "stopping": stopping.run,
     "ending": ending.run,
     "chart": chart.run,

@@ -1,0 +1,249 @@
+"""Dynamic Resource Allocation with the real scheduler: what the node publishes, which claims are granted where, what waits,
+faults, deleted slices, and the way back to the device plugin. The agent has the rights of deploy/rbac and a token that is bound to
+its node; the policy and the device classes are those of deploy."""
+
+import json
+import os
+import time
+
+from lib import programs
+from lib.machine import NODE
+from lib.pods import container, pod
+from lib.report import until
+from lib.tranche import sharing
+from scenarios.pods import PLACES, RBAC, documents
+
+GPU = "nvidia.com/gpu"
+DRIVER = "gpu.tranche.io"
+API = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{API}/namespaces/default/resourceclaims"
+SLICES = f"{API}/resourceslices"
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy")
+
+
+def claim(name, memory=None, cores=None, device_class="tranche-shared"):
+    exactly = {"deviceClassName": device_class}
+    asked = {key: value for key, value in (("memory", memory), ("cores", cores)) if value}
+    if asked:
+        exactly["capacity"] = {"requests": asked}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+
+
+def tenant(name):
+    """A pod that holds the claim of its own name."""
+    made = pod(name)
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+    made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return made
+
+
+class Scene:
+    def __init__(self, world):
+        self.api, self.report, self.tranche = world.control_plane, world.report, world.tranche
+
+    def slices(self):
+        status, listed = self.api.call("GET", SLICES)
+        return sorted(listed["items"], key=lambda item: item["metadata"]["name"]) if status == 200 else []
+
+    def device(self, name):
+        return next((device for item in self.slices() for device in item["spec"].get("devices", []) if device["name"] == name), None)
+
+    def published(self, seconds=60):
+        def settled():
+            found = self.tranche.status().get("dra", {}).get("slices", {})
+            return found.get("state") == "published" and found
+        return until("the slices to be published", settled, seconds)
+
+    def put(self, name, *asked, **more):
+        self.api.create(CLAIMS, claim(name, *asked, **more))
+        self.api.add(tenant(name))
+
+    def result(self, name):
+        """What the scheduler granted to the claim."""
+        status, found = self.api.call("GET", f"{CLAIMS}/{name}")
+        results = found.get("status", {}).get("allocation", {}).get("devices", {}).get("results", []) if status == 200 else []
+        return results[0] if results else None
+
+    def granted(self, name):
+        return until(f"claim {name} to be granted", lambda: self.result(name), 60)
+
+    def waits(self, name):
+        """The scheduler's reason."""
+        def refused():
+            found = self.api.pod(name)
+            conditions = (found or {}).get("status", {}).get("conditions", [])
+            return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False" and c.get("message")), None)
+        return until(f"the scheduler to refuse pod {name}", refused, 60)
+
+    def remove(self, *names):
+        for name in names:
+            self.api.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+        for name in names:
+            until(f"pod {name} to be gone", lambda n=name: self.api.pod(n) is None, 60)
+            self.api.call("DELETE", f"{CLAIMS}/{name}")
+            until(f"claim {name} to be gone", lambda n=name: self.api.call("GET", f"{CLAIMS}/{n}")[0] == 404, 60)
+
+
+def token_of(api):
+    """A token of the agent's service account, bound to a pod of this node as kubelet's own are."""
+    place = "/api/v1/namespaces/tranche/pods"
+    made = pod("agent", command=["/bin/sh", "-c", "exec sleep 100000"])
+    made["metadata"]["namespace"] = "tranche"
+    made["spec"].update(nodeName=NODE, serviceAccountName="tranche-node", containers=[container("main", command=["/bin/sh", "-c", "exec sleep 100000"])])
+    uid = api.create(place, made)["metadata"]["uid"]
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": uid}
+    return api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
+                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}})["status"]["token"]
+
+
+def prepare_cluster(api):
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
+    for document in documents(RBAC):
+        api.create(PLACES[document["kind"]], document)
+    for name in ("condition", "dra"):
+        api.create_file(f"{DEPLOY}/rbac/{name}.yaml", "/apis/rbac.authorization.k8s.io/v1")
+    api.create_file(f"{DEPLOY}/dra/classes.yaml", API)
+    api.create_file(f"{DEPLOY}/admission/slices.yaml", "/apis/admissionregistration.k8s.io/v1")
+
+
+def what_is_published(scene, node_uid, gpus):
+    report = scene.report
+    status = scene.published()
+    found = scene.slices()
+    report.check("two slices: the devices, and their counters", len(found) == 2 and status["slices"] == 2, [item["metadata"]["name"] for item in found])
+    report.check("they belong to the Node", all(item["metadata"]["ownerReferences"][0]["uid"] == node_uid for item in found))
+    names = [device["name"] for device in found[0]["spec"]["devices"]]
+    report.check("shares from the first GPU, whole GPUs from the last", names == ["gpu-0-shared", "gpu-1-shared", "gpu-1", "gpu-0", "gpu-0-monitor", "gpu-1-monitor"], names)
+    shared = found[0]["spec"]["devices"][0]
+    report.check("a share is cut by MiB and percent", shared["capacity"]["memory"] == {"value": "143771Mi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "256Mi", "step": "1Mi"}}}
+                 and shared["capacity"]["cores"]["requestPolicy"] == {"default": "7", "validRange": {"min": "7", "step": "1"}}, shared["capacity"])
+    report.check("the server keeps every field", shared.get("allowMultipleAllocations") and shared.get("consumesCounters") and not status["notes"], status["notes"])
+    report.check("its UUID is the driver's", shared["attributes"]["uuid"]["string"] == gpus[0])
+
+
+def who_may_write(scene, token):
+    """The policy, asked in dry runs with the agent's own token."""
+    def ask(node, driver=DRIVER):
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "forged"},
+                "spec": {"driver": driver, "nodeName": node, "pool": {"name": "forged", "generation": 1, "resourceSliceCount": 1}}}
+        return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=token)
+    own, other, foreign = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com")
+    scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
+    scene.report.check("and of no other node", other[0] in (403, 422) and "that node only" in other[1], other[1])
+    scene.report.check("and of no other driver", foreign[0] in (403, 422) and DRIVER in foreign[1], foreign[1])
+
+
+def who_gets_what(scene):
+    report = scene.report
+    scene.put("a", "60Gi", "40")
+    a = scene.granted("a")
+    report.check("a claim of 60 GiB and 40 % is a share of the first GPU", a["device"] == "gpu-0-shared" and a.get("shareID") and a["consumedCapacity"] == {"memory": "60Gi", "cores": "40"}, a)
+    scene.put("b", "60Gi", "40")
+    b = scene.granted("b")
+    report.check("a second one is packed on the same GPU, as a share of its own", b["device"] == "gpu-0-shared" and b["shareID"] != a["shareID"], b["device"])
+    scene.put("c", "100Gi", "50")
+    report.check("a third that does not fit there goes to the other GPU", scene.granted("c")["device"] == "gpu-1-shared")
+    scene.put("d", "100Gi", "50")
+    report.check("a fourth that fits on no GPU waits in the scheduler", "cannot allocate all claims" in scene.waits("d") and scene.result("d") is None, scene.waits("d")[:120])
+    scene.put("whole", device_class="tranche-gpu")
+    scene.waits("whole")
+    report.check("a whole GPU waits while shares are on both", scene.result("whole") is None)
+    scene.remove("c")
+    d = scene.granted("d")
+    report.check("what waits gets the room that another leaves", d["device"] == "gpu-1-shared", d["device"])
+    scene.remove("d")
+    whole = scene.granted("whole")
+    report.check("a whole GPU is granted when its shares are gone", whole["device"] == "gpu-1" and "shareID" not in whole, whole)
+    scene.put("tiny")
+    report.check("a claim that names no amounts gets the smallest share, and not the rest of a GPU", scene.granted("tiny")["consumedCapacity"] == {"memory": "1Gi", "cores": "7"})
+    scene.remove("a", "b", "tiny", "whole")
+
+
+def what_faults_do(scene):
+    report, tranche = scene.report, scene.tranche
+    before = tranche.status()["dra"]["slices"]["writes"]
+    tranche.sim_node("gpu", "0", "lost")
+    began = time.monotonic()
+    taints = until("the first GPU to be tainted", lambda: (scene.device("gpu-0-shared") or {}).get("taints"), 30, pause=0.005)
+    took = (time.monotonic() - began) * 1000
+    report.check("a fault taints the shared and the whole device", taints[0]["effect"] == "NoSchedule" and scene.device("gpu-0").get("taints"), taints)
+    scene.published()
+    report.check("in one write", tranche.status()["dra"]["slices"]["writes"] == before + 1, f"seen {took:.0f} ms after the fault")
+    scene.put("newcomer", "1Gi", "10")
+    report.check("newcomers go to the healthy GPU", scene.granted("newcomer")["device"] == "gpu-1-shared")
+    scene.remove("newcomer")
+    tranche.sim_node("gpu", "0", "back")
+    until("the taints to be gone", lambda: not any((scene.device(name) or {"taints": 1}).get("taints") for name in ("gpu-0", "gpu-0-shared")), 60)
+    scene.put("later", "1Gi", "10")
+    report.check("and to the other again when it is back", scene.granted("later")["device"] == "gpu-0-shared")
+    scene.remove("later")
+
+
+def what_deletions_do(scene):
+    status, _ = scene.api.call("DELETE", SLICES)
+    began = time.monotonic()
+    until("both slices to be back", lambda: len(scene.slices()) == 2, 30, pause=0.005)
+    scene.report.check("slices that another program deletes are published again", status == 200, f"{(time.monotonic() - began) * 1000:.0f} ms")
+    scene.published()
+
+
+def an_extended_resource(scene):
+    scene.api.create_file(f"{DEPLOY}/dra/extended-resource.yaml", API)
+    scene.api.add(pod("legacy", {f"{GPU}.shared": 1}))
+
+    def granted():
+        status = (scene.api.pod("legacy") or {}).get("status", {}).get("extendedResourceClaimStatus")
+        return status and scene.result(status["resourceClaimName"])
+    result = until("the scheduler to make a claim for the pod", granted, 60)
+    scene.report.check("a pod that asks for an extended resource gets a share of the default size", result["consumedCapacity"] == {"memory": "1Gi", "cores": "7"}, result["device"])
+    scene.api.remove("legacy")
+
+
+def back_to_slots(scene):
+    """The same request in slots: the scheduler counts those of the node, and kubelet refuses the pod that it placed."""
+    report, tranche, api = scene.report, scene.tranche, scene.api
+    tranche.configure(sharing("mps", 10))
+    until("the slices to be gone", lambda: not scene.slices(), 60)
+    report.check("dra.devices: none takes the slices away", True)
+    tranche.until_serves(20, seconds=60)
+    until("the node to offer 20 slots", lambda: api.amounts()[1] == 20, 60)
+    for name in ("six", "six-more"):
+        api.add(pod(name, {GPU: 6}))
+        api.until_phase(name, "Running")
+    api.add(pod("unsolvable", {GPU: 6}))
+    failed = api.until_phase("unsolvable", "Failed")
+    report.check("six slots with four free on each GPU: as slots the pod fails on the node, as a claim it waits in the scheduler", True, failed["status"].get("reason"))
+
+
+def run(world):
+    kubelet, tranche, api, machine = world.kubelet, world.tranche, world.control_plane, world.machine
+    scene = Scene(world)
+    world.report.start("Dynamic Resource Allocation")
+    api.start()
+    gpus = tranche.make_gpus(2)
+    tranche.configure("version: v1\ndra:\n  devices: all\n")
+    kubelet.start(api.kubeconfig)
+    prepare_cluster(api)
+    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"), 90)
+    token = token_of(api)
+    programs.write(machine.path("token"), token, 0o600)
+    programs.write(machine.path("kube.json"), json.dumps({
+        "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": machine.path("pki/apiserver.crt")}}],
+        "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+    tranche.start_mps()
+    tranche.start_node([f"{tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
+                        "--kubeconfig", machine.path("kube.json")], env={"NODE_NAME": NODE})
+    what_is_published(scene, api.node()["metadata"]["uid"], gpus)
+    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
+    who_may_write(scene, token)
+    who_gets_what(scene)
+    what_deletions_do(scene)
+    an_extended_resource(scene)
+    what_faults_do(scene)
+    back_to_slots(scene)
+    tranche.stop()
+    kubelet.stop()
