@@ -159,13 +159,16 @@ constexpr auto kSettle = 10s;
 Json at_rest(const Programs& programs, std::chrono::seconds time) {
   std::this_thread::sleep_for(kSettle);
   const auto node_before = cpu_ns(programs.node());
+  const auto driver_before = cpu_ns(programs.node(), "nvml");  // most of it in the stand-in for NVIDIA's library
   const auto mps_before = cpu_ns(programs.mps());
   std::this_thread::sleep_for(time);
   const double ms_per_s = 1e6 * static_cast<double>(time.count());
-  return {{"node_cpu_ms_per_s", static_cast<double>(cpu_ns(programs.node()) - node_before) / ms_per_s},
-          {"mps_cpu_ms_per_s", static_cast<double>(cpu_ns(programs.mps()) - mps_before) / ms_per_s},
-          {"node_rss_mb", resident_mb(programs.node())},
-          {"mps_rss_mb", resident_mb(programs.mps())}};
+  return {
+      {"node_cpu_ms_per_s", static_cast<double>(cpu_ns(programs.node()) - node_before) / ms_per_s},
+      {"node_driver_thread_ms_per_s", static_cast<double>(cpu_ns(programs.node(), "nvml") - driver_before) / ms_per_s},
+      {"mps_cpu_ms_per_s", static_cast<double>(cpu_ns(programs.mps()) - mps_before) / ms_per_s},
+      {"node_rss_mb", resident_mb(programs.node())},
+      {"mps_rss_mb", resident_mb(programs.mps())}};
 }
 
 // One question many times on one node: to look at with perf or strace (the program's process id is printed first).

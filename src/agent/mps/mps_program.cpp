@@ -164,6 +164,7 @@ Status MpsProgram::open() {
 
   TRY_STATUS(open_modes());
   TRY_STATUS(open_endings());
+  TRY(auto logs, host::LogWatch::open(*loop_));
   doors_ = std::make_unique<Doors>(
       *loop_,
       DoorsSettings{.paths = {root_},
@@ -201,6 +202,7 @@ Status MpsProgram::open() {
                                                      .may_serve_all_users = ::geteuid() == 0,
                                                      .home = home,
                                                      .endings = endings_,
+                                                     .logs = std::move(logs),
                                                      .doors = doors_.get()},
                                      *modes_, [this] { publish(); });
   other_holders_ =

@@ -146,7 +146,8 @@ Status PoolSet::open_pool(Member& member) {
                               .proof = settings_.proof,
                               .proof_program = settings_.proof_program,
                               .seed = stable_hash(id),
-                              .endings = settings_.endings};
+                              .endings = settings_.endings,
+                              .logs = settings_.logs};
   if (settings_.doors != nullptr) {
     TRY_STATUS(settings_.doors->add_pool(id));
     tell_most_clients(member);

@@ -31,6 +31,7 @@ struct PoolSetSettings {
   bool may_serve_all_users = false;  // we are root, which -M needs
   host::DaemonHome home;
   std::shared_ptr<host::Endings> endings = {};
+  std::shared_ptr<host::LogWatch> logs = {};
   Doors* doors = nullptr;  // the pools' doors; null: links, made by the pools themselves
 };
 

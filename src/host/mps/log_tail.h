@@ -8,8 +8,7 @@
 #include "base/result.h"
 #include "host/files/files.h"
 #include "host/loop/fd.h"
-#include "host/loop/loop.h"
-#include "host/loop/timer.h"
+#include "host/mps/log_watch.h"
 #include "host/process/line_reader.h"
 
 namespace tranche::host {
@@ -17,7 +16,8 @@ namespace tranche::host {
 class LogTail {
  public:
   // Starts at the present end. on_line runs as part of a turn.
-  static Result<std::unique_ptr<LogTail>> open(Loop& loop, const Dir& directory, const std::string& name,
+  static Result<std::unique_ptr<LogTail>> open(std::shared_ptr<LogWatch> watch, const Dir& directory,
+                                               const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
                                                std::uint64_t bound = 16u << 20);
   ~LogTail();
@@ -25,25 +25,17 @@ class LogTail {
   LogTail& operator=(const LogTail&) = delete;
   int fd() const { return file_.get(); }  // for a daemon to write to
   void read();                            // what is there by now
-  // Looks again in 20 ms and not before: for what the daemon writes of our own doings, which would wake us every time.
-  void rest();
 
  private:
-  LogTail(Loop& loop, Fd file, std::uint64_t at, std::uint64_t bound, std::function<void(const std::string&)> on_line);
-  Status watch(const std::string& path);
-  void go_on();
-  void written();
-  Loop& loop_;
+  LogTail(std::shared_ptr<LogWatch> watch, Fd file, std::uint64_t at, std::uint64_t bound,
+          std::function<void(const std::string&)> on_line);
+  std::shared_ptr<LogWatch> watch_;
+  LogWatch::Id id_ = 0;
   Fd file_;  // reading and appending
   std::uint64_t at_;
   std::uint64_t bound_;
   std::function<void(const std::string&)> on_line_;
   LineReader lines_;
-  // Of writing: the daemon holds the file open as long as it lives, so that a watch for finished files would tell
-  // nothing before its end.
-  Fd inotify_;
-  Loop::Id watch_ = 0;
-  Timer resting_{loop_};
 };
 
 }  // namespace tranche::host

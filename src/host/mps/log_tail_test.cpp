@@ -15,10 +15,13 @@ using ::testing::ElementsAre;
 
 class LogTailTest : public ::testing::Test {
  protected:
-  void SetUp() override { loop_ = *Loop::open(); }
+  void SetUp() override {
+    loop_ = *Loop::open();
+    watch_ = *LogWatch::open(*loop_);
+  }
   void open(std::uint64_t bound) {
     auto tail = LogTail::open(
-        *loop_, *Dir::open(scratch_.path()), "control.log",
+        watch_, *Dir::open(scratch_.path()), "control.log",
         [this](const std::string& line) {
           lines_.push_back(line);
           if (lines_.size() == wanted_) loop_->stop();
@@ -39,6 +42,7 @@ class LogTailTest : public ::testing::Test {
   }
   Scratch scratch_;
   std::unique_ptr<Loop> loop_;
+  std::shared_ptr<LogWatch> watch_;
   std::unique_ptr<LogTail> tail_;
   std::vector<std::string> lines_;
   std::size_t wanted_ = 0;
@@ -56,11 +60,31 @@ TEST_F(LogTailTest, TellsLinesWhileTheirWriterHoldsTheFileOpen) {
 TEST_F(LogTailTest, RestsAndThenTellsWhatWasWrittenMeanwhileAndWhatComes) {
   open(1 << 20);
   const auto began = loop_->now();
-  tail_->rest();
+  watch_->rest();
   write("one\n");
-  tail_->rest();
+  watch_->rest();
   run_until(1);
   EXPECT_LT(loop_->now() - began, 10s);
+  write("two\n");
+  run_until(2);
+  EXPECT_THAT(lines_, ElementsAre("one", "two"));
+}
+
+TEST_F(LogTailTest, FilesAreFollowedByOneWatchAndOneThatIsGoneEndsNoOther) {
+  open(1 << 20);
+  std::vector<std::string> others;
+  const auto open_other = [&] {
+    return *LogTail::open(watch_, *Dir::open(scratch_.path()), "other.log",
+                          [&](const std::string& line) { others.push_back(line); });
+  };
+  auto other = open_other();
+  auto again = open_other();  // the pool's next, before this one is gone
+  other.reset();
+  ASSERT_EQ(::write(again->fd(), "new\n", 4), 4);
+  write("one\n");
+  run_until(1);
+  EXPECT_THAT(others, ElementsAre("new"));
+  again.reset();
   write("two\n");
   run_until(2);
   EXPECT_THAT(lines_, ElementsAre("one", "two"));

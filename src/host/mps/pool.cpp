@@ -46,9 +46,12 @@ Result<std::unique_ptr<Pool>> Pool::open(Loop& loop, PoolSettings settings, Call
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
   if (settings.proof_program.empty()) settings.proof.every = {};
   if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
+  if (!settings.logs) {
+    TRY(settings.logs, LogWatch::open(loop));
+  }
   std::unique_ptr<Pool> pool(new Pool(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
   Pool* self = pool.get();
-  TRY(pool->log_, LogTail::open(loop, self->dirs_.log(), "control.log",
+  TRY(pool->log_, LogTail::open(self->settings_.logs, self->dirs_.log(), "control.log",
                                 [self](const std::string& line) { self->read_log_line(line); }));
   return pool;
 }

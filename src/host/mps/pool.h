@@ -59,6 +59,7 @@ struct PoolSettings {
   // relay, and what is known of them is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
   std::shared_ptr<Endings> endings = {};  // of all pools. Null: it has its own, which write no file
+  std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: it has its own
 };
 
 // What has happened since this program started; for metrics.

@@ -131,7 +131,7 @@ void Pool::act(const mps::ApplyServerLimits& action) {
 
 void Pool::act(const mps::Ping&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
-  log_->rest();  // the daemon notes who connects, and that it left
+  settings_.logs->rest();  // the daemon notes who connects, and that it left
   ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
                                  [this](const Status& greeted) {
                                    const auto ended = std::move(ping_);
