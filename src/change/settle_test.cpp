@@ -96,6 +96,16 @@ TEST(Settle, AGpuThatIsGoneDoesNotStayBecauseAnotherWaits) {
   EXPECT_THAT(offer.healthy, IsEmpty());
 }
 
+TEST(HasItsMeans, NotOnAGpuThatIsCutIntoMigDevices) {
+  const auto before = all_sliced(2, 4);
+  auto part = sliced(0, 4);
+  part.uuid = "MIG-0";
+  const auto cut = plan_of({named(kGpu, {part})});
+  EXPECT_FALSE(has_its_means(cut, held(before, kGpu, 0, {1})));
+  EXPECT_TRUE(has_its_means(cut, held(before, kGpu, 1, {1}))) << "a GPU that is not planned does not change";
+  EXPECT_TRUE(has_its_means(before, held(before, kGpu, 0, {1})));
+}
+
 // Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.
 TEST(Settle, EveryChangeOfMeansWaits) {
   const auto exclusive = plan_of({named(kGpu, {gpu(0)})});

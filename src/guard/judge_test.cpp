@@ -320,6 +320,8 @@ TEST_F(Judging, ADoorThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
   EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
+  facts_.doors[kGrant] = false;
+  EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "it is closed";
 }
 
 TEST_F(Judging, ADoorThatWeClosedBeforeOurOwnRestartIsOpened) {

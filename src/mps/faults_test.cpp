@@ -62,6 +62,12 @@ TEST(Faults, ADeathThatIsOverIsNobodysFault) {
   EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
+TEST(Faults, AnExitWithoutContextsIsNobodysFault) {
+  Rig rig;
+  rig.lost(527, 0).fatal(554, {554, 609});
+  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
+}
+
 TEST(Faults, ADeathAtAnotherServerHasNothingToDoWithIt) {
   Rig rig;
   rig.say("Server failed to recevie command with status 806, assuming client {PID: 9, Context ID: 1} exit", 600);

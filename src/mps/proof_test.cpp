@@ -241,7 +241,27 @@ TEST(Proof, AFaultThatEndsInTimeEndsNobody) {
   EXPECT_EQ(rig.p.clients_ended, 0u);
 }
 
+TEST(Proof, AFaultGetsItsPatienceAnewWhenClientsAreEndedForIt) {
+  Rig rig = proven().feed(FaultHandled{true}).wake();
+  EXPECT_EQ(rig.p.step, Step::kClients);
+  EXPECT_EQ(rig.p.fault_since, rig.now);
+  const auto since = rig.now;
+  rig.feed(StepDone{}).wake().ended(kWedged);
+  EXPECT_EQ(rig.p.step, Step::kServers);
+  EXPECT_EQ(rig.p.fault_since, since);
+}
+
+TEST(Proof, AFaultIsLookedIntoSoonAfterTheLastProof) {
+  Rig rig = proven();
+  ASSERT_LT(rig.settings.settle, rig.settings.doubt_every);
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kFault, "x"}).p.due, rig.now + rig.settings.settle);
+  rig = proven();
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kDeath, "x"}).p.due, rig.now + rig.settings.doubt_every);
+}
+
 TEST(Proof, CountsWhatItEnded) {
+  EXPECT_EQ(ending_servers().p.servers_ended, 1u);
+  EXPECT_EQ(ending_servers().p.daemons_ended, 0u);
   const Rig rig = ending_daemon();
   EXPECT_EQ(rig.p.clients_ended, 1u);
   EXPECT_EQ(rig.p.servers_ended, 1u);
