@@ -2,17 +2,21 @@
 #   tranche_library(plan SOURCES make_plan.cpp … TESTS make_plan_test.cpp … LINKS tranche::config …)
 # gives target tranche_plan (alias tranche::plan) and, when testing, tranche_plan_test with the ctest label LABEL.
 include(GoogleTest)
+set(TRANCHE_FAST_OPTIONS $<$<CONFIG:Release>:-O2>)
 
-# Most of a source's compile time is its headers: three quarters of the sources here include the same dozen. Two sets,
-# for a precompiled header fits only objects of the same flags: of the libraries (PIC, optimised) and of the tests.
-# Never for `tidy`: there each source must name what it uses by itself.
+# Most of a source's compile time is its headers: three quarters of the sources here include the same dozen. Three sets,
+# for a precompiled header fits only objects of the same flags: of the libraries (PIC, for size), of those compiled for
+# speed, and of the tests. Never for `tidy`: there each batch must name what it uses by itself.
 function(tranche_precompile)
   file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
   set(headers <algorithm> <array> <chrono> <cstdint> <cstdlib> <expected> <filesystem> <functional> <map> <memory> <mutex>
     <optional> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
-  add_library(tranche_headers STATIC ${PROJECT_BINARY_DIR}/empty.cpp)
-  target_link_libraries(tranche_headers PRIVATE tranche_warnings)
-  target_precompile_headers(tranche_headers PRIVATE ${headers})
+  foreach(set tranche_headers tranche_fast_headers)
+    add_library(${set} STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.cpp)
+    target_link_libraries(${set} PRIVATE tranche_warnings)
+    target_precompile_headers(${set} PRIVATE ${headers})
+  endforeach()
+  target_compile_options(tranche_fast_headers PRIVATE ${TRANCHE_FAST_OPTIONS})
   if(TRANCHE_TESTS)
     add_executable(tranche_test_headers ${PROJECT_BINARY_DIR}/empty.cpp)
     target_compile_options(tranche_test_headers PRIVATE ${TRANCHE_TEST_OPTIONS})
@@ -21,9 +25,13 @@ function(tranche_precompile)
   endif()
 endfunction()
 
-# For a library (PIC) of the product's flags.
+# For a library of the product's flags, or a program: that is made PIC as the libraries, not PIE, for the headers to fit.
 function(tranche_precompiled target)
   if(TRANCHE_PRECOMPILE)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      target_compile_options(${target} PRIVATE -fPIC)
+    endif()
     target_precompile_headers(${target} REUSE_FROM tranche_headers)
   endif()
 endfunction()
@@ -52,7 +60,11 @@ endfunction()
 
 # A library that computes, or stands in the way of an answer to kubelet: speed before size (docs/internals/decisions/0016).
 function(tranche_fast name)
-  target_compile_options(tranche_${name} PRIVATE $<$<CONFIG:Release>:-O2>)
+  target_compile_options(tranche_${name} PRIVATE ${TRANCHE_FAST_OPTIONS})
+  get_target_property(headers tranche_${name} PRECOMPILE_HEADERS_REUSE_FROM)
+  if(headers AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    set_target_properties(tranche_${name} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM tranche_fast_headers)
+  endif()
 endfunction()
 
 #   tranche_test(target SOURCES … LINKS … [LABEL contract] [TIMEOUT seconds] [SHARDS number])
