@@ -135,7 +135,7 @@ TEST_F(Slices, OfAnOlderServerHaveNoSharedDevices) {
   ASSERT_TRUE(becomes("published"));
   ASSERT_EQ(slice(kFirst)["spec"]["devices"].size(), 1u);
   EXPECT_EQ(slice(kFirst)["spec"]["devices"][0]["name"], "gpu-0");
-  EXPECT_THAT(publisher_->report().notes, ElementsAre(HasSubstr("DRAConsumableCapacity")));
+  EXPECT_THAT(publisher_->report().withheld, ElementsAre(HasSubstr("DRAConsumableCapacity")));
 }
 
 TEST_F(Slices, AreTakenBackWhenTheServerKeepsLessThanBefore) {
@@ -143,7 +143,8 @@ TEST_F(Slices, AreTakenBackWhenTheServerKeepsLessThanBefore) {
   ASSERT_TRUE(becomes("published"));
   server_->drop_members({"consumesCounters"});
   publisher_->want(wish("1xH200", true));
-  ASSERT_TRUE(until([&] { return !publisher_->report().notes.empty() && publisher_->report().state == "published"; }));
+  ASSERT_TRUE(
+      until([&] { return !publisher_->report().withheld.empty() && publisher_->report().state == "published"; }));
   EXPECT_EQ(slice(kFirst)["spec"]["devices"].size(), 2u) << "gpu-0 and its monitor device";
 }
 

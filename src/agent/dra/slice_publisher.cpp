@@ -66,6 +66,8 @@ void SlicePublisher::use(host::KubeClient* client) {
 
 void SlicePublisher::want(SliceWish wish) {
   if (wish == wish_) return;
+  if (wish.devices.notes != wish_.devices.notes)
+    for (const auto& note : wish.devices.notes) log::warning("dra.left_out", {{"why", note}});
   wish_ = std::move(wish);
   settled_ = false;
   step_soon();
@@ -87,8 +89,9 @@ void SlicePublisher::step() {
     book_.want({});
   } else {
     auto slices = dra::slices_of(wish_.devices.list, {driver_, node_, *features_});
-    notes_ = wish_.devices.notes;
-    notes_.insert(notes_.end(), slices.notes.begin(), slices.notes.end());
+    if (slices.notes != withheld_)
+      for (const auto& note : slices.notes) log::warning("dra.withheld", {{"driver", driver_}, {"why", note}});
+    withheld_ = std::move(slices.notes);
     devices_ = wish_.devices.list.size();
     book_.want(std::move(slices.list));
   }
@@ -115,14 +118,17 @@ void SlicePublisher::follow_driver() {
 
 void SlicePublisher::settled() {
   backoff_.reset();
+  conflict_ = false;
   problem_.clear();
   if (watch_ && !settled_)
     log::info("dra.published", {{"driver", driver_},
                                 {"slices", book_.stored().size()},
                                 {"generation", book_.generation()},
                                 {"devices", devices_}});
-  if (!watch_) notes_.clear();
-  if (!watch_) devices_ = 0;
+  if (!watch_) {
+    withheld_.clear();
+    devices_ = 0;
+  }
   settled_ = true;
   tell();
 }
@@ -233,11 +239,12 @@ bool SlicePublisher::failed(const Answer& answer, const char* what) {
   }
   if (answer.status == kube::http::kNotFound) node_uid_.clear();
   const std::string problem = std::string(what) + ": " + why;
-  // A conflict is another writer, or our own write that the watch has not shown yet: the next try knows.
-  if (problem != problem_ && answer.status != kube::http::kConflict)
+  retry_.start(std::max(least, backoff_.next()), [this] { step(); });
+  // The first conflict is another writer, or our own write that the watch has not shown yet: the next try knows.
+  if (answer.status == kube::http::kConflict && !std::exchange(conflict_, true)) return true;
+  if (problem != problem_)
     log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});
   problem_ = problem;
-  retry_.start(std::max(least, backoff_.next()), [this] { step(); });
   tell();
   return true;
 }
@@ -249,7 +256,8 @@ SliceReport SlicePublisher::report() const {
   report.slices = book_.stored().size();
   report.generation = book_.generation();
   report.devices = devices_;
-  report.notes = notes_;
+  report.notes = wish_.devices.notes;
+  report.withheld = withheld_;
   report.problem = problem_;
   if (wish_.driver.empty() && driver_.empty()) return report;
   if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {

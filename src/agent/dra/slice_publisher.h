@@ -69,9 +69,10 @@ class SlicePublisher {
   std::string node_uid_;
   dra::SliceBook book_;
   std::vector<dra::StoredSlice> listed_;  // the pages of a list that is not whole yet
-  std::vector<std::string> notes_;
+  std::vector<std::string> withheld_;
   std::size_t devices_ = 0;
   std::string problem_;
+  bool conflict_ = false;  // the last write met one
   bool settled_ = false;
   SliceReport told_;
   std::uint64_t writes_ = 0;

@@ -14,8 +14,9 @@ struct SliceReport {
   std::size_t devices = 0;    // that should be published
   std::size_t slices = 0;     // that the API server has
   std::int64_t generation = 0;
-  std::uint64_t writes = 0;        // creates, updates and deletes that succeeded
-  std::vector<std::string> notes;  // devices that are left out, and why
+  std::uint64_t writes = 0;           // creates, updates and deletes that succeeded
+  std::vector<std::string> notes;     // devices that are left out, and why
+  std::vector<std::string> withheld;  // what is not published because the API server would drop a part of it
   friend bool operator==(const SliceReport&, const SliceReport&) = default;
 };
 
