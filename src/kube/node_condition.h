@@ -12,6 +12,7 @@ namespace tranche::kube {
 
 inline constexpr std::string_view kReadyCondition = "TrancheReady";
 inline constexpr std::string_view kMigCondition = "TrancheMigReady";
+inline constexpr std::string_view kDraCondition = "TrancheDraReady";
 
 struct NodeCondition {
   bool ready = false;

@@ -33,14 +33,14 @@ void Cluster::start() {
   if (!off_.empty()) {
     events_.reset();  // nobody will read what waits there
     condition_.reset();
-    mig_condition_.reset();
+    other_conditions_.clear();
     log::info("kube.off", {{"why", off_}});
     return on_turn_();
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
   events_->use(*client);
   condition_->use(*client);
-  if (mig_condition_) mig_condition_->use(*client);
+  for (const auto& [type, keeper] : other_conditions_) keeper->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
@@ -66,13 +66,14 @@ void Cluster::condition(const kube::NodeCondition& wanted) {
   if (condition_) condition_->want(wanted);
 }
 
-void Cluster::mig_condition(const kube::NodeCondition& wanted) {
+void Cluster::other_condition(const kube::NodeCondition& wanted) {
   if (!off_.empty()) return;
-  if (!mig_condition_) {
-    mig_condition_ = std::make_unique<ConditionKeeper>(loop_, node_name_, "", seed_ + 1, on_turn_);
-    if (auto* client = link_.client()) mig_condition_->use(*client);
+  auto& keeper = other_conditions_[wanted.type];
+  if (!keeper) {
+    keeper = std::make_unique<ConditionKeeper>(loop_, node_name_, "", seed_ ^ stable_hash(wanted.type), on_turn_);
+    if (auto* client = link_.client()) keeper->use(*client);
   }
-  mig_condition_->want(wanted);
+  keeper->want(wanted);
 }
 
 bool Cluster::watching() const {

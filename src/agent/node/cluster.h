@@ -4,6 +4,7 @@
 // reason, and everything else works. Loop thread only.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,8 +48,8 @@ class Cluster {
   // The condition TrancheReady of this Node, as it should be.
   void condition(const kube::NodeCondition& wanted);
 
-  // The condition TrancheMigReady.
-  void mig_condition(const kube::NodeCondition& wanted);
+  // Conditions of other types (TrancheMigReady, TrancheDraReady), each as it should be.
+  void other_condition(const kube::NodeCondition& wanted);
 
   // Whether every pod of this node that ends is told; false also while the API server is out of reach.
   bool watching() const;
@@ -69,7 +70,7 @@ class Cluster {
   std::string logged_;
   std::unique_ptr<EventSender> events_;
   std::unique_ptr<ConditionKeeper> condition_;
-  std::unique_ptr<ConditionKeeper> mig_condition_;
+  std::map<std::string, std::unique_ptr<ConditionKeeper>> other_conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
 

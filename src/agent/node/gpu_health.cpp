@@ -174,6 +174,7 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
     log_change(change);
     changes_.push_back(std::move(change));
   }
+  report_.faults = faults;
   report_.unhealthy = journal_.unhealthy();
   report_.falls = journal_.falls();
 

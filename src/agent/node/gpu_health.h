@@ -25,6 +25,7 @@ struct HealthReport {
   std::string off;  // why no faults are looked for, "" when they are
   Duration quiet_period{};
   std::vector<Problem> problems;                                        // of the variables
+  std::map<std::string, health::Unhealthy> faults;                      // by UUID, also of what no plan has
   std::map<std::string, health::Condition> unhealthy;                   // by UUID of the planned device
   std::map<health::Cause, std::uint64_t> falls;                         // how often devices became unhealthy
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xids;  // seen, by GPU and number, harmless ones too

@@ -14,6 +14,7 @@
 #include "agent/node/cdi_specs.h"
 #include "agent/node/cluster.h"
 #include "agent/node/device_nodes.h"
+#include "agent/node/dra_slices.h"
 #include "agent/node/gpu_figures.h"
 #include "agent/node/gpu_health.h"
 #include "agent/node/holdings.h"
@@ -98,7 +99,8 @@ class NodeProgram {
   std::unique_ptr<host::Worker> worker_;
   std::unique_ptr<Holdings> holdings_;
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<LabelKeeping> labels_;  // uses the link's client
+  std::unique_ptr<LabelKeeping> labels_;   // uses the link's client
+  std::unique_ptr<DraSlices> dra_slices_;  // uses the link's client
   PoolNews pool_news_;
   std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<Tenants> tenants_;

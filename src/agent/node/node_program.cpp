@@ -64,6 +64,9 @@ Status NodeProgram::open() {
                                            [this] {
                                              if (!stopping_) publish();
                                            });
+  dra_slices_ = std::make_unique<DraSlices>(*loop_, *link_, options_.node_name, [this] {
+    if (!stopping_) publish();
+  });
   cdi_ = std::make_unique<CdiSpecs>(
       *loop_, *worker_, CdiOptions{.cdi_root = options_.cdi_root, .driver_root_here = options_.driver_root_here},
       [this] {
@@ -200,6 +203,7 @@ int NodeProgram::run() {
 
   stopping_ = true;
   mig_.reset();  // joins its thread; a change that is under way goes on at the next start
+  dra_slices_.reset();
   labels_.reset();
   worker_.reset();  // joins its thread before what its jobs belong to goes away
   cluster_.reset();

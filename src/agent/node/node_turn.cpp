@@ -118,7 +118,7 @@ void NodeProgram::publish() {
   if (plugins_) state_.plugins = plugins_->states();
   if (cluster_) {
     cluster_->condition(node_condition(state_));
-    if (mig_) cluster_->mig_condition(mig_->condition());
+    if (mig_) cluster_->other_condition(mig_->condition());
     state_.cluster = cluster_->report();
     state_.owners = grant_owners(holders(state_), cluster_->pods());
   }
@@ -127,6 +127,11 @@ void NodeProgram::publish() {
     if (state_.inventory) labels_->follow(config, *state_.inventory, state_.plan, state_.pools);
     state_.labels = labels_->labels();
     state_.label_report = labels_->report();
+  }
+  if (dra_slices_) {
+    dra_slices_->follow(state_);
+    state_.slices = dra_slices_->report();
+    if (const auto condition = dra_slices_->condition(); condition && cluster_) cluster_->other_condition(*condition);
   }
   box_.put(std::make_shared<const Snapshot>(state_));
   if (status_) status_->changed();

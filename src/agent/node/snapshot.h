@@ -12,6 +12,7 @@
 #include "advertise/advertise.h"
 #include "advertise/withheld.h"
 #include "agent/config/config_source.h"
+#include "agent/dra/slice_report.h"
 #include "agent/mig/mig_report.h"
 #include "agent/node/cluster.h"
 #include "agent/node/fault_book.h"
@@ -66,6 +67,7 @@ struct Snapshot {
   LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
   StoppingReport stopping;
+  SliceReport slices;            // what is offered through Dynamic Resource Allocation
   std::optional<MigReport> mig;  // absent: the MIG manager is not enabled
   std::string pages_problem;     // why the HTTP pages are not served; "" = they are, or none are asked for
   std::string cdi_problem;       // of the CDI specs, while a list strategy uses CDI

@@ -277,6 +277,12 @@ Json mig_json(const MigReport& mig) {
           {"evictions", mig.evictions}, {"gpus", std::move(gpus)}};
 }
 
+Json slices_json(const SliceReport& report) {
+  return {{"state", report.state},     {"problem", report.problem}, {"driver", report.driver},
+          {"devices", report.devices}, {"slices", report.slices},   {"generation", report.generation},
+          {"writes", report.writes},   {"notes", report.notes},     {"withheld", report.withheld}};
+}
+
 }  // namespace
 
 Json status_document(const Snapshot& s) {
@@ -318,6 +324,7 @@ Json status_document(const Snapshot& s) {
     for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
   document["labels"] = s.labels;
   document["labelOutput"] = label_output_json(s.label_report);
+  if (s.slices.state != "off") document["dra"] = {{"slices", slices_json(s.slices)}};
   if (s.mig) document["mig"] = mig_json(*s.mig);
   return document;
 }

@@ -120,7 +120,7 @@ def what_is_published(scene, node_uid, gpus):
     shared = found[0]["spec"]["devices"][0]
     report.check("a share is cut by MiB and percent", shared["capacity"]["memory"] == {"value": "143771Mi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "256Mi", "step": "1Mi"}}}
                  and shared["capacity"]["cores"]["requestPolicy"] == {"default": "7", "validRange": {"min": "7", "step": "1"}}, shared["capacity"])
-    report.check("the server keeps every field", shared.get("allowMultipleAllocations") and shared.get("consumesCounters") and not status["notes"], status["notes"])
+    report.check("the server keeps every field", shared.get("allowMultipleAllocations") and shared.get("consumesCounters") and not status["withheld"], status["withheld"])
     report.check("its UUID is the driver's", shared["attributes"]["uuid"]["string"] == gpus[0])
 
 
