@@ -344,7 +344,8 @@ TEST_F(MigManagerBed, MpsOnAnInstanceThatStaysServesThroughTheChange) {
 }
 
 constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",
-                                   "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"};
+                                   "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance",
+                                   "nvmlDeviceSetMigMode"};
 
 // Promise: mig/manager: Whatever call fails or kills the agent, the label is reached and no held instance is lost.
 TEST_F(MigManagerBed, RandomLabelsFaultsAndKillsLoseNoHeldInstance) {
@@ -380,7 +381,7 @@ mig-configs:
   const auto any = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   for (int change = 0; change < changes; ++change) {
     const std::string name(1, static_cast<char>('a' + any(3)));
-    const std::string call = kWrites[any(3)];
+    const std::string call = kWrites[any(4)];
     const std::string skip = std::to_string(any(5));
     const int kind = any(4);
     SCOPED_TRACE("change " + std::to_string(change) + " to " + name + ", fault " + std::to_string(kind) + " at " +
