@@ -33,6 +33,7 @@ Result<config::ChosenConfig> read_chosen(const std::string& path) {
 
 Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
   loop_ = &loop;
+  look_timer_ = std::make_unique<host::Timer>(loop);
   if (!waits()) {
     write_down();
     return {};
@@ -50,7 +51,8 @@ Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
     cluster_ = std::make_unique<ClusterConfigs>(
         loop, *link, ClusterConfigsAsked{places_.node_name, places_.label, places_.config_map}, [this] { decide(); });
     patient_ = true;
-    patience_timer_ = loop.after(places_.patience, [this] {
+    patience_timer_ = std::make_unique<host::Timer>(loop);
+    patience_timer_->start(places_.patience, [this] {
       patient_ = false;
       if (!view_.in_force) decide();
     });
@@ -153,11 +155,7 @@ Status ConfigSource::watch_dir(const std::string& dir, const std::string& only) 
 }
 
 void ConfigSource::look_soon() {
-  if (look_timer_ != 0) return;
-  look_timer_ = loop_->after(kSettling, [this] {
-    look_timer_ = 0;
-    reload();
-  });
+  if (!look_timer_->running()) look_timer_->start(kSettling, [this] { reload(); });
 }
 
 void ConfigSource::look_again() {

@@ -111,11 +111,7 @@ ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environ
   if (!wrong_ && !places_.written.empty()) read_written();
 }
 
-ConfigSource::~ConfigSource() {
-  if (loop_ == nullptr) return;
-  loop_->cancel(patience_timer_);
-  loop_->cancel(look_timer_);
-}
+ConfigSource::~ConfigSource() = default;
 
 ConfigView ConfigSource::load(const std::string& text, const std::string& source) const {
   return view_of(text, source, flags_, environment_, unknown_keys_);
@@ -181,6 +177,7 @@ bool ConfigSource::hand_on_node(OnNode on_node) {
 
 Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
+  look_timer_ = std::make_unique<host::Timer>(loop);
   on_change_ = std::move(on_change);
   if (waits() || view_.path.empty()) return {};
   auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });

@@ -21,6 +21,7 @@
 #include "host/files/watch.h"
 #include "host/kube/kube_link.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::agent {
 
@@ -119,9 +120,9 @@ class ConfigSource {
   host::Loop* loop_ = nullptr;
   bool beginning_ = false;
   bool patient_ = false;
-  bool lost_ = false;  // the folder that is watched is another one by now
-  host::Loop::Id patience_timer_ = 0;
-  host::Loop::Id look_timer_ = 0;
+  bool lost_ = false;                            // the folder that is watched is another one by now
+  std::unique_ptr<host::Timer> patience_timer_;  // these two since the loop is known
+  std::unique_ptr<host::Timer> look_timer_;
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<host::DirWatch> watch_;
   std::function<void()> on_change_;

@@ -18,6 +18,7 @@
 #include "host/kube/find_access.h"
 #include "host/log/log.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/nvml/nvml.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
@@ -76,7 +77,7 @@ class FeatureProgram {
   std::unique_ptr<host::KubeClient> client_;
   std::unique_ptr<LabelWriter> writer_;
   std::unique_ptr<host::NvmlThread> driver_;
-  host::Loop::Id timer_ = 0;
+  std::unique_ptr<host::Timer> timer_;
 };
 
 LabelOutput output_of(const config::Flags& flags) {
@@ -148,6 +149,7 @@ int FeatureProgram::run() {
     return 1;
   }
   loop_ = *std::move(loop);
+  timer_ = std::make_unique<host::Timer>(*loop_);
   if (!read_config()) return 2;
   const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
     if (number != SIGHUP) return end(0);
@@ -182,8 +184,7 @@ void FeatureProgram::end(int code) {
 }
 
 void FeatureProgram::round() {
-  loop_->cancel(timer_);
-  timer_ = 0;
+  timer_->stop();
   if (options_.remove && of_cluster()) return write({});
   if (options_.remove) {
     writer_->clean_up();
@@ -272,7 +273,7 @@ void FeatureProgram::on_written(const label::Labels& labels, Result<Written> wri
     log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
     // What may pass is tried again; the rest ends us, as it ends NVIDIA's program, so that somebody sees it.
     if (once() || !of_cluster() || needs_a_person(written.error())) return end(1);
-    timer_ = loop_->after(retry_.next(), [this] { round(); });
+    timer_->start(retry_.next(), [this] { round(); });
     return;
   }
   retry_.reset();
@@ -293,7 +294,7 @@ void FeatureProgram::rest_for(Duration interval) {
   if (std::exchange(again_, false)) interval = Duration::zero();
   const bool complete = inventory_.has_value();
   if (interval == kInfinite && complete) return;
-  timer_ = loop_->after(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
+  timer_->start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
 }
 
 void FeatureProgram::print(const label::Labels& labels) const {

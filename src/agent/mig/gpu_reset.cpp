@@ -46,10 +46,6 @@ Result<std::vector<std::string>> reset_command(const std::string& driver_root, c
 GpuReset::GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done)
     : loop_(loop), environment_(std::move(environment)), done_(std::move(done)) {}
 
-GpuReset::~GpuReset() {
-  loop_.cancel(patience_);
-}
-
 Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uuid) {
   TRY(const auto words, reset_command(driver_root, gpu_uuid));
   host::Command command;
@@ -62,8 +58,7 @@ Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uu
                       if (!trimmed(line).empty()) last_ = line;
                     },
                     [this](host::ExitNote note) {
-                      loop_.cancel(patience_);
-                      patience_ = 0;
+                      patience_.stop();
                       // A callback of the process must not drop it: the answer comes as a turn of its own.
                       Status status;
                       if (note.signalled || note.code != 0)
@@ -71,8 +66,7 @@ Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uu
                                                            (last_.empty() ? "" : ": " + last_));
                       loop_.post([done = done_, status = std::move(status)] { done(status); });
                     }));
-  patience_ = loop_.after(kPatience, [this] {
-    patience_ = 0;
+  patience_.start(kPatience, [this] {
     if (process_) (void)process_->signal(SIGKILL);
   });
   return {};

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/process.h"
 
 namespace tranche::agent {
@@ -21,7 +22,6 @@ class GpuReset {
  public:
   // done: nothing on success, otherwise why not; a turn of its own. Ends the program when it takes too long.
   GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
-  ~GpuReset();
   Status start(const std::string& driver_root, const std::string& gpu_uuid);
 
  private:
@@ -29,7 +29,7 @@ class GpuReset {
   std::map<std::string, std::string> environment_;
   std::function<void(Status)> done_;
   std::string last_;
-  host::Loop::Id patience_ = 0;
+  host::Timer patience_{loop_};
   std::unique_ptr<host::Process> process_;
 };
 

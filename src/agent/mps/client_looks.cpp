@@ -19,16 +19,12 @@ std::string why_not(int pid, const std::vector<std::string>& devices) {
 
 ClientLooks::ClientLooks(host::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {}
 
-ClientLooks::~ClientLooks() {
-  for (const auto& [id, waiting] : waiting_) loop_.cancel(waiting.timer);
-}
-
 void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
   if (pid <= 0 || late_ > 0) return done("");
   if (!worker_) worker_ = host::Worker::start();
   const auto id = next_++;
-  const auto timer = loop_.after(patience_, [this, id, pid] { late(id, pid); });
-  waiting_.emplace(id, Waiting{std::move(done), timer});
+  auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
+  waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
   worker_->run([this, id, pid, devices = std::move(devices), loop = &loop_, alive = std::weak_ptr(alive_)] {
     loop->post([this, id, alive, why = why_not(pid, devices)] {
       if (!alive.expired()) answered(id, why);
@@ -42,7 +38,6 @@ void ClientLooks::answered(std::uint64_t id, const std::string& why_not) {
     --late_;
     return;
   }
-  loop_.cancel(waiting.mapped().timer);
   waiting.mapped().done(why_not);
 }
 

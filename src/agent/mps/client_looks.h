@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/worker/worker.h"
 
 namespace tranche::agent {
@@ -21,7 +22,6 @@ class ClientLooks {
  public:
   using Done = std::function<void(const std::string& why_not)>;  // "" = it may come in
   explicit ClientLooks(host::Loop& loop, Duration patience = std::chrono::milliseconds(500));
-  ~ClientLooks();
   ClientLooks(const ClientLooks&) = delete;
   ClientLooks& operator=(const ClientLooks&) = delete;
 
@@ -30,8 +30,9 @@ class ClientLooks {
 
  private:
   struct Waiting {
+    Waiting(host::Loop& loop, Done asked) : done(std::move(asked)), timer(loop) {}
     Done done;
-    host::Loop::Id timer = 0;
+    host::Timer timer;
   };
   void answered(std::uint64_t id, const std::string& why_not);
   void late(std::uint64_t id, int pid);

@@ -19,7 +19,8 @@ void PoolSet::look_again() {
     for (auto& [id, member] : members_) {
       if (!member.wanted) retire(member);
       yield_if_idle(member);
-      if (member.wanted && begins_anew(member) && !member.preparing && !stopped_ && member.retry == 0) prepare(id);
+      if (member.wanted && begins_anew(member) && !member.preparing && !stopped_ && !member.retry.running())
+        prepare(id);
     }
     sweep();
     on_change_();

@@ -21,10 +21,8 @@ PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes&
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {}
 
 PoolSet::~PoolSet() {
-  for (auto& [id, member] : members_) {
-    loop_.cancel(member.retry);
-    if (settings_.doors != nullptr) settings_.doors->remove_pool(id);  // nobody is to come in while they go
-  }
+  if (settings_.doors == nullptr) return;
+  for (const auto& [id, member] : members_) settings_.doors->remove_pool(id);  // nobody is to come in while they go
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
@@ -49,7 +47,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
   inventory_ = inventory;
   for (auto& [id, member] : members_) member.wanted = plan::find_pool(plan, id) != nullptr;
   for (const auto& planned : plan.pools) {
-    Member& member = members_[planned.id];
+    Member& member = members_.try_emplace(planned.id, loop_).first->second;
     const bool same = member.planned == planned;
     member.planned = planned;
     tell_most_clients(member);
@@ -72,7 +70,7 @@ void PoolSet::tell_most_clients(const Member& member) {
 
 void PoolSet::prepare(const std::string& id) {
   Member& member = members_.at(id);
-  loop_.cancel(std::exchange(member.retry, 0));
+  member.retry.stop();
   if (!binary_) {
     member.problem = to_string(binary_.error());  // set_binary() comes back here
     return;
@@ -123,11 +121,8 @@ void PoolSet::fail_member(Member& member, const Error& error) {
   if (member.problem != text) log::error("pool.problem", {{"pool", member.planned.id}, {"why", text}});
   member.problem = text;
   const std::string id = member.planned.id;
-  member.retry = loop_.after(settings_.try_again, [this, id] {
-    const auto found = members_.find(id);
-    if (found == members_.end()) return;
-    found->second.retry = 0;
-    if (found->second.wanted && !stopped_) prepare(id);
+  member.retry.start(settings_.try_again, [this, id] {
+    if (members_.at(id).wanted && !stopped_) prepare(id);
   });
   sweep();
   on_change_();
@@ -338,7 +333,6 @@ void PoolSet::sweep() {
       });
     }
     if (unwanted && !member.preparing && (!member.pool || member.pool->gone())) {
-      loop_.cancel(member.retry);
       if (settings_.doors != nullptr) settings_.doors->remove_pool(it->first);
       it = members_.erase(it);
     } else {
@@ -387,7 +381,7 @@ void PoolSet::give_back_unneeded() {
 
 void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()> done) {
   for (const auto& one : left) {
-    Member& member = members_[one.id];
+    Member& member = members_.try_emplace(one.id, loop_).first->second;
     member.wanted = false;
     member.planned.id = one.id;
     member.planned.devices = one.devices;

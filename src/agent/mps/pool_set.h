@@ -37,6 +37,7 @@ struct PoolSetSettings {
 
 // One pool as it is shown.
 struct Member {
+  explicit Member(host::Loop& loop) : retry(loop) {}
   plan::PlannedPool planned;
   bool wanted = true;
   std::string problem;  // why it has no daemon, when the reason lies before the daemon
@@ -49,7 +50,7 @@ struct Member {
   bool switching = false;                       // its daemon ends, for one of another tier
   bool waits = false;                           // for whoever has its GPUs; a daemon that it still has ends
   bool forced = false;                          // its clients are being ended, by a forced change
-  host::Loop::Id retry = 0;
+  host::Timer retry;
 };
 
 class PoolSet {

@@ -77,7 +77,7 @@ class NodeProgram {
   std::unique_ptr<host::KubeLink> link_;
   ConfigSource config_;
   GpuHealth health_;
-  host::Loop::Id health_timer_ = 0;
+  std::unique_ptr<host::Timer> health_timer_;
   bool stopping_ = false;
   bool waits_for_kubelet_ = false;               // with a change, or with doors that are to go
   MonoTime use_wanted_{};                        // by somebody who looks at the status

@@ -165,6 +165,7 @@ int NodeProgram::run() {
     return 1;
   }
   loop_ = *std::move(loop);
+  health_timer_ = std::make_unique<host::Timer>(*loop_);
   const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
     if (number == SIGHUP) {
       log::info("config.reload", {{"because", "SIGHUP"}});

@@ -138,10 +138,9 @@ void NodeProgram::publish() {
 }
 
 void NodeProgram::arm_health_timer() {
-  loop_->cancel(health_timer_);
-  health_timer_ = 0;
+  health_timer_->stop();
   if (const auto next = health_.next_change())
-    health_timer_ = loop_->after(std::max<Duration>(*next - loop_->now(), 0s), [this] { turn(); });
+    health_timer_->start(std::max<Duration>(*next - loop_->now(), 0s), [this] { turn(); });
 }
 
 }  // namespace tranche::agent

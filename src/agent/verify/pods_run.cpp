@@ -12,6 +12,7 @@
 #include "host/files/files.h"
 #include "host/kube/kube_client.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "kube/api_status.h"
 #include "kube/http_status.h"
 #include "kube/lines.h"
@@ -107,7 +108,8 @@ class PodsRun {
   // Without a version a watch begins with what is there. The server may end it at any time.
   void watch() {
     bool late = false;
-    const auto deadline = loop_.after(kLongestRun, [&] {
+    host::Timer deadline(loop_);
+    deadline.start(kLongestRun, [&] {
       late = true;
       loop_.stop();
     });
@@ -136,14 +138,13 @@ class PodsRun {
       client_.cancel(id);
       if (!over || late || interrupted_ || all_ended()) continue;
       bool waited = false;
-      const auto again = loop_.after(kWatchAgain, [&] {
+      host::Timer again(loop_);
+      again.start(kWatchAgain, [&] {
         waited = true;
         loop_.stop();
       });
       while (!waited && !late && !interrupted_) loop_.run();
-      loop_.cancel(again);
     }
-    loop_.cancel(deadline);
     for (auto& [name, pod] : made_) {
       if (pod.view.phase != verify::PodPhase::kUnderWay) continue;
       pod.view.phase = verify::PodPhase::kRefused;

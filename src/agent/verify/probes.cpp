@@ -51,15 +51,11 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
     return probe;
   }
   probe->process_ = *std::move(process);
-  probe->timer_ = loop_->after(kLongestProbe, [this, self] {
-    self->timer_ = 0;
+  probe->timer_.start(kLongestProbe, [self] {
     self->run_.timed_out = true;
     // Killed with work in flight it would take its neighbours along.
     (void)self->process_->signal(SIGSTOP);
-    self->timer_ = loop_->after(kQueueRunsOut, [self] {
-      self->timer_ = 0;
-      (void)self->process_->signal(SIGKILL);
-    });
+    self->timer_.start(kQueueRunsOut, [self] { (void)self->process_->signal(SIGKILL); });
   });
   return probe;
 }

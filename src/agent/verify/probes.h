@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/process.h"
 #include "verify/deep.h"
 
@@ -33,15 +34,14 @@ class Probes {
 
   class Running {
    public:
-    explicit Running(host::Loop& loop) : loop_(loop) {}
-    ~Running() { loop_.cancel(timer_); }
+    explicit Running(host::Loop& loop) : timer_(loop) {}
+    ~Running() = default;
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
     friend class Probes;
-    host::Loop& loop_;
-    host::Loop::Id timer_ = 0;
+    host::Timer timer_;
     bool ended_ = false;
     verify::ProbeRun run_;
     std::unique_ptr<host::Process> process_;

@@ -16,6 +16,7 @@
 #include "host/http/request.h"
 #include "host/loop/fd.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 namespace {
@@ -90,13 +91,14 @@ class LoopHttpServer final : public HttpServer {
  private:
   enum class Phase { kHead, kAnswer, kEnd };
   struct Connection {
+    explicit Connection(Loop& loop) : deadline(loop) {}
     Fd fd;
     std::string peer;
     Phase phase = Phase::kHead;
     std::string in, out;
     std::size_t sent = 0;
     Loop::Id watch = 0;
-    Loop::Id deadline = 0;
+    Timer deadline;
   };
   using Connections = std::map<std::uint64_t, Connection>;  // the oldest first
 
@@ -234,7 +236,7 @@ void LoopHttpServer::make_room_for(const std::string& peer) {
 void LoopHttpServer::add(Fd fd, std::string peer) {
   make_room_for(peer);
   const auto id = next_id_++;
-  auto& connection = connections_[id];
+  auto& connection = connections_.try_emplace(id, *loop_).first->second;
   connection.fd = std::move(fd);
   connection.peer = std::move(peer);
   enter(id, connection, Phase::kHead, kReadable, limits_.head);
@@ -245,8 +247,7 @@ void LoopHttpServer::enter(std::uint64_t id, Connection& connection, Phase phase
                            Duration deadline) {
   connection.phase = phase;
   loop_->cancel(std::exchange(connection.watch, 0));
-  loop_->cancel(std::exchange(connection.deadline, 0));
-  connection.deadline = loop_->after(deadline, [this, id] { close(id); });
+  connection.deadline.start(deadline, [this, id] { close(id); });
   connection.watch = loop_->watch(connection.fd.get(), events, [this, id](std::uint32_t) { advance(id); });
   if (connection.watch == 0) close(id);
 }
@@ -306,7 +307,6 @@ void LoopHttpServer::close(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   loop_->cancel(found->second.watch);
-  loop_->cancel(found->second.deadline);
   connections_.erase(found);
 }
 

@@ -7,6 +7,7 @@
 #include "host/kube/curl_library.h"
 #include "host/kube/token.h"
 #include "host/kube/transfers.h"
+#include "host/loop/timer.h"
 #include "kube/http_status.h"
 
 namespace tranche::host {
@@ -54,15 +55,11 @@ class CurlKubeClient final : public KubeClient {
   void cancel(Id id) override {
     const auto at = under_way_.find(id);
     if (at == under_way_.end()) return;
-    const UnderWay call = at->second;
+    const auto transfer = at->second.transfer;
     under_way_.erase(at);
-    transfers_->cancel(call.transfer);
-    loop_.cancel(call.failing);
+    transfers_->cancel(transfer);
   }
   const KubeCounts& counts() const override { return counts_; }
-  ~CurlKubeClient() override {
-    for (const auto& [id, call] : under_way_) loop_.cancel(call.failing);
-  }
 
  private:
   Id patch_as(const char* kind, const std::string& path, const std::string& body, OnAnswer done) {
@@ -75,8 +72,9 @@ class CurlKubeClient final : public KubeClient {
                std::move(done));
   }
   struct UnderWay {
+    explicit UnderWay(Loop& loop) : failing(loop) {}
     Transfers::Id transfer = 0;
-    Loop::Id failing = 0;  // a request that could not even be made
+    Timer failing;  // a request that could not even be made
   };
 
   Id send(const char* verb, const char* method, const std::string& path, const std::string& json, OnAnswer done) {
@@ -113,10 +111,9 @@ KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnsw
   const Id id = next_id_++;
   const auto token = token_.get();
   if (!token) {
-    under_way_[id].failing = loop_.after(Duration::zero(), [this, id, verb, why = to_string(token.error()), done] {
-      const OnAnswer told = done;  // this closure goes with its entry
-      ended(id, verb, {0, {}, why}, told);
-    });
+    UnderWay& call = under_way_.try_emplace(id, loop_).first->second;
+    call.failing.start(Duration::zero(),
+                       [this, id, verb, why = to_string(token.error()), done] { ended(id, verb, {0, {}, why}, done); });
     return id;
   }
   if (!token->empty()) request.headers.push_back("Authorization: Bearer " + *token);
@@ -138,7 +135,7 @@ KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnsw
     answer->why = end.broken;
     ended(id, verb, std::move(*answer), done);
   };
-  under_way_[id].transfer = transfers_->start(request, on_data, on_end);
+  under_way_.try_emplace(id, loop_).first->second.transfer = transfers_->start(request, on_data, on_end);
   return id;
 }
 

@@ -80,11 +80,11 @@ Result<std::unique_ptr<Transfers>> Transfers::open(Loop& loop, std::shared_ptr<c
 
 Transfers::~Transfers() {
   if (multi_ == nullptr) return;
-  loop_.cancel(soon_);
+  soon_.stop();
   for (auto& [id, transfer] : transfers_) end(*transfer);
   transfers_.clear();
   curl_->multi_cleanup(multi_);
-  loop_.cancel(timer_);
+  timer_.stop();
   for (const auto& [fd, watch] : watches_) loop_.cancel(watch);
   curl_->slist_free_all(connect_to_);
 }
@@ -100,12 +100,7 @@ Transfers::Id Transfers::start(const HttpRequest& request, OnData on_data, OnEnd
   transfers_.emplace(transfer->id, transfer);
   if (!prepare(*transfer, request) || curl_->multi_add_handle(multi_, transfer->easy) != CURLM_OK) {
     transfer->failed = true;
-    if (soon_ == 0) {
-      soon_ = loop_.after(Duration::zero(), [this] {
-        soon_ = 0;
-        deliver();
-      });
-    }
+    if (!soon_.running()) soon_.start(Duration::zero(), [this] { deliver(); });
   }
   return transfer->id;
 }
@@ -252,13 +247,10 @@ int Transfers::on_socket(CURL*, curl_socket_t fd, int what, void* self, void*) {
 
 int Transfers::on_timer(CURLM*, long milliseconds, void* self) {
   auto& transfers = *static_cast<Transfers*>(self);
-  transfers.loop_.cancel(transfers.timer_);
-  transfers.timer_ = 0;
+  transfers.timer_.stop();
   if (milliseconds < 0) return 0;
-  transfers.timer_ = transfers.loop_.after(std::chrono::milliseconds(milliseconds), [&transfers] {
-    transfers.timer_ = 0;
-    transfers.act(CURL_SOCKET_TIMEOUT, 0);
-  });
+  transfers.timer_.start(std::chrono::milliseconds(milliseconds),
+                         [&transfers] { transfers.act(CURL_SOCKET_TIMEOUT, 0); });
   return 0;
 }
 

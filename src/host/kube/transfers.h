@@ -12,6 +12,7 @@
 
 #include "host/kube/curl_library.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "kube/access.h"
 
 namespace tranche::host {
@@ -70,8 +71,8 @@ class Transfers {
   std::string base_;  // "https://10.0.0.1:6443"
   curl_slist* connect_to_ = nullptr;
   CURLM* multi_ = nullptr;
-  Loop::Id timer_ = 0;
-  Loop::Id soon_ = 0;  // delivers failures to start
+  Timer timer_{loop_};
+  Timer soon_{loop_};  // delivers failures to start
   std::map<curl_socket_t, Loop::Id> watches_;
   std::map<Id, std::shared_ptr<Transfer>> transfers_;
   Id next_id_ = 1;

@@ -40,10 +40,6 @@ ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndedProcesses& 
   wait();
 }
 
-ClientEnding::~ClientEnding() {
-  loop_.cancel(timer_);
-}
-
 void ClientEnding::stop(Client& client, const ProcessRef& ref) {
   auto process = Process::adopt(loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
   if (!process && process.error().kind == Kind::kNotFound) {
@@ -69,12 +65,8 @@ void ClientEnding::hold(const ProcessRef& ref) {
 void ClientEnding::wait() {
   ++stops_;
   stopped_ = loop_.now();
-  loop_.cancel(timer_);
   const bool any = std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
-  timer_ = loop_.after(any ? settings_.patience : Duration{}, [this] {
-    timer_ = 0;
-    wait_is_over();
-  });
+  timer_.start(any ? settings_.patience : Duration{}, [this] { wait_is_over(); });
 }
 
 void ClientEnding::wait_is_over() {
@@ -97,7 +89,7 @@ bool ClientEnding::stop_those_that_run_again() {
 
 void ClientEnding::kill() {
   killed_ = true;
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   const auto waited = in_ms(loop_.now() - first_stopped_);
   for (auto& client : clients_) {
     if (!client.process) continue;
@@ -106,10 +98,7 @@ void ClientEnding::kill() {
     if (stops_ > 1) client.outcome.note += fmt::format("; it was continued meanwhile and stopped {} times", stops_);
     (void)client.process->signal(SIGKILL);
   }
-  timer_ = loop_.after(settings_.exit_patience, [this] {
-    timer_ = 0;
-    finish();
-  });
+  timer_.start(settings_.exit_patience, [this] { finish(); });
   finish_if_done();
 }
 
@@ -126,11 +115,7 @@ void ClientEnding::exited(int pid) {
 
 void ClientEnding::finish_if_done() {
   if (std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; })) return;
-  loop_.cancel(timer_);
-  timer_ = loop_.after(Duration{}, [this] {
-    timer_ = 0;
-    finish();
-  });
+  timer_.start(Duration{}, [this] { finish(); });
 }
 
 void ClientEnding::finish() {

@@ -18,6 +18,7 @@
 
 #include "base/time.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/process.h"
 #include "mps/terminated.h"
 
@@ -45,7 +46,6 @@ class ClientEnding {
   // callback of its own, and may drop this; never after this was dropped. One outcome for each distinct client, in
   // their order.
   ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done);
-  ~ClientEnding();
   ClientEnding(const ClientEnding&) = delete;
   ClientEnding& operator=(const ClientEnding&) = delete;
 
@@ -73,7 +73,7 @@ class ClientEnding {
   MonoTime first_stopped_{};
   bool killed_ = false;
   int stops_ = 0;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace tranche::host

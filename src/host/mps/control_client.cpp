@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/text.h"
+#include "host/loop/timer.h"
 #include "host/mps/launch.h"
 
 namespace tranche::host {
@@ -40,8 +41,7 @@ class RunningQuestion final : public Question {
  public:
   RunningQuestion(Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
       : loop_(loop), program_(std::move(program)), done_(std::move(done)) {
-    timer_ = loop_.after(deadline, [this, deadline] {
-      timer_ = 0;
+    timer_.start(deadline, [this, deadline] {
       finish(fail(Kind::kTimeout,
                   fmt::format("no answer within {:.1f} s", std::chrono::duration<double>(deadline).count()), program_));
     });
@@ -55,11 +55,7 @@ class RunningQuestion final : public Question {
     if (started) return;
     Error error = started.error();
     error.kind = Kind::kUnavailable;  // says nothing about the daemon
-    loop_.cancel(timer_);
-    timer_ = loop_.after(Duration{}, [this, error] {
-      timer_ = 0;
-      finish(std::unexpected(error));
-    });
+    timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
   }
 
  private:
@@ -91,7 +87,7 @@ class RunningQuestion final : public Question {
     done(result);  // may drop this
   }
   void abandon() {
-    loop_.cancel(std::exchange(timer_, 0));
+    timer_.stop();
     if (process_ && process_->running()) (void)process_->signal(SIGKILL);  // the loop reaps it
     process_.reset();
   }
@@ -99,7 +95,7 @@ class RunningQuestion final : public Question {
   Loop& loop_;
   std::string program_;
   std::function<void(Result<std::string>)> done_;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
   Fd output_;
   std::unique_ptr<Process> process_;
 };

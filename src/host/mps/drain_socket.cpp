@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "host/loop/timer.h"
 #include "host/mps/gate_packet.h"
 
 namespace tranche::host {
@@ -33,10 +34,11 @@ std::optional<int> signal_of(std::string_view line) {
 constexpr Duration kPauseOfDrains = std::chrono::seconds(1);
 
 struct Caller {
+  explicit Caller(Loop& loop) : timer(loop) {}
   Fd fd;
   Peer peer;
   Loop::Id watch = 0;
-  Loop::Id timer = 0;
+  Timer timer;
   std::string words;
   bool asked = false;
 };
@@ -65,7 +67,7 @@ class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<
   DrainSocketLimits limits_;
   std::function<void(const Asked&, Reply)> asked_;
   Loop::Id watch_ = 0;
-  Loop::Id pause_ = 0;
+  Timer pause_{loop_};
   double accepts_ = limits_.burst;  // that may still come at once
   MonoTime counted_ = loop_.now();
   std::uint64_t next_id_ = 1;
@@ -79,21 +81,14 @@ bool DoorDrain::watch() {
 
 void DoorDrain::close_all() {
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(std::exchange(pause_, 0));
-  for (const auto& [id, caller] : callers_) {
-    loop_.cancel(caller.watch);
-    loop_.cancel(caller.timer);
-  }
+  pause_.stop();
+  for (const auto& [id, caller] : callers_) loop_.cancel(caller.watch);
   callers_.clear();
 }
 
 void DoorDrain::pause(Duration duration) {
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(pause_);
-  pause_ = loop_.after(duration, [this] {
-    pause_ = 0;
-    watch();
-  });
+  pause_.start(duration, [this] { watch(); });
 }
 
 bool DoorDrain::may_accept() {
@@ -115,10 +110,10 @@ void DoorDrain::accept_some() {
     if (!fd) return pause(kPauseOfDrains);
     accepts_ -= 1;
     const auto id = next_id_++;
-    Caller& caller = callers_[id];
+    Caller& caller = callers_.try_emplace(id, loop_).first->second;
     caller.fd = std::move(fd);
     caller.peer = peer_of(caller.fd.get());
-    caller.timer = loop_.after(limits_.words, [this, id] { close(id); });
+    caller.timer.start(limits_.words, [this, id] { close(id); });
     caller.watch = loop_.watch(caller.fd.get(), EPOLLIN | EPOLLRDHUP, [this, id](std::uint32_t) { hear(id); });
     if (caller.watch == 0) close(id);
   }
@@ -145,8 +140,7 @@ void DoorDrain::hear(std::uint64_t id) {
   caller.asked = true;
   loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
   caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
-  loop_.cancel(caller.timer);
-  caller.timer = loop_.after(limits_.answer, [this, id] { close(id); });
+  caller.timer.start(limits_.answer, [this, id] { close(id); });
   caller.peer.pidfd.reset();  // it is not looked at again
   const auto peer = caller.peer.sender;
   asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
@@ -170,9 +164,8 @@ void DoorDrain::close(std::uint64_t id) {
   const auto found = callers_.find(id);
   if (found == callers_.end()) return;
   loop_.cancel(found->second.watch);
-  loop_.cancel(found->second.timer);
   callers_.erase(found);
-  if (pause_ == 0) watch();
+  if (!pause_.running()) watch();
 }
 
 // Replies hold the one that does the work weakly; whoever drops this one ends it.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "host/loop/timer.h"
 #include "host/mps/client_table.h"
 #include "host/mps/gate_packet.h"
 #include "host/mps/gate_passage.h"
@@ -28,9 +29,10 @@ bool may_pass(Kind kind) {
 }
 
 struct Door {
+  explicit Door(Loop& loop) : pause(loop) {}
   Fd listening;
   Loop::Id watch = 0;
-  Loop::Id pause = 0;
+  Timer pause;
   bool waits = false;
   std::size_t connections = 0;
   std::size_t handshakes = 0;
@@ -127,22 +129,18 @@ class RelayGate final : public Gate {
   bool told_not_itself_ = false;
   bool stuck_ = false;  // somebody stalled, and nobody was let in since
   int late_ = 0;        // clients in a row that got no server in time
-  Loop::Id wake_ = 0;
+  Timer wake_{loop_};
 };
 
 RelayGate::~RelayGate() {
-  loop_.cancel(wake_);
-  for (auto& [grant, door] : doors_) {
-    loop_.cancel(door.watch);
-    loop_.cancel(door.pause);
-  }
+  for (auto& [grant, door] : doors_) loop_.cancel(door.watch);
   for (auto& [id, passage] : passages_) passage->drop();
 }
 
 Status RelayGate::open_door(const std::string& grant, const Dir& directory) {
   if (has_door(grant)) return {};
   TRY(Fd listening, listen_in(directory, "control", Protocol::kPackets));
-  Door& door = doors_[grant];
+  Door& door = doors_.try_emplace(grant, loop_).first->second;
   door.listening = std::move(listening);
   watch_door(grant);
   if (door.watch == 0) {
@@ -157,7 +155,6 @@ void RelayGate::close_door(const std::string& grant) {
   const auto found = doors_.find(grant);
   if (found == doors_.end()) return;
   loop_.cancel(found->second.watch);
-  loop_.cancel(found->second.pause);
   for (auto it = passages_.begin(); it != passages_.end();) {
     const auto passage = it->second;
     if (passage->grant() != grant) {
@@ -188,7 +185,7 @@ void RelayGate::keep_waiting(const std::string& grant, bool waits) {
 
 void RelayGate::watch_door(const std::string& grant) {
   Door& door = doors_.at(grant);
-  if (door.watch != 0 || door.pause != 0) return;
+  if (door.watch != 0 || door.pause.running()) return;
   door.watch = loop_.watch(door.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
 }
 
@@ -212,10 +209,7 @@ void RelayGate::accept_some(const std::string& grant) {
     if (!fd && errno == EAGAIN) return;
     if (!fd) {  // out of descriptors or memory: the socket stays readable, so do not look at it for a while
       loop_.cancel(std::exchange(door.watch, 0));
-      door.pause = loop_.after(kPauseWhenFull, [this, grant] {
-        doors_.at(grant).pause = 0;
-        watch_door(grant);
-      });
+      door.pause.start(kPauseWhenFull, [this, grant] { watch_door(grant); });
       return;
     }
     const auto id = next_id_++;
@@ -242,7 +236,7 @@ void RelayGate::serve() {
 
 void RelayGate::hold() {
   serving_ = false;
-  loop_.cancel(std::exchange(wake_, 0));
+  wake_.stop();
 }
 
 void RelayGate::pump() {
@@ -260,12 +254,9 @@ void RelayGate::pump() {
 }
 
 void RelayGate::pump_at(std::optional<MonoTime> due) {
-  loop_.cancel(std::exchange(wake_, 0));
+  wake_.stop();
   if (!due) return;
-  wake_ = loop_.after(*due - loop_.now(), [this] {
-    wake_ = 0;
-    pump();
-  });
+  wake_.start(*due - loop_.now(), [this] { pump(); });
 }
 
 void RelayGate::prepare(std::uint64_t id, const std::string& grant) {

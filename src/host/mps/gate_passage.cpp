@@ -26,7 +26,7 @@ GatePassage::~GatePassage() {
 void GatePassage::drop() {
   loop_.cancel(std::exchange(client_watch_, 0));
   loop_.cancel(std::exchange(daemon_watch_, 0));
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   client_.reset();
   daemon_.reset();
 }
@@ -164,12 +164,10 @@ void GatePassage::abandoned() {
 }
 
 void GatePassage::arm() {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   if (!state_.until) return;
-  timer_ = loop_.after(std::max(Duration{}, *state_.until - loop_.now()), [self = shared_from_this()] {
-    self->timer_ = 0;
-    self->happens(mps::GateEvent::kTimeUp);
-  });
+  timer_.start(std::max(Duration{}, *state_.until - loop_.now()),
+               [self = shared_from_this()] { self->happens(mps::GateEvent::kTimeUp); });
 }
 
 }  // namespace tranche::host

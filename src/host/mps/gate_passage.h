@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/mps/gate_packet.h"
 
 namespace tranche::host {
@@ -67,7 +68,7 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
   Fd daemon_;
   Loop::Id client_watch_ = 0;
   Loop::Id daemon_watch_ = 0;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace tranche::host

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "host/loop/timer.h"
 #include "host/mps/gate.h"
 #include "host/mps/gate_packet.h"
 
@@ -29,7 +30,7 @@ class Probe final : public GateProbe {
 
  private:
   void end_in(Duration delay, Error error) {
-    timer_ = loop_.after(delay, [this, error = std::move(error)] { finish(std::unexpected(error)); });
+    timer_.start(delay, [this, error = std::move(error)] { finish(std::unexpected(error)); });
   }
 
   void hear() {
@@ -43,7 +44,7 @@ class Probe final : public GateProbe {
   }
   void close() {
     loop_.cancel(std::exchange(watch_, 0));
-    loop_.cancel(std::exchange(timer_, 0));
+    timer_.stop();
     fd_.reset();
   }
   void finish(const Status& status) {
@@ -58,7 +59,7 @@ class Probe final : public GateProbe {
   std::function<void(const Status&)> done_;
   Fd fd_;
   Loop::Id watch_ = 0;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace

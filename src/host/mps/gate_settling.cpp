@@ -4,12 +4,9 @@
 
 namespace tranche::host {
 
-GateSettling::~GateSettling() {
-  for (const auto& [id, client] : clients_) loop_.cancel(client.timer);
-}
-
 void GateSettling::introduced(std::uint64_t id, int pid) {
-  clients_[id] = {.pid = pid};
+  clients_.erase(id);
+  clients_.try_emplace(id, loop_, pid);
 }
 
 bool GateSettling::let_in(std::uint64_t id, Duration patience) {
@@ -19,10 +16,7 @@ bool GateSettling::let_in(std::uint64_t id, Duration patience) {
     return true;
   }
   found->second.in = true;
-  found->second.timer = loop_.after(patience, [this, id] {
-    clients_.at(id).timer = 0;
-    finish(id);
-  });
+  found->second.timer.start(patience, [this, id] { finish(id); });
   return false;
 }
 
@@ -42,10 +36,7 @@ void GateSettling::left(std::uint64_t id) {
 }
 
 void GateSettling::finish(std::uint64_t id) {
-  const auto node = clients_.extract(id);
-  if (!node) return;
-  loop_.cancel(node.mapped().timer);
-  settled_(id);
+  if (clients_.erase(id) != 0) settled_(id);
 }
 
 }  // namespace tranche::host

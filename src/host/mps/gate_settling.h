@@ -8,13 +8,13 @@
 
 #include "base/time.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 
 class GateSettling {
  public:
   GateSettling(Loop& loop, std::function<void(std::uint64_t id)> settled) : loop_(loop), settled_(std::move(settled)) {}
-  ~GateSettling();
   GateSettling(const GateSettling&) = delete;
   GateSettling& operator=(const GateSettling&) = delete;
 
@@ -27,10 +27,11 @@ class GateSettling {
 
  private:
   struct Client {
+    Client(Loop& loop, int of) : pid(of), timer(loop) {}
     int pid = 0;
     bool taken = false;  // as the log says
     bool in = false;     // as it says itself
-    Loop::Id timer = 0;
+    Timer timer;
   };
   void finish(std::uint64_t id);
 

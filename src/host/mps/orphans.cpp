@@ -6,10 +6,6 @@
 
 namespace tranche::host {
 
-Orphans::~Orphans() {
-  loop_.cancel(timer_);
-}
-
 void Orphans::remember(pid_t server) {
   if (known_.contains(server)) return;
   if (const auto ref = process_ref(server)) known_.emplace(server, *ref);
@@ -20,9 +16,8 @@ void Orphans::daemon_ended() {
     auto process = Process::adopt(loop_, ref, [this, pid = pid](ExitNote) { ended(pid); });
     if (process) watched_[pid] = *std::move(process);  // an error: it has ended
   }
-  if (watched_.empty() || timer_ != 0) return;
-  timer_ = loop_.after(patience_, [this] {
-    timer_ = 0;
+  if (watched_.empty() || timer_.running()) return;
+  timer_.start(patience_, [this] {
     for (const auto& [pid, process] : watched_) (void)process->signal(SIGKILL);
   });
 }
@@ -30,7 +25,7 @@ void Orphans::daemon_ended() {
 void Orphans::ended(pid_t pid) {
   watched_.erase(pid);
   if (!watched_.empty()) return;
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   on_gone_();
 }
 

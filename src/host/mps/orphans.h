@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/process.h"
 
 namespace tranche::host {
@@ -15,7 +16,6 @@ class Orphans {
  public:
   Orphans(Loop& loop, Duration patience, std::function<void()> on_gone)
       : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
-  ~Orphans();
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
 
@@ -30,7 +30,7 @@ class Orphans {
   std::function<void()> on_gone_;
   std::map<pid_t, ProcessRef> known_;
   std::map<pid_t, std::unique_ptr<Process>> watched_;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace tranche::host

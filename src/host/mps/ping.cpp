@@ -22,16 +22,16 @@ Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, std::functi
     : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
   const auto connected = connect();
   if (!connected) {
-    timer_ = loop_.after(Duration{}, [this, connected] { finish(connected); });
+    timer_.start(Duration{}, [this, connected] { finish(connected); });
     return;
   }
   const MonoTime heard = std::min(next_on_grid(loop_.now() + kHeardTogether, kHeardTogether), until_);
-  timer_ = loop_.after(heard - loop_.now(), [this] { hear(); });
+  timer_.start(heard - loop_.now(), [this] { hear(); });
 }
 
 void Ping::hear() {
   if (readable()) return;
-  timer_ = loop_.after(until_ - loop_.now(), [this] {
+  timer_.start(until_ - loop_.now(), [this] {
     finish(fail(Kind::kTimeout,
                 fmt::format("no greeting within {} ms",
                             std::chrono::duration_cast<std::chrono::milliseconds>(deadline_).count()),
@@ -42,7 +42,6 @@ void Ping::hear() {
 
 Ping::~Ping() {
   loop_.cancel(watch_);
-  loop_.cancel(timer_);
 }
 
 Status Ping::connect() {
@@ -68,7 +67,7 @@ bool Ping::readable() {
 
 void Ping::finish(Status status) {
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   fd_.reset();
   const auto done = std::exchange(done_, {});
   if (done) done(std::move(status));

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "host/loop/fd.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 
 namespace tranche::host {
 
@@ -34,7 +35,7 @@ class Ping {
   std::function<void(Status)> done_;
   Fd fd_;
   Loop::Id watch_ = 0;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
 };
 
 }  // namespace tranche::host

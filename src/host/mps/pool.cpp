@@ -125,9 +125,7 @@ std::string Pool::reason() const {
   return text;
 }
 
-Pool::~Pool() {
-  loop_.cancel(timer_);
-}
+Pool::~Pool() = default;
 
 void Pool::want(const mps::DaemonLimits& limits) {
   if (state_.state != mps::State::kAbsent) {
@@ -312,13 +310,10 @@ void Pool::tell_prover(mps::State was) {
 }
 
 void Pool::arm_timer() {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   const auto at = mps::wake_at(state_);
   if (!at) return;
-  timer_ = loop_.after(std::max(Duration{}, *at - loop_.now()), [this] {
-    timer_ = 0;
-    feed(mps::Tick{});
-  });
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::Tick{}); });
 }
 
 void Pool::tell_change(const mps::Supervisor& before) {

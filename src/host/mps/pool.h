@@ -17,6 +17,7 @@
 #include "allocate/grant.h"
 #include "base/result.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/mps/aside.h"
 #include "host/mps/binary.h"
 #include "host/mps/client_ending.h"
@@ -192,7 +193,7 @@ class Pool {
   PoolCounters counters_;
   std::deque<mps::Event> events_;
   bool stepping_ = false;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
   std::unique_ptr<Process> daemon_;
   Sessions sessions_;
   std::unique_ptr<Question> question_;

@@ -19,10 +19,6 @@ ProofRun::ProofRun(Loop& loop, ProofPlan plan, std::function<void(const mps::Pro
   start_next();
 }
 
-ProofRun::~ProofRun() {
-  loop_.cancel(timer_);
-}
-
 void ProofRun::start_next() {
   output_.clear();
   Command command{.argv = plan_.program, .env = plan_.env, .kill_on_drop = true, .die_with_parent = true};
@@ -38,15 +34,15 @@ void ProofRun::start_next() {
   if (!process) {
     const mps::ProofReading reading{mps::ProofVerdict::kInconclusive,
                                     "the CUDA start could not be tried: " + to_string(process.error())};
-    timer_ = loop_.after(Duration{}, [this, reading] { finish(reading); });
+    timer_.start(Duration{}, [this, reading] { finish(reading); });
     return;
   }
   process_ = *std::move(process);
-  timer_ = loop_.after(kStages * plan_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
+  timer_.start(kStages * plan_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
 }
 
 void ProofRun::ended(const ExitNote& note, bool timed_out) {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   process_.reset();  // killed, if it still runs
   const auto reading = mps::read_proof({.exit_code = note.signalled ? -1 : note.code,
                                         .timed_out = timed_out,
@@ -58,7 +54,7 @@ void ProofRun::ended(const ExitNote& note, bool timed_out) {
 }
 
 void ProofRun::finish(const mps::ProofReading& reading) {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   const auto done = std::exchange(done_, {});
   if (done) done(reading);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/process/process.h"
 #include "mps/proof_report.h"
 
@@ -25,7 +26,6 @@ class ProofRun {
  public:
   // done comes once, as a turn of its own, and may drop this; never when this is dropped before.
   ProofRun(Loop& loop, ProofPlan plan, std::function<void(const mps::ProofReading&)> done);
-  ~ProofRun();
   ProofRun(const ProofRun&) = delete;
   ProofRun& operator=(const ProofRun&) = delete;
 
@@ -41,7 +41,7 @@ class ProofRun {
   std::function<void(const mps::ProofReading&)> done_;
   std::size_t at_ = 0;
   std::string output_;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
   std::unique_ptr<Process> process_;
 };
 

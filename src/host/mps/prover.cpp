@@ -13,10 +13,6 @@ constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients th
 
 }  // namespace
 
-Prover::~Prover() {
-  for (const auto id : {timer_, soon_, kill_timer_, turn_timer_}) loop_.cancel(id);
-}
-
 void Prover::feed(mps::ProofEvent event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
@@ -43,26 +39,19 @@ void Prover::set_every(Duration every) {
 }
 
 void Prover::arm_timer() {
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   const auto at = mps::wake_at(state_, settings_);
   if (!at) return;
-  timer_ = loop_.after(std::max(Duration{}, *at - loop_.now()), [this] {
-    timer_ = 0;
-    feed(mps::ProofTick{});
-  });
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::ProofTick{}); });
 }
 
 void Prover::act(const mps::StartProof&) {
   if (!means_.take_turn) return start();
-  loop_.cancel(turn_timer_);
-  turn_timer_ = loop_.after(kTurnPatience, [this] {
-    turn_timer_ = 0;
-    start();
-  });
+  turn_timer_.start(kTurnPatience, [this] { start(); });
   turn_.reset();
   turn_ = means_.take_turn([this] {
-    if (turn_timer_ == 0) return;  // it began without
-    loop_.cancel(std::exchange(turn_timer_, 0));
+    if (!turn_timer_.running()) return;  // it began without
+    turn_timer_.stop();
     start();
   });
 }
@@ -79,7 +68,7 @@ void Prover::start() {
 }
 
 void Prover::act(const mps::CancelProof&) {
-  loop_.cancel(std::exchange(turn_timer_, 0));
+  turn_timer_.stop();
   run_.reset();
   turn_.reset();
 }
@@ -91,9 +80,7 @@ void Prover::act(const mps::EndStep& action) {
     case mps::Step::kServers:
       return end_servers();
     case mps::Step::kDaemon:
-      loop_.cancel(soon_);
-      soon_ = loop_.after(Duration{}, [this, why = action.why] {
-        soon_ = 0;
+      soon_.start(Duration{}, [this, why = action.why] {
         means_.replace_daemon("new CUDA programs do not start, and ending its clients and servers did not help: " +
                               why);
       });
@@ -118,9 +105,7 @@ void Prover::end_servers() {
     (void)(*process)->signal(SIGTERM);
     ending_.push_back(*std::move(process));
   }
-  loop_.cancel(kill_timer_);
-  kill_timer_ = loop_.after(ending_.empty() ? Duration{} : kServerPatience, [this] {
-    kill_timer_ = 0;
+  kill_timer_.start(ending_.empty() ? Duration{} : kServerPatience, [this] {
     if (ending_.empty()) return feed(mps::StepDone{});
     for (const auto& process : ending_) (void)process->signal(SIGKILL);
   });
@@ -129,7 +114,7 @@ void Prover::end_servers() {
 void Prover::server_gone(pid_t pid) {
   std::erase_if(ending_, [pid](const auto& process) { return process->ref().pid == pid; });
   if (!ending_.empty()) return;
-  loop_.cancel(std::exchange(kill_timer_, 0));
+  kill_timer_.stop();
   feed(mps::StepDone{});
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/mps/proof_run.h"
 #include "mps/proof.h"
 #include "mps/terminated.h"
@@ -35,7 +36,6 @@ class Prover {
  public:
   Prover(Loop& loop, mps::ProofSettings settings, ProverMeans means)
       : loop_(loop), settings_(settings), means_(std::move(means)) {}
-  ~Prover();
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
@@ -60,10 +60,10 @@ class Prover {
   mps::Proof state_;
   std::deque<mps::ProofEvent> events_;
   bool stepping_ = false;
-  Loop::Id timer_ = 0;
-  Loop::Id soon_ = 0;  // a turn of its own for what must not happen inside another's
-  Loop::Id kill_timer_ = 0;
-  Loop::Id turn_timer_ = 0;
+  Timer timer_{loop_};
+  Timer soon_{loop_};  // a turn of its own for what must not happen inside another's
+  Timer kill_timer_{loop_};
+  Timer turn_timer_{loop_};
   ProofTurn turn_;
   std::unique_ptr<ProofRun> run_;
   std::vector<std::unique_ptr<Process>> ending_;  // servers

@@ -13,11 +13,12 @@ constexpr Duration kTryAgain = std::chrono::milliseconds(20);  // while somebody
 }  // namespace
 
 struct Sessions::Entry {
+  explicit Entry(Loop& loop) : expiry(loop) {}
   SessionAsked asked;
   Done done;
   Duration left{};           // of its time, while it waits; an urgent one's runs on
   MonoTime due{};            // when its time is over, while it runs or is urgent
-  Loop::Id expiry = 0;       // of an urgent one that waits
+  Timer expiry;              // of an urgent one that waits
   std::optional<Error> why;  // the last refusal
   std::unique_ptr<Question> running;
   bool urgent() const { return asked.rank == SessionAsked::Rank::kUrgent; }
@@ -36,9 +37,8 @@ class Sessions::Handle final : public Question {
 };
 
 Sessions::~Sessions() {
-  loop_.cancel(turn_);
-  for (const auto& entry : waiting_) loop_.cancel(entry->expiry);
-  if (open_) open_->running.reset();  // it holds what holds it
+  for (const auto& entry : waiting_) entry->expiry.stop();  // it holds the entry
+  if (open_) open_->running.reset();                        // it holds what holds it
 }
 
 bool Sessions::urgent() const {
@@ -46,7 +46,7 @@ bool Sessions::urgent() const {
 }
 
 std::unique_ptr<Question> Sessions::ask(SessionAsked what, Done done) {
-  auto entry = std::make_shared<Entry>();
+  auto entry = std::make_shared<Entry>(loop_);
   entry->left = what.deadline;
   entry->due = loop_.now() + what.deadline;
   entry->asked = std::move(what);
@@ -59,8 +59,7 @@ std::unique_ptr<Question> Sessions::ask(SessionAsked what, Done done) {
 
 void Sessions::wait_for_turn(const Shared& entry) {
   if (!entry->urgent()) return;
-  entry->expiry = loop_.after(std::max(Duration{}, entry->due - loop_.now()), [this, entry] {
-    entry->expiry = 0;
+  entry->expiry.start(std::max(Duration{}, entry->due - loop_.now()), [this, entry] {
     std::erase(waiting_, entry);
     const Error waited{Kind::kTimeout, "another control session took all the time there was",
                        entry->asked.target.program, 0};
@@ -70,11 +69,8 @@ void Sessions::wait_for_turn(const Shared& entry) {
 
 void Sessions::begin_soon(Duration pause) {
   not_before_ = std::max(not_before_, loop_.now() + pause);
-  if (turn_ != 0 || open_ || waiting_.empty()) return;
-  turn_ = loop_.after(std::max(Duration{}, not_before_ - loop_.now()), [this] {
-    turn_ = 0;
-    begin_next();
-  });
+  if (turn_.running() || open_ || waiting_.empty()) return;
+  turn_.start(std::max(Duration{}, not_before_ - loop_.now()), [this] { begin_next(); });
 }
 
 void Sessions::begin_next() {
@@ -84,7 +80,7 @@ void Sessions::begin_next() {
   const Shared entry = *first;
   waiting_.erase(first);
   open_ = entry;
-  loop_.cancel(std::exchange(entry->expiry, 0));
+  entry->expiry.stop();
   if (!entry->urgent()) entry->due = loop_.now() + entry->left;
   entry->running =
       host::ask(loop_, entry->asked.target, entry->asked.input, std::max(Duration{}, entry->due - loop_.now()),
@@ -115,7 +111,7 @@ void Sessions::finish(const Shared& entry, const Result<std::string>& result) {
 
 void Sessions::withdraw(const Shared& entry) {
   entry->done = {};
-  loop_.cancel(std::exchange(entry->expiry, 0));
+  entry->expiry.stop();
   std::erase(waiting_, entry);
   if (open_ != entry) return;
   open_.reset();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "host/loop/timer.h"
 #include "host/mps/control_client.h"
 
 namespace tranche::host {
@@ -51,7 +52,7 @@ class Sessions {
   Loop& loop_;
   std::deque<Shared> waiting_;
   Shared open_;
-  Loop::Id turn_ = 0;
+  Timer turn_{loop_};
   MonoTime not_before_{};  // another program held the session: a short pause
 };
 

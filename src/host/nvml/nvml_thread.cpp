@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "host/log/log.h"
+#include "host/loop/timer.h"
 #include "host/nvml/channel.h"
 #include "host/nvml/nvml.h"
 #include "host/nvml/session.h"
@@ -35,7 +36,7 @@ class DriverThread final : public NvmlThread {
   }
 
   ~DriverThread() override {
-    loop_.cancel(timer_);
+    timer_.stop();
     if (channel_->close(patience_)) {
       thread_.join();
       return;
@@ -66,7 +67,7 @@ class DriverThread final : public NvmlThread {
  private:
   // A call that hangs can say nothing: somebody else has to notice.
   void listen() {
-    timer_ = loop_.after(silence_ / 2, [this] {
+    timer_.start(silence_ / 2, [this] {
       listen();
       const auto at_work = channel_->at_work(loop_.now());
       const bool silent = at_work && *at_work >= silence_;
@@ -88,7 +89,7 @@ class DriverThread final : public NvmlThread {
   Duration patience_;
   Duration silence_;
   std::function<void(const GpuEvent&)> on_event_;
-  Loop::Id timer_ = 0;
+  Timer timer_{loop_};
   bool silent_ = false;
   std::shared_ptr<nvml::Channel> channel_;
   std::thread thread_;

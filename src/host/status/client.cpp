@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <deque>
+#include <list>
 #include <utility>
 
+#include "host/loop/timer.h"
 #include "host/status/status_socket.h"
 #include "host/status/unix_socket.h"
 
@@ -15,10 +16,11 @@ namespace {
 constexpr std::size_t kLongestAnswer = 1 << 20;
 
 struct Asked {
+  explicit Asked(Loop& loop) : timer(loop) {}
   std::uint64_t id = 0;
   std::string line;
   std::function<void(const Result<std::string>&)> done;
-  Loop::Id timer = 0;
+  Timer timer;
 };
 
 // Owned by the loop's callbacks too, so that it outlives a callback that drops the StatusClient.
@@ -39,30 +41,33 @@ class Asker : public std::enable_shared_from_this<Asker> {
 
   Loop& loop_;
   std::string path_;
-  std::deque<Asked> waiting_;  // the first one is being asked while asking_
+  std::list<Asked> waiting_;  // the first one is being asked while asking_
   std::uint64_t next_id_ = 1;
   bool asking_ = false;
   Fd fd_;
   Loop::Id watch_ = 0;
-  Loop::Id failing_ = 0;
+  Timer failing_{loop_};
   std::string partial_;
 };
 
 void Asker::add(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done) {
   const auto id = next_id_++;
   const bool one_line = !line.empty() && line.find('\n') == std::string::npos;
-  const auto timer = loop_.after(one_line ? deadline : Duration::zero(), [self = shared_from_this(), id, one_line] {
+  Asked& asked = waiting_.emplace_back(loop_);
+  asked.id = id;
+  asked.line = std::move(line) + "\n";
+  asked.done = std::move(done);
+  asked.timer.start(one_line ? deadline : Duration::zero(), [self = shared_from_this(), id, one_line] {
     self->finish(
         id, one_line ? fail(Kind::kTimeout, "no answer in time: the program is there but does not answer", self->path_)
                      : fail(Kind::kInvalid, "a request is one line", self->path_));
   });
-  waiting_.push_back({id, std::move(line) + "\n", std::move(done), timer});
   if (one_line) advance();
 }
 
 void Asker::drop() {
-  for (const auto& asked : std::exchange(waiting_, {})) loop_.cancel(asked.timer);
-  loop_.cancel(std::exchange(failing_, 0));
+  waiting_.clear();
+  failing_.stop();
   disconnect();
 }
 
@@ -85,7 +90,7 @@ bool Asker::connect() {
 }
 
 void Asker::advance() {
-  if (asking_ || failing_ != 0 || waiting_.empty()) return;
+  if (asking_ || failing_.running() || waiting_.empty()) return;
   // A request is shorter than what a connection takes without waiting, and only one is under way.
   const auto sent = [&] {
     const auto& line = waiting_.front().line;
@@ -104,10 +109,8 @@ void Asker::advance() {
 
 // As a turn of its own, never inside request().
 void Asker::fail_soon(std::uint64_t id, const Error& error) {
-  failing_ = loop_.after(Duration::zero(), [self = shared_from_this(), id, error] {
-    self->failing_ = 0;
-    self->finish(id, std::unexpected(error));
-  });
+  failing_.start(Duration::zero(),
+                 [self = shared_from_this(), id, error] { self->finish(id, std::unexpected(error)); });
 }
 
 void Asker::read_some() {
@@ -139,7 +142,6 @@ void Asker::finish(std::uint64_t id, const Result<std::string>& result) {
   if (found == waiting_.end()) return;
   const bool first = found == waiting_.begin();
   const auto done = std::move(found->done);
-  loop_.cancel(found->timer);
   waiting_.erase(found);
   if (first && asking_) disconnect();  // its answer would be taken for the next one's
   done(result);

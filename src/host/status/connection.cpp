@@ -68,8 +68,8 @@ void StatusConnection::close() {
   if (!fd_) return;
   const auto self = shared_from_this();
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(std::exchange(idle_timer_, 0));
-  loop_.cancel(std::exchange(beat_timer_, 0));
+  idle_timer_.stop();
+  beat_timer_.stop();
   fd_.reset();
   if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
 }
@@ -151,14 +151,14 @@ void StatusConnection::answer(const Result<std::string>& request) {
 void StatusConnection::begin_to_watch() {
   out_ += kBeat;  // says that beats will come
   if (std::exchange(watching_, true)) return;
-  beat_timer_ =
-      loop_.after(next_on_grid(loop_.now(), beat_every_) - loop_.now(), [self = shared_from_this()] { self->beat(); });
+  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
+                    [self = shared_from_this()] { self->beat(); });
 }
 
 // A watcher that does not read needs none: what waits for it is sent first.
 void StatusConnection::beat() {
-  beat_timer_ =
-      loop_.after(next_on_grid(loop_.now(), beat_every_) - loop_.now(), [self = shared_from_this()] { self->beat(); });
+  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
+                    [self = shared_from_this()] { self->beat(); });
   if (!out_.empty()) return;
   out_ = kBeat;
   advance();
@@ -195,10 +195,7 @@ void StatusConnection::check_idle() {
   const bool busy = watching_ || waiting_;
   if (left <= Duration::zero() && !busy) return close();
   const Duration next = busy ? idle_ : left;
-  idle_timer_ = loop_.after(next, [self = shared_from_this()] {
-    self->idle_timer_ = 0;
-    self->check_idle();
-  });
+  idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
 }
 
 }  // namespace tranche::host

@@ -8,6 +8,7 @@
 
 #include "host/loop/fd.h"
 #include "host/loop/loop.h"
+#include "host/loop/timer.h"
 #include "host/status/request.h"
 #include "host/status/status_socket.h"
 
@@ -47,8 +48,8 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   Duration beat_every_;
   std::function<void()> on_closed_;
   Loop::Id watch_ = 0;
-  Loop::Id idle_timer_ = 0;
-  Loop::Id beat_timer_ = 0;
+  Timer idle_timer_{loop_};
+  Timer beat_timer_{loop_};
   std::uint32_t wanted_ = 0;
   MonoTime last_activity_;
   RequestReader requests_;

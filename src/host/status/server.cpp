@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/loop/timer.h"
 #include "host/status/connection.h"
 #include "host/status/status_socket.h"
 #include "host/status/unix_socket.h"
@@ -55,18 +56,15 @@ class UnixStatusServer final : public StatusServer {
   dev_t device_ = 0;
   ino_t inode_ = 0;
   Loop::Id watch_ = 0;
-  Loop::Id pause_ = 0;
-  Loop::Id telling_ = 0;
-  Loop::Id audit_ = 0;
+  Timer pause_{loop_};
+  Timer telling_{loop_};
+  Timer audit_{loop_};
   std::uint64_t next_key_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
 };
 
 UnixStatusServer::~UnixStatusServer() {
   loop_.cancel(watch_);
-  loop_.cancel(pause_);
-  loop_.cancel(telling_);
-  loop_.cancel(audit_);
   for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
   // Only our own: a successor may have put its socket there already.
   struct stat status{};
@@ -83,7 +81,7 @@ void UnixStatusServer::remember_file() {
 }
 
 void UnixStatusServer::arm_audit() {
-  audit_ = loop_.after(limits_.audit, [this] {
+  audit_.start(limits_.audit, [this] {
     listen_again();
     arm_audit();
   });
@@ -101,7 +99,7 @@ void UnixStatusServer::listen_again() {
   auto listening = listen_at(path_);
   if (!listening) return;  // the next audit tries again
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(std::exchange(pause_, 0));
+  pause_.stop();
   listening_ = *std::move(listening);
   remember_file();
   begin();
@@ -123,10 +121,7 @@ void UnixStatusServer::accept_some() {
     if (errno == EAGAIN) return;
     // Out of descriptors or memory: the socket stays readable, so do not look at it for a while.
     loop_.cancel(std::exchange(watch_, 0));
-    pause_ = loop_.after(kPauseWhenFull, [this] {
-      pause_ = 0;
-      begin();
-    });
+    pause_.start(kPauseWhenFull, [this] { begin(); });
     return;
   }
 }
@@ -142,11 +137,7 @@ void UnixStatusServer::add(Fd fd) {
 }
 
 void UnixStatusServer::changed() {
-  if (telling_ != 0) return;
-  telling_ = loop_.after(Duration::zero(), [this] {
-    telling_ = 0;
-    tell_watchers();
-  });
+  if (!telling_.running()) telling_.start(Duration::zero(), [this] { tell_watchers(); });
 }
 
 void UnixStatusServer::tell_watchers() {

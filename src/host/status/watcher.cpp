@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/files/watch.h"
+#include "host/loop/timer.h"
 #include "host/status/status_socket.h"
 #include "host/status/unix_socket.h"
 
@@ -48,7 +49,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
   std::unique_ptr<DirWatch> appears_;
   Fd fd_;
   Loop::Id watch_ = 0;
-  Loop::Id timer_ = 0;  // until the next attempt, for the first answer, or for the next beat
+  Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
   Duration pause_ = kFirstPause;
   std::string partial_;
   bool beats_ = false;  // the server of this connection sends them
@@ -57,18 +58,14 @@ class Follower : public std::enable_shared_from_this<Follower> {
 };
 
 void Follower::try_after(Duration pause) {
-  loop_.cancel(timer_);
-  timer_ = loop_.after(pause, [self = shared_from_this()] {
-    self->timer_ = 0;
-    self->connect();
-  });
+  timer_.start(pause, [self = shared_from_this()] { self->connect(); });
 }
 
 void Follower::drop() {
   dropped_ = true;
   const auto on_line = std::exchange(on_line_, {});
   loop_.cancel(std::exchange(watch_, 0));
-  loop_.cancel(std::exchange(timer_, 0));
+  timer_.stop();
   appears_.reset();
   fd_.reset();
 }
@@ -105,11 +102,7 @@ void Follower::connect() {
   }
   watch_ = loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->read_some(); });
   if (watch_ == 0) return disconnected();
-  loop_.cancel(timer_);
-  timer_ = loop_.after(StatusWatcher::kFirstAnswer, [self] {
-    self->timer_ = 0;
-    self->disconnected();
-  });
+  timer_.start(StatusWatcher::kFirstAnswer, [self] { self->disconnected(); });
 }
 
 void Follower::disconnected() {
@@ -136,7 +129,7 @@ void Follower::read_some() {
       beats_ = true;
       continue;
     }
-    loop_.cancel(std::exchange(timer_, 0));
+    timer_.stop();
     pause_ = kFirstPause;
     told_gone_ = false;
     tell(line);
@@ -146,17 +139,13 @@ void Follower::read_some() {
 }
 
 void Follower::expect_more(Duration within) {
-  loop_.cancel(timer_);
-  timer_ = loop_.after(within, [self = shared_from_this(), due = loop_.now() + within] {
-    self->timer_ = 0;
-    self->look_whether_silent(due);
-  });
+  timer_.start(within, [self = shared_from_this(), due = loop_.now() + within] { self->look_whether_silent(due); });
 }
 
 // What has come while this loop was busy and waits in the socket counts.
 void Follower::look_whether_silent(MonoTime due) {
   read_some();
-  if (!fd_ || timer_ != 0) return;
+  if (!fd_ || timer_.running()) return;
   if (loop_.now() - due > StatusWatcher::kBusy) return expect_more(StatusWatcher::kSilence);
   disconnected();
 }
