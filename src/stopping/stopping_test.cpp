@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <random>
 
-#include "stopping/suspicion.h"
-
 namespace tranche::stopping {
 namespace {
 
@@ -208,20 +206,6 @@ TEST(PodStops, WhateverTheFactsDoAllClientsAreEndedBeforeTheSigkillAndNoRequestC
     EXPECT_LE(lasts, 2) << "seed " << seed;
     EXPECT_LE(firsts, 2) << "seed " << seed;
   }
-}
-
-TEST(UncleanDeaths, AskForAProofAtOnceAndForOneOfMany) {
-  Suspicions suspicions;
-  suspicions.died("gpu-1", kT0);
-  suspicions.died("gpu-1", kT0);
-  suspicions.died("gpu-2", kT0);
-  EXPECT_THAT(suspicions.take_due(kT0), ElementsAre("gpu-1", "gpu-2"));
-  EXPECT_THAT(suspicions.take_due(kT0), IsEmpty());
-  suspicions.died("gpu-1", kT0 + 1s);
-  EXPECT_EQ(suspicions.next(), kT0 + 5s);
-  EXPECT_THAT(suspicions.take_due(kT0 + 4s), IsEmpty());
-  EXPECT_THAT(suspicions.take_due(kT0 + 5s), ElementsAre("gpu-1"));
-  EXPECT_EQ(suspicions.next(), std::nullopt);
 }
 
 }  // namespace

@@ -329,17 +329,6 @@ void Guarding::ended(const KnownProcess& process) {
   guard::exited(memory_, process.id);
   keep_stopped();
   keep_pace();  // the driver may have ceased to list it before its end was seen
-  if (!hands_.on_client_gone) return;
-  ClientGone gone{.id = process.id, .grant = process.grant, .pool = {}, .mps_client = false, .memory = {}};
-  for (const auto& device : devices_) {
-    for (const auto& each : device.processes) {
-      if (each.id != process.id) continue;
-      gone.pool = device.pool;
-      gone.mps_client = each.mps_client;
-      gone.memory = gone.memory + each.memory;
-    }
-  }
-  if (!gone.pool.empty()) hands_.on_client_gone(gone);
 }
 
 std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {

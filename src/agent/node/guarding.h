@@ -27,15 +27,6 @@
 
 namespace tranche::agent {
 
-// A process that held memory of a shared GPU and has ended. Whether it left MPS cleanly is in the pool's log.
-struct ClientGone {
-  guard::ProcessId id;
-  std::string grant;  // "" = of none
-  std::string pool;
-  bool mps_client = false;
-  Bytes memory;  // when it was last sampled
-};
-
 class Guarding {
  public:
   using Terminated = std::function<void(Result<std::vector<mps::Terminated>>)>;
@@ -50,10 +41,9 @@ class Guarding {
     std::function<void(std::vector<host::SampleWish>)> sample;
     std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
     std::function<MonoTime()> last_sample_of_any;
-    std::function<void(const GuardAct&)> told;              // for events; may be empty
-    std::function<void(const ClientGone&)> on_client_gone;  // may be empty
-    std::function<void()> changed;                          // report() is another
-    guard::SharedFigures* figures = nullptr;                // what tenants use; may be none
+    std::function<void(const GuardAct&)> told;  // for events; may be empty
+    std::function<void()> changed;              // report() is another
+    guard::SharedFigures* figures = nullptr;    // what tenants use; may be none
   };
   // mps_root: where the MPS directory is for this process; run_dir: where what grants are worth is written down.
   Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands);

@@ -105,21 +105,6 @@ void Stopping::clients(std::optional<std::map<std::string, std::vector<pid_t>>> 
   turn();
 }
 
-void Stopping::client_died(const std::string& pool, const std::string& grant, pid_t pid, const std::string& how) {
-  log::warning("client.died", {{"pool", pool}, {"grant", grant}, {"pid", pid}, {"how", how}});
-  StopEvent event{.what = StopEvent::What::kNeighbourAtRisk, .pool = pool, .grant = grant};
-  if (const auto door = std::ranges::find(holdings_, grant, &HeldDoor::grant); door != holdings_.end()) {
-    event.pod_namespace = door->pod_namespace;
-    event.pod = door->pod;
-    event.container = door->container;
-  }
-  event.message =
-      fmt::format("CUDA process {} died ({}) without leaving MPS; the pool {} is being tried", pid, how, pool);
-  if (hooks_.told) hooks_.told(event);
-  suspicions_.died(pool, loop_.now());
-  turn();
-}
-
 stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& door) const {
   stopping::Holding holding{.container = door.container, .pool = door.pool, .grant = door.grant};
   const auto container = std::ranges::find(pod.containers, door.container, &WatchedContainer::name);
@@ -173,11 +158,7 @@ void Stopping::settle_gone() {
 void Stopping::turn() {
   const auto step = stopping::step(state_, stopping_pods(), loop_.now(), settings_);
   settle_gone();
-  auto next = step.next;
-  for (const auto& pool : suspicions_.take_due(loop_.now()))
-    if (hooks_.prove) hooks_.prove(pool);
-  if (const auto due = suspicions_.next()) next = next ? std::min(*next, *due) : *due;
-  arm(next);
+  arm(step.next);
   keep_records();
   for (const auto& drain : step.now) start(drain);
 }

@@ -20,7 +20,6 @@
 #include "host/loop/loop.h"
 #include "host/loop/timer.h"
 #include "stopping/stopping.h"
-#include "stopping/suspicion.h"
 
 namespace tranche::agent {
 
@@ -57,7 +56,7 @@ struct HeldDoor {
 bool is_drain_hook(std::span<const std::string> command);
 
 struct StopEvent {
-  enum class What { kDrained, kDrainFailed, kNeighbourAtRisk };
+  enum class What { kDrained, kDrainFailed };
   What what = What::kDrained;
   std::string pod_namespace = {};  // "" where no pod is known
   std::string pod = {};
@@ -72,7 +71,6 @@ struct StoppingHooks {
   using Done = std::function<void(Result<std::string>)>;  // the reply's line
   // Ends clients (the drain request on mps.sock). `done` once, as a callback of its own.
   std::function<void(const stopping::Drain&, Done done)> drain;
-  std::function<void(const std::string& pool)> prove;
   std::function<void(const StopEvent&)> told;
 };
 
@@ -109,8 +107,6 @@ class Stopping {
   void granted(const std::string& grant);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
   void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);
-  // A client's process ended and had not left MPS before.
-  void client_died(const std::string& pool, const std::string& grant, pid_t pid, const std::string& how);
 
   StoppingReport report() const;  // without the offer, which the program knows
 
@@ -142,7 +138,6 @@ class Stopping {
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
   stopping::Settings settings_;
   stopping::State state_;
-  stopping::Suspicions suspicions_;
   std::deque<StoppingReport::Recent> recent_;
   host::Timer timer_{loop_};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after us

@@ -28,7 +28,6 @@ class StoppingPods : public ::testing::Test {
       asked_.push_back(drain);
       done_.push_back(std::move(done));
     };
-    hooks.prove = [this](const std::string& pool) { proved_.push_back(pool); };
     hooks.told = [this](const StopEvent& event) { told_.push_back(event); };
     stopping_ = std::make_unique<Stopping>(
         *loop_, std::move(hooks),
@@ -60,7 +59,6 @@ class StoppingPods : public ::testing::Test {
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::vector<stopping::Drain> asked_;
   std::vector<StoppingHooks::Done> done_;
-  std::vector<std::string> proved_;
   std::vector<StopEvent> told_;
   std::unique_ptr<Stopping> stopping_;
 };
@@ -202,16 +200,6 @@ TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
   stopping_->pods_changed({gone()});
   done_[0](std::string(kOk));
   EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
-}
-
-TEST_F(StoppingPods, AnUncleanDeathIsToldAndThePoolProven) {
-  stopping_->client_died("gpu-1", kGrant, 71, "was killed by signal 9 (Killed)");
-  EXPECT_THAT(proved_, ElementsAre("gpu-1"));
-  ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_EQ(told_[0].what, StopEvent::What::kNeighbourAtRisk);
-  EXPECT_EQ(told_[0].pod, "train");
-  stopping_->client_died("gpu-1", kGrant, 72, "was killed by signal 9 (Killed)");
-  EXPECT_THAT(proved_, SizeIs(1)) << "one proof for deaths that come together";
 }
 
 TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {

@@ -85,8 +85,6 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
   StoppingHooks hooks;
   hooks.drain = [this](const stopping::Drain& which, StoppingHooks::Done done) { drain(which, std::move(done)); };
   hooks.told = [this](const StopEvent& event) { told_stop(event); };
-  // Proofs after an unclean end are asked for where the end is noticed first: in `tranche mps`.
-  hooks.prove = [](const std::string&) {};
   stopping_ = std::make_unique<Stopping>(loop_, std::move(hooks),
                                          std::make_unique<ContainerRecords>(settings.run_dir, settings.paths),
                                          !offer_.dir.empty());
@@ -256,7 +254,6 @@ void Tenants::told_act(const GuardAct& act) {
 }
 
 void Tenants::told_stop(const StopEvent& event) {
-  if (event.what == StopEvent::What::kNeighbourAtRisk) return world_.tell_node(kube::kNeighbourAtRisk, event.message);
   if (event.pod.empty()) return;
   world_.tell(kube::ObjectRef::pod(event.pod_namespace, event.pod, event.uid),
               event.what == StopEvent::What::kDrained ? kube::kDrained : kube::kDrainFailed, event.message);
