@@ -182,7 +182,6 @@ TEST(CdiNames, FollowTheGrammar) {
   EXPECT_NE(fault_of_device(""), "");
   EXPECT_NE(fault_of_class(std::string(64, 'a')), "");
   EXPECT_NE(fault_of_class("1gpu"), "");
-  EXPECT_EQ(qualified_name("gpu", "GPU-1"), "k8s.device-plugin.nvidia.com/gpu=GPU-1");
   EXPECT_EQ(file_name("gpu"), "k8s.device-plugin.nvidia.com-gpu.json");
 }
 

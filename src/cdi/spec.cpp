@@ -33,10 +33,6 @@ std::string minimum_version(const Spec& spec) {
   return any_edits(spec, has_mount_type) ? "0.4.0" : "0.3.0";
 }
 
-std::string qualified_name(const std::string& cls, const std::string& device) {
-  return std::string(kVendor) + "/" + cls + "=" + device;
-}
-
 std::string file_name(const std::string& cls) {
   return std::string(kVendor) + "-" + cls + ".json";
 }

@@ -74,9 +74,6 @@ struct Spec {
 // The oldest version of the specification that has everything this spec uses: older runtimes refuse newer versions.
 std::string minimum_version(const Spec& spec);
 
-// How a container asks for a device: "vendor/class=name".
-std::string qualified_name(const std::string& cls, const std::string& device);
-
 // The file that a spec lies in, in the directory for specs: "vendor-class.json".
 std::string file_name(const std::string& cls);
 

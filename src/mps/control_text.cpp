@@ -11,12 +11,6 @@ std::string get_server_status(int server) {
 std::string get_client_list(int server) {
   return "get_client_list " + std::to_string(server);
 }
-std::string ps() {
-  return "ps";
-}
-std::string device_query() {
-  return "device_query --csv";
-}
 std::string get_default_threads() {
   return "get_default_active_thread_percentage";
 }

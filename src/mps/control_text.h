@@ -14,8 +14,6 @@ namespace tranche::mps::command {
 std::string get_server_list();
 std::string get_server_status(int server);
 std::string get_client_list(int server);
-std::string ps();
-std::string device_query();  // as CSV
 std::string get_default_threads();
 std::string set_default_threads(Percent threads);
 std::string get_default_memory(std::string_view uuid);

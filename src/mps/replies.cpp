@@ -73,41 +73,10 @@ Result<std::string_view> only_line(std::string_view command, std::string_view te
   return lines[0];
 }
 
-Result<PsRow> parse_ps_row(std::string_view line) {
-  const auto words = words_of(line);
-  PsRow row;
-  const auto pid = words.size() >= 6 ? parse_pid(words[0]) : std::nullopt;
-  const auto id = pid ? parse_int(words[1]) : std::nullopt;
-  const auto server = id ? parse_pid(words[2]) : std::nullopt;
-  const auto inode = server ? parse_unsigned(words[4]) : std::nullopt;
-  if (!inode) return unreadable("ps", line, "a row of PID ID SERVER DEVICE NAMESPACE COMMAND");
-  row.pid = *pid;
-  row.id = *id;
-  row.server = *server;
-  row.device = words[3];
-  row.namespace_inode = *inode;
-  const auto command_at = static_cast<std::size_t>(words[5].data() - line.data());
-  row.command = trimmed(line.substr(command_at));  // may hold blanks
-  return row;
-}
-
-Result<OfferedDevice> parse_offered(std::string_view line) {
-  const auto fields = split(line, ',');
-  const auto ordinal = fields.size() == 5 ? parse_int(fields[0]) : std::nullopt;
-  if (!ordinal || !is_gpu_uuid(fields[2])) {
-    return unreadable("device_query", line, "a row of Device Ordinal,PCI IDs,UUID,Name,Attributes");
-  }
-  return OfferedDevice{*ordinal, std::string(fields[1]), std::string(fields[2]), std::string(fields[3]),
-                       std::string(fields[4])};
-}
-
 }  // namespace
 
 Result<Pids> parse_server_list(std::string_view text) {
   return parse_pids("get_server_list", lines_of(text), text);
-}
-Result<Pids> parse_client_list(std::string_view text) {
-  return parse_pids("get_client_list", lines_of(text), text);
 }
 
 Result<std::string> parse_server_status(std::string_view text) {
@@ -138,49 +107,6 @@ Result<std::optional<Bytes>> parse_memory_limit(std::string_view text) {
     return unreadable(kCommand, line, "a memory limit such as 14G or 500M");
   }
   return std::optional(Bytes{*number << shift});
-}
-
-Result<std::vector<PsRow>> parse_ps(std::string_view text) {
-  const auto lines = lines_of(text);
-  if (lines.size() == 1 && lines[0] == "Server not found") return std::vector<PsRow>{};
-  if (auto refusal = refusal_in("ps", text)) return std::unexpected(*refusal);
-  if (lines.empty() || words_of(lines[0]) != words_of("PID ID SERVER DEVICE NAMESPACE COMMAND")) {
-    return unreadable("ps", lines.empty() ? text : lines[0], "the heading PID ID SERVER DEVICE NAMESPACE COMMAND");
-  }
-  std::vector<PsRow> rows;
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    TRY(PsRow row, parse_ps_row(lines[i]));
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-Result<std::vector<OfferedBy>> parse_device_query(std::string_view text) {
-  constexpr std::string_view kCommand = "device_query";
-  constexpr std::string_view kHeading = "Device Ordinal,PCI IDs,UUID,Name,Attributes";
-  if (auto refusal = refusal_in(kCommand, text)) return std::unexpected(*refusal);
-  std::vector<OfferedBy> all;
-  bool heading_due = false;
-  for (const auto line : lines_of(text)) {
-    if (heading_due) {
-      if (line != kHeading) return unreadable(kCommand, line, "the heading " + std::string(kHeading));
-      heading_due = false;
-    } else if (line == "Default") {
-      all.push_back({});
-      heading_due = true;
-    } else if (line.starts_with("Server ")) {
-      const auto pid = parse_pid(line.substr(7));
-      if (!pid) return unreadable(kCommand, line, "\"Server\" and a process id");
-      all.push_back({*pid, {}});
-      heading_due = true;
-    } else if (!line.empty()) {
-      if (all.empty()) return unreadable(kCommand, line, "\"Default\" or \"Server\" and a process id");
-      TRY(OfferedDevice device, parse_offered(line));
-      all.back().devices.push_back(std::move(device));
-    }
-  }
-  if (heading_due || all.empty()) return unreadable(kCommand, text, "a list of devices");
-  return all;
 }
 
 Result<Pids> parse_health_session(std::string_view text) {

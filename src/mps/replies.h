@@ -21,35 +21,8 @@ using Pids = std::vector<int>;
 // One reply each; `text` is everything that was printed for the one command.
 Result<Pids> parse_server_list(std::string_view text);                   // may be empty
 Result<std::string> parse_server_status(std::string_view text);          // "INITIALIZING", "ACTIVE", "FAULT"
-Result<Pids> parse_client_list(std::string_view text);                   // host process ids; may be empty
 Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
 Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
-
-struct PsRow {
-  int pid = 0;
-  int id = 0;  // number of the client context in its server
-  int server = 0;
-  std::string device;                 // a UUID cut to 22 characters
-  std::uint64_t namespace_inode = 0;  // of the client's process namespace
-  std::string command;
-  friend bool operator==(const PsRow&, const PsRow&) = default;
-};
-Result<std::vector<PsRow>> parse_ps(std::string_view text);  // "Server not found" = no server, no rows
-
-struct OfferedDevice {
-  int ordinal = 0;
-  std::string pci;  // "0000:00.06.00"
-  std::string uuid;
-  std::string name;
-  std::string attributes;  // "N/A"
-  friend bool operator==(const OfferedDevice&, const OfferedDevice&) = default;
-};
-struct OfferedBy {
-  int server = 0;  // 0 = the daemon's default for servers to come
-  std::vector<OfferedDevice> devices;
-  friend bool operator==(const OfferedBy&, const OfferedBy&) = default;
-};
-Result<std::vector<OfferedBy>> parse_device_query(std::string_view text);  // of "device_query --csv"
 
 // Sessions of mps/control_text.h.
 Result<Pids> parse_health_session(std::string_view text);

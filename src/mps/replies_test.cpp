@@ -19,10 +19,9 @@ constexpr const char* kDenied =
     "by "
     "the root user.\n";
 
-TEST(Replies, ListServersAndClients) {
+TEST(Replies, ListServers) {
   EXPECT_THAT(*parse_server_list(""), IsEmpty());
   EXPECT_THAT(*parse_server_list("840\n"), ElementsAre(840));
-  EXPECT_THAT(*parse_client_list("886\n901\n"), ElementsAre(886, 901));
 }
 
 TEST(Replies, TellAServersState) {
@@ -35,11 +34,10 @@ TEST(Replies, TellAServersState) {
 // Promise: mps/control: A refusal is an error of its kind although the exit status is 0.
 TEST(Replies, ThatRefuseAreErrorsOfTheirKind) {
   EXPECT_EQ(parse_server_status("Server 1 not found\n").error().kind, Kind::kNotFound);
-  EXPECT_EQ(parse_client_list("Server 1 not found\n").error().kind, Kind::kNotFound);
   EXPECT_EQ(parse_server_list(kNoDaemon).error().kind, Kind::kNotFound);
   EXPECT_EQ(parse_thread_percentage(kDenied).error().kind, Kind::kDenied);
   EXPECT_EQ(parse_memory_limit(kDenied).error().kind, Kind::kDenied);
-  EXPECT_EQ(parse_ps("Unknown command \"ps\"\n").error().kind, Kind::kUnsupported);
+  EXPECT_EQ(parse_server_list("Unknown command \"get_server_list\"\n").error().kind, Kind::kUnsupported);
   EXPECT_EQ(parse_server_status("A server PID is required\n").error().kind, Kind::kInvalid);
   EXPECT_THAT(parse_server_list(kNoDaemon).error().what, HasSubstr("Cannot find MPS control daemon process"));
   EXPECT_EQ(parse_server_list(kNoDaemon).error().where, "get_server_list");
@@ -66,37 +64,6 @@ TEST(Replies, TellMemoryLimits) {
   EXPECT_EQ(*parse_memory_limit(""), std::nullopt);
   for (const char* text : {"4", "G", "4K", "4 G", "-4G", "4.5G", "99999999999999G"})
     EXPECT_FALSE(parse_memory_limit(text)) << text;
-}
-
-TEST(Replies, ListProcesses) {
-  const auto rows = parse_ps(
-      "PID       ID        SERVER         DEVICE                    NAMESPACE      COMMAND        \n"
-      "886       1         840            GPU-00000000-0000-0000    4026531836     python3        \n"
-      "901       2         840            GPU-00000000-0000-0000    4026531836     tmux: server   \n");
-  ASSERT_TRUE(rows) << to_string(rows.error());
-  EXPECT_THAT(*rows, ElementsAre(PsRow{886, 1, 840, "GPU-00000000-0000-0000", 4026531836, "python3"},
-                                 PsRow{901, 2, 840, "GPU-00000000-0000-0000", 4026531836, "tmux: server"}));
-  EXPECT_THAT(*parse_ps("Server not found\n"), IsEmpty());
-  EXPECT_EQ(parse_ps("Server 1 not found\nServer 1 not found\n\n").error().kind, Kind::kNotFound);
-  EXPECT_FALSE(parse_ps(""));
-  EXPECT_FALSE(parse_ps("PID ID SERVER DEVICE NAMESPACE COMMAND\n886 1 840\n"));
-}
-
-TEST(Replies, ListTheDevicesOffered) {
-  const auto all = parse_device_query(
-      "Default\nDevice Ordinal,PCI IDs,UUID,Name,Attributes\n"
-      "0,0000:00.06.00," +
-      kUuid +
-      ",NVIDIA H200,N/A\n\nServer 840\nDevice Ordinal,PCI IDs,UUID,Name,Attributes\n"
-      "0,0000:00.06.00," +
-      kUuid + ",NVIDIA H200,N/A\n");
-  ASSERT_TRUE(all) << to_string(all.error());
-  const OfferedDevice device{0, "0000:00.06.00", kUuid, "NVIDIA H200", "N/A"};
-  EXPECT_THAT(*all, ElementsAre(OfferedBy{0, {device}}, OfferedBy{840, {device}}));
-  for (const char* text :
-       {"", "Default\n", "0,1,2,3,4\n", "Default\nDevice Ordinal,PCI IDs,UUID,Name,Attributes\n0,x\n"}) {
-    EXPECT_FALSE(parse_device_query(text)) << text;
-  }
 }
 
 TEST(Replies, OfAServerTellItsLimitsAndItsClients) {

@@ -229,12 +229,6 @@ void Turn::on(const DesiredChanged& event) {
   }
 }
 
-void Turn::on(const Retry&) {
-  if (s_.state != State::kBackingOff && s_.state != State::kGivenUp) return;
-  s_.failures = 0;
-  begin();
-}
-
 std::string_view to_string(State state) {
   switch (state) {
     case State::kAbsent:

@@ -8,7 +8,7 @@
 //     │                ▼  │ back-off over         ▼                                │
 //     │             BackingOff ◄──────────────────┴────────────────────────────────┘
 //   any ──stop──► Stopping ──exit──► Absent     (quit, then SIGTERM, then SIGKILL)
-//   too many failures in a row ──► GivenUp ──(new desired limits or "retry")──► Starting
+//   too many failures in a row ──► GivenUp ──(desired limits)──► Starting
 //
 // Three rules on top. Between questions the daemon is pinged: who connects is greeted at once by one that lives, so a
 // mute one leaves Serving within a second, and within 1.5 s while it has no client. A daemon that may have clients (it
@@ -133,11 +133,10 @@ struct DesiredChanged {
   DaemonLimits desired;
   std::optional<LimitsReadBack> in_force = {};  // they were told and read back already, beside the questions from here
 };
-struct Retry {};
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
                  ServerLogged, ClientLogged, TurnTold, TurnNotTold, QuestionFailed, QuestionWaits, QuestionBegun,
-                 Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged, Retry>;
+                 Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
 struct SpawnDaemon {
   friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;

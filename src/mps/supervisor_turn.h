@@ -35,7 +35,6 @@ class Turn {
   void on(const Tick&);
   void on(const StopAsked&);
   void on(const DesiredChanged& event);
-  void on(const Retry&);
 
  private:
   void enter(State state, std::string reason);

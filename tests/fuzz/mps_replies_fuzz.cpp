@@ -24,11 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace tranche::mps;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   pids_are_sane(parse_server_list(text), size);
-  pids_are_sane(parse_client_list(text), size);
   pids_are_sane(parse_health_session(text), size);
   (void)parse_server_status(text);
-  (void)parse_ps(text);
-  (void)parse_device_query(text);
   (void)parse_version(text);
   (void)offers_multiuser(text);
   if (const auto percent = parse_thread_percentage(text)) {

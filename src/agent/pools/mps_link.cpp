@@ -22,10 +22,6 @@ Result<std::string> read_mps_reply(const std::string& line) {
   return fail(Kind::kInvalid, "tranche mps answered with something that is not understood; do both run one release?");
 }
 
-std::string door_request(const std::string& what, const std::string& pool, const std::string& grant) {
-  return json_in_ascii(nlohmann::ordered_json{{"do", what}, {"pool", pool}, {"grant", grant}});
-}
-
 std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made) {
   nlohmann::ordered_json request{{"do", "removeDoor"}, {"pool", pool}, {"grant", grant}};
   if (made != 0) request["made"] = made;

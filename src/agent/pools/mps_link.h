@@ -31,7 +31,6 @@ class MpsLink {
 
 // The reply's line, or what it says against the request. Pure.
 Result<std::string> read_mps_reply(const std::string& line);
-std::string door_request(const std::string& what, const std::string& pool, const std::string& grant);
 // `made` as its report has it, so that an endpoint that was made anew meanwhile stays; 0: whichever there is.
 std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made);
 // `limits` is what clients that come by that door get; it replaces what was said before for clients to come.

@@ -20,11 +20,6 @@ TEST(MpsReply, IsTheLineOnlyWhenItSaysOk) {
     EXPECT_EQ(read_mps_reply(text).error().kind, Kind::kInvalid) << text;
 }
 
-TEST(MpsRequest, NamesItsDoor) {
-  EXPECT_EQ(door_request("openDoor", "gpu-1", "0011223344556677"),
-            R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})");
-}
-
 TEST(MpsRequest, ToOpenADoorNamesTheSlotsAndWhatTheyAreWorth) {
   EXPECT_EQ(open_door_request("set-1", "0011223344556677", {{"GPU-1", 7188, 500}, {"GPU-2", 0, 0}}),
             R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677","limits":[)"

@@ -96,14 +96,6 @@ Result<Dir> Dir::create(const std::string& path, mode_t mode) {
   return Dir(std::move(at), path);
 }
 
-Result<Dir> Dir::subdir(std::string_view relative) const {
-  TRY_STATUS(files::check_below(relative));
-  std::string path = joined(path_, relative);
-  Fd fd(::openat(fd_.get(), std::string(relative).c_str(), kOpenDir | O_NOFOLLOW));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open as a directory", path));
-  return Dir(std::move(fd), std::move(path));
-}
-
 Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
   TRY_STATUS(files::check_below(relative));
   std::string path = path_;

@@ -27,7 +27,6 @@ class Dir {
  public:
   static Result<Dir> open(const std::string& path);                        // must exist
   static Result<Dir> create(const std::string& path, mode_t mode = 0755);  // with parents; `mode` whatever the umask
-  Result<Dir> subdir(std::string_view relative) const;                     // opened without following a final link
   Result<Dir> make_subdir(std::string_view relative, mode_t mode = 0755) const;  // with parents; existing is fine
 
   // A regular file's whole content; kInvalid when it is longer than the limit or something else than a file.

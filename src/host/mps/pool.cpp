@@ -171,9 +171,6 @@ void Pool::change(const mps::DaemonLimits& limits, Duration deadline, std::funct
 void Pool::stop() {
   feed(mps::StopAsked{});
 }
-void Pool::retry() {
-  feed(mps::Retry{});
-}
 
 void Pool::look() {
   feed(mps::LookNow{});

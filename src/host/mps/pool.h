@@ -95,7 +95,6 @@ class Pool {
   void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);
   void aside(mps::Exchange question, Duration deadline, Aside::Done done);  // one question; done as above
   void stop();
-  void retry();
   void look();  // at its servers' clients, now
   // New clients may not start any more: has a CUDA start tried soon.
   void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
