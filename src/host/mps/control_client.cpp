@@ -1,7 +1,7 @@
 #include "host/mps/control_client.h"
 
 #include <fmt/format.h>
-#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "host/loop/timer.h"
-#include "host/mps/launch.h"
+#include "host/process/process.h"
 
 namespace tranche::host {
 namespace {
@@ -37,6 +37,21 @@ Result<std::string> content_of(const Fd& file, const std::string& program) {
   return text;
 }
 
+// A file in memory that holds `content` and stands at its beginning.
+Result<Fd> memory_file(const char* name, const std::string& content) {
+  Fd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
+  std::size_t written = 0;
+  while (written < content.size()) {
+    const ssize_t n =
+        ::pwrite(file.get(), content.data() + written, content.size() - written, static_cast<off_t>(written));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
+    written += static_cast<std::size_t>(n);
+  }
+  return file;
+}
+
 class RunningQuestion final : public Question {
  public:
   RunningQuestion(Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
@@ -50,7 +65,7 @@ class RunningQuestion final : public Question {
   RunningQuestion(const RunningQuestion&) = delete;
   RunningQuestion& operator=(const RunningQuestion&) = delete;
 
-  void begin(Launch what, const std::string& input) {
+  void begin(Command what, const std::string& input) {
     auto started = start(std::move(what), input);
     if (started) return;
     Error error = started.error();
@@ -59,12 +74,13 @@ class RunningQuestion final : public Question {
   }
 
  private:
-  Status start(Launch what, const std::string& input) {
+  Status start(Command what, const std::string& input) {
     TRY(const Fd in, memory_file("mps-question", input));
     TRY(output_, memory_file("mps-answer", ""));
     what.input = in.get();
     what.output = output_.get();
-    TRY(process_, launch(loop_, what, [this](ExitNote note) { ended(note); }));
+    what.kill_on_drop = true;
+    TRY(process_, Process::start(loop_, what, {}, [this](ExitNote note) { ended(note); }));
     return {};
   }
 
@@ -88,7 +104,6 @@ class RunningQuestion final : public Question {
   }
   void abandon() {
     timer_.stop();
-    if (process_ && process_->running()) (void)process_->signal(SIGKILL);  // the loop reaps it
     process_.reset();
   }
 
@@ -105,7 +120,7 @@ class RunningQuestion final : public Question {
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done) {
   auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
-  Launch what{.argv = {target.program}, .env = target.env};
+  Command what{.argv = {target.program}, .env = target.env};
   what.argv.insert(what.argv.end(), target.words.begin(), target.words.end());
   question->begin(std::move(what), input);
   return question;
@@ -115,7 +130,7 @@ std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string
                                        const std::map<std::string, std::string>& env, Duration deadline,
                                        std::function<void(Result<std::string>)> done) {
   auto question = std::make_unique<RunningQuestion>(loop, argv[0], deadline, std::move(done));
-  question->begin(Launch{.argv = argv, .env = env}, "");
+  question->begin({.argv = argv, .env = env}, "");
   return question;
 }
 

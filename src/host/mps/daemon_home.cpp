@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <vector>
 
@@ -15,23 +12,9 @@
 #include "host/files/files.h"
 #include "host/mps/daemon_cgroups.h"
 #include "host/mps/driver_libraries.h"
-#include "host/process/exec_parts.h"
 
 namespace tranche::host {
 namespace {
-
-// Which step of the child failed; the rest of what it says is an errno.
-enum Step : int { kSession, kMountNamespace, kCgroupNamespace, kCgroup, kDescriptors, kExecute };
-struct ChildWord {
-  int step = 0;
-  int error = 0;
-};
-constexpr std::array kStepWords{"cannot give the daemon a session of its own",
-                                "cannot enter the host's mount namespace (the container needs CAP_SYS_ADMIN)",
-                                "cannot enter the host's cgroup namespace",
-                                "cannot put the daemon into a cgroup of its own",
-                                "cannot prepare the daemon's descriptors",
-                                "cannot execute"};
 
 bool same_namespace(const char* a, const char* b) {
   struct stat left{};
@@ -44,20 +27,7 @@ struct CgroupPath {
   std::string dir;     // "…/tranche/gpu-3f2a1b4c"
 };
 
-// Everything that the child uses, made before it: between fork and exec it may only make system calls.
-struct Prepared {
-  int input = -1, output = -1, kept = -1;  // above the targets
-  int mounts = -1, cgroups = -1;           // namespaces to enter; -1 = it is there
-  int word = -1;                           // for ChildWord; closed by a successful exec
-  std::vector<CgroupPath> dirs;
-  std::vector<char*> argv, env;
-};
-
-void say_and_end(const Prepared& p, Step step) {
-  const ChildWord word{step, errno};
-  (void)!::write(p.word, &word, sizeof word);
-  ::_exit(127);
-}
+// From here to enter_cgroup(): system calls only, for they run in the child before exec.
 
 // A cgroup of version 1's cpuset takes nobody before it has processors and memory nodes: those of its parent.
 void inherit(int dir, const char* file, const char* parents) {
@@ -93,29 +63,6 @@ bool enter_cgroup(const CgroupPath& path) {
   return in;
 }
 
-[[noreturn]] void become_daemon(const Prepared& p) {
-  if (::setsid() < 0) say_and_end(p, kSession);
-  if (p.cgroups >= 0 && ::setns(p.cgroups, CLONE_NEWCGROUP) != 0) say_and_end(p, kCgroupNamespace);
-  if (p.mounts >= 0 && ::setns(p.mounts, CLONE_NEWNS) != 0) say_and_end(p, kMountNamespace);
-  for (const auto& path : p.dirs)
-    if (!enter_cgroup(path)) say_and_end(p, kCgroup);
-
-  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (::dup2(p.input, 0) < 0 || ::dup2(p.output, 1) < 0 || ::dup2(p.output, 2) < 0) say_and_end(p, kDescriptors);
-  if (p.kept >= 0 && ::dup2(p.kept, 3) < 0) say_and_end(p, kDescriptors);
-  // All others but the one that tells of a failed exec; that one is closed by exec.
-  const unsigned first = p.kept >= 0 ? 4 : 3;
-  const auto word = static_cast<unsigned>(p.word);
-  if (word > first) ::close_range(first, word - 1, 0);
-  ::close_range(word + 1, ~0u, 0);
-  ::execve(p.argv[0], p.argv.data(), p.env.data());
-  say_and_end(p, kExecute);
-  ::_exit(127);
-}
-
 // Invalid when it is the one that we are in.
 Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
@@ -123,7 +70,7 @@ Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   if (same_namespace(init.c_str(), own.c_str())) return Fd();
   Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
-  return duplicate_from(opened.get(), kAboveTargets);
+  return opened;
 }
 
 std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& pool) {
@@ -133,70 +80,6 @@ std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& po
                                         : std::vector<std::string>{home.cgroup + "/" + pool};
   for (const auto& dir : dirs) paths.push_back({dir.substr(0, dir.rfind('/')), dir});
   return paths;
-}
-
-Result<std::unique_ptr<Process>> launch_on_host(Loop& loop, const DaemonHome& home, const std::string& pool,
-                                                const Launch& what, std::function<void(ExitNote)> on_exit) {
-  TRY(const Fd input, duplicate_from(what.input, kAboveTargets));
-  TRY(const Fd output, duplicate_from(what.output, kAboveTargets));
-  Fd kept;
-  if (what.kept >= 0) {
-    TRY(kept, duplicate_from(what.kept, kAboveTargets));
-  }
-  TRY(const Fd mounts, other_namespace(home, "mnt"));
-  TRY(const Fd cgroups, other_namespace(home, "cgroup"));
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(error_from_errno(errno, "cannot start a process", "pipe2"));
-  const Fd hear(ends[0]);
-  Fd said(ends[1]);
-  TRY(Fd word, duplicate_from(said.get(), kAboveTargets));
-  said.reset();
-
-  auto words = what.argv;
-  std::vector<std::string> settings;
-  for (const auto& [name, value] : what.env) settings.push_back(name + '=' + value);
-  Prepared prepared{.input = input.get(),
-                    .output = output.get(),
-                    .kept = kept ? kept.get() : -1,
-                    .mounts = mounts ? mounts.get() : -1,
-                    .cgroups = cgroups ? cgroups.get() : -1,
-                    .word = word.get(),
-                    .dirs = cgroups_of(home, pool),
-                    .argv = pointers_to(words),
-                    .env = pointers_to(settings)};
-  // A signal that came between fork and exec would run our handlers in the child.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::_Fork();  // runs no handlers of fork; the child makes system calls only
-  if (pid == 0) become_daemon(prepared);
-  const int failed = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return std::unexpected(error_from_errno(failed, "cannot start a process", "fork"));
-  word.reset();
-  ChildWord child;
-  ssize_t heard = 0;
-  do {
-    heard = ::read(hear.get(), &child, sizeof child);  // ends with exec or with the child
-  } while (heard < 0 && errno == EINTR);
-  const auto reap = [pid] {
-    ::kill(pid, SIGKILL);
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  };
-  if (heard != 0) {
-    reap();
-    const auto step = static_cast<std::size_t>(child.step);
-    const bool known = heard == sizeof child && step < kStepWords.size();
-    return std::unexpected(
-        error_from_errno(known ? child.error : EIO, known ? kStepWords[step] : "cannot start a process",
-                         step == kCgroup && !prepared.dirs.empty() ? prepared.dirs.front().dir : what.argv.front()));
-  }
-  auto ref = process_ref(pid);
-  auto process = ref ? Process::adopt(loop, *ref, std::move(on_exit)) : std::unexpected(ref.error());
-  if (!process) reap();
-  return process;
 }
 
 }  // namespace
@@ -238,9 +121,22 @@ std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
 }
 
 Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
-                                                const Launch& what, std::function<void(ExitNote)> on_exit) {
-  if (!home.host) return launch(loop, what, std::move(on_exit));
-  return launch_on_host(loop, home, pool, what, std::move(on_exit));
+                                                Command what, std::function<void(ExitNote)> on_exit) {
+  if (!home.host) return Process::start(loop, what, {}, std::move(on_exit));
+  TRY(const Fd mounts, other_namespace(home, "mnt"));
+  TRY(const Fd cgroups, other_namespace(home, "cgroup"));
+  auto& steps = what.before_exec;
+  steps.push_back({"cannot give the daemon a session of its own", "", [] { return ::setsid() >= 0; }});
+  if (cgroups)
+    steps.push_back({"cannot enter the host's cgroup namespace", "",
+                     [fd = cgroups.get()] { return ::setns(fd, CLONE_NEWCGROUP) == 0; }});
+  if (mounts)
+    steps.push_back({"cannot enter the host's mount namespace (the container needs CAP_SYS_ADMIN)", "",
+                     [fd = mounts.get()] { return ::setns(fd, CLONE_NEWNS) == 0; }});
+  for (const auto& path : cgroups_of(home, pool))
+    steps.push_back(
+        {"cannot put the daemon into a cgroup of its own", path.dir, [path] { return enter_cgroup(path); }});
+  return Process::start(loop, what, {}, std::move(on_exit));
 }
 
 }  // namespace tranche::host

@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "host/loop/loop.h"
-#include "host/mps/launch.h"
 #include "host/process/process.h"
 
 namespace tranche::host {
@@ -32,9 +31,9 @@ std::string program_at_home(const DaemonHome& home, const std::string& path);
 std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
                                                        const std::map<std::string, std::string>& env);
 
-// launch() for a daemon of `pool`: the same in the pod. On the host the errors also say which step failed; a process
-// that could not get its home is not left behind.
+// Process::start() for a daemon of `pool`: the same in the pod. On the host the errors also say which step failed; a
+// process that could not get its home is not left behind.
 Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
-                                                const Launch& what, std::function<void(ExitNote)> on_exit);
+                                                Command what, std::function<void(ExitNote)> on_exit);
 
 }  // namespace tranche::host

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "host/clock/clock.h"
-#include "host/mps/launch.h"
 #include "host/mps/leftover.h"
 #include "host/mps/pool.h"
 #include "host/mps/start_checks.h"
@@ -44,7 +43,7 @@ Status Pool::spawn() {
     return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
   const Fd reading(ends[0]);
   const Fd writing(ends[1]);
-  Launch what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
+  Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
   const auto options = dialect_.daemon_options(settings_.multiuser);
   what.argv.insert(what.argv.end(), options.begin(), options.end());
   what.input = reading.get();

@@ -66,6 +66,7 @@ Status Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on
   if (pipes == nullptr) return {};
   output_ = std::move(pipes->output);
   input_ = std::move(pipes->input);
+  if (!output_) return {};
   output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
   if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
   return {};

@@ -6,7 +6,8 @@
 // beside threads of gRPC, since nothing but exec happens in the child (no fork handlers run).
 //
 // A child starts with: all signals at their defaults and unblocked, stdin from /dev/null or held, stdout and stderr in
-// one pipe, no other descriptor of ours, a process group of its own (Ctrl-C at a terminal reaches us alone).
+// one pipe, or the descriptors that were given, no other descriptor of ours, a process group of its own (Ctrl-C at a
+// terminal reaches us alone). This is the only place that starts processes.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -22,13 +23,25 @@
 
 namespace tranche::host {
 
+// What the child does before it executes the program, on our memory, while the thread that starts it waits: system
+// calls on values that were made before, and nothing else (no allocation, no lock).
+struct BeforeExec {
+  std::string what;           // of the error when it fails: "cannot enter the host's cgroup namespace"
+  std::string where;          // "" = the program
+  std::function<bool()> run;  // false: it failed, errno says why
+};
+
 struct Command {
   std::vector<std::string> argv = {};           // argv[0] is the path to execute
   std::map<std::string, std::string> env = {};  // the whole environment of the child
   std::string work_dir = {};                    // "" = ours
   bool hold_stdin = false;  // a pipe whose other end we keep: EOF reaches the child when we die or drop the Process
   bool kill_on_drop = false;
-  bool die_with_parent = false;  // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends
+  int input = -1;                            // becomes the child's 0; -1: as above. These three stay the caller's.
+  int output = -1;                           // becomes its 1 and 2, and on_output gets nothing; -1: as above
+  int kept = -1;                             // becomes its 3, if given
+  std::vector<BeforeExec> before_exec = {};  // in this order; the first that fails ends the child
+  bool die_with_parent = false;              // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends
 };
 
 inline constexpr std::size_t kLongestOutputLine = 16384;  // of a longer one the beginning is delivered, marked with "…"

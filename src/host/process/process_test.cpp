@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <thread>
@@ -20,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class ProcessTest : public ::testing::Test {
  protected:
@@ -171,6 +174,45 @@ TEST_F(ProcessTest, TheChildInheritsNoDescriptorOfOurs) {
   run();
   ::close(leaky);
   EXPECT_THAT(lines_, ElementsAre("0", "1", "2"));
+}
+
+TEST_F(ProcessTest, GivenDescriptorsBecomeTheChilds) {
+  const Fd in(::memfd_create("in", MFD_CLOEXEC));
+  const Fd out(::memfd_create("out", MFD_CLOEXEC));
+  const Fd kept(::memfd_create("kept", MFD_CLOEXEC));
+  ASSERT_EQ(::pwrite(in.get(), "asked\n", 6, 0), 6);
+  auto command = shell("cat; ls /proc/$$/fd; echo error >&2; echo kept >&3");
+  command.input = in.get();
+  command.output = out.get();
+  command.kept = kept.get();
+  const auto process = start(command);
+  run();
+  const auto text_of = [](const Fd& fd) {
+    char text[64] = {};
+    return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd.get(), text, sizeof text, 0))));
+  };
+  EXPECT_EQ(text_of(out), "asked\n0\n1\n2\n3\nerror\n");
+  EXPECT_EQ(text_of(kept), "kept\n");
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_EQ(note_.code, 0);
+}
+
+TEST_F(ProcessTest, StepsBeforeExecRunInOrderAndTheFirstThatFailsIsNamed) {
+  auto command = shell("pwd");
+  command.before_exec = {{"cannot go to proc", "", [] { return ::chdir("/proc") == 0; }},
+                         {"cannot go below it", "", [] { return ::chdir("self/task") == 0; }}};
+  const auto process = start(command);
+  run();
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_THAT(lines_[0], HasSubstr("/task"));
+  command.before_exec.insert(command.before_exec.begin() + 1,
+                             {"cannot go there", "/nonexistent", [] { return ::chdir("/nonexistent") == 0; }});
+  const auto failed = Process::start(*loop_, command, {}, {});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, Kind::kNotFound);
+  EXPECT_EQ(failed.error().where, "/nonexistent");
+  EXPECT_THAT(failed.error().what, HasSubstr("cannot go there"));
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "nothing is left to reap";
 }
 
 TEST_F(ProcessTest, TheChildHasStandardSignalsAndItsOwnGroup) {

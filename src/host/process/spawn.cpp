@@ -1,6 +1,6 @@
-// vfork and exec, by hand: posix_spawn cannot set a death signal or close what it does not know. Between the two the
-// child runs on our memory while our thread stands still, so child_side() makes system calls on values prepared before
-// and touches nothing else.
+// vfork and exec, by hand: posix_spawn cannot set a death signal, close what it does not know, or enter a namespace.
+// Between the two the child runs on our memory while our thread stands still, so child_side() makes system calls on
+// values prepared before and touches nothing else.
 #include "host/process/spawn.h"
 
 #include <fcntl.h>
@@ -17,8 +17,6 @@ extern "C" {
 #include <cerrno>
 #include <vector>
 
-#include "host/process/exec_parts.h"
-
 namespace tranche::host {
 namespace {
 
@@ -33,6 +31,12 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
+// What the child says when it does not execute the program.
+struct Failure {
+  int step = -1;  // of before_exec; -1 = what is done for every child
+  int error = 0;
+};
+
 // Everything that the child needs, as plain numbers and pointers.
 struct ChildPlan {
   const char* path = nullptr;
@@ -41,35 +45,41 @@ struct ChildPlan {
   const char* work_dir = nullptr;  // nullptr = ours
   int input = -1;
   int output = -1;
-  int failure = -1;  // where an errno goes when exec does not happen; closed by exec
+  int kept = -1;
+  int failure = -1;  // where a Failure goes when exec does not happen; closed by exec
+  const std::vector<BeforeExec>& before_exec;
   pid_t parent = 0;
   bool die_with_parent = false;
 };
 
-[[noreturn]] void give_up(const ChildPlan& plan) {
-  const int err = errno;
-  [[maybe_unused]] const auto told = ::write(plan.failure, &err, sizeof err);
+[[noreturn]] void give_up(const ChildPlan& plan, int step = -1) {
+  const Failure failure{step, errno};
+  [[maybe_unused]] const auto told = ::write(plan.failure, &failure, sizeof failure);
   ::_exit(127);
 }
 
-// Only 0, 1, 2 and `failure` stay: a daemon that lives for weeks must not hold our sockets, locks or device files.
-// Kernels before 5.9 lack the call; there close-on-exec does what it can.
-void close_all_but(int failure) {
-  if (failure > 3) ::syscall(SYS_close_range, 3u, static_cast<unsigned>(failure) - 1, 0u);
-  ::syscall(SYS_close_range, static_cast<unsigned>(failure) + 1, ~0u, 0u);
+// Only those below `first` and `failure` stay: a daemon that lives for weeks must not hold our sockets, locks or device
+// files. Kernels before 5.9 lack the call; there close-on-exec does what it can.
+void close_from(unsigned first, int failure) {
+  const auto kept = static_cast<unsigned>(failure);
+  if (kept > first) ::syscall(SYS_close_range, first, kept - 1, 0u);
+  ::syscall(SYS_close_range, kept + 1, ~0u, 0u);
 }
 
 [[noreturn]] void child_side(const ChildPlan& plan) {
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  for (std::size_t step = 0; step < plan.before_exec.size(); ++step)
+    if (!plan.before_exec[step].run()) give_up(plan, static_cast<int>(step));
   if (plan.die_with_parent) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan);
     if (::getppid() != plan.parent) ::_exit(127);  // it died before the line above
   }
-  ::setpgid(0, 0);
+  ::setpgid(0, 0);  // whoever has a session of its own has that already
   if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(plan.output, 2) < 0) give_up(plan);
-  close_all_but(plan.failure);
+  if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
+  close_from(plan.kept >= 0 ? 4 : 3, plan.failure);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -85,10 +95,23 @@ void close_all_but(int failure) {
   return pid;
 }
 
-// The descriptors that become 0, 1 and 2 must not themselves be 0, 1 or 2, where one dup2 would overwrite the next.
-Result<Fd> above_standard(Fd fd) {
-  if (fd.get() > 2) return fd;
-  return duplicate_from(fd.get(), 3);
+// The descriptors that become 0 to 3 must not themselves be one of these, where one dup2 would overwrite the next.
+Result<Fd> above_targets(int fd) {
+  Fd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 4));
+  if (!duplicate) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
+  return duplicate;
+}
+Result<Fd> above_targets(Fd fd) {
+  if (fd.get() > 3) return fd;
+  return above_targets(fd.get());
+}
+
+// Words as execve takes them: a pointer each and a null pointer last, valid as long as `strings` is unchanged.
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (auto& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 Status check(const Command& command) {
@@ -147,7 +170,9 @@ Result<Spawned> spawn(const Command& command) {
 
   Spawned spawned;
   Fd child_input;
-  if (command.hold_stdin) {
+  if (command.input >= 0) {
+    TRY(child_input, above_targets(command.input));
+  } else if (command.hold_stdin) {
     TRY(Pipe input, make_pipe());
     spawned.input = std::move(input.writing);
     child_input = std::move(input.reading);
@@ -155,11 +180,20 @@ Result<Spawned> spawn(const Command& command) {
     child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!child_input) return std::unexpected(error_from_errno(errno, "cannot start a process", "/dev/null"));
   }
-  TRY(Pipe output, make_pipe());
+  Pipe output;
+  if (command.output >= 0) {
+    TRY(output.writing, above_targets(command.output));
+  } else {
+    TRY(output, make_pipe());
+  }
+  Fd kept;
+  if (command.kept >= 0) {
+    TRY(kept, above_targets(command.kept));
+  }
   TRY(Pipe failure, make_pipe());
-  TRY(const Fd in, above_standard(std::move(child_input)));
-  TRY(Fd out, above_standard(std::move(output.writing)));
-  TRY(Fd told, above_standard(std::move(failure.writing)));
+  TRY(const Fd in, above_targets(std::move(child_input)));
+  TRY(Fd out, above_targets(std::move(output.writing)));
+  TRY(Fd told, above_targets(std::move(failure.writing)));
 
   const ChildPlan plan{path.c_str(),
                        argv.data(),
@@ -167,20 +201,24 @@ Result<Spawned> spawn(const Command& command) {
                        command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
                        in.get(),
                        out.get(),
+                       kept ? kept.get() : -1,
                        told.get(),
+                       command.before_exec,
                        ::getpid(),
                        command.die_with_parent};
   spawned.pid = vfork_with_signals_blocked(plan);
   if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
   told.reset();
   out.reset();
-  int err = 0;
+  Failure failed;
   ssize_t got = 0;
-  while ((got = ::read(failure.reading.get(), &err, sizeof err)) < 0 && errno == EINTR) {
+  while ((got = ::read(failure.reading.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
   }
-  if (got == static_cast<ssize_t>(sizeof err)) {
+  if (got == static_cast<ssize_t>(sizeof failed)) {
     reap(spawned.pid);
-    return std::unexpected(error_from_errno(err, "cannot execute", path));
+    if (failed.step < 0) return std::unexpected(error_from_errno(failed.error, "cannot execute", path));
+    const auto& step = command.before_exec[static_cast<std::size_t>(failed.step)];
+    return std::unexpected(error_from_errno(failed.error, step.what, step.where.empty() ? path : step.where));
   }
   // Our child and not yet reaped: the pid is still its own, even if it has ended.
   auto pidfd = open_pidfd(spawned.pid);
@@ -190,6 +228,7 @@ Result<Spawned> spawn(const Command& command) {
     return std::unexpected(within(std::move(pidfd).error(), path));
   }
   spawned.pidfd = std::move(*pidfd);
+  if (!output.reading) return spawned;
   const int flags = ::fcntl(output.reading.get(), F_GETFL);
   ::fcntl(output.reading.get(), F_SETFL, flags | O_NONBLOCK);
   spawned.output = std::move(output.reading);
