@@ -2,8 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "agent/cluster/agent_statuses.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "host/clock/clock.h"
+#include "host/kube/find_access.h"
 #include "host/status/status_socket.h"
 #include "why/why.h"
 
@@ -14,20 +18,55 @@ struct WhyOptions {
   std::string name;
   std::string socket = "/run/tranche/node.sock";
   bool json = false;
+  bool cluster = false;
+  std::string kubeconfig;
+  agent::AgentsAsked asked;
 };
 
 constexpr auto kDeadline = std::chrono::seconds(5);
 
-int why_command(const WhyOptions& options, const Process& process) {
+// What each agent of the cluster says of that name. Fewer facts than on the node: its page names no processes.
+Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, const Process& process) {
+  std::vector<Problem> problems;
+  TRY(const auto access,
+      host::find_access(options.kubeconfig, {process.environment.begin(), process.environment.end()}, problems));
+  TRY(const auto statuses, agent::agent_statuses(access, options.asked));
+  std::vector<why::Explanation> all;
+  for (const auto& status : statuses) {
+    if (status.document.empty())
+      fmt::print(stderr, "tranche why: node {} is not known: {}\n", visible_text(status.node),
+                 visible_text(status.problem));
+    auto found = why::explain(status.document, options.name, host::wall_now());
+    if (!found) continue;
+    for (auto& each : *found) {
+      each.node = status.node;
+      all.push_back(std::move(each));
+    }
+  }
+  if (all.empty())
+    return fail(
+        Kind::kNotFound,
+        fmt::format("none of {} node agents reports a pod, GPU or slot {}. A pod without a share is not known to "
+                    "any: `kubectl describe pod` shows why it is Pending or was refused",
+                    statuses.size(), in_quotes(options.name)));
+  return all;
+}
+
+Result<std::vector<why::Explanation>> ask(const WhyOptions& options, const Process& process) {
+  if (options.cluster) return ask_cluster(options, process);
   const auto answer = host::ask(options.socket, "status", kDeadline);
   if (!answer) {
-    fmt::print(stderr,
-               "tranche why: no answer from the node agent: {}\n  The socket of `tranche node` is <run-dir>/node.sock; "
-               "name it with --socket.\n",
-               to_string(answer.error()));
-    return 1;
+    auto error = within(answer.error(), "no answer from the node agent");
+    error.what +=
+        "; the socket of `tranche node` is <run-dir>/node.sock: name it with --socket, or ask from outside "
+        "with --cluster";
+    return std::unexpected(std::move(error));
   }
-  const auto found = why::explain(*answer, options.name, host::wall_now());
+  return why::explain(*answer, options.name, host::wall_now());
+}
+
+int why_command(const WhyOptions& options, const Process& process) {
+  const auto found = ask(options, process);
   if (!found) {
     fmt::print(stderr, "tranche why: {}\n", to_string(found.error()));
     return 1;
@@ -48,6 +87,19 @@ void add_why(CLI::App& app, Process& process) {
           "pod (NAME, NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER), GPU (index, UUID or its beginning), or slot id")
       ->required();
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_flag("--cluster", options->cluster,
+                    "ask the agents of all nodes, through the API server; they say less than on their node");
+  command
+      ->add_option(
+          "--kubeconfig", options->kubeconfig,
+          "with --cluster: how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
+      ->envname("KUBECONFIG");
+  command->add_option("--selector", options->asked.selector, "with --cluster: labels of the agents' pods")
+      ->capture_default_str();
+  command
+      ->add_option("--status-port", options->asked.status_port,
+                   "with --cluster: port of the agents' status page, where a pod names no port \"metrics\"")
+      ->capture_default_str();
   command->add_flag("--json", options->json, "the same as JSON");
   command->callback([options, &process] { process.exit_code = why_command(*options, process); });
 }

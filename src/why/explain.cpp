@@ -198,7 +198,7 @@ class Status {
   // --- a device
 
   Explanation device_of(const Json& device) const {
-    Explanation all{"device", name_of(device), "", {}, {}};
+    Explanation all{.kind = "device", .subject = name_of(device)};
     const std::string uuid = text_at(device, "uuid"), pool = text_at(device, "pool");
     if (all.subject != uuid) all.subject += " (" + uuid + ")";
     std::uint64_t held = 0;
@@ -279,14 +279,15 @@ class Status {
       if (name != what && !(name.size() >= kShortestUuid && names(what, name)) &&
           !(number && (names(what, "GPU " + std::string(name)) || names(what, "MIG device " + std::string(name)))))
         continue;
-      found.push_back({"device", what, "not offered", {{text_at(left, "why"), "", true}}, {}});
+      found.push_back({.kind = "device", .subject = what, .state = "not offered"});
+      found.back().causes.push_back({text_at(left, "why"), "", true});
     }
   }
 
   // --- a slot
 
   Explanation slot_of(const Json& device, const Json& slot) const {
-    Explanation all{"slot", text_at(slot, "id"), "", {}, {}};
+    Explanation all{.kind = "slot", .subject = text_at(slot, "id")};
     const std::string holder = text_at(slot, "holder");
     all.causes.push_back(
         {fmt::format("a slot of {} ({}) as {}: {} MiB{}", name_of(device), text_at(device, "uuid"),
@@ -309,7 +310,7 @@ class Status {
     for (const Json& grant : list_at(json_, "grants")) {
       const Json& slots = list_at(grant, "slots");
       if (name.find("::") == std::string_view::npos || std::ranges::find(slots, Json(name)) == slots.end()) continue;
-      Explanation all{"slot", std::string(name), "withheld, held by " + holder_of(grant), {}, {}};
+      Explanation all{.kind = "slot", .subject = std::string(name), .state = "withheld, held by " + holder_of(grant)};
       all.causes.push_back(
           {"the configuration in effect has this slot no more; the container that holds it keeps it, and "
            "nothing gets it afterwards",
@@ -322,7 +323,7 @@ class Status {
   // --- a pod
 
   Explanation pod_named(const std::string& pod, std::string_view name) const {
-    Explanation all{"pod", pod, "", {}, {}};
+    Explanation all{.kind = "pod", .subject = pod};
     const bool one = std::ranges::count(name, '/') == 2;
     if (one) all.subject = name;
     const auto is_it = [&](const std::string& holder) { return one ? holder == name : pod_of(holder) == pod; };

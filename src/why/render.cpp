@@ -19,7 +19,8 @@ constexpr const char* kGreen = "32";
 std::string render(const std::vector<Explanation>& all, bool colour, int width) {
   TerminalText text(colour, width > 0 ? width : kWidthOfFiles);
   for (const auto& each : all) {
-    text.heading((each.kind == "device" ? "" : each.kind + " ") + each.subject + ": " + each.state);
+    text.heading((each.node.empty() ? "" : "node " + each.node + ", ") +
+                 (each.kind == "device" ? "" : each.kind + " ") + each.subject + ": " + each.state);
     for (const auto& cause : each.causes) {
       text.sentence(cause.is_fault ? "!" : "-", cause.what, cause.is_fault ? kRed : kPlain);
       if (!cause.remedy.empty()) text.sentence("  ->", cause.remedy, kGreen);
@@ -37,7 +38,8 @@ std::string to_json(const std::vector<Explanation>& all) {
     for (const auto& cause : each.causes)
       causes.push_back({{"what", cause.what}, {"remedy", cause.remedy}, {"fault", cause.is_fault}});
     for (const auto& event : each.events) events.push_back({{"agoMs", event.ago_ms}, {"what", event.what}});
-    list.push_back({{"kind", each.kind},
+    list.push_back({{"node", each.node},
+                    {"kind", each.kind},
                     {"subject", each.subject},
                     {"state", each.state},
                     {"causes", std::move(causes)},

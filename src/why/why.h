@@ -27,11 +27,12 @@ struct Event {
 };
 
 struct Explanation {
-  std::string kind;     // "pod", "device", "slot"
-  std::string subject;  // "team/train", "GPU 0 (GPU-…)", a slot's id
-  std::string state;    // in a few words
-  std::vector<Cause> causes;
-  std::vector<Event> events;  // newest first; those that the agent still keeps
+  std::string node = {};     // which of several; "" = the one that was asked
+  std::string kind = {};     // "pod", "device", "slot"
+  std::string subject = {};  // "team/train", "GPU 0 (GPU-…)", a slot's id
+  std::string state = {};    // in a few words
+  std::vector<Cause> causes = {};
+  std::vector<Event> events = {};  // newest first; those that the agent still keeps
 };
 
 // `name` is a pod ("train", "team/train", "team/train/main"), a device (index, UUID, the beginning of a UUID, pool) or

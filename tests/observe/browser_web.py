@@ -93,6 +93,10 @@ def run(bed, checks):
     checks.check("--json has the capacity", (of["slots"], of["free"], of["unhealthy"], of["largestRequest"]) == (20, 7, 4, 4), of)
     checks.check("it asked for one list, and each agent once", len(cluster.asked) == 4, cluster.asked)
 
+    why = bed.machine.run(words[0], "why", "serve", "--cluster", *words[2:])
+    heads = [line for line in why.stdout.splitlines() if line.startswith("node ")]
+    checks.check("`why --cluster` finds a pod on its nodes, and names the silent one", heads and all("default/serve: holds 1 slot" in h for h in heads) and "node gpu-node-1," in heads[0] and "gpu-node-3 is not known" in why.stderr, (why.stdout, why.stderr))
+
     web = subprocess.Popen([*words, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=bed.machine.env)
     url = next((word for word in web.stdout.readline().split() if word.startswith("http://127.0.0.1") and not word.endswith(f":{cluster.server.server_port}")), "")
     checks.check("it says where the page is", url.endswith("/"), url)
