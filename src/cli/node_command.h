@@ -15,6 +15,7 @@ struct NodeCommand {
   std::string quiet_period = "5m";  // into options by run()
   std::string mig_manager = "false", mig_reset = "true";
   std::string mig_evict_after;        // into options by run(); "" = never
+  std::string dcgm_names = "off";     // into options by run()
   std::string label_output = "none";  // into options by run()
   LogOptions log;
   bool strict = false;

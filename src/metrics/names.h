@@ -250,6 +250,16 @@ inline constexpr Metric kTenantStops{
     Type::kCounter,
     "Processes of the container that the guard ended; reason is memory-limit or outside-mps.",
     {"namespace", "pod", "container", "gpu", "resource", "reason"}};
+inline constexpr Metric kTenantHeld{"tranche_tenant_held_seconds_total",
+                                    Type::kCounter,
+                                    "Time that the container has held slots of the device, since the agent started.",
+                                    {"namespace", "pod", "container", "gpu", "resource"}};
+inline constexpr Metric kTenantShareHeld{
+    "tranche_tenant_share_held_seconds_total",
+    Type::kCounter,
+    "Time that the container has held slots of the device, times the share of the device's slots: GPU-seconds held, "
+    "whatever was used.",
+    {"namespace", "pod", "container", "gpu", "resource"}};
 
 inline constexpr Metric kKubeRequests{
     "tranche_kube_requests_total",
@@ -335,6 +345,8 @@ inline constexpr std::array kAllMetrics{
     &kTenantClients,
     &kTenantOver,
     &kTenantStops,
+    &kTenantHeld,
+    &kTenantShareHeld,
 };
 
 // What a pool's state prints as (mps::State, and mps::pool_word once its daemon serves), and so what

@@ -38,6 +38,7 @@ ELSEWHERE = [
     (r"\./dev image.*", "is built in its own test", "ctest:image_test"),
     (r"scripts/promises( .*)?", "prints a page that scripts/house-rules compares", "file:scripts/house-rules"),
     (r"\./dev mutants( .*)?", "takes minutes, and is run by hand", "file:scripts/mutants"),
+    (r"tranche why --cluster .*", "asks an API server", "ctest:observe_browser_web"),
     (r"tranche web( .*)?", "asks an API server", "ctest:observe_browser_web"),
     (r"\./dev browser", "needs Chromium", "ctest:observe_browser"),
     (r"\./dev (bench|asan|tsan|fuzz|lint|clean)( .*)?", "is run by hand and in .ci/run", "file:.ci/run"),

@@ -77,12 +77,21 @@ def the_metrics(bed, checks):
     labels = r'tranche_tenant_memory_used_bytes\{namespace="default",pod="train",container="main",gpu="GPU-[^"]+",resource="nvidia.com/gpu"\} (\d+)\n'
     found = re.search(labels, text)
     checks.check("the tenant's memory is there, with its names", found and int(found.group(1)) > 1 << 30, found and found.group(1))
+    share = lambda: [float(v) for v in re.findall(r'tranche_tenant_share_held_seconds_total\{namespace="default",pod="train".*\} (\S+)', figures())]
+    first = share()
+    checks.check("the share that it holds is counted while it holds it", first and wait_for(lambda: share()[0] > first[0], 10, every=1.1), first)
+    dcgm = ask(bed, "/metrics/dcgm")[2]
+    found = re.findall(r'^DCGM_FI_DEV_FB_USED\{.*pod="train"\} (\d+)$', dcgm, re.MULTILINE)
+    checks.check("under DCGM's names, the tenant has one row with its memory", len(found) == 1 and int(found[0]) > 1024, found)
+    checks.check("and the GPU has rows of its own, of no pod", re.search(r'^DCGM_FI_PROF_SM_ACTIVE\{gpu="0",[^}]*modelName="NVIDIA H200"\} ', dcgm, re.MULTILINE), dcgm[:400])
     checks.check("no series comes twice", len(set(lines := [line.rsplit(" ", 1)[0] for line in text.splitlines() if line and line[0] != "#"])) == len(lines))
     heads = re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)
     checks.check("no family comes twice", len(heads) == len(set(heads)))
     if shutil.which("promtool"):
         done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
         remarks = [line for line in (done.stdout + done.stderr).splitlines() if line and "tranche_pool_limit_threads_percent" not in line]
+        read = subprocess.run(["promtool", "check", "metrics"], input=dcgm, capture_output=True, text=True, check=False).returncode
+        checks.check("promtool can read the page of DCGM's names (whose style is not Prometheus's)", read in (0, 3), read)
         checks.check("promtool has no remark (but on the older name with percent)", not remarks, remarks[:3])
     else:
         print("   --   promtool is not there (Debian's package prometheus)")
@@ -157,4 +166,4 @@ def run(bed, checks):
 
 
 if __name__ == "__main__":
-    sys.exit(main(run, __doc__, more_node=("--listen", "127.0.0.1:0")))
+    sys.exit(main(run, __doc__, more_node=("--listen", "127.0.0.1:0", "--dcgm-names", "old")))

@@ -91,9 +91,10 @@ Status NodeProgram::open() {
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   measure_timer_ = std::make_unique<host::Timer>(*loop_);
   looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
-  http_ = std::make_unique<HttpPages>(*loop_, options_.listen,
-                                      node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->knock(); }}),
-                                      [this] { on_pages(); });
+  http_ = std::make_unique<HttpPages>(
+      *loop_, options_.listen,
+      node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->knock(); }, options_.dcgm_names}),
+      [this] { on_pages(); });
   TRY_STATUS(http_->open());
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
     plan_again();

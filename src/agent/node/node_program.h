@@ -35,7 +35,8 @@ struct NodeOptions {
   std::string feature_namespace = "default";      // of the NodeFeature object
   std::string pod_name;                           // of this pod, with whose DaemonSet that object goes; "" = nobody's
   MigOptions mig;
-  std::string listen;  // metrics and status page, "addr:port"; "" = none
+  std::string listen;       // metrics and status page, "addr:port"; "" = none
+  bool dcgm_names = false;  // also /metrics/dcgm
 };
 
 // The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1

@@ -8,6 +8,7 @@
 #include "agent/node/node_news.h"
 #include "agent/node/node_parts.h"
 #include "agent/node/reports.h"
+#include "agent/node/tenant_metrics.h"
 #include "host/log/log.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
@@ -103,6 +104,10 @@ void NodeProgram::publish() {
   const auto& config = state_.config.config;
   state_.taken = loop_->now();
   state_.taken_wall = loop_->wall_now();
+  if (state_.held_read != state_.holdings_read) {
+    state_.held_read = state_.holdings_read;
+    keep_held_times(state_.held_times, tenant_rows(state_, {}), state_.plan, state_.taken);
+  }
   state_.allocation.flags = config.flags;
   state_.allocation.imex = config.imex;
   state_.allocation.framework_environment = config.sharing.framework_environment;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/node/dcgm_names.h"
 #include "agent/node/html_page.h"
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
@@ -84,11 +85,18 @@ host::HttpServer::Routes node_pages(NodePages of) {
               return html_page(*of.snapshots->get(), of.tenants->copy(), round, now, reload);
             })] { return host::HttpAnswer::html(page(), html::policy()); };
   };
-  return {{"/", people(false)},
-          {"/live", people(true)},
-          {"/metrics", metrics},
-          {"/readyz", cached(*of.snapshots, ready_page)},
-          {"/status", cached(*of.snapshots, status)}};
+  host::HttpServer::Routes routes{{"/", people(false)},
+                                  {"/live", people(true)},
+                                  {"/metrics", metrics},
+                                  {"/readyz", cached(*of.snapshots, ready_page)},
+                                  {"/status", cached(*of.snapshots, status)}};
+  if (of.dcgm_names)
+    routes["/metrics/dcgm"] = [page = for_a_while([of](MonoTime now) {
+                                 const auto round = of.gpus->look(now);
+                                 of.looked();
+                                 return dcgm_metrics(*of.snapshots->get(), of.tenants->copy(), round);
+                               })] { return host::HttpAnswer::metrics(page()); };
+  return routes;
 }
 
 }  // namespace tranche::agent

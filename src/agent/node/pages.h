@@ -18,6 +18,7 @@ struct NodePages {
   const guard::SharedFigures* tenants;
   GpuFigures* gpus;
   std::function<void()> looked;  // a reader asked for the GPUs' figures; on the pages' thread
+  bool dcgm_names = false;       // also /metrics/dcgm
 };
 host::HttpServer::Routes node_pages(NodePages of);
 

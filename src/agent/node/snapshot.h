@@ -19,6 +19,7 @@
 #include "agent/node/gpu_health.h"
 #include "agent/node/grant_owners.h"
 #include "agent/node/guard_report.h"
+#include "agent/node/held_times.h"
 #include "agent/node/label_report.h"
 #include "agent/node/stopping.h"
 #include "agent/pools/pools.h"
@@ -55,6 +56,8 @@ struct Snapshot {
   std::vector<host::PodHolding> holdings;
   std::string holdings_problem;
   MonoTime holdings_read{};        // when kubelet said so
+  HeldTimes held_times;            // of tenants, as of held_read
+  MonoTime held_read{};            // the answer of kubelet's that they are of
   guard::Worths worths;            // what grants are worth since they were given
   std::vector<GrantOwner> owners;  // of the holdings that have a door
   ClusterReport cluster;

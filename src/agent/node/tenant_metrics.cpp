@@ -125,6 +125,13 @@ std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figur
     return std::chrono::duration<double>(guard::time_over(*row.figure, now)).count();
   });
   add_stops(out, rows, labels);
+  const auto held = [&snapshot, now](const TenantRow& row, double HeldTime::* figure) -> Known {
+    const auto found = snapshot.held_times.find(key_of(row));
+    return found == snapshot.held_times.end() ? Known() : Known(found->second.until(now).*figure);
+  };
+  add_family(out, metrics::kTenantHeld, rows, labels, [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
+  add_family(out, metrics::kTenantShareHeld, rows, labels,
+             [&](const TenantRow& r) { return held(r, &HeldTime::share_seconds); });
   return out;
 }
 
