@@ -85,6 +85,7 @@ void put_tenants(Device& device, const Json& json, const Json& grants,
         tenant.used_mib = 0;
         for (const auto pid : tenant.pids) *tenant.used_mib += processes[pid].memory_mib;
       }
+      if (!tenant.used_mib && member_at(part, "usedMiB").is_number()) tenant.used_mib = count_at(part, "usedMiB");
       index[key] = static_cast<int>(device.tenants.size());
       device.tenants.push_back(std::move(tenant));
     }

@@ -45,6 +45,15 @@ TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
   EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
 }
 
+TEST(View, ShowsUseAlsoWhereNoProcessIsNamed) {
+  const auto view = make_view(R"({"devices": [{"uuid": "GPU-1", "resource": "r", "slots": [{}]}],
+    "grants": [{"namespace": "n", "pod": "a", "container": "main", "resource": "r",
+                "devices": [{"uuid": "GPU-1", "slots": 1, "usedMiB": 7}]}]})",
+                              "");
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->devices[0].tenants[0].used_mib, 7u);
+}
+
 // Promise: status: The status shows what is enforced and what is not.
 TEST(View, ShowsWhatIsEnforcedAndWhatIsNot) {
   const auto view = make_view(

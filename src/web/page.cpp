@@ -160,8 +160,9 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
     for (const auto& device : node.view.devices)
       for (const auto& tenant : device.tenants) {
         if (tenant.name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
-        rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}\n",
+        rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
                  text(tenant.name), text(node.name), text(device.index), tenant.slots,
+                 tenant.used_mib ? fmt::format("{} MiB", *tenant.used_mib) : "not known",
                  tenant.limit_mib == 0 ? "none" : fmt::format("{} MiB", tenant.limit_mib));
       }
   html.add("<p>{} of <q>{}</q>{}</p>\n", found == 1 ? "1 share" : fmt::format("{} shares", found), text(wanted),
@@ -170,7 +171,7 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
   html.table("pods found");
   html.raw(
       "<tr><th scope=col>pod<th scope=col>node<th scope=col>GPU<th scope=col class=n>slots<th scope=col class=n>memory "
-      "limit\n");
+      "used<th scope=col class=n>memory limit\n");
   html.raw(rows.take());
   html.end_table();
 }
@@ -217,7 +218,10 @@ std::string to_json(const Shown& shown) {
     for (const auto& d : node.view.devices) {
       Json tenants = Json::array();
       for (const auto& t : d.tenants)
-        tenants.push_back({{"name", t.name}, {"slots", t.slots}, {"limitMiB", t.limit_mib}});
+        tenants.push_back({{"name", t.name},
+                           {"slots", t.slots},
+                           {"usedMiB", t.used_mib ? Json(*t.used_mib) : Json()},
+                           {"limitMiB", t.limit_mib}});
       devices.push_back({{"index", d.index},
                          {"uuid", d.uuid},
                          {"resource", d.resource},

@@ -5,6 +5,7 @@
 namespace tranche::web {
 namespace web_test {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -19,6 +20,7 @@ view::Device device(const std::string& index, std::size_t slots, std::vector<std
     tenant.name = "team/" + index + "-" + std::to_string(made.tenants.size());
     tenant.slots = held;
     tenant.limit_mib = 1024;
+    if (held > 3) tenant.used_mib = 77;
     made.slots.insert(made.slots.end(), held, static_cast<int>(made.tenants.size()));
     made.tenants.push_back(tenant);
   }
@@ -76,7 +78,9 @@ TEST(WebPage, ShowsTheMapTheCapacityAndTheProblems) {
 }
 
 TEST(WebPage, FindsPodsByAPartOfTheirName) {
-  EXPECT_THAT(page(two_nodes(), "x=1&pod=team%2F0-1"), HasSubstr("<p>1 share of <q>team/0-1</q>"));
+  EXPECT_THAT(page(two_nodes(), "x=1&pod=team%2F0-1"),
+              AllOf(HasSubstr("<p>1 share of <q>team/0-1</q>"), HasSubstr("<td class=n>77 MiB<td class=n>1024 MiB")));
+  EXPECT_THAT(page(two_nodes(), "pod=team%2F0-0"), HasSubstr("<td class=n>not known"));
   EXPECT_THAT(page(two_nodes(), "pod=team"), HasSubstr("<p>4 shares of"));
   EXPECT_THAT(page(two_nodes(), "pod=nobody"), HasSubstr("<p>0 shares of"));
   EXPECT_THAT(page(two_nodes(), "pod=%zz%2"), HasSubstr("<q>%zz%2</q>"));

@@ -375,7 +375,7 @@ class Status {
       causes.push_back(
           {fmt::format("container {} holds {} of {} on {}{}: {}{}", container, count_text(slots, "slot"),
                        text_at(grant, "resource"), device.is_object() ? name_of(device) : uuid,
-                       device.is_object() ? " (" + uuid + ")" : "", limits_text(held), use_text(device, id)),
+                       device.is_object() ? " (" + uuid + ")" : "", limits_text(held), use_text(device, held, id)),
            "", false});
       if (!device.is_object()) continue;
       add_limit_findings(causes, device, id, limit);
@@ -403,8 +403,12 @@ class Status {
     return parts.empty() ? "without limits" : "limits " + join(parts, ", ");
   }
 
-  static std::string use_text(const Json& device, const std::string& grant) {
-    if (!member_at(device, "processes").is_array() || grant.empty()) return "";
+  // Seen from outside, the processes are not named, and their memory may be.
+  static std::string use_text(const Json& device, const Json& held, const std::string& grant) {
+    if (!member_at(device, "processes").is_array() || grant.empty()) {
+      const auto used = number_at(held, "usedMiB");
+      return used ? fmt::format("; uses {} MiB", *used) : "";
+    }
     std::uint64_t mib = 0, count = 0;
     for (const Json& process : list_at(device, "processes")) {
       if (text_at(process, "grant") != grant) continue;

@@ -141,6 +141,15 @@ TEST(Why, DoesNotTrustTheDocument) {
   EXPECT_THAT(*odd, SizeIs(1));
 }
 
+TEST(Why, SeenFromOutsideItStillSaysTheUse) {
+  const auto found = explain(R"({"devices": [{"uuid": "GPU-1", "index": "0", "healthy": true}],
+    "grants": [{"namespace": "t", "pod": "p", "container": "m", "grant": "g",
+                "devices": [{"uuid": "GPU-1", "slots": 1, "memoryMiB": 9, "usedMiB": 7}]}]})",
+                             "p", kNow);
+  ASSERT_TRUE(found);
+  EXPECT_THAT((*found)[0].causes[0].what, HasSubstr("limits 9 MiB; uses 7 MiB"));
+}
+
 // Promise: why: No name of a pod controls the terminal.
 TEST(Why, HostileNamesStayText) {
   const auto found = explain(R"({"grants": [{"namespace": "t", "pod": "\u001b[2J\n", "container": "m", "slots": ["x"],

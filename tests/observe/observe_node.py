@@ -97,6 +97,11 @@ def the_metrics(bed, checks):
         print("   --   promtool is not there (Debian's package prometheus)")
 
 
+def the_status(bed, checks):
+    used = lambda: next(g["devices"][0].get("usedMiB", 0) for g in json.loads(ask(bed, "/status")[2])["grants"] if g["pod"] == "train")
+    checks.check("the status page says how much memory a grant uses, and names no process", wait_for(lambda: used() > 1024, 10, every=0.5) and '"pid":' not in ask(bed, "/status")[2].replace('"pid":%d' % bed.pid("node"), ""), used())
+
+
 def the_top(bed, checks):
     top = [f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock")]
     once = bed.machine.run(*top, "--once")
@@ -154,6 +159,7 @@ def run(bed, checks):
     before = resident_kib(bed.pid("node"))
     the_page(bed, checks)
     the_metrics(bed, checks)
+    the_status(bed, checks)
     the_top(bed, checks)
     the_why(bed, checks)
     for _ in range(100):

@@ -201,6 +201,19 @@ Json faults_json(const Snapshot& s) {
   return list;
 }
 
+// Absent: not known, as long as a process on the GPU is not attributed; of a part of a GPU the driver does not say.
+std::optional<std::uint64_t> used_mib(const Snapshot& s, const std::string& grant, const std::string& gpu) {
+  const auto use = std::ranges::find(s.use, gpu, &host::GpuUse::uuid);
+  if (grant.empty() || !s.guard.off.empty() || use == s.use.end()) return {};
+  Bytes used;
+  for (const auto& process : use->processes) {
+    const auto of = s.grant_of_pid.find(process.pid);
+    if (of == s.grant_of_pid.end() && process.mps_client) return {};
+    if (of != s.grant_of_pid.end() && of->second == grant) used.value += process.memory.value;
+  }
+  return used.in_mib();
+}
+
 Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
   Json list = Json::array();
   for (const auto& holder : all) {
@@ -211,6 +224,7 @@ Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
                          {"memoryMiB", d.limits.memory.in_mib()},
                          {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
                          {"sms", d.limits.sms}});
+      if (const auto used = used_mib(s, holder.grant, d.uuid)) devices.back()["usedMiB"] = *used;
     }
     list.push_back({{"namespace", holder.pod_namespace},
                     {"pod", holder.pod},
