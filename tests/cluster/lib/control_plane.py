@@ -53,7 +53,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
             f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=0.0.0.0", f"--advertise-address={ADDRESS}",
             f"--tls-cert-file={path('pki/apiserver.crt')}", f"--tls-private-key-file={path('pki/apiserver.key')}", f"--cert-dir={path('pki')}",
-            "--service-cluster-ip-range=10.67.0.0/24", *(["--allow-privileged"] if accounts else ["--disable-admission-plugins=ServiceAccount"])])
+            "--service-cluster-ip-range=10.67.0.0/24", *(["--allow-privileged"] if accounts else ["--disable-admission-plugins=ServiceAccount"]), *self.more.get("kube-apiserver", [])])
         until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200, 90)
         for name in ("kube-scheduler", "kube-controller-manager"):
             more = [f"--service-account-private-key-file={path('pki/sa.key')}", f"--root-ca-file={path('pki/apiserver.crt')}"] if name.endswith("manager") else []

@@ -11,6 +11,7 @@ ORDER = {
     "config": config.run,
     "shares": shares.run,
     "dra": dra.run,
+    "dra-older-server": dra.run_older_server,
     "stopping": stopping.run,
     "ending": ending.run,
     "chart": chart.run,

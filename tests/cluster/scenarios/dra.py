@@ -218,12 +218,17 @@ def back_to_slots(scene):
     report.check("six slots with four free on each GPU: as slots the pod fails on the node, as a claim it waits in the scheduler", True, failed["status"].get("reason"))
 
 
-def run(world):
+def condition(scene, reason):
+    def found():
+        listed = scene.api.node().get("status", {}).get("conditions", [])
+        return next((c for c in listed if c["type"] == "TrancheDraReady" and c["reason"] == reason), None)
+    return until(f"the condition TrancheDraReady to be {reason}", found, 30)
+
+
+def begin(world):
+    """A cluster of one node with two GPUs whose agent offers them by DRA; its token."""
     kubelet, tranche, api, machine = world.kubelet, world.tranche, world.control_plane, world.machine
-    scene = Scene(world)
-    world.report.start("Dynamic Resource Allocation")
-    api.start()
-    gpus = tranche.make_gpus(2)
+    tranche.make_gpus(2)
     tranche.configure("version: v1\ndra:\n  devices: all\n")
     kubelet.start(api.kubeconfig)
     prepare_cluster(api)
@@ -237,7 +242,17 @@ def run(world):
     tranche.start_mps()
     tranche.start_node([f"{tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
                         "--kubeconfig", machine.path("kube.json")], env={"NODE_NAME": NODE})
-    what_is_published(scene, api.node()["metadata"]["uid"], gpus)
+    return token
+
+
+def run(world):
+    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
+    scene = Scene(world)
+    world.report.start("Dynamic Resource Allocation")
+    api.start()
+    token = begin(world)
+    what_is_published(scene, api.node()["metadata"]["uid"], tranche.gpus())
+    world.report.check("the node's condition says so", condition(scene, "Published")["status"] == "True")
     until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
     who_may_write(scene, token)
     who_gets_what(scene)
@@ -245,5 +260,29 @@ def run(world):
     an_extended_resource(scene)
     what_faults_do(scene)
     back_to_slots(scene)
+    condition(scene, "Off")
+    tranche.stop()
+    kubelet.stop()
+
+
+def run_older_server(world):
+    """What an API server of before 1.36 does: the same gates are off there."""
+    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
+    scene = Scene(world)
+    world.report.start("Dynamic Resource Allocation on an API server that drops fields")
+    off = ["--feature-gates=" + ",".join(f"{gate}=false" for gate in ("DRAConsumableCapacity", "DRAPartitionableDevices", "DRADeviceTaints"))]
+    api.more = {name: off for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager")}
+    api.start()
+    begin(world)
+    status = scene.published()
+    names = [device["name"] for item in scene.slices() for device in item["spec"].get("devices", [])]
+    world.report.check("only whole GPUs are published", names == ["gpu-1", "gpu-0"], names)
+    world.report.check("status names the gates", all(any(gate in note for note in status["withheld"]) for gate in ("DRAConsumableCapacity", "DRAPartitionableDevices")), status["withheld"])
+    world.report.check("and so does the node's condition", "DRAConsumableCapacity" in condition(scene, "Withheld")["message"])
+    scene.put("whole", device_class="tranche-gpu")
+    world.report.check("a claim gets a whole GPU", scene.granted("whole")["device"] == "gpu-1")
+    tranche.sim_node("gpu", "0", "lost")
+    until("the lost GPU to be left out", lambda: scene.device("gpu-0") is None, 30)
+    world.report.check("a faulty GPU is left out, since a taint would be dropped", scene.device("gpu-1") is not None)
     tranche.stop()
     kubelet.stop()
