@@ -1,0 +1,171 @@
+#include "dra/claim.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "dra/quantity.h"
+
+namespace tranche::dra {
+namespace {
+
+using Json = nlohmann::json;
+
+std::unexpected<Error> wrong(const std::string& field, std::string_view what, std::string_view remedy = kMakeAnew) {
+  return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
+}
+
+// "gpu/first" → "gpu": kubelet knows requests only.
+std::string base_request(const std::string& request) {
+  return request.substr(0, request.find('/'));
+}
+
+// Goes into names of files and of CDI devices.
+bool is_plain(std::string_view text) {
+  constexpr std::size_t kLongest = 63;
+  return !text.empty() && text.size() <= kLongest && text.front() != '-' && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+Result<std::string> need_text(const Json& object, const std::string& field, const char* key) {
+  auto text = text_at(object, key);
+  if (text.empty()) return wrong(field + "." + key, "is not a text, or empty");
+  return text;
+}
+
+Status check_plain(const std::string& field, const std::string& text) {
+  if (is_plain(text)) return {};
+  return wrong(field, in_quotes(text) + " is not made of at most 63 letters, digits and hyphens");
+}
+
+Status read_consumed(const Json& result, const std::string& field, Allocated& into) {
+  const Json& consumed = member_at(result, "consumedCapacity");
+  if (consumed.is_null()) return {};
+  if (!consumed.is_object()) return wrong(field + ".consumedCapacity", "is not an object");
+  for (const auto& [name, value] : consumed.items()) {
+    const std::string at = fmt::format("{}.consumedCapacity[{}]", field, in_quotes(name));
+    if (!value.is_string() && !value.is_number_unsigned()) return wrong(at, "is not a quantity");
+    const auto amount = parse_quantity(value.is_string() ? value.get<std::string>() : json_text(value));
+    if (!amount) return wrong(at, "cannot be used: " + amount.error().what);
+    into.consumed[name] = *amount;
+  }
+  return {};
+}
+
+Result<Allocated> read_result(const Json& result, const std::string& field) {
+  Allocated device;
+  TRY(const auto request, need_text(result, field, "request"));
+  device.request = base_request(request);
+  TRY_STATUS(check_plain(field + ".request", device.request));
+  TRY(device.pool, need_text(result, field, "pool"));
+  TRY(device.device, need_text(result, field, "device"));
+  TRY_STATUS(check_plain(field + ".device", device.device));
+  const Json& share = member_at(result, "shareID");
+  if (!share.is_null()) {
+    TRY(device.share_id, need_text(result, field, "shareID"));
+    TRY_STATUS(check_plain(field + ".shareID", device.share_id));
+  }
+  const Json& admin = member_at(result, "adminAccess");
+  if (!admin.is_null() && !admin.is_boolean()) return wrong(field + ".adminAccess", "is not true or false");
+  device.admin_access = admin == true;
+  TRY_STATUS(read_consumed(result, field, device));
+  return device;
+}
+
+Status read_results(const Json& devices, std::string_view driver, Claim& claim) {
+  const Json& results = list_at(devices, "results");
+  if (results.size() > kMostResults)
+    return wrong("status.allocation.devices.results",
+                 fmt::format("has {} entries, and {} are allowed", results.size(), kMostResults));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string field = fmt::format("status.allocation.devices.results[{}]", i);
+    TRY(const auto of, need_text(results[i], field, "driver"));
+    if (of != driver) continue;
+    TRY(auto device, read_result(results[i], field));
+    for (const auto& other : claim.devices) {
+      if (other.pool == device.pool && other.device == device.device && other.share_id == device.share_id)
+        return wrong(field, fmt::format("allocates {} a second time", in_quotes(device.device)));
+    }
+    claim.devices.push_back(std::move(device));
+  }
+  if (claim.devices.empty())
+    return wrong("status.allocation.devices.results", fmt::format("names no device of the driver {}", driver));
+  return {};
+}
+
+Status read_configs(const Json& devices, std::string_view driver, Claim& claim) {
+  const Json& configs = list_at(devices, "config");
+  if (configs.size() > kMostConfigs)
+    return wrong("status.allocation.devices.config",
+                 fmt::format("has {} entries, and {} are allowed", configs.size(), kMostConfigs));
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const std::string field = fmt::format("status.allocation.devices.config[{}]", i);
+    const Json& opaque = member_at(configs[i], "opaque");
+    if (text_at(opaque, "driver") != driver) continue;
+    OpaqueConfig config;
+    const auto source = text_at(configs[i], "source");
+    if (source != "FromClass" && source != "FromClaim")
+      return wrong(field + ".source", "is neither FromClass nor FromClaim");
+    config.from_class = source == "FromClass";
+    for (const Json& request : list_at(configs[i], "requests")) {
+      if (!request.is_string()) return wrong(field + ".requests", "holds something that is not a text");
+      config.requests.push_back(base_request(request.get<std::string>()));
+    }
+    const Json& parameters = member_at(opaque, "parameters");
+    if (!parameters.is_object()) return wrong(field + ".opaque.parameters", "is not an object");
+    config.parameters = json_text(parameters);
+    if (config.parameters.size() > kLargestParameters)
+      return wrong(field + ".opaque.parameters",
+                   fmt::format("has {} bytes, and {} are allowed", config.parameters.size(), kLargestParameters),
+                   "write a shorter configuration");
+    claim.configs.push_back(std::move(config));
+  }
+  return {};
+}
+
+// The controller makes a claim from a template for one pod, which owns it.
+std::string owning_pod(const Json& metadata) {
+  for (const Json& owner : list_at(metadata, "ownerReferences"))
+    if (text_at(owner, "kind") == "Pod" && truth_at(owner, "controller")) return text_at(owner, "name");
+  return {};
+}
+
+}  // namespace
+
+std::string to_string(const ClaimName& claim) {
+  return fmt::format("{}/{} ({})", claim.claim_namespace, claim.name, claim.uid);
+}
+
+Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::string_view driver) {
+  TRY_STATUS(check_plain("the claim's UID", asked.uid));
+  const Json document = json_of(json);
+  if (!document.is_object() || text_at(document, "kind") != "ResourceClaim")
+    return fail(tranche::Kind::kInvalid, "the API server answered with something that is not a ResourceClaim");
+  const Json& metadata = member_at(document, "metadata");
+  if (text_at(metadata, "name") != asked.name || text_at(metadata, "namespace") != asked.claim_namespace)
+    return fail(tranche::Kind::kInvalid, "the API server answered with a claim of another name");
+  if (const auto uid = text_at(metadata, "uid"); uid != asked.uid || uid.empty())
+    return fail(tranche::Kind::kConflict,
+                fmt::format("metadata.uid is {}, and kubelet asks for {}: the claim was deleted and made anew; "
+                            "delete the pod that waits for the former claim",
+                            in_quotes(uid), in_quotes(asked.uid)));
+  const Json& allocation = member_at(member_at(document, "status"), "allocation");
+  if (!allocation.is_object())
+    return fail(tranche::Kind::kUnavailable,
+                "status.allocation is absent: the scheduler has not allocated the claim, or the "
+                "allocation was withdrawn; kubelet asks again");
+  Claim claim;
+  claim.name = asked;
+  claim.pod = owning_pod(metadata);
+  const Json& devices = member_at(allocation, "devices");
+  TRY_STATUS(read_results(devices, driver, claim));
+  TRY_STATUS(read_configs(devices, driver, claim));
+  return claim;
+}
+
+}  // namespace tranche::dra

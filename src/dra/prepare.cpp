@@ -1,0 +1,204 @@
+#include "dra/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "plan/shares.h"
+
+namespace tranche::dra {
+namespace {
+
+constexpr const char* kMemory = "memory";
+constexpr const char* kCores = "cores";
+
+std::unexpected<Error> error(tranche::Kind kind, std::string what) {
+  return fail(kind, std::move(what));
+}
+
+std::string named(const Device& device) {
+  return fmt::format("GPU {} ({})", device.index, device.gpu_uuid);
+}
+
+std::string asked_for(const Allocated& allocated) {
+  return fmt::format("request {}: device {}", in_quotes(allocated.request), allocated.device);
+}
+
+// What is held of one GPU by parts of claims.
+struct Held {
+  Bytes memory;
+  std::uint64_t cores = 0;
+  std::string whole;   // the claim that holds all of it
+  std::string shared;  // one of those that hold a share
+};
+
+void count(Held& held, const Part& part, const ClaimName& claim) {
+  if (part.kind == Kind::kWhole) held.whole = to_string(claim);
+  if (part.kind != Kind::kShared) return;
+  held.shared = to_string(claim);
+  held.memory = held.memory + part.limits.memory;
+  held.cores += part.cores;
+}
+
+Result<std::uint64_t> consumed(const Allocated& allocated, const char* capacity, std::uint64_t most,
+                               const Device& device) {
+  const auto it = allocated.consumed.find(capacity);
+  if (it == allocated.consumed.end())
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} has no consumedCapacity[\"{}\"], so nothing limits it; serve claims with a Kubernetes "
+                             "release whose feature gate DRAConsumableCapacity is on, and {}",
+                             asked_for(allocated), capacity, kMakeAnew));
+  if (it->second == 0)
+    return error(tranche::Kind::kInvalid, fmt::format("{} consumes 0 of {}; ask for more than 0 in capacity.requests",
+                                                      asked_for(allocated), capacity));
+  if (it->second > most)
+    return error(tranche::Kind::kInvalid, fmt::format("{} consumes {} of {}, and {} has {}; {}", asked_for(allocated),
+                                                      it->second, capacity, named(device), most, kMakeAnew));
+  return it->second;
+}
+
+Status take_share(const Allocated& allocated, const Device& device, Part& part) {
+  for (const auto& [capacity, amount] : allocated.consumed) {
+    if (capacity != kMemory && capacity != kCores)
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("{} consumes {}, which this driver does not limit; ask for memory and cores only",
+                               asked_for(allocated), in_quotes(capacity)));
+  }
+  TRY(const auto memory, consumed(allocated, kMemory, device.memory.value, device));
+  TRY(const auto cores, consumed(allocated, kCores, kCoresAll, device));
+  if (Bytes{memory} < plan::kSmallestContext)
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} consumes {} bytes of memory, and a CUDA context alone takes {} MiB; ask for more",
+                             asked_for(allocated), memory, plan::kSmallestContext.in_mib()));
+  part.limits.memory = part.limits.memory + mib(Bytes{memory}.in_mib());
+  part.cores += static_cast<std::uint32_t>(cores);
+  return {};
+}
+
+// Who may have such a device, and with what.
+Status check_access(const Allocated& allocated, const Device& device) {
+  if (device.kind == Kind::kMonitor && !allocated.admin_access)
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} is for monitoring and was allocated without adminAccess; write adminAccess: true, in "
+                             "a namespace with the label resource.kubernetes.io/admin-access=true",
+                             asked_for(allocated)));
+  if (device.kind == Kind::kShared && !allocated.admin_access && allocated.share_id.empty())
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} is shared and was allocated without a shareID; {}", asked_for(allocated), kMakeAnew));
+  if (device.kind == Kind::kWhole && !allocated.share_id.empty())
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} is not shared and was allocated with a shareID; {}", asked_for(allocated), kMakeAnew));
+  return {};
+}
+
+void set_threads(Part& part, const Device& device, config::SmRounding rounding) {
+  if (part.kind != Kind::kShared) return;
+  const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
+  part.limits.threads =
+      plan::round_to_trusted(Percent::whole(std::min(part.cores, kCoresAll)), device.sms, trusted, rounding);
+  part.limits.sms = plan::sms_at(part.limits.threads, device.sms);
+}
+
+Status check_room(const Part& part, const Device& device, const Held& held) {
+  const auto conflict = [&](std::string_view why) {
+    return error(
+        tranche::Kind::kConflict,
+        fmt::format("request {} cannot have {} of {} now: {}; kubelet asks again, and it succeeds once that "
+                    "claim's pods have ended on this node",
+                    in_quotes(part.request), part.kind == Kind::kWhole ? "all" : "a share", named(device), why));
+  };
+  if (!held.whole.empty()) return conflict(fmt::format("the claim {} holds all of it", held.whole));
+  if (part.kind == Kind::kWhole)
+    return held.shared.empty() ? Status{} : conflict(fmt::format("the claim {} holds a share of it", held.shared));
+  if (held.memory + part.limits.memory > device.memory)
+    return conflict(fmt::format("claims such as {} hold {} of {} MiB of memory, and {} MiB are asked for", held.shared,
+                                held.memory.in_mib(), device.memory.in_mib(), part.limits.memory.in_mib()));
+  if (held.cores + part.cores > kCoresAll)
+    return conflict(fmt::format("claims such as {} hold {} of {} cores, and {} are asked for", held.shared, held.cores,
+                                kCoresAll, part.cores));
+  return {};
+}
+
+// Two GPUs have two MPS daemons, and a CUDA process is the client of one.
+Status check_one_gpu(const PreparedClaim& claim) {
+  for (const auto& part : claim.parts) {
+    const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
+      return each.request == part.request && each.gpu_uuid != part.gpu_uuid && each.kind != Kind::kMonitor &&
+             part.kind != Kind::kMonitor;
+    });
+    if (other != claim.parts.end())
+      return error(
+          tranche::Kind::kInvalid,
+          fmt::format("request {} has the GPUs {} and {}, and a CUDA process uses MPS on one GPU only; write a "
+                      "request for each GPU and give each to a container of its own",
+                      in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+  }
+  return {};
+}
+
+Part& part_of(PreparedClaim& claim, const std::string& request, const std::string& gpu, Kind kind) {
+  for (auto& part : claim.parts)
+    if (part.request == request && part.gpu_uuid == gpu && part.kind == kind) return part;
+  Part part;
+  part.request = request;
+  part.gpu_uuid = gpu;
+  part.kind = kind;
+  return claim.parts.emplace_back(std::move(part));
+}
+
+}  // namespace
+
+Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const PreparedClaims& prepared) {
+  if (const auto known = prepared.find(claim.name.uid); known != prepared.end()) return known->second;
+  if (!claim.configs.empty())
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("the claim has a configuration for the driver {} (from its {}), and this driver has none; "
+                             "remove it from spec.devices.config",
+                             offered.driver, claim.configs.front().from_class ? "class" : "spec"));
+  PreparedClaim made{claim.name, claim.pod, {}};
+  for (const auto& allocated : claim.devices) {
+    if (!offered.pool.empty() && allocated.pool != offered.pool)
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
+                               in_quotes(allocated.pool), offered.pool, kMakeAnew));
+    const Device* device = find_device(offered.devices, allocated.device);
+    if (device == nullptr)
+      return error(tranche::Kind::kNotFound,
+                   fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
+                               offered.devices.size(), kMakeAnew));
+    TRY_STATUS(check_access(allocated, *device));
+    // Admin access takes no part of the GPU, whichever device it names.
+    const Kind kind = allocated.admin_access ? Kind::kMonitor : device->kind;
+    Part& part = part_of(made, allocated.request, device->gpu_uuid, kind);
+    if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));
+    part.devices.push_back({allocated.pool, allocated.device, allocated.share_id});
+  }
+  TRY_STATUS(check_one_gpu(made));
+
+  std::map<std::string, Held> held;
+  for (const auto& [uid, other] : prepared)
+    for (const auto& part : other.parts) count(held[part.gpu_uuid], part, other.name);
+  for (auto& part : made.parts) {
+    if (part.kind == Kind::kMonitor) continue;
+    const Device& device = *find_device(offered.devices, part.devices.front().device);
+    TRY_STATUS(check_room(part, device, held[part.gpu_uuid]));
+    set_threads(part, device, offered.rounding);
+    count(held[part.gpu_uuid], part, made.name);
+    const auto pool = offered.mps_pools.find(part.gpu_uuid);
+    if (pool == offered.mps_pools.end())
+      return error(tranche::Kind::kUnavailable,
+                   fmt::format("no MPS pool serves {} on this node yet; kubelet asks again", named(device)));
+    part.mps_pool = pool->second;
+    part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, part.gpu_uuid)));
+  }
+  return made;
+}
+
+std::string cdi_device_name(const ClaimName& claim, const Part& part, const PreparedDevice& device) {
+  auto name = fmt::format("{}-{}-{}", claim.uid, part.request, device.device);
+  if (!device.share_id.empty()) name += "-" + device.share_id;
+  return name;
+}
+
+}  // namespace tranche::dra

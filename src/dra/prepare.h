@@ -1,0 +1,69 @@
+#pragma once
+// A claim, the node's devices and what is prepared already → what the claim gets: for each request a part of one GPU,
+// with the limits that its processes have there. It is the last check before a container starts: the scheduler may
+// hand a device out again before the node has taken it back, so the sum of a GPU and "one claim at a time" are checked
+// here against what is prepared, and not against what the API server says. Nothing is made here. Pure.
+//
+// Shares of one GPU in one request are one part with the sum: a container has one endpoint. Requests of one claim are
+// parts of their own, for they can be of different containers.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "dra/claim.h"
+#include "dra/devices.h"
+#include "plan/plan.h"
+
+namespace tranche::dra {
+
+// Of one allocation result: what its answer to kubelet names.
+struct PreparedDevice {
+  std::string pool;
+  std::string device;
+  std::string share_id;
+  friend bool operator==(const PreparedDevice&, const PreparedDevice&) = default;
+};
+
+// What containers with one request get of one GPU.
+struct Part {
+  std::string request;
+  std::string gpu_uuid;
+  Kind kind = Kind::kShared;
+  std::string mps_pool;      // plan::PlannedPool::id; "" for kMonitor
+  std::string grant;         // its endpoint in that pool: 16 hexadecimal digits; "" for kMonitor
+  std::uint32_t cores = 0;   // percent as allocated, of kShared; limits.threads is rounded to trusted SM counts
+  plan::ShareLimits limits;  // memory 0, threads 0: not limited (kWhole)
+  std::vector<PreparedDevice> devices;
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+struct PreparedClaim {
+  ClaimName name;
+  std::string pod;  // Claim::pod
+  std::vector<Part> parts;
+  friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
+};
+using PreparedClaims = std::map<std::string, PreparedClaim>;  // by UID
+
+// What the node has for claims now.
+struct Offered {
+  std::string driver;
+  std::string pool;  // of the ResourceSlices: the node's name; "" = not known
+  std::vector<Device> devices;
+  std::map<std::string, std::string> mps_pools;  // by UUID of the GPU
+  config::SmRounding rounding = config::SmRounding::kUp;
+};
+
+// The same claim and the same devices give the same parts. A claim that is in `prepared` under its UID gives what is
+// there, whatever is offered now.
+// Errors: kConflict (a GPU is held, or has not enough left: it may pass when the other claim is unprepared), kNotFound
+// (the device is gone), kUnavailable (nothing serves the GPU yet), kInvalid (the claim asks for what cannot be).
+Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const PreparedClaims& prepared);
+
+// "<uid>-<request>-<device>" and the share: as the claim's CDI specification names what one result gives.
+std::string cdi_device_name(const ClaimName& claim, const Part& part, const PreparedDevice& device);
+
+}  // namespace tranche::dra

@@ -1,0 +1,194 @@
+#include "dra/prepare.h"
+
+#include <gmock/gmock.h>
+
+#include "dra/claim_spec.h"
+#include "dra/prepared_file.h"
+#include "inventory/models.h"
+
+namespace tranche::dra {
+namespace prepare_test {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class DraPrepare : public ::testing::Test {
+ protected:
+  DraPrepare() {
+    config::Config config;
+    config.dra.devices = config::DraDevices::kAll;
+    const auto inventory = *inventory::inventory_of_model("2xH200");
+    offered_.driver = "gpu.tranche.io";
+    offered_.pool = "n1";
+    offered_.devices = devices_of(config, inventory).list;
+    for (const auto& gpu : inventory.gpus) offered_.mps_pools[gpu.uuid] = "gpu-" + std::to_string(gpu.index);
+  }
+  static Allocated share(const std::string& request, std::uint64_t gibibytes, std::uint64_t cores,
+                         const std::string& id = "s", const std::string& device = "gpu-0-shared") {
+    return {request, "n1", device, id, false, {{"memory", gibibytes << 30}, {"cores", cores}}};
+  }
+  static Allocated whole(const std::string& device = "gpu-0") { return {"gpu", "n1", device, "", false, {}}; }
+  static Claim claim(const std::string& uid, std::vector<Allocated> devices) {
+    return {{"team", "c-" + uid, uid}, std::move(devices), {}, "p"};
+  }
+  Result<PreparedClaim> put(const std::string& uid, std::vector<Allocated> devices) {
+    auto made = prepare(claim(uid, std::move(devices)), offered_, prepared_);
+    if (made) prepared_[uid] = *made;
+    return made;
+  }
+  std::string refused(std::vector<Allocated> devices, tranche::Kind kind) {
+    const auto made = prepare(claim("x", std::move(devices)), offered_, prepared_);
+    if (made) return "prepared";
+    EXPECT_EQ(made.error().kind, kind) << to_string(made.error());
+    return made.error().what;
+  }
+
+  Offered offered_;
+  PreparedClaims prepared_;
+};
+
+TEST_F(DraPrepare, AShareHasItsMemoryAndAtLeastItsCores) {
+  const auto made = put("a", {share("gpu", 6, 20)});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_THAT(made->parts, SizeIs(1));
+  const Part& part = made->parts[0];
+  EXPECT_EQ(part.limits.memory, gib(6));
+  EXPECT_EQ(part.cores, 20u);
+  EXPECT_EQ(part.limits.sms, 30u) << "26 of 132, rounded up to a trusted count";
+  EXPECT_EQ(part.mps_pool, "gpu-0");
+  EXPECT_EQ(part.grant.size(), 16u);
+  offered_.rounding = config::SmRounding::kOff;
+  EXPECT_EQ(put("b", {share("gpu", 6, 20)})->parts[0].limits.sms, 26u);
+}
+
+TEST_F(DraPrepare, SharesOfOneRequestAreOnePartAndRequestsAreNot) {
+  const auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2"), share("y", 1, 5, "s3")});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_THAT(made->parts, SizeIs(2));
+  EXPECT_EQ(made->parts[0].limits.memory, gib(10));
+  EXPECT_EQ(made->parts[0].cores, 30u);
+  EXPECT_THAT(made->parts[0].devices, SizeIs(2));
+  EXPECT_EQ(made->parts[1].limits.memory, gib(1));
+  EXPECT_NE(made->parts[0].grant, made->parts[1].grant);
+}
+
+TEST_F(DraPrepare, GivesAKnownClaimWhatItHasWhateverIsOfferedNow) {
+  const auto first = put("a", {share("gpu", 6, 20)});
+  offered_.devices.clear();
+  offered_.mps_pools.clear();
+  EXPECT_EQ(prepare(claim("a", {share("gpu", 99, 99)}), offered_, prepared_), first);
+}
+
+// Promise: dra/prepare: What is prepared on a GPU never exceeds its memory or its cores.
+TEST_F(DraPrepare, RefusesWhatExceedsAGpu) {
+  ASSERT_TRUE(put("a", {share("gpu", 100, 50)}));
+  EXPECT_THAT(
+      refused({share("gpu", 60, 10)}, tranche::Kind::kConflict),
+      HasSubstr("claims such as team/c-a (a) hold 102400 of 143771 MiB of memory, and 61440 MiB are asked for"));
+  EXPECT_THAT(refused({share("gpu", 10, 51)}, tranche::Kind::kConflict), HasSubstr("hold 50 of 100 cores, and 51"));
+  EXPECT_THAT(refused({share("x", 1, 30, "1"), share("y", 1, 30, "2")}, tranche::Kind::kConflict),
+              HasSubstr("80 of 100"))
+      << "parts of one claim count too";
+  EXPECT_TRUE(put("b", {share("gpu", 40, 50)}));
+}
+
+TEST_F(DraPrepare, AWholeGpuAndSharesExcludeEachOther) {
+  ASSERT_TRUE(put("a", {share("gpu", 1, 5)}));
+  EXPECT_THAT(refused({whole()}, tranche::Kind::kConflict), HasSubstr("the claim team/c-a (a) holds a share of it"));
+  ASSERT_TRUE(put("b", {whole("gpu-1")}));
+  EXPECT_THAT(refused({whole("gpu-1")}, tranche::Kind::kConflict), HasSubstr("the claim team/c-b (b) holds all of it"));
+  EXPECT_THAT(refused({share("gpu", 1, 5, "s", "gpu-1-shared")}, tranche::Kind::kConflict),
+              HasSubstr("holds all of it"));
+  prepared_.erase("a");
+  EXPECT_TRUE(put("c", {whole()}));
+}
+
+TEST_F(DraPrepare, AdminAccessTakesNothingAndHasNoEndpoint) {
+  ASSERT_TRUE(put("a", {whole()}));
+  Allocated monitor{"m", "n1", "gpu-0-monitor", "s", true, {}};
+  const auto made = put("b", {monitor});
+  ASSERT_TRUE(made) << to_string(made.error());
+  EXPECT_EQ(made->parts[0].kind, Kind::kMonitor);
+  EXPECT_EQ(made->parts[0].grant, "");
+  monitor.admin_access = false;
+  EXPECT_THAT(refused({monitor}, tranche::Kind::kInvalid), HasSubstr("write adminAccess: true"));
+}
+
+TEST_F(DraPrepare, RefusesWhatCannotBe) {
+  EXPECT_THAT(refused({share("gpu", 6, 20, "s", "gpu-7-shared")}, tranche::Kind::kNotFound),
+              HasSubstr("device gpu-7-shared is not on this node any more"));
+  EXPECT_THAT(refused({share("gpu", 200, 20)}, tranche::Kind::kInvalid), HasSubstr("and GPU 0"));
+  EXPECT_THAT(refused({share("gpu", 6, 101)}, tranche::Kind::kInvalid), HasSubstr("consumes 101 of cores"));
+  EXPECT_THAT(refused({share("gpu", 0, 20)}, tranche::Kind::kInvalid), HasSubstr("consumes 0 of memory"));
+  EXPECT_THAT(refused({share("gpu", 6, 20, "")}, tranche::Kind::kInvalid), HasSubstr("without a shareID"));
+  auto small = share("gpu", 1, 5);
+  small.consumed["memory"] = 1 << 20;
+  EXPECT_THAT(refused({small}, tranche::Kind::kInvalid), HasSubstr("a CUDA context alone takes 72 MiB"));
+  auto without = share("gpu", 6, 20);
+  without.consumed.erase("cores");
+  EXPECT_THAT(refused({without}, tranche::Kind::kInvalid), HasSubstr("no consumedCapacity[\"cores\"]"));
+  auto foreign = share("gpu", 6, 20);
+  foreign.pool = "n2";
+  EXPECT_THAT(refused({foreign}, tranche::Kind::kInvalid),
+              HasSubstr("is of the pool \"n2\", and this node's pool is n1"));
+  auto unknown = share("gpu", 6, 20);
+  unknown.consumed["bandwidth"] = 1;
+  EXPECT_THAT(refused({unknown}, tranche::Kind::kInvalid),
+              HasSubstr("consumes \"bandwidth\", which this driver does not"));
+  EXPECT_THAT(refused({share("gpu", 1, 5, "1"), share("gpu", 1, 5, "2", "gpu-1-shared")}, tranche::Kind::kInvalid),
+              HasSubstr("a CUDA process uses MPS on one GPU only"));
+  auto configured = claim("x", {share("gpu", 1, 5)});
+  configured.configs = {{true, {}, "{}"}};
+  const auto made = prepare(configured, offered_, prepared_);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().what, HasSubstr("remove it from spec.devices.config"));
+  offered_.mps_pools.clear();
+  EXPECT_THAT(refused({share("gpu", 1, 5)}, tranche::Kind::kUnavailable), HasSubstr("no MPS pool serves GPU 0"));
+}
+
+TEST_F(DraPrepare, RecordsComeBackFromTheirFile) {
+  ASSERT_TRUE(put("a", {share("x", 6, 20, "s1"), share("y", 4, 10, "s2")}));
+  ASSERT_TRUE(put("b", {whole("gpu-1")}));
+  const auto read = parse_prepared(render_prepared(prepared_));
+  EXPECT_EQ(read.claims, prepared_);
+  EXPECT_THAT(read.lost, IsEmpty());
+}
+
+// Promise: dra/prepare: Damage of one record on disk loses that record only.
+TEST_F(DraPrepare, ADamagedRecordIsLostAlone) {
+  ASSERT_TRUE(put("a", {share("x", 6, 20)}));
+  ASSERT_TRUE(put("b", {whole("gpu-1")}));
+  ASSERT_TRUE(put("c", {share("x", 6, 20)}));
+  const auto text = render_prepared(prepared_);
+  const auto second = text.find('\n') + 1;
+  for (const std::size_t at : {second, second + 30, text.find('\n', second) - 1}) {
+    auto damaged = text;
+    damaged[at] = damaged[at] == '0' ? '1' : '0';
+    const auto read = parse_prepared(damaged);
+    EXPECT_THAT(read.lost, ElementsAre("line 2: the record is damaged"));
+    EXPECT_THAT(read.claims, SizeIs(2));
+    EXPECT_FALSE(read.claims.contains("b"));
+  }
+}
+
+TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
+  const auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2")});
+  ASSERT_TRUE(made);
+  allocate::Grant grant;
+  grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/run/tranche/mps"}};
+  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/doors/0011223344556677", true}};
+  grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
+  const auto spec = claim_spec("gpu.tranche.io", *made, {grant});
+  ASSERT_THAT(spec.devices, SizeIs(2));
+  EXPECT_EQ(spec.devices[0].name, "a-x-gpu-0-shared-s1");
+  EXPECT_EQ(spec.devices[0].edits, spec.devices[1].edits);
+  EXPECT_THAT(spec.devices[0].edits.env, ElementsAre("CUDA_MPS_PIPE_DIRECTORY=/run/tranche/mps"));
+  EXPECT_THAT(spec.devices[0].edits.mounts[0].options, Contains("ro"));
+  EXPECT_EQ(claim_spec_file(spec.vendor, "a"), "gpu.tranche.io-claim_a.json");
+}
+
+}  // namespace prepare_test
+}  // namespace tranche::dra
