@@ -1,76 +1,18 @@
 #include "host/kubelet/endpoint.h"
 
-#include <fcntl.h>
-#include <grpc/support/time.h>
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
-#include "host/kubelet/grpc_time.h"
-
 namespace tranche::host {
-namespace {
-
-constexpr int kLargestRequest = 1 << 20;  // a thousand slots in one question are 50 KiB
-constexpr std::size_t kMemoryQuota = 16 << 20;
-
-std::unique_ptr<grpc::Server> serve(DevicePluginService& service, const std::string& path) {
-  grpc::ServerBuilder builder;
-  grpc::ResourceQuota quota("tranche");
-  quota.Resize(kMemoryQuota);  // a reader that never reads must not grow us
-  builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(kLargestRequest);
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  int bound = 0;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
-  builder.RegisterService(&service);
-  return builder.BuildAndStart();
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Endpoint>> Endpoint::open(std::unique_ptr<DevicePluginService> service, std::string path,
                                                  const std::string& temporary_name, Duration stop_within) {
-  TRY_STATUS(check_socket_path(path));
-  const std::string directory = path.substr(0, path.rfind('/'));
-  const std::string temporary = directory + "/" + temporary_name;
-  TRY_STATUS(check_socket_path(temporary));
-  // gRPC says only that it could not listen; the usual reasons show here.
-  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot create a socket in", directory));
-  }
-  std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(service), std::move(path), stop_within));
-  endpoint->predecessor_ = probe_listener(endpoint->path_);
-  endpoint->server_ = serve(*endpoint->service_, temporary);
-  if (!endpoint->server_) return fail(Kind::kUnavailable, "cannot listen on a socket in", directory);
-  endpoint->file_ = look_at_socket(temporary);
-  if (::rename(temporary.c_str(), endpoint->path_.c_str()) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot put the socket in place", endpoint->path_));
-  }
-  return endpoint;
+  TRY(auto server, SocketServer::open({service.get()}, std::move(path), temporary_name, stop_within));
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(service), std::move(server)));
 }
 
 Endpoint::~Endpoint() {
-  if (!server_) return;
-  // Finished streams first: an open one would keep Shutdown waiting until its deadline.
+  // Finished streams first: an open one would keep the server waiting until its deadline.
   service_->streams().close();
-  if (look().place == Place::kOurs) ::unlink(path_.c_str());
-  server_->Shutdown(grpc_span(stop_within_));
-  server_->Wait();
-}
-
-Endpoint::Finding Endpoint::look() const {
-  const std::optional<SocketFile> there = look_at_socket(path_);
-  if (!there) return {Place::kDeleted, 0};
-  if (file_ && there->same_file(*file_)) return {Place::kOurs, 0};
-  const Listener listener = probe_listener(path_);
-  return listener.alive ? Finding{Place::kTaken, listener.pid} : Finding{Place::kDeserted, 0};
 }
 
 }  // namespace tranche::host

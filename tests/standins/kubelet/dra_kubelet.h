@@ -1,0 +1,50 @@
+#pragma once
+// kubelet as a driver of Dynamic Resource Allocation sees it: registers the driver whose socket lies in the registry
+// directory, and asks it to prepare and to unprepare claims. Keeps nothing, repeats nothing. Calls block up to a
+// deadline; no threads of its own.
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tranche::sim {
+
+struct DraClaimRef {
+  std::string claim_namespace;
+  std::string name;
+  std::string uid;
+};
+
+struct DraPreparedDevice {
+  std::vector<std::string> requests;
+  std::string pool;
+  std::string device;
+  std::string share_id;
+  std::vector<std::string> cdi_ids;
+  friend bool operator==(const DraPreparedDevice&, const DraPreparedDevice&) = default;
+};
+
+struct DraPrepared {
+  std::vector<DraPreparedDevice> devices;
+  std::string error;
+  friend bool operator==(const DraPrepared&, const DraPrepared&) = default;
+};
+
+class DraKubelet {
+ public:
+  // GetInfo, choice of a version, NotifyRegistrationStatus. kInvalid: kubelet would refuse the driver.
+  static Result<std::unique_ptr<DraKubelet>> register_driver(const std::string& registry_socket,
+                                                             const std::string& version = "v1.DRAPlugin");
+  virtual ~DraKubelet() = default;
+
+  virtual const std::string& driver() const = 0;
+  virtual const std::string& endpoint() const = 0;
+  // By UID of the claim. An error is a call that failed as a whole.
+  virtual Result<std::map<std::string, DraPrepared>> prepare(const std::vector<DraClaimRef>& claims) = 0;
+  virtual Result<std::map<std::string, std::string>> unprepare(const std::vector<DraClaimRef>& claims) = 0;  // errors
+};
+
+}  // namespace tranche::sim
