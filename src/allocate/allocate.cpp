@@ -108,6 +108,27 @@ void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Setting
   }
 }
 
+bool uses(const Settings& settings, ListStrategy strategy) {
+  const auto& strategies = settings.flags.plugin.device_list_strategy;
+  return std::ranges::find(strategies, strategy) != strategies.end();
+}
+
+std::string visible_name(const plan::PlannedDevice& device, const Settings& settings) {
+  return settings.flags.plugin.device_id_strategy == config::IdStrategy::kIndex ? device.index : device.uuid;
+}
+
+// All but CDI names.
+void put_devices(Grant& grant, const std::vector<Held>& held, const std::vector<std::string>& visible,
+                 const Settings& settings, bool of_several) {
+  if (settings.flags.gdrcopy_enabled) grant.envs["NVIDIA_GDRCOPY"] = "enabled";
+  if (settings.flags.gds_enabled) grant.envs["NVIDIA_GDS"] = "enabled";
+  if (settings.flags.mofed_enabled) grant.envs["NVIDIA_MOFED"] = "enabled";
+  const bool envvar = uses(settings, ListStrategy::kEnvvar), mounts = uses(settings, ListStrategy::kVolumeMounts);
+  if (!envvar && !mounts) return;
+  put_visible_devices(grant, visible, settings, envvar, mounts);
+  if (settings.flags.plugin.pass_device_specs || (of_several && envvar)) put_device_nodes(grant, held, settings);
+}
+
 }  // namespace
 
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
@@ -124,8 +145,7 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
   const bool mps = resource.sharing == config::SharingStrategy::kMps && !held.front().device->pool.empty();
   std::vector<std::string> visible;
   for (const auto& [device, slots] : held) {
-    visible.push_back(settings.flags.plugin.device_id_strategy == config::IdStrategy::kIndex ? device->index
-                                                                                             : device->uuid);
+    visible.push_back(visible_name(*device, settings));
     grant.devices.push_back({device->uuid, slots, {}});
   }
   if (mps) {
@@ -135,19 +155,31 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
     if (settings.framework_environment) put_framework_environment(grant, held, around);
   }
 
-  const auto& strategies = settings.flags.plugin.device_list_strategy;
-  const auto on = [&](ListStrategy s) { return std::ranges::find(strategies, s) != strategies.end(); };
-  put_cdi(grant, visible, settings, on(ListStrategy::kCdiAnnotations), on(ListStrategy::kCdiCri));
-  if (settings.flags.gdrcopy_enabled) grant.envs["NVIDIA_GDRCOPY"] = "enabled";
-  if (settings.flags.gds_enabled) grant.envs["NVIDIA_GDS"] = "enabled";
-  if (settings.flags.mofed_enabled) grant.envs["NVIDIA_MOFED"] = "enabled";
-  if (on(ListStrategy::kEnvvar) || on(ListStrategy::kVolumeMounts)) {
-    put_visible_devices(grant, visible, settings, on(ListStrategy::kEnvvar), on(ListStrategy::kVolumeMounts));
-    // The variable is one, so it names the devices of one answer only: those of the others come as device nodes.
-    const bool of_several = around.pool_is_joined || (!mps && resource.split == config::SplitPolicy::kSpan);
-    if (settings.flags.plugin.pass_device_specs || (of_several && on(ListStrategy::kEnvvar)))
-      put_device_nodes(grant, held, settings);
+  put_cdi(grant, visible, settings, uses(settings, ListStrategy::kCdiAnnotations),
+          uses(settings, ListStrategy::kCdiCri));
+  // The variable is one, so it names the devices of one answer only: those of the others come as device nodes.
+  const bool of_several = around.pool_is_joined || (!mps && resource.split == config::SplitPolicy::kSpan);
+  put_devices(grant, held, visible, settings, of_several);
+  return grant;
+}
+
+Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
+  Grant grant;
+  grant.id = part.id;
+  std::vector<Held> held;
+  std::vector<std::string> visible;
+  for (const auto& device : part.devices) {
+    held.push_back({&device, 1});
+    visible.push_back(visible_name(device, settings));
+    grant.devices.push_back({device.uuid, 1, part.limits});
   }
+  if (!part.devices.front().pool.empty()) {
+    TRY_STATUS(put_mps(grant, held, settings, {}));
+    if (settings.framework_environment) put_framework_environment(grant, held, {});
+  }
+  put_cdi(grant, visible, settings, false,
+          uses(settings, ListStrategy::kCdiAnnotations) || uses(settings, ListStrategy::kCdiCri));
+  put_devices(grant, held, visible, settings, false);
   return grant;
 }
 

@@ -116,4 +116,15 @@ inline constexpr Bytes kLeastMemory = mib(72);
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around = {});
 
+// Devices with limits that were decided elsewhere: a part of a claim (dra/prepare.h).
+struct ClaimPart {
+  std::string id;  // of the grant
+  // Not empty. One whose `pool` says whose endpoint it is, or any number without, which are only shown (monitoring).
+  std::vector<plan::PlannedDevice> devices;
+  plan::ShareLimits limits;  // of the pool's device; 0 = not limited
+};
+// As allocate() of slots, but that CDI names are always in cdi_devices and never in annotations, which an answer about
+// a claim does not have.
+Result<Grant> allocate(const ClaimPart& part, const Settings& settings);
+
 }  // namespace tranche::allocate

@@ -93,6 +93,10 @@ nlohmann::ordered_json to_json(const Plan& plan) {
   for (const auto& resource : plan.resources) json["resources"].push_back(to_json(resource));
   json["pools"] = Json::array();
   for (const auto& pool : plan.pools) json["pools"].push_back(to_json(pool));
+  if (!plan.for_claims.empty()) {
+    json["forClaims"] = Json::array();
+    for (const auto& device : plan.for_claims) json["forClaims"].push_back(to_json(device));
+  }
   json["leftOut"] = Json::array();
   for (const auto& left : plan.left_out) json["leftOut"].push_back({{"what", left.what}, {"why", left.why}});
   json["notes"] = plan.notes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/problem_list.h"
 #include "plan/ceiling.h"
@@ -11,6 +12,7 @@
 #include "plan/floors.h"
 #include "plan/notes.h"
 #include "plan/pools.h"
+#include "plan/shares.h"
 
 namespace tranche::plan {
 namespace {
@@ -154,6 +156,34 @@ void note_entries_without_devices(const Config& config, const BaseResources& bas
                                        to_string(entry.place), entry.name));
 }
 
+// Every GPU that MPS can serve, under no name: the scheduler sees them in ResourceSlices, and kubelet as no resource.
+PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base) {
+  PlannedResource resource;
+  resource.sharing = SharingStrategy::kMps;
+  if (inventory.platform != inventory::Platform::kNvml) {
+    base.left_out.push_back(
+        {"every GPU", fmt::format("dra.devices is all, and MPS, by which claims get parts of a GPU, "
+                                  "is not on this node's platform ({})",
+                                  to_string(inventory.platform))});
+    return resource;
+  }
+  for (auto& [name, candidates] : base.by_name) {
+    for (Candidate& candidate : candidates) {
+      if (candidate.device.is_mig || candidate.gpu->mig_enabled) {
+        base.left_out.push_back({name_of(*candidate.gpu),
+                                 "dra.devices is all, and claims get parts of GPUs without "
+                                 "MIG only; turn MIG off on it"});
+        continue;
+      }
+      candidate.device.policy.reserve = reserve_of(config.sharing.reserve, false);
+      candidate.device.policy.rounding = config.sharing.sm_rounding;
+      candidate.device.share = share_of(candidate.device, 1);
+      resource.devices.push_back(std::move(candidate.device));
+    }
+  }
+  return resource;
+}
+
 }  // namespace
 
 std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
@@ -163,7 +193,10 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   check_platform_with_mps(config, inventory, base.problems);
   Plan plan;
   Drafts drafts;
-  if (base.problems.empty()) {
+  const bool claims = config.dra.devices == config::DraDevices::kAll;
+  if (base.problems.empty() && claims) {
+    drafts.push_back({for_claims(config, inventory, base), nullptr});
+  } else if (base.problems.empty()) {
     note_entries_without_devices(config, base, plan);
     for (auto& [name, candidates] : base.by_name)
       plan_resource(config, inventory, name, candidates, base, drafts, plan.notes);
@@ -171,6 +204,8 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   }
   if (!base.problems.empty()) return std::unexpected(bounded(std::move(base.problems)));
   plan.pools = make_pools(config, inventory, drafts);
+  if (claims) plan.for_claims = std::exchange(drafts.front().resource.devices, {});
+  if (claims) drafts.clear();
   for (Draft& draft : drafts) plan.resources.push_back(std::move(draft.resource));
   plan.left_out = std::move(base.left_out);
   add_notes(config, inventory, plan);

@@ -97,6 +97,8 @@ struct LeftOut {
 struct Plan {
   std::vector<PlannedResource> resources;  // by name
   std::vector<PlannedPool> pools;          // by id
+  // GPUs of which claims get parts (`dra.devices`), in driver index order; each has a pool of its own.
+  std::vector<PlannedDevice> for_claims;
   std::vector<LeftOut> left_out;
   std::vector<std::string> notes;  // roundings, hazards, what is not in force
   friend bool operator==(const Plan&, const Plan&) = default;

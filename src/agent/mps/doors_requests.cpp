@@ -50,8 +50,7 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
                                {"pod", in_use},
                                {"why", "kubelet asks for the share again, and a container that has it runs"}});
     Door& kept = door_of(**pool, request.door.grant);
-    kept.pod.clear();
-    kept.any_pod = true;
+    let_any_pod(kept);
     stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
   }
   if (vacates && in_use.empty()) {
@@ -64,6 +63,7 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
   const bool was_there = before != (*pool)->doors.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
   if (const auto may = may_open(request.door, request.limits); !may) return reply(error_reply(may.error()));
+  if (request.any_pod) let_any_pod(door_of(**pool, request.door.grant));
   provide(request.door.pool,
           [this, door = request.door, was_there, limits_before, reply = std::move(reply)](const Status& provided) {
             const auto still = find(door.pool);
@@ -73,6 +73,11 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
             if (!opened) take_back(door, was_there, limits_before);
             say(reply, opened);
           });
+}
+
+void Doors::let_any_pod(Door& door) {
+  door.pod.clear();
+  door.any_pod = true;
 }
 
 void Doors::provide(const std::string& pool, std::function<void(const Status&)> done) {

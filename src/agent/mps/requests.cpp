@@ -61,6 +61,12 @@ class Fields {
     const auto it = object_.find(key);
     return it == object_.end() ? nullptr : &*it;
   }
+  Result<bool> flag(const char* key) const {  // absent: false
+    const auto* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) return wrong(fmt::format("the field \"{}\" must be true or false", key));
+    return value->get<bool>();
+  }
 
  private:
   const Json& object_;
@@ -103,16 +109,14 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
 
 // A `tranche node` of an earlier release sends "slots" too, during an upgrade; nothing depends on them.
 Result<MpsRequest> read_open_door(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant"}));
+  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod"}));
   OpenDoorRequest request;
   TRY(request.door, fields.door());
   if (const auto* list = fields.find("limits")) {
     TRY(request.limits, read_limits(*list));
   }
-  if (const auto* fresh = fields.find("newTenant")) {
-    if (!fresh->is_boolean()) return wrong("the field \"newTenant\" must be true or false");
-    request.new_tenant = fresh->get<bool>();
-  }
+  TRY(request.new_tenant, fields.flag("newTenant"));
+  TRY(request.any_pod, fields.flag("anyPod"));
   return request;
 }
 
@@ -150,10 +154,7 @@ Result<MpsRequest> read_drain(const Fields& fields) {
   DrainRequest request;
   TRY(request.door, fields.door());
   TRY(request.reason, fields.reason());
-  if (const auto* spare = fields.find("spare")) {
-    if (!spare->is_boolean()) return wrong("the field \"spare\" must be true or false");
-    request.spare = spare->get<bool>();
-  }
+  TRY(request.spare, fields.flag("spare"));
   if (const auto* signal = fields.find("signal")) {
     const auto number = signal->is_number_integer() ? signal->get<std::int64_t>() : -1;
     if (number < 0 || number > kLargestSignal)

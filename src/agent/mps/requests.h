@@ -27,6 +27,7 @@ struct OpenDoorRequest {
   DoorName door;
   std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
   bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
+  bool any_pod = false;                    // several pods may come in by it: those of one claim
 };
 struct RemoveDoorRequest {
   DoorName door;

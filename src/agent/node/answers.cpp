@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/node/doors.h"
+#include "agent/pools/shared_memory.h"
 #include "allocate/prefer.h"
 #include "base/text.h"
 #include "host/clock/clock.h"

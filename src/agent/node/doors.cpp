@@ -2,7 +2,6 @@
 
 #include "agent/pools/mps_link.h"
 #include "host/status/status_socket.h"
-#include "mps/shared_memory.h"
 
 namespace tranche::agent {
 namespace {
@@ -30,12 +29,6 @@ Status make_door(const allocate::Paths& paths, const allocate::Grant& grant) {
     return std::unexpected(
         within(opened.error(), "cannot open the grant's MPS endpoint; try again when the pool serves"));
   return {};
-}
-
-void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant) {
-  const auto report = reports.pools.find(grant.pool);
-  if (report == reports.pools.end() || !report->second.shared_memory) return;
-  grant.mounts.push_back({"/dev/shm", paths.mps_root + "/" + mps::kSharedMemoryFolder, false});
 }
 
 }  // namespace tranche::agent

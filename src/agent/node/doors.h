@@ -14,8 +14,4 @@ namespace tranche::agent {
 Status make_door(const allocate::Paths& paths, const allocate::Grant& grant);
 DoorLimits door_limits(const allocate::Grant& grant);
 
-// Where the driver of the grant's pool needs it, and only there, the container gets the /dev/shm of the MPS servers. A
-// volume that the pod itself has there stays what its containers see: kubelet lists it after this one. Pure.
-void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant);
-
 }  // namespace tranche::agent

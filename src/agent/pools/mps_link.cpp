@@ -33,12 +33,13 @@ bool lacks_new_tenant(const Error& refused) {
 }
 
 std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
-                              bool new_tenant) {
+                              bool new_tenant, bool any_pod) {
   nlohmann::ordered_json request{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}};
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
   if (new_tenant) request["newTenant"] = true;
+  if (any_pod) request["anyPod"] = true;
   return json_in_ascii(request);
 }
 

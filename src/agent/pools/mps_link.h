@@ -35,8 +35,9 @@ Result<std::string> read_mps_reply(const std::string& line);
 std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made);
 // `limits` is what clients that come by that door get; it replaces what was said before for clients to come.
 // `new_tenant`: nothing of the endpoint's former tenant may reach this one.
+// `any_pod`: clients of several pods may come by it.
 std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
-                              bool new_tenant = false);
+                              bool new_tenant = false, bool any_pod = false);
 // Whether this reply refuses `new_tenant` as a field that an older `tranche mps` does not know.
 bool lacks_new_tenant(const Error& refused);
 

@@ -24,4 +24,8 @@ struct WrittenSpecs {
 // kInvalid means that one is wrong and that nothing was written.
 Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const cdi::Spec> specs);
 
+// One spec in a file of its own, such as that of a claim; checked in the same way. Whether the file is new or changed.
+Result<bool> write_spec(const std::string& directory, const std::string& name, const cdi::Spec& spec);
+Status remove_spec(const std::string& directory, const std::string& name);  // absent is fine
+
 }  // namespace tranche::host
