@@ -76,7 +76,8 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   cdi::Settings settings;
   settings.flags = input.config.flags;
   settings.imex_channels = input.config.imex.channel_ids;
-  settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps;
+  settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
+                 input.config.dra.devices == config::DraDevices::kAll;
   settings.nodes_in_driver_root = found.nodes_in_driver_root;
   settings.words = cdi::read_words(input.run).words;  // what is wrong with them is the configuration's to tell
   auto made = cdi::make_specs(input.inventory, settings, found.files);

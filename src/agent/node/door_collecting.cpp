@@ -4,6 +4,13 @@
 #include "host/log/log.h"
 
 namespace tranche::agent {
+namespace {
+
+bool is_of_claim(const Snapshot& snapshot, const std::string& grant) {
+  return snapshot.claims && snapshot.claims->grants.contains(grant);
+}
+
+}  // namespace
 
 void DoorCollecting::handed_out(const std::vector<allocate::Grant>& grants) {
   for (const auto& grant : grants) {
@@ -11,13 +18,14 @@ void DoorCollecting::handed_out(const std::vector<allocate::Grant>& grants) {
   }
 }
 
-void DoorCollecting::look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings) {
+void DoorCollecting::look(const PoolReports& pools, const Snapshot& snapshot) {
   if (!pools.connected) return;
   std::set<std::string> held;
-  for (const auto& holding : holdings) held.insert(allocate::grant_id(holding.slots));
+  for (const auto& holding : snapshot.holdings) held.insert(allocate::grant_id(holding.slots));
   std::vector<DoorCollection::Door> doors;
   for (const auto& [id, pool] : pools.pools) {
-    for (const auto& door : pool.doors) doors.push_back({id, door.grant, !door.clients.empty(), door.made});
+    for (const auto& door : pool.doors)
+      if (!is_of_claim(snapshot, door.grant)) doors.push_back({id, door.grant, !door.clients.empty(), door.made});
   }
   for (const auto& door : collection_.look(doors, held, loop_.now())) remove(door.pool, door.grant, door.made);
 }
@@ -43,7 +51,8 @@ bool DoorCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) 
   for (const auto& [id, pool] : pools.pools) {
     if (plan::find_pool(snapshot.plan, id) != nullptr) continue;
     for (const auto& door : pool.doors) {
-      if (!door.clients.empty() || snapshot.held_grants->contains(door.grant)) continue;
+      if (!door.clients.empty() || snapshot.held_grants->contains(door.grant) || is_of_claim(snapshot, door.grant))
+        continue;
       const Door key{id, door.grant};
       const auto known = before.find(key);
       const MonoTime first = known == before.end() ? snapshot.holdings_read : known->second;

@@ -26,7 +26,8 @@ class DoorCollecting {
   // once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
   // another answer is wanted.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
-  void look(const PoolReports& pools, const std::vector<host::PodHolding>& holdings);
+  // Endpoints of claims are not its concern: kubelet says when those go.
+  void look(const PoolReports& pools, const Snapshot& snapshot);
   // As reported by the API server: it goes with kubelet's next answer that does not list it.
   void pod_ended(const std::string& pool, const std::string& grant);
 

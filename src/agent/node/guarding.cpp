@@ -55,23 +55,25 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
   for (const auto& pool : snapshot.plan.pools) devices_of_pool_[pool.id] = pool.devices;
   policy_ = config.sharing.guard.memory;
   report_.policies.clear();
-  for (const auto& resource : snapshot.plan.resources) {
-    for (const auto& device : resource.devices) {
-      const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(snapshot.plan, device.pool);
-      if (pool == nullptr) continue;
-      PlannedShare share{.uuid = device.uuid, .pool = device.pool};
-      share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
-      const auto* gpu = snapshot.inventory ? inventory::find_gpu(*snapshot.inventory, device.gpu_uuid) : nullptr;
-      for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
-        if (mig.uuid != device.uuid) continue;
-        share.gpu_instance = mig.gpu_instance;
-        share.compute_instance = mig.compute_instance;
-      }
-      planned_.emplace(device.gpu_uuid, std::move(share));
-      gpus.insert(device.gpu_uuid);
-      report_.policies[resource.name] = resource.guard_memory;
+  const auto follow_device = [&](const plan::PlannedDevice& device, const std::string& resource,
+                                 config::GuardMemory policy) {
+    const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(snapshot.plan, device.pool);
+    if (pool == nullptr) return;
+    PlannedShare share{.uuid = device.uuid, .pool = device.pool};
+    share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
+    const auto* gpu = snapshot.inventory ? inventory::find_gpu(*snapshot.inventory, device.gpu_uuid) : nullptr;
+    for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
+      if (mig.uuid != device.uuid) continue;
+      share.gpu_instance = mig.gpu_instance;
+      share.compute_instance = mig.compute_instance;
     }
-  }
+    planned_.emplace(device.gpu_uuid, std::move(share));
+    gpus.insert(device.gpu_uuid);
+    report_.policies[resource] = policy;
+  };
+  for (const auto& resource : snapshot.plan.resources)
+    for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
+  for (const auto& device : snapshot.plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
   facts_.taken.clear();
   for (const auto& [key, taken] : snapshot.taken_shares) facts_.taken.insert(key.second);
   facts_.strangers = report_.strangers_policy = config.sharing.guard.strangers;

@@ -20,6 +20,26 @@ bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& dev
          std::ranges::find(resource->devices, device.uuid, &plan::PlannedDevice::uuid) != resource->devices.end();
 }
 
+// Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
+// request stands for the container, and the claim for the pod.
+void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
+  for (const auto& [uid, claim] : claims.prepared) {
+    for (const auto& part : claim.parts) {
+      if (part.grant.empty()) continue;
+      Holder holder{claim.name.claim_namespace,
+                    claim.pod.empty() ? claim.name.name : claim.pod,
+                    part.request,
+                    claims.driver,
+                    {},
+                    {{part.gpu_uuid, 0, part.limits}},
+                    part.grant};
+      holder.claim = claim.name.name;
+      holder.of_several = claim.pod.empty();
+      found.push_back(std::move(holder));
+    }
+  }
+}
+
 }  // namespace
 
 // A grant is worth what it was when it was given, whatever the plan says now; only one of which that is not known is
@@ -56,6 +76,7 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
     if (mps) holder.grant = grant;
     found.push_back(std::move(holder));
   }
+  if (snapshot.claims) add_claims(*snapshot.claims, found);
   return found;
 }
 

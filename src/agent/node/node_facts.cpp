@@ -85,6 +85,7 @@ void NodeProgram::on_pools(const std::string& line) {
     next.problem = to_string(reports.error());
   }
   tenants_->on_pools(line, next);
+  claims_->on_pools(next);
   if (next == state_.pools) return;
   log_pools(state_.pools, next, !state_.plan.pools.empty());
   if (state_.pools.pages_problem.empty() && !next.pages_problem.empty())

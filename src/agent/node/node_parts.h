@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/config/config_source.h"
+#include "agent/dra/claims.h"
 #include "agent/mig/mig_manager.h"
 #include "agent/node/answers.h"
 #include "agent/node/cdi_specs.h"
@@ -26,6 +27,7 @@
 #include "agent/node/tenants.h"
 #include "agent/pages/http_pages.h"
 #include "host/kube/kube_link.h"
+#include "host/kubelet/dra_server.h"
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/plugin_host.h"
 #include "host/loop/loop.h"
@@ -48,6 +50,10 @@ class NodeProgram {
   Status open();
   void open_tenants(const std::string& mps_here, const std::string& host_root);
   void open_mig();
+  void open_claims(const std::string& mps_here);
+  void follow_claims();
+  void serve_claims();
+  std::optional<ClaimsReport> claims_report() const;
   MigUse mig_use(bool kubelet_answered) const;
   void open_driver();  // again when the configuration says to look for it elsewhere
   void turn();         // facts → plan → advertised → everyone who shows or serves it
@@ -105,7 +111,12 @@ class NodeProgram {
   std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
-  std::unique_ptr<MigManager> mig_;  // null where it is not enabled
+  std::unique_ptr<Claims> claims_;
+  std::string dra_driver_;   // whose server it is
+  std::string dra_problem_;  // why there is none
+  std::unique_ptr<host::Timer> dra_retry_;
+  std::unique_ptr<host::DraServer> dra_server_;  // asks the claims
+  std::unique_ptr<MigManager> mig_;              // null where it is not enabled
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;

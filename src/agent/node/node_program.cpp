@@ -103,6 +103,7 @@ Status NodeProgram::open() {
   open_tenants(mps_here, host_root);
   change_ = std::make_unique<PlanChange>(mps_here, options_.run_dir);
   open_mig();
+  open_claims(mps_here);
   holdings_->ask();  // before the driver: what is held decides what may be in force
   open_driver();
   return {};
@@ -218,6 +219,9 @@ int NodeProgram::run() {
   looked_.reset();
   measure_timer_.reset();
   plugins_.reset();
+  dra_retry_.reset();
+  dra_server_.reset();
+  claims_.reset();
   on_answered();
   cdi_.reset();
   status_.reset();

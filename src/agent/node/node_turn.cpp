@@ -93,6 +93,7 @@ void NodeProgram::turn() {
   tenants_->follow(state_);
   publish();
   plugins_->publish(state_.advertised);
+  follow_claims();
   // What waits for a slot or a door to be free need not wait for kubelet's next turn, which may be half a minute away.
   const bool waits = change_ && (change_->awaits_kubelet() || tenants_->retires_doors());
   if (waits && !waits_for_kubelet_) holdings_->ask();
@@ -118,6 +119,7 @@ void NodeProgram::publish() {
   state_.cdi_problem = cdi_->problem();
   state_.health = health_.report();
   if (mig_) state_.mig = mig_->report();
+  state_.claims = claims_report();
   if (tenants_) tenants_->report(state_);
   state_.allocation.program_dir = state_.stopping.offer.dir;
   if (plugins_) state_.plugins = plugins_->states();

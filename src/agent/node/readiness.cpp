@@ -33,6 +33,10 @@ Readiness readiness(const Snapshot& s) {
   for (const auto& list : s.advertised) {
     if (std::string reason = not_with_kubelet(s, list.resource); !reason.empty()) return no(std::move(reason));
   }
+  if (s.claims && !s.claims->server.registered)
+    return no(fmt::format("the driver {} is not registered with kubelet{}{}", s.claims->driver,
+                          s.claims->server.problem.empty() ? "" : ": ", s.claims->server.problem));
+  if (s.claims && s.advertised.empty()) return {true, "claims of the driver " + s.claims->driver + " are served"};
   if (s.advertised.empty()) return {true, "there is no device to advertise"};
   return {true,
           fmt::format("{} {} served", s.advertised.size(), s.advertised.size() == 1 ? "resource is" : "resources are")};

@@ -8,7 +8,8 @@
 
 namespace tranche::agent {
 
-// Who holds how much of which device, from kubelet's word (PodResources) and the plan.
+// Who holds how much of which device, as reported by kubelet (PodResources, and the claims that it had prepared) and
+// the plan.
 struct Holder {
   std::string pod_namespace;
   std::string pod;
@@ -16,8 +17,10 @@ struct Holder {
   std::string resource;
   std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
-  std::string grant;   // its door's name, "" without MPS
-  bool taken = false;  // what it held of a device, or of several, by a forced change
+  std::string grant;        // its door's name, "" without MPS
+  bool taken = false;       // what it held of a device, or of several, by a forced change
+  std::string claim = {};   // by which it holds it; "": by slots
+  bool of_several = false;  // a claim that any pod may use: `pod` is the claim's name
 };
 std::vector<Holder> holders(const Snapshot& snapshot);
 // Slots that were handed out again are no longer whose kubelet said before; it names the new holder a little later.

@@ -12,6 +12,7 @@
 #include "advertise/advertise.h"
 #include "advertise/withheld.h"
 #include "agent/config/config_source.h"
+#include "agent/dra/claims_report.h"
 #include "agent/dra/slice_report.h"
 #include "agent/mig/mig_report.h"
 #include "agent/node/cluster.h"
@@ -70,10 +71,11 @@ struct Snapshot {
   LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
   StoppingReport stopping;
-  SliceReport slices;            // what is offered through Dynamic Resource Allocation
-  std::optional<MigReport> mig;  // absent: the MIG manager is not enabled
-  std::string pages_problem;     // why the HTTP pages are not served; "" = they are, or none are asked for
-  std::string cdi_problem;       // of the CDI specs, while a list strategy uses CDI
+  SliceReport slices;                  // what is offered through Dynamic Resource Allocation
+  std::optional<ClaimsReport> claims;  // absent: none are served, and none are prepared
+  std::optional<MigReport> mig;        // absent: the MIG manager is not enabled
+  std::string pages_problem;           // why the HTTP pages are not served; "" = they are, or none are asked for
+  std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
 };
 
 class SnapshotBox {

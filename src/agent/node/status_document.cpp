@@ -234,6 +234,7 @@ Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
                     {"grant", holder.grant},
                     {"devices", std::move(devices)}});
     if (holder.taken) list.back()["taken"] = true;
+    if (!holder.claim.empty()) list.back()["claim"] = holder.claim;
     const auto owner = std::ranges::find(s.owners, holder.grant, &GrantOwner::grant);
     if (owner == s.owners.end() || owner->uid.empty()) continue;
     list.back()["podUid"] = owner->uid;
@@ -275,6 +276,39 @@ Json label_output_json(const LabelReport& report) {
           {"reason", report.reason},
           {"writes", report.writes},
           {"foreign", report.foreign}};
+}
+
+Json claim_json(const dra::PreparedClaim& claim) {
+  Json parts = Json::array();
+  for (const auto& part : claim.parts) {
+    Json devices = Json::array();
+    for (const auto& device : part.devices)
+      devices.push_back({{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}});
+    parts.push_back({{"request", part.request},
+                     {"gpu", part.gpu_uuid},
+                     {"kind", std::string(dra::to_string(part.kind))},
+                     {"mpsPool", part.mps_pool},
+                     {"grant", part.grant},
+                     {"memoryMiB", part.limits.memory.in_mib()},
+                     {"cores", part.cores},
+                     {"threadsPercent", part.limits.threads.value()},
+                     {"sms", part.limits.sms},
+                     {"devices", std::move(devices)}});
+  }
+  return {{"namespace", claim.name.claim_namespace},
+          {"name", claim.name.name},
+          {"uid", claim.name.uid},
+          {"parts", std::move(parts)}};
+}
+
+Json claims_json(const ClaimsReport& report) {
+  Json claims = Json::array();
+  for (const auto& [uid, claim] : report.prepared) claims.push_back(claim_json(claim));
+  return {{"driver", report.driver},
+          {"serving", report.server.serving},
+          {"registered", report.server.registered},
+          {"problem", report.server.problem},
+          {"claims", std::move(claims)}};
 }
 
 Json mig_json(const MigReport& mig) {
@@ -339,6 +373,7 @@ Json status_document(const Snapshot& s) {
   document["labels"] = s.labels;
   document["labelOutput"] = label_output_json(s.label_report);
   if (s.slices.state != "off") document["dra"] = {{"slices", slices_json(s.slices)}};
+  if (s.claims) document["dra"].update(claims_json(*s.claims));
   if (s.mig) document["mig"] = mig_json(*s.mig);
   return document;
 }

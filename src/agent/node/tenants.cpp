@@ -212,6 +212,7 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
     if (holder.grant.empty()) continue;
     holder_of[holder.grant] = holder_name(holder);
     const std::string pool = pool_of(holder, snapshot);
+    if (holder.of_several) continue;  // the end of one of its pods must not end the clients of the others
     if (!pool.empty()) doors.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant});
   }
   faults_.holders(holder_of);
@@ -223,7 +224,7 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
   stopping_->holdings(std::move(doors));
   guarding_->follow(snapshot);
   keeping_.follow(guarding_->tenants(), pools_);
-  collecting_.look(pools_, snapshot.holdings);
+  collecting_.look(pools_, snapshot);
   tell_words(words_.look(holders_));
 }
 

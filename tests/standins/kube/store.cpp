@@ -58,6 +58,7 @@ std::string kind_of(const std::string& collection) {
   if (plural == "nodes") return "Node";
   if (plural == "configmaps") return "ConfigMap";
   if (plural == "nodefeatures") return "NodeFeature";
+  if (plural == "resourceclaims") return "ResourceClaim";
   return "Object";
 }
 

@@ -1,0 +1,376 @@
+#include "agent/dra/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/pools/shared_memory.h"
+#include "base/text.h"
+#include "dra/claim_spec.h"
+#include "dra/prepared_file.h"
+#include "host/cdi/write_specs.h"
+#include "host/files/kept.h"
+#include "host/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kFile = "claims.txt";
+constexpr std::size_t kLargestFile = 16 << 20;
+constexpr Duration kReopenAfter = std::chrono::seconds(5);
+
+std::string path_of(const dra::ClaimName& claim) {
+  return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.claim_namespace, claim.name);
+}
+
+bool is_object_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
+// Why the API server does not give the claim.
+Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
+  constexpr int kForbidden = 403, kUnauthorized = 401, kGone = 404;
+  const std::string where = path_of(claim);
+  if (answer.status == kGone)
+    return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
+  if (answer.status == kForbidden || answer.status == kUnauthorized)
+    return {Kind::kDenied,
+            "the API server refuses to show the claim; give this pod's service account the verb get on resourceclaims "
+            "of the group resource.k8s.io",
+            where, answer.status};
+  if (answer.status == 0)
+    return {Kind::kUnavailable, "the API server did not answer: " + answer.why + "; kubelet asks again", where, 0};
+  return {Kind::kUnavailable, fmt::format("the API server answered with status {}; kubelet asks again", answer.status),
+          where, answer.status};
+}
+
+DoorLimits limits_of(const dra::Part& part) {
+  return {{part.gpu_uuid, part.limits.memory.in_mib(), part.limits.threads.hundredths}};
+}
+
+}  // namespace
+
+Claims::Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      mps_(loop, settings_.mps_root + "/mps.sock") {
+  const auto dir = host::Dir::open(settings_.run_dir);
+  if (!dir) return;  // the first write reports why
+  auto file = host::read_kept(*dir, kFile, kLargestFile);
+  auto read = dra::parse_prepared(file.text.value_or(""));
+  if (!file.lost.empty()) read.lost.push_back(file.lost);
+  for (const auto& what : read.lost)
+    log::error("claims.lost", {{"what", what},
+                               {"file", settings_.run_dir + "/" + kFile},
+                               {"effect", "what that claim holds is not counted until kubelet prepares it again"}});
+  prepared_ = std::move(read.claims);
+  if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
+}
+
+Claims::~Claims() {
+  std::string why;
+  if (auto* api = callbacks_.api(why))
+    for (const auto id : asked_) api->cancel(id);
+}
+
+std::set<std::string> Claims::grants() const {
+  std::set<std::string> ids;
+  for (const auto& [uid, claim] : prepared_)
+    for (const auto& part : claim.parts)
+      if (!part.grant.empty()) ids.insert(part.grant);
+  return ids;
+}
+
+void Claims::follow(ClaimFacts facts) {
+  const bool first = !facts_;
+  facts_ = std::move(facts);
+  if (first) restore_specs();
+  look_for_room();
+}
+
+// --- one thing at a time for each claim ----------------------------------------------------------------------------
+
+void Claims::enqueue(const std::string& uid, Job job) {
+  auto& jobs = jobs_[uid];
+  jobs.push_back(std::move(job));
+  if (jobs.size() > 1) return;
+  const Job first = jobs.front();  // it may end before it returns, and its place with it
+  first();
+}
+
+void Claims::next(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) return;
+  found->second.pop_front();
+  if (found->second.empty()) {
+    jobs_.erase(found);
+    return;
+  }
+  const Job job = found->second.front();
+  job();
+}
+
+// --- prepare -------------------------------------------------------------------------------------------------------
+
+void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Prepared answer = [this, claim, done](Result<std::vector<host::DraDevice>> devices) {
+      if (!devices) log::warning("claim.not_prepared", {{"claim", dra::to_string(claim)}, {"why", devices.error()}});
+      done(std::move(devices));
+      next(claim.uid);
+    };
+    if (const auto known = prepared_.find(claim.uid); known != prepared_.end())
+      return make(dra::PreparedClaim(known->second), false, answer);
+    read(claim, answer);
+  });
+}
+
+void Claims::read(const dra::ClaimName& claim, Prepared done) {
+  if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
+    return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
+  if (!facts_) return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
+  std::string why;
+  auto* api = callbacks_.api(why);
+  if (api == nullptr)
+    return done(fail(Kind::kUnavailable,
+                     "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
+  const auto id = std::make_shared<host::KubeClient::Id>(0);
+  *id = api->get(path_of(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
+    constexpr int kOk = 200;
+    asked_.erase(*id);
+    if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
+    const auto read = dra::read_claim(answer.body, claim, facts_->offered.driver);
+    if (!read) return done(std::unexpected(read.error()));
+    decide(*read, true, done);
+  });
+  asked_.insert(*id);
+}
+
+void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
+  auto decided = dra::prepare(claim, facts_->offered, prepared_);
+  if (decided) return make(*decided, true, std::move(done));
+  if (may_wait && decided.error().kind == Kind::kConflict)
+    return wait_for_room(claim, decided.error(), std::move(done));
+  done(std::unexpected(std::move(decided).error()));
+}
+
+void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
+  log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
+  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<host::Timer>(loop_)});
+  waiting.timer->start(settings_.room_patience, [this, uid = claim.name.uid] {
+    const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
+    if (at == waiting_.end()) return;
+    auto late = std::move(*at);
+    waiting_.erase(at);
+    decide(late.claim, false, std::move(late.done));
+  });
+}
+
+void Claims::look_for_room() {
+  auto waiting = std::exchange(waiting_, {});
+  for (auto& each : waiting) {
+    const auto decided = dra::prepare(each.claim, facts_->offered, prepared_);
+    if (!decided && decided.error().kind == Kind::kConflict)
+      waiting_.push_back(std::move(each));
+    else
+      decide(each.claim, false, std::move(each.done));
+  }
+}
+
+// Written down first: what is opened for it is then known as the claim's, whatever happens.
+void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
+  const std::string uid = claim.name.uid;
+  if (is_new) {
+    prepared_[uid] = claim;
+    if (const auto written = write(); !written) {
+      prepared_.erase(uid);
+      return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
+    }
+  }
+  open_parts(uid, 0, is_new, [this, claim, uid, is_new, done = std::move(done)](const Status& opened) {
+    auto devices = opened ? describe(claim, false) : std::unexpected(opened.error());
+    if (devices && is_new) {
+      log::info("claim.prepared", {{"claim", dra::to_string(claim.name)}, {"parts", claim.parts.size()}});
+      callbacks_.changed();
+    }
+    if (devices || !is_new) return done(std::move(devices));
+    // As it was before: endpoints that were opened in vain go, and then the record.
+    close_parts(uid, 0, [this, uid, done, why = devices.error()](const Status& closed) {
+      if (closed) (void)forget(uid);  // else the record stays, for there may be an endpoint
+      done(std::unexpected(why));
+      look_for_room();
+    });
+  });
+}
+
+void Claims::open_parts(const std::string& uid, std::size_t from, bool is_new, std::function<void(Status)> done) {
+  const auto& claim = prepared_.at(uid);
+  while (from < claim.parts.size() && claim.parts[from].grant.empty()) ++from;
+  if (from >= claim.parts.size()) return done({});
+  const auto& part = claim.parts[from];
+  mps_.request(
+      open_door_request(part.mps_pool, part.grant, limits_of(part), is_new, claim.pod.empty()),
+      [this, uid, from, is_new, done = std::move(done)](const Result<std::string>& reply) {
+        if (reply) return open_parts(uid, from + 1, is_new, done);
+        done(std::unexpected(within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again")));
+      });
+}
+
+Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
+  std::vector<allocate::Grant> grants;
+  for (const auto& part : claim.parts) {
+    allocate::ClaimPart wanted{part.grant, {}, part.limits};
+    for (const auto& other : claim.parts) {
+      const bool shown_too =
+          part.kind == dra::Kind::kMonitor && other.kind == part.kind && other.request == part.request;
+      if (&other != &part && !shown_too) continue;
+      const auto gpu = std::ranges::find(facts_->gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
+      if (gpu == facts_->gpus.end())
+        return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
+                                                 "claim and its pods and have them made anew",
+                                                 other.gpu_uuid));
+      wanted.devices.push_back(*gpu);
+      wanted.devices.back().pool = part.mps_pool;
+    }
+    TRY(auto grant, allocate::allocate(wanted, facts_->allocation));
+    put_shared_memory(facts_->allocation.paths, pools_, grant);
+    grants.push_back(std::move(grant));
+  }
+  return grants;
+}
+
+// The claim's CDI specification, written, and the answer that names its devices.
+Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim, bool only_missing) {
+  if (!facts_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
+  const auto& driver = facts_->offered.driver;
+  TRY(const auto grants, grants_of(claim));
+  const auto file = dra::claim_spec_file(driver, claim.name.uid);
+  const auto there = host::Dir::open(settings_.cdi_root);
+  if (!only_missing || !there || !there->exists(file)) {
+    TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+    if (written) log::info("cdi.written", {{"file", file}});
+  }
+  if (!specs_watch_) watch_specs();
+  std::vector<host::DraDevice> devices;
+  for (std::size_t i = 0; i < claim.parts.size(); ++i) {
+    for (const auto& device : claim.parts[i].devices) {
+      host::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
+      answer.cdi_ids = grants[i].cdi_devices;
+      answer.cdi_ids.push_back(dra::claim_cdi_id(driver, dra::cdi_device_name(claim.name, claim.parts[i], device)));
+      devices.push_back(std::move(answer));
+    }
+  }
+  return devices;
+}
+
+// --- unprepare -----------------------------------------------------------------------------------------------------
+
+void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
+  // Nobody waits any more for a claim that goes.
+  const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
+  if (waits != waiting_.end()) {
+    const auto gone = std::move(*waits);
+    waiting_.erase(waits);
+    gone.done(fail(Kind::kConflict, "kubelet unprepares the claim"));
+  }
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Unprepared answer = [this, claim, done](Status status) {
+      if (!status) log::warning("claim.not_unprepared", {{"claim", dra::to_string(claim)}, {"why", status.error()}});
+      done(std::move(status));
+      next(claim.uid);
+    };
+    if (!prepared_.contains(claim.uid)) return answer({});
+    close_parts(claim.uid, 0, [this, claim, answer](Status closed) {
+      if (!closed) return answer(std::move(closed));
+      auto forgotten = forget(claim.uid);
+      if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
+      answer(std::move(forgotten));
+      callbacks_.changed();
+      if (facts_) look_for_room();
+    });
+  });
+}
+
+// `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
+void Claims::close_parts(const std::string& uid, std::size_t from, std::function<void(Status)> done) {
+  const auto& claim = prepared_.at(uid);
+  while (from < claim.parts.size() && claim.parts[from].grant.empty()) ++from;
+  if (from >= claim.parts.size()) return done({});
+  const auto& part = claim.parts[from];
+  mps_.request(
+      remove_door_request(part.mps_pool, part.grant, 0),
+      [this, uid, from, pool = part.mps_pool, done = std::move(done)](const Result<std::string>& reply) {
+        const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
+        if (reply || no_pool) return close_parts(uid, from + 1, done);
+        done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
+      });
+}
+
+Status Claims::forget(const std::string& uid) {
+  const auto claim = prepared_.at(uid);
+  prepared_.erase(uid);
+  if (const auto written = write(); !written) {
+    prepared_[uid] = claim;
+    return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
+  }
+  if (!facts_) return {};
+  return host::remove_spec(settings_.cdi_root, dra::claim_spec_file(facts_->offered.driver, uid));
+}
+
+Status Claims::write() const {
+  TRY(const auto dir, host::Dir::open(settings_.run_dir));
+  return host::write_kept(dir, kFile, dra::render_prepared(prepared_), 0600, host::Sync::kYes);
+}
+
+// --- what is put back ----------------------------------------------------------------------------------------------
+
+void Claims::restore_specs() {
+  if (!facts_) return;
+  for (const auto& [uid, claim] : prepared_) {
+    if (const auto described = describe(claim, true); !described)
+      log::warning("claim.spec_not_restored", {{"claim", dra::to_string(claim.name)}, {"why", described.error()}});
+  }
+}
+
+// A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
+void Claims::watch_specs() {
+  auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
+    if (name.empty()) specs_watch_.reset();  // the directory may have been made anew
+    if (!name.empty() && !name.starts_with(facts_->offered.driver)) return;
+    restore_specs();
+  });
+  if (watch) specs_watch_ = *std::move(watch);
+}
+
+void Claims::on_pools(const PoolReports& pools) {
+  // One that was started anew does not know which endpoints are for several pods.
+  const bool again = !pools_.connected && pools.connected;
+  pools_ = pools;
+  if (!pools.connected || reopen_timer_.running()) return;
+  bool any = false;
+  for (const auto& [uid, claim] : prepared_) {
+    const bool lacks = std::ranges::any_of(claim.parts, [&](const dra::Part& part) {
+      const auto pool = pools.pools.find(part.mps_pool);
+      return pool != pools.pools.end() &&
+             std::ranges::find(pool->second.doors, part.grant, &DoorReport::grant) == pool->second.doors.end();
+    });
+    if ((!lacks && !again) || jobs_.contains(uid)) continue;
+    any = true;
+    enqueue(uid, [this, uid = uid] { reopen(uid); });
+  }
+  if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(PoolReports(pools_)); });
+}
+
+void Claims::reopen(const std::string& uid) {
+  if (!prepared_.contains(uid)) return next(uid);
+  open_parts(uid, 0, false, [this, uid](const Status& opened) {
+    if (!opened) log::warning("claim.not_reopened", {{"claim", uid}, {"why", opened.error()}});
+    next(uid);
+  });
+}
+
+}  // namespace tranche::agent

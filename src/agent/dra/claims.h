@@ -1,0 +1,120 @@
+#pragma once
+// The claims that this node has prepared: kubelet's NodePrepareResources and NodeUnprepareResources, made true. For a
+// claim it reads the ResourceClaim from the API server, has dra/prepare.h decide, writes the decision into
+// `<run_dir>/claims.txt`, has `tranche mps` open an endpoint with the limits for each part, writes the claim's CDI
+// specification, and only then answers. Asked again, it gives the same answer and puts back what is missing. A claim
+// that does not fit beside what is prepared waits for a while for the end of another claim: the scheduler frees a
+// device when a pod is force-deleted, kubelet seconds later.
+//
+// It does not publish devices and does not register with kubelet (host/kubelet/dra_server.h). What one claim is asked
+// is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/pools/mps_link.h"
+#include "agent/pools/pools.h"
+#include "allocate/grant.h"
+#include "base/result.h"
+#include "dra/prepare.h"
+#include "host/files/watch.h"
+#include "host/kube/kube_client.h"
+#include "host/kubelet/dra_server.h"
+#include "host/loop/loop.h"
+#include "host/loop/timer.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct ClaimsSettings {
+  std::string mps_root;  // where the MPS root is for this process
+  std::string run_dir;
+  std::string cdi_root;
+  Duration room_patience = std::chrono::seconds(20);  // for the end of another claim; kubelet waits 45 s
+};
+
+// What the node has for claims, as of the newest plan.
+struct ClaimFacts {
+  dra::Offered offered;
+  std::vector<plan::PlannedDevice> gpus;  // plan::Plan::for_claims
+  allocate::Settings allocation;
+};
+
+class Claims final : public host::DraAnswers {
+ public:
+  struct Callbacks {
+    // The API server; nullptr: it is not reached, for this reason.
+    std::function<host::KubeClient*(std::string& why_not)> api;
+    std::function<void()> changed;  // what is prepared is different
+  };
+
+  // Reads what an earlier start wrote.
+  Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks);
+  ~Claims() override;
+  Claims(const Claims&) = delete;
+  Claims& operator=(const Claims&) = delete;
+
+  // After every change. The first call puts back the specifications of claims from before.
+  void follow(ClaimFacts facts);
+  void on_pools(const PoolReports& pools);  // puts back endpoints that are missing
+
+  void prepare(const dra::ClaimName& claim, Prepared done) override;
+  void unprepare(const dra::ClaimName& claim, Unprepared done) override;
+
+  const dra::PreparedClaims& prepared() const { return prepared_; }
+  std::set<std::string> grants() const;  // ids of their endpoints
+
+ private:
+  using Job = std::function<void()>;
+  struct Waiting {  // for room on a GPU
+    dra::Claim claim;
+    Prepared done;
+    std::unique_ptr<host::Timer> timer;
+  };
+
+  // --- one thing at a time for each claim -------------------------------------------------------------------------
+  void enqueue(const std::string& uid, Job job);
+  void next(const std::string& uid);  // the job that ran is over
+
+  // --- prepare ----------------------------------------------------------------------------------------------------
+  void read(const dra::ClaimName& claim, Prepared done);
+  void decide(const dra::Claim& claim, bool may_wait, Prepared done);
+  void wait_for_room(const dra::Claim& claim, const Error& why, Prepared done);
+  void look_for_room();
+  void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
+  void open_parts(const std::string& uid, std::size_t from, bool is_new, std::function<void(Status)> done);
+  Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim, bool only_missing);
+  Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
+
+  // --- unprepare --------------------------------------------------------------------------------------------------
+  void close_parts(const std::string& uid, std::size_t from, std::function<void(Status)> done);
+  Status forget(const std::string& uid);
+
+  Status write() const;
+  void restore_specs();
+  void watch_specs();
+  void reopen(const std::string& uid);
+
+  host::Loop& loop_;
+  const ClaimsSettings settings_;
+  const Callbacks callbacks_;
+  MpsLink mps_;
+  dra::PreparedClaims prepared_;
+  std::optional<ClaimFacts> facts_;
+  PoolReports pools_;
+  std::map<std::string, std::deque<Job>> jobs_;  // by UID; the first one runs
+  std::list<Waiting> waiting_;
+  std::set<host::KubeClient::Id> asked_;
+  std::unique_ptr<host::DirWatch> specs_watch_;
+  host::Timer reopen_timer_{loop_};
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace tranche::agent

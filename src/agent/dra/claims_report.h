@@ -1,0 +1,18 @@
+#pragma once
+// The claims of this node, for the status document and for whoever must know which endpoints are claims'. Values.
+#include <set>
+#include <string>
+
+#include "dra/prepare.h"
+#include "host/kubelet/dra_server.h"
+
+namespace tranche::agent {
+
+struct ClaimsReport {
+  std::string driver;
+  host::DraServerState server;
+  dra::PreparedClaims prepared;
+  std::set<std::string> grants;  // ids of the claims' endpoints
+};
+
+}  // namespace tranche::agent

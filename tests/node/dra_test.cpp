@@ -1,0 +1,313 @@
+// Claims of Dynamic Resource Allocation on the real programs: kubelet's double prepares and unprepares them, the API
+// server's stand-in has them, CUDA programs run in what they get.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "node/bed.h"
+#include "standins/kube/api_server.h"
+#include "standins/kubelet/dra_kubelet.h"
+
+namespace tranche::e2e {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+namespace fs = std::filesystem;
+
+constexpr const char* kClaims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+constexpr const char* kDriver = "gpu.tranche.io";
+constexpr const char* kShareId = "a671734a-e8e5-11e4-8fde-42010af09327";
+
+Json result(const std::string& request, const std::string& device, const Json& more) {
+  Json json{{"request", request}, {"driver", kDriver}, {"pool", "n1"}, {"device", device}};
+  json.update(more);
+  return json;
+}
+
+Json share(const std::string& request, const std::string& memory, const std::string& cores,
+           const std::string& id = kShareId, const std::string& device = "gpu-0-shared") {
+  return result(request, device, {{"shareID", id}, {"consumedCapacity", {{"memory", memory}, {"cores", cores}}}});
+}
+
+class NodeDra : public NodeBed {
+ protected:
+  NodeDra() : api_(sim::ApiServer::start()) {
+    api_->serve_collection(kClaims);
+    api_->serve_collection("/apis/resource.k8s.io/v1/resourceslices");
+  }
+
+  void start_with(int gpus) {
+    ASSERT_NO_FATAL_FAILURE(make_node(gpus));
+    for (const char* name : {"plugins_registry"}) fs::create_directory(in(name));
+    write("config.yaml", "version: v1\ndra: {devices: all}\n");
+    write("token", "secret-token");
+    write("kubeconfig", api_->kubeconfig(in("token")));
+    ASSERT_NO_FATAL_FAILURE(start_kubelet());
+    start_mps();
+    start_agent();
+    until_serving(static_cast<std::size_t>(gpus));
+    ASSERT_NO_FATAL_FAILURE(register_driver());
+  }
+  Program& start_agent() {
+    return start_tranche("node", {"--kubeconfig", in("kubeconfig"), "--cdi-root", in("cdi")}, {{"NODE_NAME", "n1"}});
+  }
+  void register_driver(const std::string& version = "v1.DRAPlugin") {
+    until_node([](const Json& s) { return s.contains("dra") && s["dra"]["serving"] == true; });
+    auto registered = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), version);
+    ASSERT_TRUE(registered) << to_string(registered.error());
+    kubelet_dra_ = *std::move(registered);
+    until_node([](const Json& s) { return s["dra"]["registered"] == true; });
+  }
+  sim::DraClaimRef put_claim(const std::string& name, const std::vector<Json>& results, const Json& more = {}) {
+    Json claim{{"metadata", {{"uid", "uid-" + name}}},
+               {"status", {{"allocation", {{"devices", {{"results", results}}}}}}}};
+    claim.merge_patch(more.is_null() ? Json::object() : more);
+    api_->put(kClaims, name, claim.dump());
+    return {"default", name, "uid-" + name};
+  }
+  sim::DraPrepared prepare(const sim::DraClaimRef& claim) {
+    const auto answer = kubelet_dra_->prepare({claim});
+    EXPECT_TRUE(answer) << to_string(answer.error());
+    if (!answer || !answer->contains(claim.uid)) return {{}, "no answer"};
+    return answer->at(claim.uid);
+  }
+  std::string unprepare(const sim::DraClaimRef& claim) {
+    const auto answer = kubelet_dra_->unprepare({claim});
+    EXPECT_TRUE(answer) << to_string(answer.error());
+    return answer && answer->contains(claim.uid) ? answer->at(claim.uid) : "no answer";
+  }
+  Json spec_of(const sim::DraClaimRef& claim) {
+    std::ifstream file(spec_path(claim));
+    return Json::parse(file, nullptr, false);
+  }
+  std::string spec_path(const sim::DraClaimRef& claim) { return in("cdi/gpu.tranche.io-claim_" + claim.uid + ".json"); }
+  // What a container gets by the claim's devices, as the runtime reads the specification.
+  sim::ContainerGrant container_of(const sim::DraClaimRef& claim, std::size_t device = 0) {
+    sim::ContainerGrant grant;
+    const auto spec = spec_of(claim);
+    for (const auto& entry : spec["devices"][device]["containerEdits"]["env"]) {
+      const auto text = entry.get<std::string>();
+      grant.envs[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+    }
+    for (const auto& mount : spec["devices"][device]["containerEdits"]["mounts"])
+      grant.mounts.push_back({mount["containerPath"], mount["hostPath"], true});
+    return grant;
+  }
+  std::size_t endpoints() {
+    std::size_t count = 0;
+    for (const auto& pool : fs::directory_iterator(in("mps/pools")))
+      for ([[maybe_unused]] const auto& each : fs::directory_iterator(pool.path() / "doors")) ++count;
+    return count;
+  }
+
+  std::unique_ptr<sim::ApiServer> api_;
+  std::unique_ptr<sim::DraKubelet> kubelet_dra_;
+};
+
+// Promise: dra/prepare: A claim of memory and cores has an endpoint whose clients are held to both.
+TEST_F(NodeDra, AClaimOf6GiBAndAFifthIsPreparedAndItsProcessIsHeldToThem) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  ASSERT_THAT(prepared.devices, SizeIs(1));
+  EXPECT_THAT(prepared.devices[0].requests, ElementsAre("gpu"));
+  EXPECT_EQ(prepared.devices[0].pool, "n1");
+  EXPECT_EQ(prepared.devices[0].device, "gpu-0-shared");
+  EXPECT_EQ(prepared.devices[0].share_id, kShareId);
+  EXPECT_THAT(prepared.devices[0].cdi_ids,
+              ElementsAre(std::string("gpu.tranche.io/claim=uid-six-gpu-gpu-0-shared-") + kShareId));
+
+  const auto spec = spec_of(claim);
+  EXPECT_EQ(spec["kind"], "gpu.tranche.io/claim");
+  const auto grant = container_of(claim);
+  EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0));
+  EXPECT_EQ(grant.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=6144M");
+  EXPECT_TRUE(fs::exists(door_of(grant) + "/control")) << door_of(grant);
+
+  EXPECT_EQ(prepare(claim), prepared) << "asked again, the answer is the same";
+  EXPECT_EQ(endpoints(), 1u);
+
+  Program& cuda = start_cuda(grant, {"--hold"});
+  const auto context = attached(cuda);
+  EXPECT_EQ(context["mps"], true);
+  EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, 6144u);
+  EXPECT_EQ(context["runs_on"], 30) << "26 of 132 SMs, rounded up to a count that is trusted";
+  stop(cuda, SIGTERM, 128 + SIGTERM);
+
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  EXPECT_EQ(endpoints(), 0u);
+  until_node([](const Json& s) { return s["dra"]["claims"].empty(); });
+  EXPECT_EQ(unprepare(claim), "") << "of a claim that is not known any more";
+}
+
+TEST_F(NodeDra, ARestartOfTheAgentKeepsClaimsAndTheirClients) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  Program& cuda = start_cuda(container_of(claim), {"--hold"});
+  ASSERT_EQ(attached(cuda)["mps"], true);
+  const auto spec = spec_of(claim);
+
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  fs::remove_all(in("cdi"));  // as a restart of the node empties it
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_TRUE(until([&] { return fs::exists(spec_path(claim)); }, "the specification"));
+  EXPECT_EQ(spec_of(claim), spec);
+  EXPECT_EQ(prepare(claim), prepared);
+  EXPECT_TRUE(cuda.running());
+  // What was prepared before counts; kubelet gives a claim that waits for room up.
+  const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
+  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
+  ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
+  EXPECT_EQ(unprepare(second), "");
+  EXPECT_THAT(waiting.get()->at(second.uid).error, HasSubstr("kubelet unprepares the claim"));
+
+  // A container that is started again is not prepared again: a lost file comes back by itself.
+  fs::remove(spec_path(claim));
+  EXPECT_TRUE(until([&] { return fs::exists(spec_path(claim)); }, "the specification"));
+  EXPECT_EQ(spec_of(claim), spec);
+  stop(cuda, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+TEST_F(NodeDra, ForgedClaimsAreRefusedAloneAndLeaveNothing) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto good = put_claim("good", {share("gpu", "6Gi", "20")});
+  const auto negative = put_claim("negative", {share("gpu", "-6Gi", "20")});
+  const auto gone = put_claim("gone", {share("gpu", "6Gi", "20", kShareId, "gpu-7-shared")});
+  const sim::DraClaimRef unknown{"default", "unknown", "uid-unknown"};
+  auto renewed = put_claim("renewed", {share("gpu", "6Gi", "20")});
+  renewed.uid = "uid-of-before";
+  const auto answer = kubelet_dra_->prepare({negative, good, gone, unknown, renewed});
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  ASSERT_THAT(*answer, SizeIs(5));
+  EXPECT_EQ(answer->at(good.uid).error, "");
+  EXPECT_THAT(
+      answer->at(negative.uid).error,
+      HasSubstr("results[0].consumedCapacity[\"memory\"] cannot be used: \"-6Gi\" is negative; delete the claim"));
+  EXPECT_THAT(answer->at(gone.uid).error, HasSubstr("device gpu-7-shared is not on this node any more"));
+  EXPECT_THAT(answer->at(unknown.uid).error, HasSubstr("the claim is not in the API server any more"));
+  EXPECT_THAT(answer->at(renewed.uid).error, HasSubstr("the claim was deleted and made anew"));
+  EXPECT_EQ(endpoints(), 1u);
+  const auto files = fs::directory_iterator(in("cdi"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+  for (const auto& each : {good, negative, gone, unknown, renewed}) EXPECT_EQ(unprepare(each), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/prepare: A claim waits for the end of one that holds its room, as after a forced deletion.
+TEST_F(NodeDra, AClaimWaitsForTheUnprepareOfTheOneThatHoldsItsRoom) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto first = put_claim("first", {share("gpu", "100Gi", "60", "s-1")});
+  const auto second = put_claim("second", {share("gpu", "100Gi", "60", "s-2")});
+  ASSERT_EQ(prepare(first).error, "");
+  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
+  ASSERT_TRUE(until_says(*program("node"), "claim.waits"));
+  EXPECT_EQ(endpoints(), 1u);
+  EXPECT_EQ(unprepare(first), "");
+  const auto answer = waiting.get();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->at(second.uid).error, "");
+  EXPECT_EQ(endpoints(), 1u);
+}
+
+TEST_F(NodeDra, RequestsOfOneClaimHaveEndpointsOfTheirOwn) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("two", {share("x", "6Gi", "12", "s-1"), share("y", "10Gi", "50", "s-2")});
+  ASSERT_EQ(prepare(claim).error, "");
+  EXPECT_EQ(endpoints(), 2u);
+  const auto x = container_of(claim, 0), y = container_of(claim, 1);
+  EXPECT_EQ(x.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=6144M");
+  EXPECT_EQ(y.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=10240M");
+  Program& in_y = start_cuda(y, {"--hold"});
+  EXPECT_EQ(attached(in_y)["runs_on"], 66);
+  stop(in_y, SIGTERM, 128 + SIGTERM);
+  Program& in_x = start_cuda(x, {"--hold"});
+  EXPECT_EQ(attached(in_x)["runs_on"], 14);
+  stop(in_x, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+TEST_F(NodeDra, AWholeGpuHasAnEndpointWithoutLimitsAndExcludesSharesButNotMonitors) {
+  ASSERT_NO_FATAL_FAILURE(start_with(2));
+  const auto whole = put_claim("whole", {result("gpu", "gpu-1", Json::object())});
+  ASSERT_EQ(prepare(whole).error, "");
+  const auto grant = container_of(whole);
+  EXPECT_EQ(grant.envs.count("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), 0u);
+  Program& cuda = start_cuda(grant, {"--hold"});
+  const auto context = attached(cuda);
+  EXPECT_EQ(context["mps"], true);
+  EXPECT_EQ(context["gpu"], uuid(1));
+  EXPECT_EQ(context["runs_on"], 132);
+  const auto monitor =
+      put_claim("monitor", {result("gpu", "gpu-1-monitor", {{"shareID", "s-1"}, {"adminAccess", true}})});
+  ASSERT_EQ(prepare(monitor).error, "");
+  const auto shown = container_of(monitor);
+  EXPECT_EQ(shown.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(1));
+  EXPECT_EQ(shown.envs.count("CUDA_MPS_PIPE_DIRECTORY"), 0u);
+  EXPECT_EQ(endpoints(), 1u);
+  stop(cuda, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(whole), "");
+  EXPECT_EQ(unprepare(monitor), "");
+}
+
+// A pod that is deleted while it computes: its clients end before the signal, as those of slots do.
+TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const Json owner{{"metadata", {{"ownerReferences", {{{"kind", "Pod"}, {"name", "a"}, {"controller", true}}}}}}};
+  const auto claim = put_claim("six", {share("main", "6Gi", "20")}, owner);
+  api_->put_pod("default", "a", R"({"spec":{"nodeName":"n1"},"status":{"phase":"Running","containerStatuses":[
+{"name":"main","containerID":"containerd://c1","ready":true,"started":true,"state":{"running":{}}}]}})");
+  ASSERT_EQ(prepare(claim).error, "");
+  const auto status =
+      until_node([](const Json& s) { return s["grants"].size() == 1 && s["grants"][0].contains("podUid"); });
+  EXPECT_EQ(status["ready"], true) << status["readyReason"];
+  EXPECT_EQ(status["grants"][0]["pod"], "a");
+  EXPECT_EQ(status["grants"][0]["claim"], "six");
+  EXPECT_EQ(status["grants"][0]["devices"][0]["memoryMiB"], 6144);
+  Program& cuda = start_cuda(container_of(claim), {"--hold"});
+  ASSERT_EQ(attached(cuda)["mps"], true);
+  api_->put_pod("default", "a",
+                R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":1}})");
+  EXPECT_NE(finish(cuda), 0);
+  EXPECT_TRUE(until_says(*program("node"), "drain"));
+  EXPECT_EQ(unprepare(claim), "");
+  until_node([](const Json& s) { return s["grants"].empty(); });
+}
+
+TEST_F(NodeDra, KubeletsOfV1beta1AreServed) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  ASSERT_NO_FATAL_FAILURE(register_driver("v1beta1.DRAPlugin"));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  EXPECT_EQ(prepared.devices[0].share_id, "") << "v1beta1 has none";
+  EXPECT_TRUE(kubelet_dra_->prepare({})) << "a call without claims is a probe";
+  EXPECT_EQ(unprepare(claim), "");
+}
+
+TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  stop(*program("mps"), SIGTERM, 0);
+  EXPECT_THAT(prepare(claim).error, HasSubstr("cannot open the claim's MPS endpoint"));
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  start_mps();
+  until_serving(1);
+  EXPECT_EQ(prepare(claim).error, "");
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+}  // namespace
+}  // namespace tranche::e2e
