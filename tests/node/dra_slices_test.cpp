@@ -5,14 +5,14 @@
 namespace tranche::e2e {
 namespace {
 
-constexpr const char* kNodes = "/api/v1/nodes";
-constexpr const char* kSlices = "/apis/resource.k8s.io/v1/resourceslices";
+constexpr const char* kNodeObjects = "/api/v1/nodes";
+constexpr const char* kSliceObjects = "/apis/resource.k8s.io/v1/resourceslices";
 
 class SlicesOfANode : public NodeBed {
  protected:
   SlicesOfANode() : api_(sim::ApiServer::start()) {
-    api_->put(kNodes, "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
-    api_->serve_collection(kSlices);
+    api_->put(kNodeObjects, "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
+    api_->serve_collection(kSliceObjects);
     write("kubeconfig", api_->kubeconfig(""));
     write("config.yaml", "version: v1\ndra: {devices: all}\n");
   }
@@ -21,7 +21,7 @@ class SlicesOfANode : public NodeBed {
     start_kubelet();
     start_node({"--kubeconfig", in("kubeconfig"), "--node-name", "n1"});
   }
-  Json slice(const char* name) const { return Json::parse(api_->object(kSlices, name), nullptr, false); }
+  Json slice(const char* name) const { return Json::parse(api_->object(kSliceObjects, name), nullptr, false); }
   // "xid", "" = no taint; "none" when it is not published.
   std::string taint_of(const std::string& device) const {
     const Json first = slice("00000-gpu.tranche.io-n1");
@@ -31,7 +31,7 @@ class SlicesOfANode : public NodeBed {
     return "none";
   }
   Json condition() const {
-    const Json node = Json::parse(api_->object(kNodes, "n1"), nullptr, false);
+    const Json node = Json::parse(api_->object(kNodeObjects, "n1"), nullptr, false);
     for (const auto& one : node["status"]["conditions"])
       if (one["type"] == "TrancheDraReady") return one;
     return Json::object();
