@@ -43,6 +43,15 @@ TEST(Steps, OfARenamedResourceLetTheOldNameGoFirst) {
                           "nvidia.com/gpu.shared appears with 4 slots"));
 }
 
+TEST(Steps, OfAResourceWithoutSlotsSayThatItComesAndGoes) {
+  const auto without = plan_of({named(kGpu, {sliced(0, 2)})});
+  const auto with = plan_of({named(kGpu, {sliced(0, 2)}), named("nvidia.com/mig-1g.10gb", {})});
+  EXPECT_THAT(told(without, with), ElementsAre("nvidia.com/mig-1g.10gb appears without slots"));
+  EXPECT_THAT(told(with, without), ElementsAre("nvidia.com/mig-1g.10gb vanishes without slots"));
+  EXPECT_THAT(told(with, plan_of({named(kGpu, {sliced(0, 3)}), with.resources[1]})),
+              ElementsAre("nvidia.com/gpu on GPU 0: 2 → 3 slots"));
+}
+
 TEST(Steps, OfOtherMeansSayWhatAForcedChangeTakes) {
   std::vector<std::string> all;
   for (const auto& step : steps(all_sliced(2, 4), all_mps(2, 4), Policy::kForce)) all.push_back(to_string(step));

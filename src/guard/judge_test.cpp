@@ -359,6 +359,17 @@ TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
   EXPECT_TRUE(verdict_.open);
 }
 
+TEST_F(Judging, AnAnswerBeginsThePausesAnew) {
+  const auto order = look({client(1, 5000)}).at(0);
+  answer(order, {});
+  answer(order, {});
+  const auto& process = memory_.over.at({kGrant, kGpu}).processes.at({1, 1});
+  EXPECT_EQ(process.not_before, now_ + 200ms);
+  answer(order, {{1, TerminateOutcome::kRefused, "busy"}});
+  answer(order, {});
+  EXPECT_EQ(process.not_before, now_ + 100ms);
+}
+
 // Promise: guard: A client that MPS does not end is not killed, and the next one is ended too.
 TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) {
   const std::vector<Process> processes{client(1, 3000), client(2, 3000)};

@@ -88,6 +88,19 @@ TEST(Faults, OnlyTheLastAreKept) {
   EXPECT_EQ(rig.book.faults().back().culprit, 40);
 }
 
+TEST(Faults, VictimsAndDeathsAreBounded) {
+  Rig rig;
+  rig.fatal(1, {});
+  for (int pid = 2; pid <= 400; ++pid)
+    rig.say("All clients belonging to error trigging process " + std::to_string(pid) + " will be torn down");
+  EXPECT_EQ(rig.book.faults().back().victims.size(), 256u);
+  for (int server = 1000; server < 1257; ++server)
+    rig.say("Server failed to recevie command with status 806, assuming client {PID: 9, Context ID: 1} exit", server);
+  for (const int server : {1000, 1001}) rig.say("Client {PID: 7, Context: 1} encountered a fatal GPU error.", server);
+  EXPECT_EQ(rig.book.faults().end()[-2].kind, FaultKind::kFatal) << "the oldest death is forgotten";
+  EXPECT_EQ(rig.book.faults().back().kind, FaultKind::kUncleanExit);
+}
+
 TEST(Faults, HarmlessExitsAreNone) {
   Rig rig;
   rig.lost(704, 1).lost(704, 0).left(704);

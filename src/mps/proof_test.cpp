@@ -315,6 +315,13 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
   }
 }
 
+TEST(Proof, APoolThatLeftForItsLimitsIsProvenAPeriodAfterItIsBack) {
+  Rig rig = proven();
+  rig.now += 1min;
+  rig.feed(PoolLeft{PoolLeft::Why::kLimits}).feed(PoolServes{});
+  EXPECT_EQ(rig.p.due, rig.now + rig.settings.every);
+}
+
 TEST(Proof, APoolThatLeftAwaitsNoLostProof) {
   Rig rig = proving();
   rig.feed(PoolLeft{PoolLeft::Why::kDaemon});

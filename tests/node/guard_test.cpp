@@ -32,7 +32,8 @@ class NodeGuard : public NodeBed {
 
   void start_shared(const std::string& more = "") {
     ASSERT_NO_FATAL_FAILURE(make_node(1));
-    write("config.yaml", sharing("mps", 4, more));
+    // Enough for the kernels here; each end waits for so long.
+    write("config.yaml", sharing("mps", 4, "    stopPatience: 500ms\n" + more));
     ASSERT_NO_FATAL_FAILURE(start_kubelet());
     start_mps();
     start_node();
@@ -103,7 +104,7 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   }
   std::ranges::sort(took);
   ASSERT_FALSE(took.empty());
-  EXPECT_LT(took[took.size() / 2], 4000) << "with the patience of 2 s; the worst was " << took.back();
+  EXPECT_LT(took[took.size() / 2], 2500) << "with the patience of 0.5 s; the worst was " << took.back();
   RecordProperty("median_ms", took[took.size() / 2]);
   RecordProperty("worst_ms", took.back());
   EXPECT_TRUE(peer.running()) << peer.out();
@@ -199,6 +200,7 @@ TEST_F(NodeGuard, ThePageOfMetricsShowsWhatEachContainerUses) {
       "the stop is counted"));
   EXPECT_TRUE(until([&] { return used("greedy") >= 40960 && used("greedy") < 50000; }, "what is left"));
   kubelet().remove_pod("default/quiet");
+  EXPECT_EQ(run({tranche(), "status", "--socket", node_socket()}), 0) << "who looks has kubelet asked";
   EXPECT_TRUE(until([&] { return http_get(address, "/metrics").find("pod=\"quiet\"") == std::string::npos; },
                     "its rows are gone"));
   EXPECT_TRUE(shows("slots", "greedy", "2"));
