@@ -13,8 +13,10 @@
 #include <cstdio>
 #include <optional>
 
+#include "agent/cluster/agent_statuses.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "host/kube/find_access.h"
 #include "host/status/status_socket.h"
 #include "top/top.h"
 
@@ -26,6 +28,10 @@ struct Options {
   bool json = false;
   bool once = false;
   double interval_seconds = 2;
+  bool cluster = false;
+  std::optional<kube::Access> access;  // of the cluster
+  agent::AgentsAsked asked;
+  std::string kubeconfig;
   std::string sort = "memory";
   std::string filter;
 };
@@ -133,6 +139,13 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
 }
 
 Result<top::Node> ask(const Options& options) {
+  if (options.access) {
+    TRY(auto statuses, agent::agent_statuses(*options.access, options.asked));
+    std::vector<top::Report> reports;
+    for (auto& each : statuses)
+      reports.push_back({std::move(each.node), std::move(each.document), std::move(each.problem)});
+    return top::cluster_of(reports);
+  }
   TRY(const auto answer, host::ask(options.socket, "status", kDeadline));
   return top::read_node(answer);
 }
@@ -151,7 +164,7 @@ int live(const Options& options, const Process& process, top::Choice choice) {
         node = *std::move(next);
       } else {
         node.ready = false;
-        node.reason = "no answer from the node agent: " + to_string(next.error());
+        node.reason = "no answer: " + to_string(next.error());
       }
     }
     resized = 0;
@@ -167,7 +180,17 @@ int live(const Options& options, const Process& process, top::Choice choice) {
   return 0;
 }
 
-int top_command(const Options& options, const Process& process) {
+int top_command(Options& options, const Process& process) {
+  if (options.cluster) {
+    std::vector<Problem> problems;
+    auto access =
+        host::find_access(options.kubeconfig, {process.environment.begin(), process.environment.end()}, problems);
+    if (!access) {
+      fmt::print(stderr, "tranche top: {}\n", to_string(access.error()));
+      return 1;
+    }
+    options.access = *std::move(access);
+  }
   top::Choice choice;
   choice.filter = options.filter;
   for (const auto sort :
@@ -177,10 +200,11 @@ int top_command(const Options& options, const Process& process) {
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options);
   if (!node) {
-    fmt::print(stderr,
-               "tranche top: no answer from the node agent: {}\n  The socket of `tranche node` is <run-dir>/node.sock; "
-               "name it with --socket.\n",
-               to_string(node.error()));
+    fmt::print(stderr, "tranche top: no answer: {}\n  {}\n", to_string(node.error()),
+               options.cluster
+                   ? "It needs the rights to list pods and to get pods/proxy."
+                   : "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
+                     "nodes from outside with --cluster.");
     return 1;
   }
   if (options.json) {
@@ -200,16 +224,34 @@ void add_top(CLI::App& app, Process& process) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("top", "live view of this node's GPUs and tenants, from the running node agent");
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
-  command->add_option("--interval", options->interval_seconds, "seconds between two readings")
-      ->check(CLI::Range(0.2, 3600.0))
-      ->capture_default_str();
+  auto* interval =
+      command->add_option("--interval", options->interval_seconds, "seconds between two readings; 10 with --cluster")
+          ->check(CLI::Range(0.2, 3600.0))
+          ->capture_default_str();
   command->add_option("--sort", options->sort, "order of the tenants: memory, limit, processes, name or gpu")
       ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}))
       ->capture_default_str();
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
+  command->add_flag("--cluster", options->cluster,
+                    "show all nodes, by their agents through the API server; a row for each node");
+  command
+      ->add_option(
+          "--kubeconfig", options->kubeconfig,
+          "with --cluster: how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
+      ->envname("KUBECONFIG");
+  command->add_option("--selector", options->asked.selector, "with --cluster: labels of the agents' pods")
+      ->capture_default_str();
+  command
+      ->add_option("--status-port", options->asked.status_port,
+                   "with --cluster: port of the agents' status page, where a pod names no port \"metrics\"")
+      ->capture_default_str();
   command->add_flag("--once", options->once, "print one reading as text, and end; so it is where there is no terminal");
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
-  command->callback([options, &process] { process.exit_code = top_command(*options, process); });
+  command->callback([options, interval, &process] {
+    constexpr double kOfCluster = 10;
+    if (options->cluster && interval->count() == 0) options->interval_seconds = kOfCluster;
+    process.exit_code = top_command(*options, process);
+  });
 }
 
 }  // namespace tranche::cli

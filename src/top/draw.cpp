@@ -81,12 +81,23 @@ class Page {
   std::vector<std::string> lines_;
 };
 
-void put_devices(Page& page, const Node& node, std::size_t width) {
-  const std::size_t bar_width = std::clamp<std::size_t>(width / 4, 10, 40);
+// As wide as the longest, of nodes that have names.
+std::size_t width_of(const std::vector<std::string>& texts, std::size_t least, std::size_t most) {
+  std::size_t width = least;
+  for (const auto& text : texts) width = std::max(width, plain(text).size());
+  return std::min(width, most);
+}
+
+void put_devices(Page& page, const Node& node, std::size_t width, std::size_t most) {
+  const std::size_t bar_width = std::clamp<std::size_t>(width / (node.cluster ? 6 : 4), 10, 40);
+  std::vector<std::string> names;
+  for (const auto& d : node.devices) names.push_back(d.index);
+  const std::size_t name = node.cluster ? width_of(names, 4, width / 4) : 4;
   for (const auto& d : node.devices) {
+    if (page.size() >= most) return page.line("  and more", kDim);
     const std::string memory = (d.used_mib ? mib_text(*d.used_mib) : "-") + "/" + mib_text(d.memory_mib);
-    page.line(fmt::format("GPU {:<4} {} {:<14} busy {:>4} slots {:>2}/{:<2} {}", plain(d.index),
-                          bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory,
+    page.line(fmt::format("{}{:<{}} {} {:<14} busy {:>4} slots {:>2}/{:<2} {}", node.cluster ? "" : "GPU ",
+                          cut(plain(d.index), name), name, bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory,
                           d.busy_percent ? fmt::format("{}%", *d.busy_percent) : "-", d.held, d.slots,
                           d.healthy ? plain(d.sharing) : "UNHEALTHY"),
               d.healthy ? nullptr : kRed);
@@ -96,17 +107,20 @@ void put_devices(Page& page, const Node& node, std::size_t width) {
 
 void put_tenants(Page& page, const std::vector<Tenant>& tenants, std::size_t first, std::size_t room,
                  std::size_t width) {
-  constexpr std::size_t kBar = 12, kRest = 58;
-  const std::size_t name = std::max<std::size_t>(width > kRest ? width - kRest : 0, 20);
-  page.line(fmt::format("{:<{}} {:<5} {:>5} {:>8} {:>8} {:<{}} {:>5} {:>5}", "TENANT", name, "GPU", "SLOTS", "MEMORY",
-                        "LIMIT", "", kBar + 2, "SM%", "PROCS"),
+  constexpr std::size_t kBar = 12, kRest = 53;
+  std::vector<std::string> devices;
+  for (const auto& tenant : tenants) devices.push_back(tenant.device);
+  const std::size_t gpu = width_of(devices, 5, width / 5);
+  const std::size_t name = std::max<std::size_t>(width > kRest + gpu ? width - kRest - gpu : 0, 20);
+  page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {:<{}} {:>5} {:>5}", "TENANT", name, "GPU", gpu, "SLOTS",
+                        "MEMORY", "LIMIT", "", kBar + 2, "SM%", "PROCS"),
             kHead);
   for (std::size_t i = first; i < tenants.size() && i < first + room; ++i) {
     const Tenant& t = tenants[i];
     const double used = share(t);
     page.line(
-        fmt::format("{:<{}} {:<5} {:>5} {:>8} {:>8} {} {:>5} {:>5}", cut(plain(t.name), name), name,
-                    cut(plain(t.device), 5), t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
+        fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {} {:>5} {:>5}", cut(plain(t.name), name), name,
+                    cut(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
                     t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), bar(t.used_mib.value_or(0), t.limit_mib, kBar),
                     t.threads.empty() ? "-" : plain(t.threads), or_dash(t.processes)),
         used > 0.95 ? kRed : nullptr);
@@ -166,14 +180,16 @@ std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
 std::vector<std::string> draw(const Node& node, const Choice& choice, const Screen& screen) {
   Page page(screen);
   const auto width = static_cast<std::size_t>(screen.width);
-  page.line(fmt::format("tranche top  driver {}  {}: {}", node.driver.empty() ? "-" : plain(node.driver),
-                        node.ready ? "ready" : "NOT READY", plain(node.reason)),
+  const std::string driver = node.cluster ? "cluster" : "driver " + (node.driver.empty() ? "-" : plain(node.driver));
+  page.line(fmt::format("tranche top  {}  {}: {}", driver, node.ready ? "ready" : "NOT READY", plain(node.reason)),
             node.ready ? kGreen : kRed);
   if (choice.help) {
     for (const char* line : kHelp) page.line(line);
     return page.take();
   }
-  put_devices(page, node, width);
+  // Many nodes leave half of the screen to the tenants.
+  put_devices(page, node, width,
+              node.cluster && screen.height > 0 ? static_cast<std::size_t>(screen.height) / 2 : std::size_t{100'000});
   const auto tenants = chosen(node, choice);
   std::string chosen_by =
       fmt::format("{} tenants, by {}{}", tenants.size(), to_string(choice.sort), choice.reversed ? " (reversed)" : "");

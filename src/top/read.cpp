@@ -97,6 +97,8 @@ Result<Node> read_node(std::string_view status_json) {
       if (const auto found = uses.find(uuid); found != uses.end() && !id.empty()) {
         tenant.used_mib = found->second[id].mib;
         tenant.processes = found->second[id].processes;
+      } else {
+        tenant.used_mib = number(held, "usedMiB");  // of a document that names no processes
       }
       node.tenants.push_back(std::move(tenant));
     });
@@ -111,6 +113,45 @@ Result<Node> read_node(std::string_view status_json) {
   });
   std::ranges::reverse(node.stops);
   return node;
+}
+
+Node cluster_of(const std::vector<Report>& reports) {
+  Node all;
+  all.cluster = true;
+  std::size_t ready = 0;
+  for (const auto& report : reports) {
+    Device& row = all.devices.emplace_back();
+    row.index = report.node;
+    auto read =
+        report.document.empty() ? Result<Node>(fail(Kind::kUnavailable, report.problem)) : read_node(report.document);
+    if (!read) {
+      row.healthy = false;
+      row.reason = "no answer: " + to_string(read.error());
+      continue;
+    }
+    ready += read->ready ? 1 : 0;
+    row.healthy = read->ready;
+    row.sharing = fmt::format("{} GPUs", read->devices.size());
+    if (!read->ready) row.reason = read->reason;
+    row.used_mib = 0;
+    for (const auto& device : read->devices) {
+      row.memory_mib += device.memory_mib;
+      row.used_mib = row.used_mib && device.used_mib ? std::optional(*row.used_mib + *device.used_mib) : std::nullopt;
+      row.slots += device.slots;
+      row.held += device.held;
+      if (device.healthy) continue;
+      row.healthy = false;
+      row.reason += (row.reason.empty() ? "" : "; ") + fmt::format("GPU {}: {}", device.index, device.reason);
+    }
+    for (auto& tenant : read->tenants) {
+      tenant.device = report.node + "/" + tenant.device;
+      all.tenants.push_back(std::move(tenant));
+    }
+    for (const auto& waiting : read->waiting) all.waiting.push_back(report.node + ": " + waiting);
+  }
+  all.ready = ready == reports.size() && !reports.empty();
+  all.reason = fmt::format("{} of {} node agents ready", ready, reports.size());
+  return all;
 }
 
 std::string to_json(const Node& node, const Choice& choice) {

@@ -1,7 +1,8 @@
 #pragma once
-// The live view of a node: GPUs, tenants with memory against limit, what waits, what was stopped. From the node agent's
-// status document to lines of text for a terminal of a given size. What is not known is "-", not 0. The document comes
-// from another process: strict about types, forgiving about absences; no name in it controls the terminal. Pure.
+// The live view of a node, or of several: GPUs, tenants with memory against limit, what waits, what was stopped. From
+// the node agent's status document to lines of text for a terminal of a given size. What is not known is "-", not 0.
+// The document comes from another process: strict about types, forgiving about absences; no name in it controls the
+// terminal. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 namespace tranche::top {
 
 struct Device {
-  std::string index;
+  std::string index;  // of a cluster: the node, whose GPUs are one row
   std::string uuid;
   std::string name;
   std::string sharing;
@@ -28,7 +29,7 @@ struct Device {
 
 struct Tenant {
   std::string name;    // "namespace/pod/container"
-  std::string device;  // index
+  std::string device;  // index; of a cluster: "node/index"
   std::uint32_t slots = 0;
   std::optional<std::uint64_t> used_mib;
   std::uint64_t limit_mib = 0;  // 0: none in force
@@ -37,6 +38,7 @@ struct Tenant {
 };
 
 struct Node {
+  bool cluster = false;  // of several nodes, as cluster_of() makes it
   bool ready = false;
   std::string reason;
   std::string driver;
@@ -47,6 +49,15 @@ struct Node {
 };
 
 Result<Node> read_node(std::string_view status_json);
+
+// What one agent of a cluster reports: a document, or why there is none.
+struct Report {
+  std::string node;
+  std::string document;
+  std::string problem;
+};
+// A row for each node and the tenants of all. An agent's page says nothing of actions of the guard.
+Node cluster_of(const std::vector<Report>& reports);
 
 enum class Sort { kMemory, kShare, kProcesses, kName, kDevice };
 struct Choice {

@@ -94,6 +94,25 @@ TEST(Top, SortsAndFilters) {
   EXPECT_FALSE(press(choice, Key::kText, 'q'));
 }
 
+TEST(Top, ShowsTheNodesOfACluster) {
+  const auto all = cluster_of({{"gpu-node-1", kStatus, ""}, {"gpu-node-2", "", "503"}, {"b", "[]", ""}});
+  EXPECT_FALSE(all.ready);
+  EXPECT_THAT(all.tenants, SizeIs(3));
+  for (const int width : {60, 80, 200})
+    for (const auto& line : draw(all, {}, {.width = width, .height = 0}))
+      EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
+  const auto text = text_of(draw(all, {}, {.width = 120, .height = 0}));
+  for (const char* shown : {"cluster  NOT READY: 1 of 3 node agents ready", "gpu-node-1 ", "gpu-node-1/0", "slots  2/4",
+                            "GPU 1: XID 79", "no answer: 503", "not a status document", "gpu-node-1: 10 to 5 slots"})
+    EXPECT_THAT(text, HasSubstr(shown));
+  std::vector<Report> many(100, {"n", "", "503"});
+  EXPECT_THAT(text_of(draw(cluster_of(many), {}, {.width = 80, .height = 24})),
+              ::testing::AllOf(HasSubstr("and more"), HasSubstr("TENANT")));
+  EXPECT_EQ(cluster_of({{"n", R"({"grants": [{"devices": [{"uuid": "u", "usedMiB": 5}]}]})", ""}}).tenants[0].used_mib,
+            5u)
+      << "of a page that names no process";
+}
+
 // Promise: top: No name of a pod controls the terminal.
 TEST(Top, HostileNamesStayText) {
   Node hostile = node();
