@@ -29,12 +29,16 @@ struct Model {
 void PrintTo(const Model& model, std::ostream* out) {
   *out << model.profile;
 }
-const std::vector<Model> kModels{{"A100-PCIE-40GB", {"1g.5gb", "1g.5gb"}, {"3g.20gb", "1g.5gb", "1g.5gb+me"}},
+const std::vector<Model> kModels{{"A30", {"1g.6gb", "1g.6gb"}, {"2g.12gb", "1g.6gb", "1g.6gb+me"}},
+                                 {"A100-PCIE-40GB", {"1g.5gb", "1g.5gb"}, {"3g.20gb", "1g.5gb", "1g.5gb+me"}},
+                                 {"A100-SXM4-40GB", {"1g.5gb", "1g.5gb"}, {"3g.20gb", "1g.5gb", "1g.5gb+me"}},
                                  {"A100-SXM4-80GB", {"2g.20gb", "2g.20gb"}, {"3g.40gb", "1g.10gb", "1g.10gb+me"}},
                                  {"B200", {"1g.23gb", "1g.23gb"}, {"3g.90gb", "1g.23gb"}},
                                  {"H100-SXM5-80GB", {"1g.10gb", "1g.10gb"}, {"3g.40gb", "1g.10gb"}},
                                  {"H200", {"1g.18gb", "1g.18gb"}, {"3g.71gb", "1g.18gb", "1g.18gb+me"}},
                                  {"RTX-PRO-6000", {"1g.24gb", "1g.24gb"}, {"2g.48gb", "1g.24gb+gfx"}},
+                                 {"A10", {}, {}},
+                                 {"L4", {}, {}},
                                  {"L40S", {}, {}},
                                  {"RTX-5090", {}, {}},
                                  {"T4", {}, {}},
