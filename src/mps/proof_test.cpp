@@ -199,6 +199,13 @@ TEST(Proof, TurnedOffNeverStartsAndAlwaysServes) {
   EXPECT_FALSE(wake_at(rig.p, rig.settings));
 }
 
+TEST(Proof, TurnedOffWhileItServesIsNotTriedAgain) {
+  Rig rig = proven();
+  rig.settings.every = {};
+  rig.feed(PoolServes{});
+  EXPECT_FALSE(wake_at(rig.p, rig.settings));
+}
+
 TEST(Proof, TurnedOnWhileItServesIsTriedSoon) {
   Rig rig;
   rig.settings.every = {};
