@@ -146,6 +146,18 @@ TEST(Metrics, ALabelValueCannotBreakOutOfItsQuotes) {
                               "evil{x=\\\"\\\\\"} 3\n"));
 }
 
+// As tenants' metrics are written, whose labels are rendered once.
+TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
+  Page page;
+  page.set_pool_state("gpu-1", "serving");
+  std::string text;
+  add_heading(text, kPoolState);
+  for (const auto& sample : page.families.at(0).samples)
+    add_sample(text, kPoolState, label_text(kPoolState, {sample.labels.at(0).second, sample.labels.at(1).second}),
+               sample.value);
+  EXPECT_EQ(text, to_text(page));
+}
+
 TEST(LabelValue, GoodTextStaysAsItIs) {
   for (const char* text : {"", "nvidia.com/gpu", "NVIDIA H200", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
     EXPECT_EQ(label_value(text), text);
