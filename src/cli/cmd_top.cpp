@@ -13,10 +13,9 @@
 #include <cstdio>
 #include <optional>
 
-#include "agent/cluster/agent_statuses.h"
 #include "base/text.h"
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
-#include "host/kube/find_access.h"
 #include "host/status/status_socket.h"
 #include "top/top.h"
 
@@ -28,10 +27,7 @@ struct Options {
   bool json = false;
   bool once = false;
   double interval_seconds = 2;
-  bool cluster = false;
-  std::optional<kube::Access> access;  // of the cluster
-  agent::AgentsAsked asked;
-  std::string kubeconfig;
+  ClusterOptions cluster;
   std::string sort = "memory";
   std::string filter;
 };
@@ -138,9 +134,9 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
   return true;
 }
 
-Result<top::Node> ask(const Options& options) {
-  if (options.access) {
-    TRY(auto statuses, agent::agent_statuses(*options.access, options.asked));
+Result<top::Node> ask(const Options& options, const Process& process) {
+  if (options.cluster.cluster) {
+    TRY(auto statuses, ask_agents(options.cluster, process));
     std::vector<top::Report> reports;
     for (auto& each : statuses)
       reports.push_back({std::move(each.node), std::move(each.document), std::move(each.problem)});
@@ -160,7 +156,7 @@ int live(const Options& options, const Process& process, top::Choice choice) {
   while (ended == 0) {
     if (!asked || (!choice.paused && Clock::now() - *asked >= interval)) {
       asked = Clock::now();
-      if (auto next = ask(options)) {
+      if (auto next = ask(options, process)) {
         node = *std::move(next);
       } else {
         node.ready = false;
@@ -180,17 +176,7 @@ int live(const Options& options, const Process& process, top::Choice choice) {
   return 0;
 }
 
-int top_command(Options& options, const Process& process) {
-  if (options.cluster) {
-    std::vector<Problem> problems;
-    auto access =
-        host::find_access(options.kubeconfig, {process.environment.begin(), process.environment.end()}, problems);
-    if (!access) {
-      fmt::print(stderr, "tranche top: {}\n", to_string(access.error()));
-      return 1;
-    }
-    options.access = *std::move(access);
-  }
+int top_command(const Options& options, const Process& process) {
   top::Choice choice;
   choice.filter = options.filter;
   for (const auto sort :
@@ -198,10 +184,10 @@ int top_command(Options& options, const Process& process) {
     if (to_string(sort) == options.sort) choice.sort = sort;
   const bool terminal = process.width > 0 && ::isatty(STDIN_FILENO) != 0;
   if (terminal && !options.json && !options.once) return live(options, process, choice);
-  const auto node = ask(options);
+  const auto node = ask(options, process);
   if (!node) {
     fmt::print(stderr, "tranche top: no answer: {}\n  {}\n", to_string(node.error()),
-               options.cluster
+               options.cluster.cluster
                    ? "It needs the rights to list pods and to get pods/proxy."
                    : "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
                      "nodes from outside with --cluster.");
@@ -232,24 +218,12 @@ void add_top(CLI::App& app, Process& process) {
       ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}))
       ->capture_default_str();
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
-  command->add_flag("--cluster", options->cluster,
-                    "show all nodes, by their agents through the API server; a row for each node");
-  command
-      ->add_option(
-          "--kubeconfig", options->kubeconfig,
-          "with --cluster: how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
-      ->envname("KUBECONFIG");
-  command->add_option("--selector", options->asked.selector, "with --cluster: labels of the agents' pods")
-      ->capture_default_str();
-  command
-      ->add_option("--status-port", options->asked.status_port,
-                   "with --cluster: port of the agents' status page, where a pod names no port \"metrics\"")
-      ->capture_default_str();
+  add_cluster_options(*command, options->cluster);
   command->add_flag("--once", options->once, "print one reading as text, and end; so it is where there is no terminal");
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
   command->callback([options, interval, &process] {
     constexpr double kOfCluster = 10;
-    if (options->cluster && interval->count() == 0) options->interval_seconds = kOfCluster;
+    if (options->cluster.cluster && interval->count() == 0) options->interval_seconds = kOfCluster;
     process.exit_code = top_command(*options, process);
   });
 }

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "agent/cluster/web_program.h"
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
 
 namespace tranche::cli {
@@ -12,15 +13,7 @@ void add_web(CLI::App& app, Process& process) {
       "web",
       "a page of the cluster on this machine: nodes and GPUs as a map, what is free, what would fit, where a pod is");
   command->add_option("--port", options->port, "port of 127.0.0.1; 0: any free one")->capture_default_str();
-  command
-      ->add_option("--kubeconfig", options->kubeconfig,
-                   "how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
-      ->envname("KUBECONFIG");
-  command->add_option("--selector", options->asked.selector, "labels of the agents' pods")->capture_default_str();
-  command
-      ->add_option("--status-port", options->asked.status_port,
-                   "port of the agents' status page, where a pod names no port \"metrics\"")
-      ->capture_default_str();
+  add_agents_options(*command, options->kubeconfig, options->asked, "");
   command->add_option("--interval", *seconds, "seconds between two readings of the cluster")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();

@@ -2,12 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "agent/cluster/agent_statuses.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "host/clock/clock.h"
-#include "host/kube/find_access.h"
 #include "host/status/status_socket.h"
 #include "why/why.h"
 
@@ -18,19 +17,14 @@ struct WhyOptions {
   std::string name;
   std::string socket = "/run/tranche/node.sock";
   bool json = false;
-  bool cluster = false;
-  std::string kubeconfig;
-  agent::AgentsAsked asked;
+  ClusterOptions cluster;
 };
 
 constexpr auto kDeadline = std::chrono::seconds(5);
 
 // What each agent of the cluster says of that name. Fewer facts than on the node: its page names no processes.
 Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, const Process& process) {
-  std::vector<Problem> problems;
-  TRY(const auto access,
-      host::find_access(options.kubeconfig, {process.environment.begin(), process.environment.end()}, problems));
-  TRY(const auto statuses, agent::agent_statuses(access, options.asked));
+  TRY(const auto statuses, ask_agents(options.cluster, process));
   std::vector<why::Explanation> all;
   for (const auto& status : statuses) {
     if (status.document.empty())
@@ -53,7 +47,7 @@ Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, con
 }
 
 Result<std::vector<why::Explanation>> ask(const WhyOptions& options, const Process& process) {
-  if (options.cluster) return ask_cluster(options, process);
+  if (options.cluster.cluster) return ask_cluster(options, process);
   const auto answer = host::ask(options.socket, "status", kDeadline);
   if (!answer) {
     auto error = within(answer.error(), "no answer from the node agent");
@@ -87,19 +81,7 @@ void add_why(CLI::App& app, Process& process) {
           "pod (NAME, NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER), GPU (index, UUID or its beginning), or slot id")
       ->required();
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
-  command->add_flag("--cluster", options->cluster,
-                    "ask the agents of all nodes, through the API server; they say less than on their node");
-  command
-      ->add_option(
-          "--kubeconfig", options->kubeconfig,
-          "with --cluster: how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
-      ->envname("KUBECONFIG");
-  command->add_option("--selector", options->asked.selector, "with --cluster: labels of the agents' pods")
-      ->capture_default_str();
-  command
-      ->add_option("--status-port", options->asked.status_port,
-                   "with --cluster: port of the agents' status page, where a pod names no port \"metrics\"")
-      ->capture_default_str();
+  add_cluster_options(*command, options->cluster);
   command->add_flag("--json", options->json, "the same as JSON");
   command->callback([options, &process] { process.exit_code = why_command(*options, process); });
 }

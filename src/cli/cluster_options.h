@@ -1,0 +1,26 @@
+#pragma once
+// Commands that ask the node agents of a whole cluster, from anywhere with a kubeconfig.
+#include <string>
+#include <vector>
+
+#include "agent/cluster/agent_statuses.h"
+#include "base/result.h"
+#include "cli/commands.h"
+
+namespace tranche::cli {
+
+struct ClusterOptions {
+  bool cluster = false;
+  std::string kubeconfig;  // "" = the service account of this pod
+  agent::AgentsAsked asked;
+};
+
+// --kubeconfig, --selector and --status-port; `where` says when they matter: "", "with --cluster: ".
+void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::AgentsAsked& asked,
+                        const std::string& where);
+// --cluster, and those.
+void add_cluster_options(CLI::App& command, ClusterOptions& options);
+
+Result<std::vector<agent::AgentStatus>> ask_agents(const ClusterOptions& options, const Process& process);
+
+}  // namespace tranche::cli
