@@ -94,7 +94,8 @@ int run_web(const WebOptions& options) {
   std::fflush(stdout);
   std::function<void()> again = [&] {
     if (const auto looked = look(*access, options.asked, latest); !looked)
-      latest.put_problem("this is from before, because " + to_string(looked.error()));
+      latest.put_problem("the last reading failed, and this page shows the one before it: " +
+                         to_string(looked.error()));
     loop.after(options.interval, again);
   };
   loop.after(options.interval, again);
