@@ -170,6 +170,19 @@ TEST_F(Slices, AConflictIsSolvedByWhatTheWatchBrings) {
   }));
 }
 
+// Promise: dra/slices: Two agents that want different slices of a node do not write without a pause.
+TEST_F(Slices, AreRestoredLessAndLessOftenWhereAnotherProgramChangesThem) {
+  publisher_->want(wish("1xH200"));
+  ASSERT_TRUE(becomes("published"));
+  ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
+  agent::SlicePublisher other(*loop_, "n1", 2, [] {});
+  other.use(client_.get());
+  other.want(wish("1xH200", true));
+  pass(1s);
+  EXPECT_GE(writes(), 4u);
+  EXPECT_LE(writes(), 30u);
+}
+
 TEST_F(Slices, AServerWithoutTheApiIsSaid) {
   auto elsewhere = sim::ApiServer::start();
   server_.swap(elsewhere);

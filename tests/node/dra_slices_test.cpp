@@ -40,7 +40,7 @@ class SlicesOfANode : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
-// Promise: dra/slices: The node agent publishes, taints and deletes its slices as configuration and health ask.
+// Promise: dra/slices: The agent publishes, taints and deletes slices as health and configuration ask.
 TEST_F(SlicesOfANode, FollowHealthAndConfiguration) {
   begin();
   until_node([](const Json& s) { return s.contains("dra") && s["dra"]["slices"]["state"] == "published"; });

@@ -23,6 +23,8 @@ using What = dra::SliceWrite::What;
 
 constexpr Duration kFirstRetry = 100ms;
 constexpr Duration kMostRetry = 5min;
+constexpr Duration kMostRestoring = 30s;
+constexpr Duration kQuietAfter = 1min;  // without a change by another program, and the next is restored at once
 constexpr const char* kRole = "deploy/rbac/dra.yaml";
 
 kube::ReflectorSettings settings_for(const std::string& driver, const std::string& node, std::uint64_t seed) {
@@ -48,7 +50,8 @@ SlicePublisher::SlicePublisher(host::Loop& loop, std::string node, std::uint64_t
       node_(std::move(node)),
       seed_(seed),
       on_change_(std::move(on_change)),
-      backoff_(kFirstRetry, kMostRetry, seed) {}
+      backoff_(kFirstRetry, kMostRetry, seed),
+      restoring_(kFirstRetry, kMostRestoring, seed) {}
 
 SlicePublisher::~SlicePublisher() {
   if (client_ != nullptr) client_->cancel(call_);
@@ -119,6 +122,7 @@ void SlicePublisher::follow_driver() {
 void SlicePublisher::settled() {
   backoff_.reset();
   conflict_ = false;
+  mismatch_ = false;
   problem_.clear();
   if (watch_ && !settled_)
     log::info("dra.published", {{"driver", driver_},
@@ -164,14 +168,27 @@ Result<kube::WatchEvent> SlicePublisher::on_line(std::string_view line) {
   return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
     TRY(const auto slice, dra::read_slice(object));
     if (!is_ours(slice)) return {};
-    const bool known = book_.stored().contains(slice.name);
+    const auto stored = book_.stored().find(slice.name);
+    const bool known = stored != book_.stored().end();
+    const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
     if (!known && book_.stored().size() >= kMostSlices)
       return fail(Kind::kInvalid,
                   fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
     if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
     book_.apply(change, slice);
+    if (by_others && book_.next()) disturbed();
     return {};
   });
+}
+
+// Several changes before the next restoration are one. One that comes while we write is our own, or as good as that.
+void SlicePublisher::disturbed() {
+  if (!std::exchange(settled_, false)) return;
+  if (!disturbed_at_ || loop_.now() - *disturbed_at_ > kQuietAfter)
+    restoring_.reset();
+  else
+    retry_.start(restoring_.next(), [this] { step(); });
+  disturbed_at_ = loop_.now();
 }
 
 void SlicePublisher::probe() {
@@ -221,8 +238,11 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
       failed({0, {}, stored.error().what}, "a ResourceSlice is not known after it was written");
       return;
     }
-    if (stored->spec != write.wanted) features_.reset();  // it keeps less than it did
     book_.written(write, *stored);
+    if (stored->spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
+      features_.reset();
+      if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
+    }
   }
   ++writes_;
   step();

@@ -3,7 +3,8 @@
 // when they differ from what is wanted, also after another program (kubelet, an administrator) deleted them. At rest it
 // sends nothing. Before the first write a dry run shows which fields the API server keeps; shared devices are published
 // only where they stay shared. With nothing wanted, and nothing ever wanted before, it asks the API server for nothing;
-// slices of an earlier process go with kubelet, which deletes those of a driver that is not registered.
+// slices of an earlier process go with kubelet, which deletes those of a driver that is not registered. Slices that
+// another program changes again and again (an older agent during a rolling update) are restored less and less often.
 //
 // What to write is dra/slice_diff.h. A refusal is retried with a growing delay, at most 5 minutes, and reported. Loop
 // thread only.
@@ -46,6 +47,7 @@ class SlicePublisher {
   Result<host::ListPage> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
   bool is_ours(const dra::StoredSlice& slice) const;
+  void disturbed();
   void step_soon();
   void step();
   void follow_driver();
@@ -62,6 +64,8 @@ class SlicePublisher {
   std::uint64_t seed_;
   std::function<void()> on_change_;
   Backoff backoff_;
+  Backoff restoring_;  // between two restorations of what another program changes again and again
+  std::optional<MonoTime> disturbed_at_;
   host::KubeClient* client_ = nullptr;
   SliceWish wish_;
   std::string driver_;  // whose slices are watched; "" = none
@@ -73,6 +77,7 @@ class SlicePublisher {
   std::size_t devices_ = 0;
   std::string problem_;
   bool conflict_ = false;  // the last write met one
+  bool mismatch_ = false;  // the server stored something else, since it had all the last time
   bool settled_ = false;
   SliceReport told_;
   std::uint64_t writes_ = 0;
