@@ -40,8 +40,12 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim,
   return spec;
 }
 
+std::string claim_spec_prefix(const std::string& driver) {
+  return driver + "-" + kClass + "_";
+}
+
 std::string claim_spec_file(const std::string& driver, const std::string& uid) {
-  return driver + "-" + kClass + "_" + uid + ".json";
+  return claim_spec_prefix(driver) + uid + ".json";
 }
 
 std::string claim_cdi_id(const std::string& driver, const std::string& device_name) {

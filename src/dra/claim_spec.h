@@ -13,6 +13,7 @@ namespace tranche::dra {
 
 // grants: one for each part of the claim, in their order (allocate::ClaimPart).
 cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<allocate::Grant>& grants);
+std::string claim_spec_prefix(const std::string& driver);                        // of the files of all claims
 std::string claim_spec_file(const std::string& driver, const std::string& uid);  // "gpu.tranche.io-claim_<uid>.json"
 // "gpu.tranche.io/claim=<cdi_device_name()>"
 std::string claim_cdi_id(const std::string& driver, const std::string& device_name);

@@ -146,6 +146,24 @@ TEST_F(NodeReset, TakesEveryFileAwayThatTheDocumentOfPathsNames) {
   EXPECT_FALSE(fs::exists(in("mps"))) << run.out();
 }
 
+// Promise: reset: A reset removes what Dynamic Resource Allocation left, and leaves other drivers' files alone.
+TEST_F(NodeReset, RemovesWhatClaimsLeft) {
+  ASSERT_NO_FATAL_FAILURE(make_node(1));
+  write("config.yaml", "version: v1\ndra: {devices: all, driverName: gpu.example.com}\n");
+  for (const char* folder : {"cdi", "plugins", "plugins_registry"}) fs::create_directories(in(folder));
+  write("cdi/gpu.other.com-claim_1.json", "{}");
+  write("plugins_registry/gpu.other.com-reg.sock", "");
+  const auto found = files();
+  fs::create_directories(in("plugins/gpu.example.com"));
+  write("cdi/gpu.example.com-claim_1.json", "{}");
+  write("plugins/gpu.example.com/dra.sock", "");
+  write("plugins_registry/gpu.example.com-reg.sock", "");
+  Program& run = reset({"--force"});
+  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  EXPECT_EQ(files(), found) << run.out();
+  EXPECT_FALSE(fs::exists(in("plugins/gpu.example.com")));
+}
+
 TEST_F(NodeReset, OfAConfigurationThatCannotBeReadChangesNothingAndSaysWhatToGiveInstead) {
   fs::create_directories(in("mps/pools"));
   config_path_ = in("gone.yaml");

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 
 #include "agent/reset/traces.h"
 #include "cdi/spec.h"
+#include "dra/claim_spec.h"
 #include "host/files/files.h"
 #include "host/files/kept.h"
 #include "host/mps/daemon_cgroups.h"
@@ -66,23 +68,38 @@ void add_if_empty(const std::string& path, const std::vector<std::string>& ours,
                     }});
 }
 
-bool somebody_answers(const std::string& socket) {
+bool is_answered(const std::string& socket) {
   return host::connect_to(socket, /*blocking=*/false).has_value();
 }
 
-// What was left by a plugin that was killed; a live one's socket is not ours by now.
-void find_plugin_sockets(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
-  const auto dir = host::Dir::open(options.plugin_dir);
+// Sockets in `folder` whose names begin so: what was left by a program that was killed; a live one's is not ours by
+// now.
+void find_sockets(const std::string& folder, const std::string& prefix, Traces& traces,
+                  std::vector<std::string>& problems) {
+  const auto dir = host::Dir::open(folder);
   const auto names = dir ? dir->list() : std::unexpected(dir.error());
   if (!names) return;
   for (const auto& name : *names) {
-    if (!name.starts_with("nvidia-") || !name.ends_with(".sock")) continue;
-    if (somebody_answers(options.plugin_dir + "/" + name)) {
-      problems.push_back("a device plugin answers on " + options.plugin_dir + "/" + name + "; it is left alone");
+    if (!name.starts_with(prefix) || !name.ends_with(".sock")) continue;
+    if (is_answered(folder + "/" + name)) {
+      problems.push_back("a plugin answers on " + folder + "/" + name + "; it is left alone");
     } else {
-      add(options.plugin_dir, name, "the socket", traces);
+      add(folder, name, "the socket", traces);
     }
   }
+}
+
+// What Dynamic Resource Allocation left: sockets, and the specifications of claims.
+void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
+  const std::string kubelet = std::filesystem::path(options.plugin_dir).parent_path();
+  const std::string sockets = kubelet + "/plugins/" + options.dra_driver;
+  find_sockets(kubelet + "/plugins_registry", options.dra_driver + "-", traces, problems);
+  find_sockets(sockets, "", traces, problems);
+  if (is_folder(sockets)) add_if_empty(sockets, {"dra.sock"}, traces);
+  const auto dir = host::Dir::open(options.cdi_root);
+  for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{}))
+    if (name.starts_with(dra::claim_spec_prefix(options.dra_driver)) && name.ends_with(".json"))
+      add(options.cdi_root, name, "the CDI spec", traces);
 }
 
 // Those of daemons that lived on the host; the kernel lets go of empty ones only.
@@ -118,7 +135,8 @@ bool is_there(const std::string& path) {
 
 void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
                 std::vector<std::string>& problems) {
-  find_plugin_sockets(options, traces, problems);
+  find_sockets(options.plugin_dir, "nvidia-", traces, problems);
+  find_dra(options, traces, problems);
   for (const char* cls : kCdiClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
 
   add(options.program_dir, "tranche-drain", "the program", traces);
@@ -126,8 +144,8 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
     add_if_empty(home, {"bin"}, traces);
 
-  std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
-                                  "stopped.txt", "taken-shares.txt", "config-in-force.json"};
+  std::vector<std::string> in_run{"node.sock",        "containers",           "grants.txt", "stopped.txt",
+                                  "taken-shares.txt", "config-in-force.json", "claims.txt"};
   add_put_aside(in_run);
   for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
   add_if_empty(options.run_dir, in_run, traces);

@@ -121,7 +121,9 @@ int run_reset(const ResetOptions& options) {
                     "\n  fix it, or leave out --config-file (and unset CONFIG_FILE) and give --mps-root if it is "
                     "not the usual one. Nothing was changed.");
   }
-  return Reset(options, mps_root_of(options.mps, config.config.flags)).run();
+  ResetOptions with_driver = options;
+  with_driver.dra_driver = config.config.dra.driver_name;
+  return Reset(with_driver, mps_root_of(options.mps, config.config.flags)).run();
 }
 
 }  // namespace tranche::agent

@@ -18,6 +18,7 @@ struct ResetOptions {
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string cdi_root = "/var/run/cdi";
   std::string program_dir = "/var/lib/tranche/bin";
+  std::string dra_driver;  // of the configuration, whatever is written here
   std::string kubeconfig;  // "" = as every pod is given it
   std::string node_name;   // "" = the Node is left alone
 };
