@@ -148,11 +148,11 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
   }
 }
 
-std::vector<Row> rows_of(const Snapshot& s, const std::vector<TenantRow>& tenants,
-                         const std::vector<GpuTelemetry>& gpus) {
+std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
+                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus) {
   std::vector<Row> rows;
   const std::string host = host_of(s);
-  for (const auto& gpu : s.inventory->gpus) {
+  for (const auto& gpu : inventory.gpus) {
     const auto measured = std::ranges::find(gpus, gpu.uuid, &GpuTelemetry::uuid);
     Row& row = rows.emplace_back();
     row.labels = labels_of(gpu, nullptr, host);
@@ -179,7 +179,7 @@ std::vector<Row> rows_of(const Snapshot& s, const std::vector<TenantRow>& tenant
 std::string dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus) {
   std::string out;
   if (!s.inventory) return out;
-  const auto rows = rows_of(s, tenant_rows(s, figures), gpus);
+  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
   for (const auto& field : kGpuFields) {
     Family family(out, field.metric);
     for (const auto& row : rows)
