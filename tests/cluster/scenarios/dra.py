@@ -8,7 +8,7 @@ import time
 
 from lib import programs
 from lib.machine import NODE
-from lib.pods import container, pod
+from lib.pods import container, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 from scenarios.pods import PLACES, RBAC, documents
@@ -31,9 +31,9 @@ def claim(name, memory=None, cores=None, device_class="tranche-shared"):
             "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
-def tenant(name):
+def tenant(name, command=None):
     """A pod that holds the claim of its own name."""
-    made = pod(name)
+    made = pod(name, command=command)
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
     made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
     return made
@@ -56,9 +56,9 @@ class Scene:
             return found.get("state") == "published" and found
         return until("the slices to be published", settled, seconds)
 
-    def put(self, name, *asked, **more):
+    def put(self, name, *asked, command=None, **more):
         self.api.create(CLAIMS, claim(name, *asked, **more))
-        self.api.add(tenant(name))
+        self.api.add(tenant(name, command))
 
     def result(self, name):
         """What the scheduler granted to the claim."""
@@ -157,9 +157,34 @@ def who_gets_what(scene):
     scene.remove("d")
     whole = scene.granted("whole")
     report.check("a whole GPU is granted when its shares are gone", whole["device"] == "gpu-1" and "shareID" not in whole, whole)
+    for name in ("a", "b", "whole"):
+        scene.api.until_phase(name, "Running")
+    report.check("pods with shares and with a whole GPU run", True)
     scene.put("tiny")
     report.check("a claim that names no amounts gets the smallest share, and not the rest of a GPU", scene.granted("tiny")["consumedCapacity"] == {"memory": "1Gi", "cores": "7"})
     scene.remove("a", "b", "tiny", "whole")
+
+
+def who_runs(scene, kubelet):
+    """Three claims of one GPU, each with a program that opens a context and says what it sees."""
+    report, api = scene.report, scene.api
+    asked = {"six": ("6Gi", "20"), "twenty": ("20Gi", "30"), "ten": ("10Gi", "50")}
+    for name, amounts in asked.items():
+        scene.put(name, *amounts, command=cuda("--allocate", "1G", "--hold", "--report-every", "1"))
+    for name, (memory, cores) in asked.items():
+        api.until_phase(name, "Running")
+        seen = until(f"{name} to compute", lambda n=name: next((e for e in events(kubelet.log(api.pod(n))) if e.get("event") == "attached"), None), 60)
+        report.check(f"a pod with a claim of {memory} and {cores} % runs with that limit and at least these SMs",
+                     seen["limit"] >> 20 == int(memory[:-2]) * 1024 and seen["runs_on"] >= 132 * int(cores) // 100, (seen["limit"] >> 20, seen["runs_on"]))
+    report.check("all three are shares of one GPU", {scene.result(name)["device"] for name in asked} == {"gpu-0-shared"})
+    scene.put("greedy", "2Gi", "7", command=cuda("--allocate", "3G", "--hold"))
+    api.until_phase("greedy", "Failed")
+    report.check("a program that allocates beyond its claim is refused", True)
+    scene.remove("six", "greedy")
+    report.check("the end of one leaves the others alone", all(api.pod(name)["status"]["phase"] == "Running" for name in ("twenty", "ten")))
+    scene.remove("twenty", "ten")
+    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"), 60)
+    report.check("nothing stays prepared", True)
 
 
 def what_faults_do(scene):
@@ -199,6 +224,8 @@ def an_extended_resource(scene):
         return status and scene.result(status["resourceClaimName"])
     result = until("the scheduler to make a claim for the pod", granted, 60)
     scene.report.check("a pod that asks for an extended resource gets a share of the default size", result["consumedCapacity"] == {"memory": "1Gi", "cores": "7"}, result["device"])
+    scene.api.until_phase("legacy", "Running")
+    scene.report.check("and runs", True)
     scene.api.remove("legacy")
 
 
@@ -257,6 +284,7 @@ def run(world):
     who_may_write(scene, token)
     who_gets_what(scene)
     what_deletions_do(scene)
+    who_runs(scene, kubelet)
     an_extended_resource(scene)
     what_faults_do(scene)
     back_to_slots(scene)
