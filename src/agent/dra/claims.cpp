@@ -86,7 +86,7 @@ std::set<std::string> Claims::grants() const {
 }
 
 void Claims::follow(ClaimFacts facts) {
-  const bool first = !facts_;
+  const bool first = !std::exchange(facts_known_, true);
   facts_ = std::move(facts);
   if (first) restore_specs();
   look_for_room();
@@ -132,7 +132,8 @@ void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
 void Claims::read(const dra::ClaimName& claim, Prepared done) {
   if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
     return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
-  if (!facts_) return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
+  if (!facts_known_)
+    return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
   std::string why;
   auto* api = callbacks_.api(why);
   if (api == nullptr)
@@ -143,7 +144,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     constexpr int kOk = 200;
     asked_.erase(*id);
     if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
-    const auto read = dra::read_claim(answer.body, claim, facts_->offered.driver);
+    const auto read = dra::read_claim(answer.body, claim, facts_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
     decide(*read, true, done);
   });
@@ -151,7 +152,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 }
 
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
-  auto decided = dra::prepare(claim, facts_->offered, prepared_);
+  auto decided = dra::prepare(claim, facts_.offered, prepared_);
   if (decided) return make(*decided, true, std::move(done));
   if (may_wait && decided.error().kind == Kind::kConflict)
     return wait_for_room(claim, decided.error(), std::move(done));
@@ -170,10 +171,10 @@ void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared d
   });
 }
 
-void Claims::look_for_room() {
+void Claims::look_for_room() {  // none waits before the GPUs are known
   auto waiting = std::exchange(waiting_, {});
   for (auto& each : waiting) {
-    const auto decided = dra::prepare(each.claim, facts_->offered, prepared_);
+    const auto decided = dra::prepare(each.claim, facts_.offered, prepared_);
     if (!decided && decided.error().kind == Kind::kConflict)
       waiting_.push_back(std::move(each));
     else
@@ -228,16 +229,16 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
       const bool shown_too =
           part.kind == dra::Kind::kMonitor && other.kind == part.kind && other.request == part.request;
       if (&other != &part && !shown_too) continue;
-      const auto gpu = std::ranges::find(facts_->gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
-      if (gpu == facts_->gpus.end())
+      const auto gpu = std::ranges::find(facts_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
+      if (gpu == facts_.gpus.end())
         return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
                                                  "claim and its pods and have them made anew",
                                                  other.gpu_uuid));
       wanted.devices.push_back(*gpu);
       wanted.devices.back().pool = part.mps_pool;
     }
-    TRY(auto grant, allocate::allocate(wanted, facts_->allocation));
-    put_shared_memory(facts_->allocation.paths, pools_, grant);
+    TRY(auto grant, allocate::allocate(wanted, facts_.allocation));
+    put_shared_memory(facts_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
   }
   return grants;
@@ -245,8 +246,8 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
 
 // The claim's CDI specification, written, and the answer that names its devices.
 Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim, bool only_missing) {
-  if (!facts_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
-  const auto& driver = facts_->offered.driver;
+  if (!facts_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
+  const auto& driver = facts_.offered.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
   const auto there = host::Dir::open(settings_.cdi_root);
@@ -290,7 +291,7 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
       if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
       answer(std::move(forgotten));
       callbacks_.changed();
-      if (facts_) look_for_room();
+      look_for_room();
     });
   });
 }
@@ -317,8 +318,8 @@ Status Claims::forget(const std::string& uid) {
     prepared_[uid] = claim;
     return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
   }
-  if (!facts_) return {};
-  return host::remove_spec(settings_.cdi_root, dra::claim_spec_file(facts_->offered.driver, uid));
+  if (!facts_known_) return {};
+  return host::remove_spec(settings_.cdi_root, dra::claim_spec_file(facts_.offered.driver, uid));
 }
 
 Status Claims::write() const {
@@ -329,7 +330,7 @@ Status Claims::write() const {
 // --- what is put back ----------------------------------------------------------------------------------------------
 
 void Claims::restore_specs() {
-  if (!facts_) return;
+  if (!facts_known_) return;
   for (const auto& [uid, claim] : prepared_) {
     if (const auto described = describe(claim, true); !described)
       log::warning("claim.spec_not_restored", {{"claim", dra::to_string(claim.name)}, {"why", described.error()}});
@@ -340,7 +341,7 @@ void Claims::restore_specs() {
 void Claims::watch_specs() {
   auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
     if (name.empty()) specs_watch_.reset();  // the directory may have been made anew
-    if (!name.empty() && !name.starts_with(facts_->offered.driver)) return;
+    if (!name.empty() && !name.starts_with(facts_.offered.driver)) return;
     restore_specs();
   });
   if (watch) specs_watch_ = *std::move(watch);

@@ -14,7 +14,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -107,7 +106,8 @@ class Claims final : public host::DraAnswers {
   const Callbacks callbacks_;
   MpsLink mps_;
   dra::PreparedClaims prepared_;
-  std::optional<ClaimFacts> facts_;
+  bool facts_known_ = false;
+  ClaimFacts facts_;
   PoolReports pools_;
   std::map<std::string, std::deque<Job>> jobs_;  // by UID; the first one runs
   std::list<Waiting> waiting_;

@@ -18,6 +18,13 @@ std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
   return gpus;
 }
 
+std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
+  std::vector<host::DraDeviceHealth> health;
+  for (const auto& device : offered.devices)
+    health.push_back({offered.pool, device.name, !device.fault, device.fault ? device.fault->why : std::string()});
+  return health;
+}
+
 }  // namespace
 
 void NodeProgram::open_claims(const std::string& mps_here) {
@@ -48,10 +55,12 @@ void NodeProgram::follow_claims() {
   facts.offered.devices = dra_devices(state_).list;
   facts.offered.rounding = state_.config.config.sharing.sm_rounding;
   for (const auto& device : state_.plan.for_claims) facts.offered.mps_pools[device.uuid] = device.pool;
+  const auto health = health_of(facts.offered);
   facts.gpus = gpus_of(state_.plan);
   facts.allocation = state_.allocation;
   claims_->follow(std::move(facts));
   serve_claims();
+  if (dra_server_) dra_server_->health(health);
 }
 
 // After the claims of before are known again: kubelet may ask at once.

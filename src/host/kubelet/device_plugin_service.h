@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "host/kubelet/plugin_host.h"
-#include "host/kubelet/watch_streams.h"
+#include "host/kubelet/streams.h"
 
 namespace tranche::host {
 
@@ -19,6 +19,10 @@ struct CallCounts {
   std::atomic<std::uint64_t> allocations = 0;  // containers that received a grant
   std::atomic<std::uint64_t> refused = 0;      // Allocate calls that did not
 };
+
+// Of one resource: what ListAndWatch sends.
+using WatchStreams = Streams<v1beta1::ListAndWatchResponse>;
+using DeviceList = WatchStreams::Newest;
 
 class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService {
  public:

@@ -1,5 +1,7 @@
 #include "host/kubelet/dra_server.h"
 
+#include <dra_health/v1/api.grpc.pb.h>
+#include <dra_health/v1alpha1/api.grpc.pb.h>
 #include <fmt/format.h>
 #include <pluginregistration/v1/api.grpc.pb.h>
 
@@ -10,6 +12,7 @@
 #include "host/kubelet/dra_service.h"
 #include "host/kubelet/loop_gate.h"
 #include "host/kubelet/socket_server.h"
+#include "host/kubelet/streams.h"
 #include "host/loop/timer.h"
 
 namespace tranche::host {
@@ -52,8 +55,54 @@ void OpenCalls::close() {
 
 namespace {
 
-constexpr Duration kRetryAfter = std::chrono::seconds(5);                   // a directory that is not there yet
-constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin"};  // kubelet takes the first that it knows
+constexpr Duration kRetryAfter = std::chrono::seconds(5);  // a directory that is not there yet
+// kubelet takes the first of each kind that it knows.
+constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
+                                     "v1alpha1.DRAResourceHealth"};
+constexpr Duration kHealthEvery = std::chrono::seconds(60);
+constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
+constexpr std::size_t kLongestWhy = 1024;
+
+struct HealthV1 {
+  using Service = v1::DRAResourceHealth::CallbackService;
+  using Request = v1::NodeWatchResourcesRequest;
+  using Response = v1::NodeWatchResourcesResponse;
+  static constexpr auto kHealthy = v1::HEALTHY;
+  static constexpr auto kUnhealthy = v1::UNHEALTHY;
+};
+struct HealthV1alpha1 {
+  using Service = v1alpha1::DRAResourceHealth::CallbackService;
+  using Request = v1alpha1::NodeWatchResourcesRequest;
+  using Response = v1alpha1::NodeWatchResourcesResponse;
+  static constexpr auto kHealthy = v1alpha1::HEALTHY;
+  static constexpr auto kUnhealthy = v1alpha1::UNHEALTHY;
+};
+
+template <class Api>
+class HealthService final : public Api::Service {
+ public:
+  grpc::ServerWriteReactor<typename Api::Response>* NodeWatchResources(grpc::CallbackServerContext* context,
+                                                                       const typename Api::Request*) override {
+    return streams_.open(*context);
+  }
+  void offer(const std::vector<DraDeviceHealth>& devices, std::int64_t now) {
+    auto message = std::make_shared<typename Api::Response>();
+    for (const auto& each : devices) {
+      auto& device = *message->add_devices();
+      device.mutable_device()->set_pool_name(each.pool);
+      device.mutable_device()->set_device_name(each.device);
+      device.set_health(each.healthy ? Api::kHealthy : Api::kUnhealthy);
+      device.set_last_updated_time(now);
+      device.set_health_check_timeout_seconds(kHealthTimeoutSeconds);
+      device.set_message(each.why.substr(0, kLongestWhy));
+    }
+    streams_.offer(std::move(message));
+  }
+  void close() { streams_.close(); }
+
+ private:
+  Streams<typename Api::Response> streams_{[] {}};
+};
 
 class RegistrationService final : public pluginregistration::Registration::CallbackService {
  public:
@@ -106,18 +155,26 @@ class KubeletDraServer final : public DraServer {
   ~KubeletDraServer() override {
     calls_->answers = nullptr;
     calls_->open.close();
+    health_v1_.close();
+    health_v1alpha1_.close();
     registry_socket_.reset();  // first: kubelet unregisters before the calls end
     socket_.reset();
   }
 
   Status start() {
     TRY(const auto own, Dir::create(own_dir_, 0750));
-    TRY_STATUS(bind(own_dir_, kSocket, {&v1_, &v1beta1_}, socket_));
+    TRY_STATUS(bind(own_dir_, kSocket, {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
     TRY_STATUS(serve_registration());
     TRY(registry_watch_, DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
           if (name.empty() || name == registry_name()) looked_.knock();
         }));
     return {};
+  }
+
+  void health(std::vector<DraDeviceHealth> devices) override {
+    if (devices == healthy_ && health_timer_.running()) return;
+    healthy_ = std::move(devices);
+    send_health();
   }
 
   DraServerState state() const override {
@@ -136,6 +193,13 @@ class KubeletDraServer final : public DraServer {
     TRY(into, SocketServer::open(services, directory + "/" + name, temporary_socket_name(name, loop_.now()),
                                  settings_.stop_within));
     return {};
+  }
+
+  void send_health() {
+    const auto now = std::chrono::duration_cast<std::chrono::seconds>(loop_.wall_now().time_since_epoch()).count();
+    health_v1_.offer(healthy_, now);
+    health_v1alpha1_.offer(healthy_, now);
+    health_timer_.start(kHealthEvery, [this] { send_health(); });
   }
 
   // After the socket that it names serves.
@@ -179,6 +243,10 @@ class KubeletDraServer final : public DraServer {
   std::shared_ptr<DraCalls> calls_;
   DraService<DraV1> v1_;
   DraService<DraV1beta1> v1beta1_;
+  HealthService<HealthV1> health_v1_;
+  HealthService<HealthV1alpha1> health_v1alpha1_;
+  std::vector<DraDeviceHealth> healthy_;
+  Timer health_timer_{loop_};
   RegistrationService registration_;
   mutable std::mutex mutex_;
   DraServerState state_;

@@ -1,7 +1,8 @@
 #pragma once
 // Our side of kubelet's contract for Dynamic Resource Allocation: two gRPC servers, one for registration in kubelet's
-// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1 and v1beta1) in a directory
-// of the driver's own. docs/internals/kubelet-contract.md lists the facts relied on.
+// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1 and v1beta1) and for the
+// health of devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the
+// facts relied on.
 //
 // kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here; a
 // socket that was deleted is made again. The sockets have fixed names: the newest instance on a node takes them over,
@@ -41,6 +42,14 @@ class DraAnswers {
   virtual void unprepare(const dra::ClaimName& claim, Unprepared done) = 0;
 };
 
+struct DraDeviceHealth {
+  std::string pool;
+  std::string device;
+  bool healthy = true;
+  std::string why;  // "" when it is
+  friend bool operator==(const DraDeviceHealth&, const DraDeviceHealth&) = default;
+};
+
 struct DraServerSettings {
   std::string driver;
   std::string registry_dir = "/var/lib/kubelet/plugins_registry";
@@ -64,6 +73,9 @@ class DraServer {
   virtual ~DraServer() = default;  // calls under way end with UNAVAILABLE: kubelet asks again
 
   virtual DraServerState state() const = 0;
+  // What kubelet shows in the status of pods; the whole list. Sent when it differs from the last one, and again and
+  // again while the loop turns: a loop that hangs turns every device Unknown.
+  virtual void health(std::vector<DraDeviceHealth> devices) = 0;
 };
 
 }  // namespace tranche::host

@@ -2,6 +2,7 @@
 
 #include <dra/v1/api.grpc.pb.h>
 #include <dra/v1beta1/api.grpc.pb.h>
+#include <dra_health/v1alpha1/api.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <pluginregistration/v1/api.grpc.pb.h>
 
@@ -81,6 +82,21 @@ class Client final : public DraKubelet {
     std::map<std::string, std::string> errors;
     for (const auto& [uid, claim] : response.claims()) errors[uid] = claim.error();
     return errors;
+  }
+
+  Result<std::map<std::string, std::string>> health() override {
+    const auto stub = v1alpha1::DRAResourceHealth::NewStub(channel_to(endpoint_));
+    grpc::ClientContext context;
+    set_deadline(context);
+    const auto stream = stub->NodeWatchResources(&context, {});
+    v1alpha1::NodeWatchResourcesResponse message;
+    if (!stream->Read(&message)) return failed(stream->Finish(), "NodeWatchResources");
+    context.TryCancel();
+    std::map<std::string, std::string> all;
+    for (const auto& device : message.devices())
+      all[device.device().pool_name() + "/" + device.device().device_name()] =
+          device.health() == v1alpha1::HEALTHY ? "HEALTHY" : "not: " + device.message();
+    return all;
   }
 
  private:

@@ -45,6 +45,8 @@ class DraKubelet {
   // By UID of the claim. An error is a call that failed as a whole.
   virtual Result<std::map<std::string, DraPrepared>> prepare(const std::vector<DraClaimRef>& claims) = 0;
   virtual Result<std::map<std::string, std::string>> unprepare(const std::vector<DraClaimRef>& claims) = 0;  // errors
+  // The first message of the health stream, v1alpha1: "pool/device" → "HEALTHY", or why not.
+  virtual Result<std::map<std::string, std::string>> health() = 0;
 };
 
 }  // namespace tranche::sim

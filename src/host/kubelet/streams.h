@@ -1,20 +1,68 @@
-#include "host/kubelet/watch_streams.h"
+#pragma once
+// The open streams of one call of kubelet's whose every message is the whole state (ListAndWatch of one resource, the
+// health of a driver's devices). Each holds at most one message in flight and one newest to send next,
+// so that a slow reader gets the newest state and not a backlog; every stream sees every state (one queue with several
+// readers, as in other plugins, would give each update to whoever reads first).
+//
+// Threads: any. on_count is called on gRPC's threads, after the counts changed. Must outlive the server that calls
+// open.
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
 namespace tranche::host {
 
+template <class Message>
+class Streams {
+ public:
+  using Newest = std::shared_ptr<const Message>;
+
+  explicit Streams(std::function<void()> on_count) : on_count_(std::move(on_count)) {}
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  grpc::ServerWriteReactor<Message>* open(grpc::CallbackServerContext& context);
+  void offer(Newest newest);  // from one thread at a time
+  void finish_all();          // those open now; later ones are welcome
+  void close();               // finish_all, and every later one is refused
+
+  struct Count {
+    int open = 0;            // a reader is there
+    int ending = 0;          // finished, not yet gone
+    std::uint64_t lost = 0;  // ended by their readers, since the beginning
+  };
+  Count count() const;
+
+ private:
+  class Stream;
+  void gone(const std::shared_ptr<Stream>& stream, bool by_reader);
+
+  const std::function<void()> on_count_;
+  mutable std::mutex mutex_;
+  std::set<std::shared_ptr<Stream>> streams_;
+  Newest newest_;
+  std::uint64_t lost_ = 0;
+  bool closed_ = false;
+};
+
 // Who may call Finish: whoever finds, under the lock, no message in flight and sets ending_ first; with a message in
 // flight it is OnWriteDone. So Finish happens once, never beside a write, and gRPC's objects are not touched after it.
-class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse> {
+template <class Message>
+class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message> {
  public:
-  Stream(WatchStreams& owner, grpc::CallbackServerContext& context) : owner_(owner), context_(context) {}
+  Stream(Streams& owner, grpc::CallbackServerContext& context) : owner_(owner), context_(context) {}
 
   void keep(std::shared_ptr<Stream> self) { self_ = std::move(self); }  // until OnDone
 
-  void offer(DeviceList newest) {
-    const v1beta1::ListAndWatchResponse* write = nullptr;
+  void offer(Newest newest) {
+    const Message* write = nullptr;
     {
       const std::lock_guard lock(mutex_);
       if (ending_) return;
@@ -23,7 +71,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
       in_flight_ = std::exchange(next_, nullptr);
       write = in_flight_.get();
     }
-    StartWrite(write);
+    this->StartWrite(write);
   }
 
   void end() {
@@ -38,7 +86,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
         return;
       }
     }
-    Finish(grpc::Status::OK);
+    this->Finish(grpc::Status::OK);
   }
 
   bool ending() const {
@@ -47,7 +95,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
   }
 
   void OnWriteDone(bool ok) override {
-    const v1beta1::ListAndWatchResponse* write = nullptr;
+    const Message* write = nullptr;
     {
       const std::lock_guard lock(mutex_);
       in_flight_ = nullptr;
@@ -59,9 +107,9 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
       }
     }
     if (write != nullptr) {
-      StartWrite(write);
+      this->StartWrite(write);
     } else {
-      Finish(grpc::Status::CANCELLED);
+      this->Finish(grpc::Status::CANCELLED);
     }
   }
 
@@ -70,7 +118,7 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
       const std::lock_guard lock(mutex_);
       if (std::exchange(ending_, true) || in_flight_) return;
     }
-    Finish(grpc::Status::CANCELLED);
+    this->Finish(grpc::Status::CANCELLED);
   }
 
   void OnDone() override {
@@ -79,20 +127,21 @@ class WatchStreams::Stream final : public grpc::ServerWriteReactor<v1beta1::List
   }
 
  private:
-  WatchStreams& owner_;
+  Streams& owner_;
   grpc::CallbackServerContext& context_;
   mutable std::mutex mutex_;
-  DeviceList in_flight_;
-  DeviceList next_;
+  Newest in_flight_;
+  Newest next_;
   bool ending_ = false;
   bool by_us_ = false;
   std::shared_ptr<Stream> self_;
 };
 
-grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* WatchStreams::open(grpc::CallbackServerContext& context) {
+template <class Message>
+grpc::ServerWriteReactor<Message>* Streams<Message>::open(grpc::CallbackServerContext& context) {
   auto stream = std::make_shared<Stream>(*this, context);
   stream->keep(stream);
-  DeviceList first;
+  Newest first;
   bool refused = false;
   {
     const std::lock_guard lock(mutex_);
@@ -107,13 +156,15 @@ grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* WatchStreams::open(grpc
   return stream.get();
 }
 
-void WatchStreams::offer(DeviceList newest) {
+template <class Message>
+void Streams<Message>::offer(Newest newest) {
   const std::lock_guard lock(mutex_);
   newest_ = std::move(newest);
   for (const auto& stream : streams_) stream->offer(newest_);
 }
 
-void WatchStreams::finish_all() {
+template <class Message>
+void Streams<Message>::finish_all() {
   std::vector<std::shared_ptr<Stream>> now;
   {
     const std::lock_guard lock(mutex_);
@@ -122,7 +173,8 @@ void WatchStreams::finish_all() {
   for (const auto& stream : now) stream->end();
 }
 
-void WatchStreams::close() {
+template <class Message>
+void Streams<Message>::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -130,7 +182,8 @@ void WatchStreams::close() {
   finish_all();
 }
 
-WatchStreams::Count WatchStreams::count() const {
+template <class Message>
+typename Streams<Message>::Count Streams<Message>::count() const {
   const std::lock_guard lock(mutex_);
   Count count;
   count.lost = lost_;
@@ -138,7 +191,8 @@ WatchStreams::Count WatchStreams::count() const {
   return count;
 }
 
-void WatchStreams::gone(const std::shared_ptr<Stream>& stream, bool by_reader) {
+template <class Message>
+void Streams<Message>::gone(const std::shared_ptr<Stream>& stream, bool by_reader) {
   {
     const std::lock_guard lock(mutex_);
     if (by_reader) ++lost_;
