@@ -88,12 +88,12 @@ class NodeDra : public NodeBed {
   // What a container gets by the claim's devices, as the runtime reads the specification.
   sim::ContainerGrant container_of(const sim::DraClaimRef& claim, std::size_t device = 0) {
     sim::ContainerGrant grant;
-    const auto spec = spec_of(claim);
-    for (const auto& entry : spec["devices"][device]["containerEdits"]["env"]) {
+    const Json edits = spec_of(claim)["devices"][device]["containerEdits"];
+    for (const auto& entry : edits.value("env", Json::array())) {
       const auto text = entry.get<std::string>();
       grant.envs[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
     }
-    for (const auto& mount : spec["devices"][device]["containerEdits"]["mounts"])
+    for (const auto& mount : edits.value("mounts", Json::array()))
       grant.mounts.push_back({mount["containerPath"], mount["hostPath"], true});
     return grant;
   }
@@ -283,6 +283,26 @@ TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
   EXPECT_TRUE(until_says(*program("node"), "drain"));
   EXPECT_EQ(unprepare(claim), "");
   until_node([](const Json& s) { return s["grants"].empty(); });
+}
+
+TEST_F(NodeDra, KubeletIsToldOfTheHealthOfEveryDevice) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  std::map<std::string, std::string> told;
+  EXPECT_TRUE(until(
+      [&] {
+        told = kubelet_dra_->health().value_or(told);
+        return told.contains("n1/gpu-0-shared") && told["n1/gpu-0-shared"] == "HEALTHY";
+      },
+      "a healthy device"));
+  EXPECT_THAT(told, SizeIs(3));
+  stop(*program("mps"), SIGTERM, 0);
+  EXPECT_TRUE(until(
+      [&] {
+        told = kubelet_dra_->health().value_or(told);
+        return told["n1/gpu-0-shared"].starts_with("not: ");
+      },
+      "a device whose pool is down"));
+  EXPECT_THAT(told["n1/gpu-0-shared"], HasSubstr("tranche mps"));
 }
 
 TEST_F(NodeDra, KubeletsOfV1beta1AreServed) {
