@@ -153,6 +153,7 @@ TEST_F(NodeReset, RemovesWhatClaimsLeft) {
   for (const char* folder : {"cdi", "plugins", "plugins_registry"}) fs::create_directories(in(folder));
   write("cdi/gpu.other.com-claim_1.json", "{}");
   write("plugins_registry/gpu.other.com-reg.sock", "");
+  fs::remove_all(in("run"));
   const auto found = files();
   fs::create_directories(in("plugins/gpu.example.com"));
   write("cdi/gpu.example.com-claim_1.json", "{}");

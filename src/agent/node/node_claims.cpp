@@ -48,7 +48,11 @@ void NodeProgram::follow_claims() {
   const auto& dra = state_.config.config.dra;
   if (!claims_ || !state_.inventory) return;
   const bool offered = dra.devices == config::DraDevices::kAll;
-  if (!offered && claims_->prepared().empty()) return dra_server_.reset();
+  if (!offered && claims_->prepared().empty()) {
+    dra_retry_.reset();
+    dra_problem_.clear();
+    return dra_server_.reset();
+  }
   ClaimFacts facts;
   facts.offered.driver = dra.driver_name;
   facts.offered.pool = options_.node_name;
