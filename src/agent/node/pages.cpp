@@ -77,7 +77,17 @@ host::HttpServer::Routes node_pages(NodePages of) {
     answer.body += live();
     return answer;
   };
-  const auto status = [](const Snapshot& s) { return host::HttpAnswer::json(json_text(network_document(s))); };
+  // Made again for a new snapshot at once, and for newer figures of the same one.
+  const auto status = [of, made = std::make_shared<std::pair<std::shared_ptr<const Snapshot>, MonoTime>>(),
+                       text = std::make_shared<std::string>()] {
+    const auto snapshot = of.snapshots->get();
+    const MonoTime now = host::mono_now();
+    if (snapshot != made->first || now - made->second >= kFiguresFor) {
+      *text = json_text(network_document(*snapshot, of.tenants->copy()));
+      *made = {snapshot, now};
+    }
+    return host::HttpAnswer::json(*text);
+  };
   const auto people = [of](bool reload) {
     return [page = for_a_while([of, reload](MonoTime now) {
               const auto round = of.gpus->look(now);
@@ -89,7 +99,7 @@ host::HttpServer::Routes node_pages(NodePages of) {
                                   {"/live", people(true)},
                                   {"/metrics", metrics},
                                   {"/readyz", cached(*of.snapshots, ready_page)},
-                                  {"/status", cached(*of.snapshots, status)}};
+                                  {"/status", status}};
   if (of.dcgm_names)
     routes["/metrics/dcgm"] = [page = for_a_while([of](MonoTime now) {
                                  const auto round = of.gpus->look(now);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "agent/node/snapshot.h"
+#include "guard/figures.h"
 #include "metrics/page.h"
 
 namespace tranche::agent {
@@ -30,8 +31,8 @@ nlohmann::ordered_json guard_json(const GuardReport& report);
 void put_guard(metrics::Page& page, const GuardReport& report);
 nlohmann::ordered_json status_document(const Snapshot& snapshot);
 // Its part for any client of the network: no process ids and names, no pod UIDs and container ids, no files of the
-// node.
-nlohmann::ordered_json network_document(const Snapshot& snapshot);
+// node. With the memory that each grant uses, where the guard knows it.
+nlohmann::ordered_json network_document(const Snapshot& snapshot, const guard::Figures& figures);
 metrics::Page metrics_page(const Snapshot& snapshot);
 
 }  // namespace tranche::agent

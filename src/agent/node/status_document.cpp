@@ -8,6 +8,7 @@
 #include "agent/node/in_force.h"
 #include "agent/node/readiness.h"
 #include "agent/node/reports.h"
+#include "agent/node/tenant_metrics.h"
 #include "base/version.h"
 #include "change/held.h"
 #include "label/label.h"
@@ -201,19 +202,6 @@ Json faults_json(const Snapshot& s) {
   return list;
 }
 
-// Absent: not known, as long as a process on the GPU is not attributed; of a part of a GPU the driver does not say.
-std::optional<std::uint64_t> used_mib(const Snapshot& s, const std::string& grant, const std::string& gpu) {
-  const auto use = std::ranges::find(s.use, gpu, &host::GpuUse::uuid);
-  if (grant.empty() || !s.guard.off.empty() || use == s.use.end()) return {};
-  Bytes used;
-  for (const auto& process : use->processes) {
-    const auto of = s.grant_of_pid.find(process.pid);
-    if (of == s.grant_of_pid.end() && process.mps_client) return {};
-    if (of != s.grant_of_pid.end() && of->second == grant) used.value += process.memory.value;
-  }
-  return used.in_mib();
-}
-
 Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
   Json list = Json::array();
   for (const auto& holder : all) {
@@ -224,7 +212,6 @@ Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
                          {"memoryMiB", d.limits.memory.in_mib()},
                          {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
                          {"sms", d.limits.sms}});
-      if (const auto used = used_mib(s, holder.grant, d.uuid)) devices.back()["usedMiB"] = *used;
     }
     list.push_back({{"namespace", holder.pod_namespace},
                     {"pod", holder.pod},
@@ -379,8 +366,16 @@ Json status_document(const Snapshot& s) {
 }
 
 // Named one by one: what is added to the document is not shown to the network by itself.
-Json network_document(const Snapshot& s) {
-  const Json all = status_document(s);
+Json network_document(const Snapshot& s, const guard::Figures& figures) {
+  Json all = status_document(s);
+  std::map<std::pair<std::string, std::string>, Bytes> used;
+  for (const auto& row : tenant_rows(s, figures))
+    if (row.figure && row.figure->used) used[{row.grant, row.device}] = *row.figure->used;
+  for (Json& grant : all["grants"])
+    for (Json& device : grant["devices"])
+      if (const auto of = used.find({grant["grant"].get<std::string>(), device["uuid"].get<std::string>()});
+          of != used.end())
+        device["usedMiB"] = of->second.in_mib();
   Json document;
   for (const char* key :
        {"program", "version", "ready", "readyReason", "driver", "config", "change", "health", "mps", "inForce",
