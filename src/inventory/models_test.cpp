@@ -39,8 +39,9 @@ TEST(Models, AnInventoryOfEqualGpus) {
 }
 
 TEST(Models, AnUnknownModelIsAnsweredWithAGuessAndTheList) {
-  EXPECT_THAT(to_string(inventory_of_model("8xH100").error()),
-              HasSubstr("\"H100\" is not a known GPU model; did you mean H100-SXM5-80GB? The models are A10, A100-PCIE"));
+  EXPECT_THAT(
+      to_string(inventory_of_model("8xH100").error()),
+      HasSubstr("\"H100\" is not a known GPU model; did you mean H100-SXM5-80GB? The models are A10, A100-PCIE"));
   EXPECT_THAT(to_string(inventory_of_model("2xH20").error()), HasSubstr("did you mean H200?"));
   for (const char* text : {"0xH200", "17xH200", "99999999999xH200"})
     EXPECT_THAT(to_string(inventory_of_model(text).error()), HasSubstr("does not name 1 to 16 GPUs")) << text;
