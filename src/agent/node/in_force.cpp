@@ -97,7 +97,7 @@ InForce each_its_own(const Snapshot& s) {
       },
       faulty);
   return {"a client has its own grant's limits", degree(faulty, s.plan.pools.size()),
-          all_have_namespaces(s) ? "MPS namespace of each grant" : "gate, server's limits per client", std::move(why)};
+          all_have_namespaces(s) ? "MPS namespace of each grant" : "relay, server's limits per client", std::move(why)};
 }
 
 InForce nobody_commands(const Snapshot& s) {
@@ -111,7 +111,7 @@ InForce nobody_commands(const Snapshot& s) {
         return "no endpoint yet";
       },
       faulty);
-  return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "gate", std::move(why)};
+  return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "relay", std::move(why)};
 }
 
 InForce stops_hurt_nobody(const Snapshot& s) {
