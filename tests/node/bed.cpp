@@ -166,11 +166,12 @@ bool NodeBed::until(const std::function<bool()>& condition, const std::string& w
   check_ = condition;
   host::Loop::Id look = 0;
   const std::function<void()> look_again = [&] {
+    look = 0;
     if (condition()) return loop_->stop();
     look = loop_->after(kLookAgain, look_again);
   };
-  if (!condition()) {
-    look = loop_->after(kLookAgain, look_again);
+  while (!late && !condition()) {  // a stop that was meant for an earlier wait does not end this one
+    if (look == 0) look = loop_->after(kLookAgain, look_again);
     loop_->run();
   }
   check_ = {};
