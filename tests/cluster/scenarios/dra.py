@@ -130,6 +130,7 @@ def who_may_write(scene, token):
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "forged"},
                 "spec": {"driver": driver, "nodeName": node, "pool": {"name": "forged", "generation": 1, "resourceSliceCount": 1}}}
         return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=token)
+    until("the API server has read the policy", lambda: ask("another-node")[0] != 201, 60)
     own, other, foreign = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com")
     scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
     scene.report.check("and of no other node", other[0] in (403, 422) and "that node only" in other[1], other[1])
