@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "dra/prepare.h"
-#include "fuzz/harmless.h"
+#include "harmless.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace dra = tranche::dra;
