@@ -193,6 +193,8 @@ void parse_dra(const Value& section, Dra& dra) {
   if (!is_subdomain(*text))
     return name.error(
         "must be a DNS subdomain (lower-case letters, digits, \"-\" and \".\"), but is " + in_quotes(*text), remedy);
+  if (text->front() < 'a' || text->front() > 'z')  // it is the vendor in names of CDI devices as well
+    return name.error("must begin with a letter, but is " + in_quotes(*text), remedy);
   dra.driver_name = *text;
 }
 

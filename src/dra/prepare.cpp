@@ -100,6 +100,18 @@ void set_threads(Part& part, const Device& device, config::SmRounding rounding) 
   part.limits.sms = plan::sms_at(part.limits.threads, device.sms);
 }
 
+Status check_slots(const Part& part, const Device& device, const Offered& offered) {
+  if (!offered.slots_known)
+    return error(tranche::Kind::kUnavailable,
+                 "kubelet has not reported yet which pods hold slots of the device plugin; kubelet asks again");
+  const auto slots = offered.slots_held.find(part.gpu_uuid);
+  if (slots == offered.slots_held.end()) return {};
+  return error(tranche::Kind::kConflict,
+               fmt::format("request {} cannot have {}: {} holds slots of the device plugin there, from before "
+                           "dra.devices was set; kubelet asks again, and it succeeds once that pod has ended",
+                           in_quotes(part.request), named(device), slots->second));
+}
+
 Status check_room(const Part& part, const Device& device, const Held& held) {
   const auto conflict = [&](std::string_view why) {
     return error(
@@ -170,6 +182,9 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     TRY_STATUS(check_access(allocated, *device));
     // Admin access takes no part of the GPU, whichever device it names.
     const Kind kind = allocated.admin_access ? Kind::kMonitor : device->kind;
+    if (device->fault && kind != Kind::kMonitor)
+      return error(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",
+                                                            asked_for(allocated), named(*device), device->fault->why));
     Part& part = part_of(made, allocated.request, device->gpu_uuid, kind);
     if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));
     part.devices.push_back({allocated.pool, allocated.device, allocated.share_id});
@@ -182,6 +197,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
   for (auto& part : made.parts) {
     if (part.kind == Kind::kMonitor) continue;
     const Device& device = *find_device(offered.devices, part.devices.front().device);
+    TRY_STATUS(check_slots(part, device, offered));
     TRY_STATUS(check_room(part, device, held[part.gpu_uuid]));
     set_threads(part, device, offered.rounding);
     count(held[part.gpu_uuid], part, made.name);

@@ -55,6 +55,9 @@ struct Offered {
   std::vector<Device> devices;
   std::map<std::string, std::string> mps_pools;  // by UUID of the GPU
   config::SmRounding rounding = config::SmRounding::kUp;
+  // By UUID of the GPU: who holds slots of the device plugin there, from before a change of the configuration.
+  std::map<std::string, std::string> slots_held;
+  bool slots_known = true;  // false: kubelet has not said yet who holds slots
 };
 
 // The same claim and the same devices give the same parts. A claim that is in `prepared` under its UID gives what is

@@ -64,6 +64,21 @@ TEST_F(DraPrepare, AShareHasItsMemoryAndAtLeastItsCores) {
   EXPECT_EQ(put("b", {share("gpu", 6, 20)})->parts[0].limits.sms, 26u);
 }
 
+// Promise: dra/prepare: A claim has no part of a GPU while pods hold slots of it.
+TEST_F(DraPrepare, SlotsOfTheDevicePluginExcludeClaims) {
+  offered_.slots_known = false;
+  EXPECT_THAT(refused({share("gpu", 6, 20)}, tranche::Kind::kUnavailable), HasSubstr("kubelet has not reported yet"));
+  offered_.slots_known = true;
+  offered_.slots_held[put("known", {share("gpu", 6, 20)})->parts[0].gpu_uuid] = "pod team/train (container main)";
+  EXPECT_THAT(refused({share("gpu", 6, 20)}, tranche::Kind::kConflict),
+              HasSubstr("pod team/train (container main) holds slots of the device plugin there"));
+}
+
+TEST_F(DraPrepare, AFaultyGpuTakesNoNewClaims) {
+  for (auto& device : offered_.devices) device.fault = health::Unhealthy{health::Cause::kLost, "it does not answer"};
+  EXPECT_THAT(refused({share("gpu", 6, 20)}, tranche::Kind::kUnavailable), HasSubstr("it does not answer"));
+}
+
 TEST_F(DraPrepare, SharesOfOneRequestAreOnePartAndRequestsAreNot) {
   const auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2"), share("y", 1, 5, "s3")});
   ASSERT_TRUE(made) << to_string(made.error());

@@ -20,6 +20,8 @@ std::string_view to_string(Cause cause) {
       return "pool";
     case Cause::kMig:
       return "mig";
+    case Cause::kClaims:
+      return "claims";
   }
   return "xid";
 }

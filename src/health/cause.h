@@ -16,10 +16,12 @@ enum class Cause {
   kNode,       // something of the node that its containers need is missing
   kPool,       // its MPS pool does not serve
   kMig,        // it has to go: the MIG manager partitions its GPU anew
+  kClaims,     // claims of Dynamic Resource Allocation hold a part of its GPU
 };
-inline constexpr std::array kCauses{Cause::kXid,    Cause::kReset, Cause::kLost, Cause::kUnwatched,
-                                    Cause::kDriver, Cause::kNode,  Cause::kPool, Cause::kMig};
-std::string_view to_string(Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig"
+inline constexpr std::array kCauses{Cause::kXid,  Cause::kReset, Cause::kLost, Cause::kUnwatched, Cause::kDriver,
+                                    Cause::kNode, Cause::kPool,  Cause::kMig,  Cause::kClaims};
+std::string_view to_string(
+    Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"
 
 struct Unhealthy {
   Cause cause = Cause::kXid;

@@ -57,6 +57,8 @@ std::string remedy_of_cause(const std::string& cause) {
   if (cause == "unwatched" || cause == "driver") return "read the driver's log (dmesg); reboot the node";
   if (cause == "node") return "create what is missing on the node";
   if (cause == "pool") return "read the log of `tranche mps` on this node";
+  if (cause == "claims")
+    return "wait until the pods of the claims have ended, or delete them: `tranche status --json`, dra.claims";
   if (cause == "mig") return "wait until the MIG manager has partitioned the GPU: `tranche status --json`, field mig";
   return "";
 }

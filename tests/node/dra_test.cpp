@@ -261,6 +261,32 @@ TEST_F(NodeDra, AWholeGpuHasAnEndpointWithoutLimitsAndExcludesSharesButNotMonito
   EXPECT_EQ(unprepare(monitor), "");
 }
 
+// Promise: dra/prepare: After a change without a drain no GPU is given away twice, by slots and by claims.
+TEST_F(NodeDra, SlotsAndClaimsOfOneGpuExcludeEachOther) {
+  ASSERT_NO_FATAL_FAILURE(make_node(1));
+  fs::create_directory(in("plugins_registry"));
+  write("config.yaml", sharing("mps", 2));
+  write("token", "secret-token");
+  write("kubeconfig", api_->kubeconfig(in("token")));
+  ASSERT_NO_FATAL_FAILURE(start_kubelet());
+  start_mps();
+  Program& agent = start_agent();
+  ASSERT_TRUE(until_healthy(2));
+  admitted(kubelet(), "tenant", 1);
+  write("config.yaml", "version: v1\ndra: {devices: all}\n");
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({claim}); });
+  ASSERT_TRUE(until_says(agent, "pod default/tenant (container "));
+  kubelet().remove_pod("default/tenant");
+  EXPECT_EQ(waiting.get()->at(claim.uid).error, "");
+
+  write("config.yaml", sharing("mps", 2));
+  until_node([](const Json& s) { return s["devices"].size() == 1 && s["devices"][0].value("cause", "") == "claims"; });
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_TRUE(until_healthy(2));
+}
+
 // A pod that is deleted while it computes: its clients end before the signal, as those of slots do.
 TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
@@ -320,7 +346,7 @@ TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   stop(*program("mps"), SIGTERM, 0);
-  EXPECT_THAT(prepare(claim).error, HasSubstr("cannot open the claim's MPS endpoint"));
+  EXPECT_THAT(prepare(claim).error, HasSubstr("takes no new claims: tranche mps is not running"));
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   start_mps();
   until_serving(1);

@@ -1,8 +1,11 @@
 // Claims (Dynamic Resource Allocation) as a part of `tranche node`: what it learns of the node, and its sockets.
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "agent/node/node_parts.h"
 #include "host/log/log.h"
+#include "plan/slot_id.h"
 
 namespace tranche::agent {
 namespace {
@@ -60,6 +63,11 @@ void NodeProgram::follow_claims() {
   facts.offered.rounding = state_.config.config.sharing.sm_rounding;
   for (const auto& device : state_.plan.for_claims) facts.offered.mps_pools[device.uuid] = device.pool;
   const auto health = health_of(facts.offered);
+  facts.offered.slots_known = state_.holdings_read != MonoTime{};
+  for (const auto& holding : state_.holdings)
+    for (const auto& slot : holding.slots)
+      facts.offered.slots_held[std::string(plan::device_of(slot))] =
+          fmt::format("pod {}/{} (container {})", holding.pod_namespace, holding.pod, holding.container);
   facts.gpus = gpus_of(state_.plan);
   facts.allocation = state_.allocation;
   claims_->follow(std::move(facts));

@@ -25,9 +25,11 @@ std::string file_of(const ConfigView& view) {
 
 std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes) {
   std::vector<NodeNews> news;
-  for (const auto& change : changes)
-    if (change.condition.cause != health::Cause::kPool && change.condition.cause != health::Cause::kMig)
+  for (const auto& change : changes) {
+    const health::Cause cause = change.condition.cause;
+    if (cause != health::Cause::kPool && cause != health::Cause::kMig && cause != health::Cause::kClaims)
       news.push_back(news_of(change));
+  }
   return news;
 }
 

@@ -17,6 +17,14 @@ namespace tranche::agent {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+bool is_for_claims(const plan::Plan& plan, const std::string& gpu) {
+  return std::ranges::find(plan.for_claims, gpu, &plan::PlannedDevice::uuid) != plan.for_claims.end();
+}
+
+}  // namespace
+
 // From here on a GPU that the configuration keeps out is in nothing that we advertise, watch, label or measure.
 void NodeProgram::take_in() {
   if (!scanned_) return;
@@ -84,6 +92,13 @@ void NodeProgram::turn() {
   if (mig_)
     for (const auto& [device, why] : mig_->withdrawn())
       faults.emplace(device, health::Unhealthy{health::Cause::kMig, why});
+  if (claims_)  // a GPU that claims hold from before, of a plan that gives it to the device plugin
+    for (const auto& [uid, claim] : claims_->prepared())
+      for (const auto& part : claim.parts)
+        if (part.kind != dra::Kind::kMonitor && !is_for_claims(state_.plan, part.gpu_uuid))
+          faults.emplace(part.gpu_uuid,
+                         health::Unhealthy{health::Cause::kClaims, "the claim " + dra::to_string(claim.name) +
+                                                                       " holds a part of this GPU until its pods end"});
   state_.faults = health_.judge(state_.plan, known_inventory(), state_.driver_problem, std::move(faults),
                                 pool_faults(state_.plan, state_.pools), loop_->now());
   state_.advertised = advertise::advertise(state_.plan, state_.faults, state_.withheld);
