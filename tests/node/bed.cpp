@@ -170,14 +170,15 @@ bool NodeBed::until(const std::function<bool()>& condition, const std::string& w
     if (condition()) return loop_->stop();
     look = loop_->after(kLookAgain, look_again);
   };
-  while (!late && !condition()) {  // a stop that was meant for an earlier wait does not end this one
+  bool met = condition();
+  while (!late && !met) {  // a stop that was meant for an earlier wait does not end this one
     if (look == 0) look = loop_->after(kLookAgain, look_again);
     loop_->run();
+    met = condition();
   }
   check_ = {};
   loop_->cancel(look);
   loop_->cancel(timer);
-  const bool met = condition();
   EXPECT_TRUE(met) << "waited for " << what << (late ? ", in vain" : "");
   return met;
 }

@@ -398,7 +398,8 @@ mig-configs:
           return state() == "success" && layout() == wanted.at(name);
         },
         "the node is as the label asks");
-    ASSERT_TRUE(reached) << agent->err().substr(agent->err().size() - std::min<std::size_t>(agent->err().size(), 3000));
+    ASSERT_TRUE(reached) << "state " << state() << ", layout " << ::testing::PrintToString(layout()) << "\n"
+                         << agent->err().substr(agent->err().size() - std::min<std::size_t>(agent->err().size(), 3000));
     ASSERT_THAT(shown_node(), HasSubstr(held));
     start_again();
   }
