@@ -1,6 +1,6 @@
 #pragma once
-// TRANCHE_SANITIZED: whether a sanitizer is in this build; TRANCHE_THREAD_SANITIZED: whether ThreadSanitizer is. g++ and
-// clang say it in their own ways.
+// TRANCHE_SANITIZED: whether a sanitizer is in this build; TRANCHE_THREAD_SANITIZED: whether ThreadSanitizer is. g++
+// and clang say it in their own ways.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TRANCHE_SANITIZED 1
 #elif defined(__has_feature)
