@@ -76,6 +76,10 @@ void NodeBed::sim_node(Words words) {
   ASSERT_EQ(finish(tool), 0) << tool.err();
 }
 
+void NodeBed::drop_ended() {
+  std::erase_if(programs_, [](const auto& program) { return !program->running(); });
+}
+
 void NodeBed::start_kubelet() {
   sim::KubeletSettings settings;
   settings.plugin_dir = in("plugins");

@@ -41,6 +41,8 @@ class NodeBed : public ::testing::Test {
   void make_node(int gpus, const std::string& more = "");
   void write(const std::string& name, const std::string& text) const;  // replaced as a whole
   void sim_node(Words words);
+  // Of a long test: what ended programs printed is of no use any more. Not from within a condition.
+  void drop_ended();
   std::string shown_node();  // what `sim-node show` prints: the GPUs, with their compute modes
   void start_kubelet();
   sim::Kubelet& kubelet() { return *kubelet_; }

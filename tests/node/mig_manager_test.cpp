@@ -386,6 +386,7 @@ mig-configs:
     const int kind = any(4);
     SCOPED_TRACE("change " + std::to_string(change) + " to " + name + ", fault " + std::to_string(kind) + " at " +
                  call + " after " + skip);
+    if (agent->running()) drop_ended();
     sim_node({"clear"});
     if (kind == 0) sim_node({"kill", call, "--skip", skip, "--times", "1"});
     if (kind == 1) sim_node({"kill-after", call, "--skip", skip, "--times", "1"});
