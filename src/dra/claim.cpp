@@ -128,10 +128,18 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
   return {};
 }
 
-// The controller makes a claim from a template for one pod, which owns it.
-std::string owning_pod(const Json& metadata) {
-  for (const Json& owner : list_at(metadata, "ownerReferences"))
-    if (text_at(owner, "kind") == "Pod" && truth_at(owner, "controller")) return text_at(owner, "name");
+// The controller makes a claim from a template for one pod, which owns it. Whoever writes a claim can write an owner
+// too, but not for which pods it is reserved: that is the scheduler's word, and kubelet has prepared what is reserved
+// for its pod only.
+std::string owning_pod(const Json& claim) {
+  const Json& reserved = list_at(member_at(claim, "status"), "reservedFor");
+  if (reserved.size() != 1 || text_at(reserved[0], "resource") != "pods") return {};
+  for (const Json& owner : list_at(member_at(claim, "metadata"), "ownerReferences")) {
+    if (text_at(owner, "kind") != "Pod" || !truth_at(owner, "controller")) continue;
+    const auto uid = text_at(owner, "uid"), name = text_at(owner, "name");
+    const bool same = !uid.empty() && text_at(reserved[0], "uid") == uid && text_at(reserved[0], "name") == name;
+    return same ? name : std::string();
+  }
   return {};
 }
 
@@ -161,7 +169,7 @@ Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::str
                 "allocation was withdrawn; kubelet asks again");
   Claim claim;
   claim.name = asked;
-  claim.pod = owning_pod(metadata);
+  claim.pod = owning_pod(document);
   const Json& devices = member_at(allocation, "devices");
   TRY_STATUS(read_results(devices, driver, claim));
   TRY_STATUS(read_configs(devices, driver, claim));

@@ -78,8 +78,30 @@ TEST(DraClaim, HasTheDevicesOfItsDriverInOrder) {
 
 TEST(DraClaim, OfATemplateIsOfOnePod) {
   auto claim = claim_of({result()});
-  claim["metadata"]["ownerReferences"] = {{{"kind", "Pod"}, {"name", "p"}, {"controller", true}}};
+  claim["metadata"]["ownerReferences"] = {{{"kind", "Pod"}, {"name", "p"}, {"uid", "u-p"}, {"controller", true}}};
+  claim["status"]["reservedFor"] = {{{"resource", "pods"}, {"name", "p"}, {"uid", "u-p"}}};
   EXPECT_EQ(read_claim(claim.dump(), kAsked, kDriver)->pod, "p");
+}
+
+// Promise: dra/prepare: An owner that somebody wrote into a claim does not make it another pod's.
+TEST(DraClaim, IsOfNoPodUnlessItIsReservedForItsOwnerAlone) {
+  auto claim = claim_of({result()});
+  claim["metadata"]["ownerReferences"] = {{{"kind", "Pod"}, {"name", "p"}, {"uid", "u-p"}, {"controller", true}}};
+  EXPECT_EQ(read_claim(claim.dump(), kAsked, kDriver)->pod, "") << "reserved for nobody";
+  const auto reserved_for = [&](const Json& reserved) {
+    claim["status"]["reservedFor"] = reserved;
+    return read_claim(claim.dump(), kAsked, kDriver)->pod;
+  };
+  const Json owner{{"resource", "pods"}, {"name", "p"}, {"uid", "u-p"}};
+  const Json other{{"resource", "pods"}, {"name", "q"}, {"uid", "u-q"}};
+  EXPECT_EQ(reserved_for(Json::array({owner})), "p");
+  EXPECT_EQ(reserved_for(Json::array({other})), "");
+  EXPECT_EQ(reserved_for(Json::array({owner, other})), "");
+  EXPECT_EQ(reserved_for(Json::array({{{"resource", "pods"}, {"name", "p"}, {"uid", "u-of-before"}}})), "");
+  EXPECT_EQ(reserved_for(Json::array({{{"resource", "jobs"}, {"name", "p"}, {"uid", "u-p"}}})), "");
+  EXPECT_EQ(reserved_for(7), "");
+  claim["metadata"]["ownerReferences"][0].erase("uid");
+  EXPECT_EQ(reserved_for(Json::array({{{"resource", "pods"}, {"name", "p"}}})), "");
 }
 
 TEST(DraClaim, OfAnotherUidWasMadeAnew) {

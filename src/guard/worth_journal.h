@@ -2,8 +2,8 @@
 // What grants are worth, written down when they are given: another configuration must not change it for a pod that runs
 // (DESIGN: a grant never changes meaning), and the agent may be started anew meanwhile. One line a grant and device:
 // `<grant> <device UUID> <pool> <resource> <bytes> <threads> <tenant>`; bytes and threads (hundredths of a percent)
-// 0 = not limited, tenant "-" = kubelet has not told. Lines of five words, without the last two, are an earlier
-// release's. Pure; fuzzed: parse ∘ render is the identity.
+// 0 = not limited, tenant "-" = kubelet has not told. The resource of a claim is its driver, without a slash. Lines of
+// five words, without the last two, are an earlier release's. Pure; fuzzed: parse ∘ render is the identity.
 #include <map>
 #include <optional>
 #include <string>

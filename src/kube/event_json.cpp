@@ -32,7 +32,11 @@ std::string event_name(const EventRecord& event, std::uint64_t salt) {
 }
 
 std::string event_body(const EventRecord& event, const std::string& name, const std::string& node) {
-  Json about{{"apiVersion", "v1"}, {"kind", event.about.kind}, {"name", event.about.name}, {"uid", event.about.uid}};
+  const bool claim = event.about.kind == "ResourceClaim";
+  Json about{{"apiVersion", claim ? "resource.k8s.io/v1" : "v1"},
+             {"kind", event.about.kind},
+             {"name", event.about.name},
+             {"uid", event.about.uid}};
   if (!event.about.object_namespace.empty()) about["namespace"] = event.about.object_namespace;
   const Json body{{"apiVersion", "v1"},
                   {"kind", "Event"},

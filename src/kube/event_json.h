@@ -10,7 +10,7 @@ namespace tranche::kube {
 
 // What an event is about.
 struct ObjectRef {
-  std::string kind;              // "Pod", "Node"
+  std::string kind;              // "Pod", "Node", "ResourceClaim"
   std::string object_namespace;  // "" for a node
   std::string name;
   std::string uid;
@@ -19,6 +19,9 @@ struct ObjectRef {
   static ObjectRef node(const std::string& name);  // the uid is the name, where `kubectl describe node` looks
   static ObjectRef pod(std::string pod_namespace, std::string name, std::string uid) {
     return {"Pod", std::move(pod_namespace), std::move(name), std::move(uid)};
+  }
+  static ObjectRef claim(std::string claim_namespace, std::string name, std::string uid) {
+    return {"ResourceClaim", std::move(claim_namespace), std::move(name), std::move(uid)};
   }
 };
 

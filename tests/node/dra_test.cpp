@@ -33,6 +33,14 @@ Json share(const std::string& request, const std::string& memory, const std::str
   return result(request, device, {{"shareID", id}, {"consumedCapacity", {{"memory", memory}, {"cores", cores}}}});
 }
 
+// As the controller and the scheduler write into a claim that is made from a template.
+Json owned_by(const std::string& pod) {
+  const Json owner{{"kind", "Pod"}, {"name", pod}, {"uid", "uid-" + pod}, {"controller", true}};
+  const Json reserved{{"resource", "pods"}, {"name", pod}, {"uid", "uid-" + pod}};
+  return {{"metadata", {{"ownerReferences", Json::array({owner})}}},
+          {"status", {{"reservedFor", Json::array({reserved})}}}};
+}
+
 class NodeDra : public NodeBed {
  protected:
   NodeDra() : api_(sim::ApiServer::start()) {
@@ -290,7 +298,7 @@ TEST_F(NodeDra, SlotsAndClaimsOfOneGpuExcludeEachOther) {
 // A pod that is deleted while it computes: its clients end before the signal, as those of slots do.
 TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
-  const Json owner{{"metadata", {{"ownerReferences", {{{"kind", "Pod"}, {"name", "a"}, {"controller", true}}}}}}};
+  const Json owner = owned_by("a");
   const auto claim = put_claim("six", {share("main", "6Gi", "20")}, owner);
   api_->put_pod("default", "a", R"({"spec":{"nodeName":"n1"},"status":{"phase":"Running","containerStatuses":[
 {"name":"main","containerID":"containerd://c1","ready":true,"started":true,"state":{"running":{}}}]}})");
@@ -309,6 +317,39 @@ TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
   EXPECT_TRUE(until_says(*program("node"), "drain"));
   EXPECT_EQ(unprepare(claim), "");
   until_node([](const Json& s) { return s["grants"].empty(); });
+}
+
+// Promise: guard: A claim that is named as another tenant's pod, or says that the pod owns it, is held to its own.
+TEST_F(NodeDra, ClaimsThatAreNamedAlikeAreHeldToTheirOwnLimits) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto first = put_claim("train-0-gpu-x7k2p", {share("gpu", "60Gi", "40", "s-1")}, owned_by("train-0"));
+  const auto second = put_claim("train-0-gpu-b8w4n", {share("gpu", "4Gi", "5", "s-2")}, owned_by("train-0"));
+  const auto named = put_claim("train-0", {share("gpu", "512Mi", "5", "s-3")});
+  auto forged_owner = owned_by("train-0");
+  forged_owner["status"]["reservedFor"][0].update({{"name", "mallory"}, {"uid", "uid-mallory"}});
+  const auto forged = put_claim("forged", {share("gpu", "1Gi", "5", "s-4")}, forged_owner);
+  for (const auto& claim : {first, second, named, forged}) ASSERT_EQ(prepare(claim).error, "");
+  const auto status = until_node([](const Json& s) { return s["guard"]["limits"].size() == 4; });
+  std::map<std::string, std::string> pods;
+  for (const auto& grant : status["grants"]) pods[grant["claim"]] = grant["pod"];
+  EXPECT_EQ(pods["train-0-gpu-x7k2p"], "train-0");
+  EXPECT_EQ(pods["train-0-gpu-b8w4n"], "train-0");
+  EXPECT_EQ(pods["train-0"], "claim:train-0");
+  EXPECT_EQ(pods["forged"], "claim:forged");
+  for (const auto& [claim, limit_mib] : {std::pair(second, 4096u), std::pair(named, 512u), std::pair(forged, 1024u)}) {
+    auto container = container_of(claim);
+    for (const char* variable : {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"})
+      container.envs.erase(variable);  // what is left is the door's
+    Program& cuda = start_cuda(container, {"--hold"});
+    const auto context = attached(cuda);
+    EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, limit_mib) << claim.name;
+    EXPECT_LT(context["runs_on"], 20) << claim.name;
+    stop(cuda, SIGTERM, 128 + SIGTERM);
+  }
+  for (const auto& claim : {first, second, named, forged}) EXPECT_EQ(unprepare(claim), "");
+  until_node([](const Json& s) { return s["guard"]["limits"].empty() && s["grants"].empty(); });
+  const auto no_grants = [&] { return fs::file_size(in("run/grants.txt")) == 0; };
+  EXPECT_TRUE(until(no_grants, "an empty grants.txt"));
 }
 
 TEST_F(NodeDra, KubeletIsToldOfTheHealthOfEveryDevice) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -21,19 +23,20 @@ bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& dev
 }
 
 // Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
-// request stands for the container, and the claim for the pod.
+// request stands for the container, and the claim for the pod, by a name that no pod can have.
 void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
   for (const auto& [uid, claim] : claims.prepared) {
     for (const auto& part : claim.parts) {
       if (part.grant.empty()) continue;
       Holder holder{claim.name.claim_namespace,
-                    claim.pod.empty() ? claim.name.name : claim.pod,
+                    claim.pod.empty() ? "claim:" + claim.name.name : claim.pod,
                     part.request,
                     claims.driver,
                     {},
                     {{part.gpu_uuid, 0, part.limits}},
                     part.grant};
       holder.claim = claim.name.name;
+      holder.claim_uid = uid;
       holder.of_several = claim.pod.empty();
       found.push_back(std::move(holder));
     }
@@ -78,6 +81,11 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
   }
   if (snapshot.claims) add_claims(*snapshot.claims, found);
   return found;
+}
+
+std::string tenant_key(const Holder& holder) {
+  if (!holder.claim_uid.empty()) return fmt::format("claim {}/{}", holder.claim_uid, holder.container);
+  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
 }
 
 void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given) {

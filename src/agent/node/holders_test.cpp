@@ -66,5 +66,32 @@ TEST(Holders, OfWhatIsNotOursAreLeftOut) {
   EXPECT_THAT(holders(snapshot), IsEmpty());
 }
 
+// Promise: guard: Requests of claims are tenants of their own, whatever claims, requests and pods are named.
+TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
+  Snapshot snapshot;
+  snapshot.holdings = {{"default", "train-0", "gpu", "nvidia.com/gpu", kSlots}};
+  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  auto& claims = snapshot.claims.emplace();
+  claims.driver = "gpu.tranche.io";
+  const auto add = [&](const std::string& uid, const std::string& name, const std::string& pod) {
+    dra::Part part;
+    part.request = "gpu";
+    part.gpu_uuid = "GPU-0";
+    part.grant = "grant-" + uid;
+    claims.prepared[uid] = {{"default", name, uid}, pod, {part}};
+  };
+  add("u1", "train-0-gpu-x7k2p", "train-0");
+  add("u2", "train-0-gpu-b8w4n", "train-0");  // another container's
+  add("u3", "train-0", "");                   // by hand, named as the pod
+  std::set<std::string> keys;
+  std::vector<std::string> pods;
+  for (const auto& holder : holders(snapshot)) {
+    keys.insert(tenant_key(holder));
+    pods.push_back(holder.pod);
+  }
+  EXPECT_THAT(keys, SizeIs(4));
+  EXPECT_THAT(pods, ElementsAre("train-0", "train-0", "train-0", "claim:train-0"));
+}
+
 }  // namespace holders_test
 }  // namespace tranche::agent

@@ -21,9 +21,13 @@ struct Holder {
   std::string grant;        // its door's name, "" without MPS
   bool taken = false;       // what it held of a device, or of several, by a forced change
   std::string claim = {};   // by which it holds it; "": by slots
-  bool of_several = false;  // a claim that any pod may use: `pod` is the claim's name
+  bool of_several = false;  // a claim that any pod may use: `pod` is "claim:<name>", which no pod is named
+  std::string claim_uid = {};
 };
 std::vector<Holder> holders(const Snapshot& snapshot);
+// Holders with one key are one tenant: the grants of a container. A request of a claim is a tenant of its own, whatever
+// the claim, its request and its pod are named: users choose these names.
+std::string tenant_key(const Holder& holder);
 // Slots that were handed out again are no longer whose kubelet said before; it names the new holder a little later.
 void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given);
 

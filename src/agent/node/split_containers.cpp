@@ -12,6 +12,7 @@ std::vector<SplitContainer> SplitContainers::look(std::span<const HeldDoor> door
   std::map<std::string, std::set<std::string>> pools_of;
   std::map<std::string, const HeldDoor*> door_of;
   for (const auto& door : doors) {
+    if (!door.claim.empty()) continue;  // containers with requests of one name may be others
     const std::string name = door.pod_namespace + "/" + door.pod + "/" + door.container;
     pools_of[name].insert(door.pool);
     door_of.emplace(name, &door);

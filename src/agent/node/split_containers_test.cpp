@@ -24,6 +24,13 @@ TEST(SplitContainers, AreToldOnceWithTheirPools) {
   EXPECT_THAT(split.look(doors), IsEmpty());
 }
 
+TEST(SplitContainers, RequestsOfOneNameOfTwoClaimsAreNone) {
+  SplitContainers split;
+  const std::vector<HeldDoor> doors{{"default", "a", "gpu", "gpu-1", "g1", "a-x"},
+                                    {"default", "a", "gpu", "gpu-2", "g2", "a-y"}};
+  EXPECT_THAT(split.look(doors), IsEmpty());
+}
+
 TEST(SplitContainers, AreToldAgainWhenTheyHadGone) {
   SplitContainers split;
   const std::vector<HeldDoor> doors{{"default", "a", "main", "gpu-1", "g1"}, {"default", "a", "main", "gpu-2", "g2"}};

@@ -50,6 +50,7 @@ struct HeldDoor {
   std::string container = {};
   std::string pool = {};
   std::string grant = {};
+  std::string claim = {};  // by which it is held; `container` is the claim's request then
 };
 
 // Whether a preStop exec command is ours: it drains before the stop signal, by itself.

@@ -68,13 +68,15 @@ std::vector<TenantRow> tenant_rows(const Snapshot& snapshot, const guard::Figure
   for (const Holder& holder : holders(snapshot)) {
     const auto name = by_grant.find(holder.grant);
     const auto* tenant = name == by_grant.end() ? nullptr : &tenants.at(name->second);
+    // A pod may have several claims with requests of one name.
+    const std::string container = holder.claim.empty() ? holder.container : holder.claim + "/" + holder.container;
     for (const auto& held : holder.devices) {
       const bool of_tenant = tenant != nullptr && tenant->devices.contains(held.uuid);
       const std::string& resource = of_tenant ? tenant->devices.at(held.uuid).resource : holder.resource;
-      TenantRow& row = rows[{holder.pod_namespace, holder.pod, holder.container, held.uuid, resource}];
+      TenantRow& row = rows[{holder.pod_namespace, holder.pod, container, held.uuid, resource}];
       row.pod_namespace = holder.pod_namespace;
       row.pod = holder.pod;
-      row.container = holder.container;
+      row.container = container;
       row.device = held.uuid;
       row.resource = resource;
       row.slots += held.slots;

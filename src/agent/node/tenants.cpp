@@ -213,7 +213,8 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
     holder_of[holder.grant] = holder_name(holder);
     const std::string pool = pool_of(holder, snapshot);
     if (holder.of_several) continue;  // the end of one of its pods must not end the clients of the others
-    if (!pool.empty()) doors.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant});
+    if (!pool.empty())
+      doors.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant, holder.claim});
   }
   faults_.holders(holder_of);
   tell_faults(faults_.settled(loop_.now()));
@@ -239,7 +240,11 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
   collecting_.handed_out(grants);
 }
 
+// An event about a claim that any pod may use is the claim's.
 kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
+  const auto held = std::ranges::find(holders_, grant, &Holder::grant);
+  if (held != holders_.end() && held->of_several && holder_name(*held) == holder)
+    return kube::ObjectRef::claim(held->pod_namespace, held->claim, held->claim_uid);
   const auto owner = std::ranges::find(owners_, grant, &GrantOwner::grant);
   const auto slash = holder.find('/');
   const auto second = holder.find('/', slash + 1);

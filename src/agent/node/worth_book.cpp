@@ -38,6 +38,24 @@ std::optional<guard::Worth> told_of(const PoolReports& pools, const Holder& hold
   return std::nullopt;
 }
 
+// What a claim is worth stands in its record, whatever its door was told, and whatever it was when it was prepared
+// before.
+void take_record(guard::Worth& worth, const allocate::GrantLimit& device) {
+  worth.memory = device.limits.memory;
+  worth.threads = device.limits.threads;
+}
+
+// By what it is of: a driver's name has no slash, and a resource's has one.
+bool is_of_claim(const guard::Worth& worth) {
+  return worth.resource.find('/') == std::string::npos;
+}
+
+bool has_door(const PoolReports& pools, const std::string& grant) {
+  return std::ranges::any_of(pools.pools, [&](const auto& entry) {
+    return std::ranges::find(entry.second.doors, grant, &DoorReport::grant) != entry.second.doors.end();
+  });
+}
+
 }  // namespace
 
 WorthBook::WorthBook(const std::string& run_dir) : run_dir_(run_dir) {
@@ -63,8 +81,13 @@ void WorthBook::given(const std::vector<allocate::Grant>& grants, MonoTime now) 
 void WorthBook::learn(const Holder& holder, const plan::Plan& plan, const PoolReports& pools) {
   if (!pools.connected) return;  // `tranche mps` may know it, and is asked first
   for (const auto& device : holder.devices) {
-    if (worths_.contains({holder.grant, device.uuid})) continue;
-    if (const auto told = told_of(pools, holder, device.uuid)) {
+    const auto known = worths_.find({holder.grant, device.uuid});
+    if (known != worths_.end()) {
+      if (!holder.claim.empty()) take_record(known->second, device);
+      continue;
+    }
+    if (auto told = told_of(pools, holder, device.uuid)) {
+      if (!holder.claim.empty()) take_record(*told, device);
       worths_[{holder.grant, device.uuid}] = *told;
       continue;
     }
@@ -83,15 +106,28 @@ void WorthBook::held(const std::vector<Holder>& holders, const plan::Plan& plan,
     if (holder.grant.empty()) continue;
     named_[holder.grant] = now;
     learn(holder, plan, pools);
-    held.push_back({holder.pod_namespace + "/" + holder.pod + "/" + holder.container, holder.grant});
+    held.push_back({tenant_key(holder), holder.grant});
   }
   guard::join(worths_, held);
+  if (pools.connected) forget_claims(held, pools);
   if (complete) {
     for (const auto& [key, worth] : worths_) named_.try_emplace(key.first, now);  // read from the file
     std::erase_if(named_, [&](const auto& entry) { return now - entry.second > kForgetAfter; });
     std::erase_if(worths_, [&](const auto& entry) { return !named_.contains(entry.first.first); });
   }
   if (worths_ != before) write();
+}
+
+// A claim that was unprepared has no endpoint any more. One with an endpoint may have processes, whatever is known of
+// it.
+void WorthBook::forget_claims(const std::vector<guard::HeldGrant>& held, const PoolReports& pools) {
+  std::erase_if(worths_, [&](const auto& entry) {
+    const auto& grant = entry.first.first;
+    const bool over = is_of_claim(entry.second) && !has_door(pools, grant) &&
+                      std::ranges::find(held, grant, &guard::HeldGrant::grant) == held.end();
+    if (over) named_.erase(grant);
+    return over;
+  });
 }
 
 bool WorthBook::awaits_kubelet(MonoTime now) const {

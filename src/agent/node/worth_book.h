@@ -9,6 +9,7 @@
 #include "agent/pools/pools.h"
 #include "allocate/grant.h"
 #include "base/time.h"
+#include "guard/tenants.h"
 #include "guard/worth_journal.h"
 
 namespace tranche::agent {
@@ -21,7 +22,8 @@ class WorthBook {
   void given(const std::vector<allocate::Grant>& grants, MonoTime now);
   // What kubelet says is held, and which grants are of one container. One that we do not know is worth what `tranche
   // mps` was told for its door, and else what the plan says; one that kubelet has not named for a while is forgotten.
-  // complete: kubelet has answered.
+  // complete: kubelet has answered. What a claim was worth is forgotten once nothing is held by it and its endpoint is
+  // closed, whether kubelet answers or not.
   void held(const std::vector<Holder>& holders, const plan::Plan& plan, const PoolReports& pools, bool complete,
             MonoTime now);
   const guard::Worths& worths() const { return worths_; }
@@ -30,6 +32,7 @@ class WorthBook {
 
  private:
   void learn(const Holder& holder, const plan::Plan& plan, const PoolReports& pools);
+  void forget_claims(const std::vector<guard::HeldGrant>& held, const PoolReports& pools);
   void write();
 
   std::string run_dir_;

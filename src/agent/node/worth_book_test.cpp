@@ -100,6 +100,70 @@ TEST_F(WorthBooks, GivenAnewAGrantIsWorthWhatItIsNowAndNobodys) {
   EXPECT_FALSE(book.worths().contains({"g0", "GPU-0"})) << "the slots are no share of MPS any more";
 }
 
+TEST_F(WorthBooks, GrantsOfClaimsAreNeverOneTenant) {
+  WorthBook book(scratch_.path());
+  book.given({grant("g0", "GPU-0", 60000), grant("g1", "GPU-0", 512)}, kNow);
+  book.held({holder("train-0", "g0", "GPU-0", 1), holder("train-0", "g1", "GPU-0", 1)}, {}, {}, true, kNow);
+  ASSERT_THAT(guard::tenants_of(book.worths()), SizeIs(1)) << "as an earlier release wrote";
+  auto first = holder("train-0", "g0", "GPU-0", 60000), second = holder("train-0", "g1", "GPU-0", 512);
+  first.claim = "train-0-gpu-x7k2p";
+  first.claim_uid = "u0";
+  second.claim = "train-0";
+  second.claim_uid = "u1";
+  book.held({first, second}, {}, {}, true, kNow);
+  const auto tenants = guard::tenants_of(book.worths());
+  ASSERT_THAT(tenants, SizeIs(2));
+  EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").memory, mib(60000));
+  EXPECT_EQ(tenants.at("g1").devices.at("GPU-0").memory, mib(512));
+}
+
+TEST_F(WorthBooks, AClaimIsWorthWhatItsRecordSaysWhateverItsDoorWasTold) {
+  PoolReports pools;
+  pools.connected = true;
+  pools.pools["set-1"].doors = {{"g1", {}, true, "", DoorLimits{{"GPU-0", 61952, 5500}}}};
+  auto claim = holder("claim:train-0", "g1", "GPU-0", 512);
+  claim.claim = "train-0";
+  claim.claim_uid = "u1";
+  WorthBook book(scratch_.path());
+  book.held({claim}, {}, pools, true, kNow);
+  EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).memory, mib(512));
+  EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).threads, Percent::whole(25));
+}
+
+// Promise: guard: What a claim was worth is forgotten once it is unprepared, and not while it has an endpoint.
+TEST_F(WorthBooks, AClaimIsForgottenOnceItsEndpointIsClosed) {
+  auto claim = holder("claim:train-0", "g1", "GPU-0", 512);
+  claim.resource = "gpu.tranche.io";
+  claim.claim = "train-0";
+  claim.claim_uid = "u1";
+  PoolReports pools;
+  pools.connected = true;
+  pools.pools["set-1"].doors = {{"g1", {}, true, "", DoorLimits{{"GPU-0", 512, 2500}}}};
+  {
+    WorthBook book(scratch_.path());
+    book.given({grant("g0", "GPU-0", 5000)}, kNow);
+    book.held({claim}, {}, pools, false, kNow);
+  }
+  WorthBook book(scratch_.path());
+  EXPECT_THAT(book.worths(), SizeIs(2));
+  claim.devices[0].limits.memory = mib(700);
+  book.held({claim}, {}, pools, false, kNow);
+  EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).memory, mib(700)) << "prepared anew with another allocation";
+  book.held({}, {}, pools, false, kNow);
+  EXPECT_THAT(book.worths(), SizeIs(2)) << "its processes may run, though its record was lost";
+  pools.pools["set-1"].doors.clear();
+  pools.connected = false;
+  book.held({}, {}, pools, false, kNow);
+  EXPECT_THAT(book.worths(), SizeIs(2)) << "nobody says that it has no endpoint";
+  pools.connected = true;
+  book.held({claim}, {}, pools, false, kNow);
+  EXPECT_THAT(book.worths(), SizeIs(2)) << "its endpoint comes back";
+  book.held({}, {}, pools, false, kNow);
+  ASSERT_THAT(book.worths(), SizeIs(1));
+  EXPECT_TRUE(book.worths().contains({"g0", "GPU-0"})) << "slots are kubelet's to tell";
+  EXPECT_EQ(WorthBook(scratch_.path()).worths(), book.worths());
+}
+
 TEST_F(WorthBooks, WhatKubeletNamesNoMoreIsForgottenAfterAWhile) {
   WorthBook book(scratch_.path());
   book.given({grant("g0", "GPU-0", 5000)}, kNow);
