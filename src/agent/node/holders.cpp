@@ -29,7 +29,7 @@ void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
     for (const auto& part : claim.parts) {
       if (part.grant.empty()) continue;
       Holder holder{claim.name.claim_namespace,
-                    claim.pod.empty() ? "claim:" + claim.name.name : claim.pod,
+                    claim.pod.empty() ? std::string(kClaimAsPod) + claim.name.name : claim.pod,
                     part.request,
                     claims.driver,
                     {},

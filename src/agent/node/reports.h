@@ -2,12 +2,16 @@
 // Snapshot → what people and machines read: the status document (docs/reference/status.md) and the metrics page. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "agent/node/snapshot.h"
 #include "guard/figures.h"
 #include "metrics/page.h"
 
 namespace tranche::agent {
+
+// Before the name of a claim that stands for a pod: no pod's name has a colon.
+inline constexpr std::string_view kClaimAsPod = "claim:";
 
 // Who holds how much of which device, as reported by kubelet (PodResources, and the claims that it had prepared) and
 // the plan.
@@ -21,7 +25,7 @@ struct Holder {
   std::string grant;        // its door's name, "" without MPS
   bool taken = false;       // what it held of a device, or of several, by a forced change
   std::string claim = {};   // by which it holds it; "": by slots
-  bool of_several = false;  // a claim that any pod may use: `pod` is "claim:<name>", which no pod is named
+  bool of_several = false;  // a claim that any pod may use: `pod` is kClaimAsPod and its name
   std::string claim_uid = {};
 };
 std::vector<Holder> holders(const Snapshot& snapshot);

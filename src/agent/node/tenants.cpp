@@ -242,14 +242,16 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
 
 // An event about a claim that any pod may use is the claim's.
 kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
-  const auto held = std::ranges::find(holders_, grant, &Holder::grant);
-  if (held != holders_.end() && held->of_several && holder_name(*held) == holder)
-    return kube::ObjectRef::claim(held->pod_namespace, held->claim, held->claim_uid);
   const auto owner = std::ranges::find(owners_, grant, &GrantOwner::grant);
   const auto slash = holder.find('/');
   const auto second = holder.find('/', slash + 1);
   const std::string pod_namespace = holder.substr(0, slash);
   const std::string name = holder.substr(slash + 1, second - slash - 1);
+  if (name.starts_with(kClaimAsPod)) {
+    const auto held = std::ranges::find(holders_, grant, &Holder::grant);
+    const bool known = held != holders_.end() && holder_name(*held) == holder;
+    return kube::ObjectRef::claim(pod_namespace, name.substr(kClaimAsPod.size()), known ? held->claim_uid : "");
+  }
   const bool same = owner != owners_.end() && owner->pod_namespace == pod_namespace && owner->pod == name;
   return kube::ObjectRef::pod(pod_namespace, name, same ? owner->uid : "");
 }
