@@ -9,10 +9,15 @@ namespace tranche::agent {
 namespace {
 
 constexpr mode_t kOursAlone = 0700;
+constexpr std::string_view kAnyPod = ".any-pod";
 constexpr std::size_t kLongestFile = 16 << 10;
 
 std::string folder(const allocate::Paths& paths, const std::string& pool) {
   return paths.pool(pool) + "/limits";
+}
+
+std::string any_pod_file(const DoorName& door) {
+  return door.grant + std::string(kAnyPod);
 }
 
 }  // namespace
@@ -35,10 +40,23 @@ Status write_door_limits(const allocate::Paths& paths, const DoorName& door, con
   return {};
 }
 
+bool kept_for_any_pod(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  return dir && dir->exists(any_pod_file(door));
+}
+
+Status keep_for_any_pod(const allocate::Paths& paths, const DoorName& door, bool any_pod) {
+  if (kept_for_any_pod(paths, door) == any_pod) return {};
+  TRY(const auto dir, host::Dir::create(folder(paths, door.pool), kOursAlone));
+  return any_pod ? host::write_kept(dir, any_pod_file(door), "", 0600, host::Sync::kYes)
+                 : dir.remove_tree(any_pod_file(door));
+}
+
 Status remove_door_limits(const allocate::Paths& paths, const DoorName& door) {
   const auto dir = host::Dir::open(folder(paths, door.pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
+  TRY_STATUS(dir->remove_tree(any_pod_file(door)));
   return dir->remove_tree(door.grant);
 }
 
@@ -49,7 +67,8 @@ Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, 
   TRY(const auto names, dir->list());
   Status first;
   for (const auto& name : names) {
-    if (std::ranges::find(doors, name) != doors.end()) continue;
+    const auto grant = name.ends_with(kAnyPod) ? name.substr(0, name.size() - kAnyPod.size()) : name;
+    if (std::ranges::find(doors, grant) != doors.end()) continue;
     if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
   }
   return first;

@@ -364,6 +364,7 @@ Status Doors::vacate(const DoorName& name, Pool& pool) {
   pool.doors.erase(name.grant);
   draining_.forget(name);
   log_.forget(name.grant);
+  TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
   TRY(const auto directory, host::Dir::open(settings_.paths.doors(name.pool)));
   return directory.remove_tree(name.grant);
 }
@@ -452,6 +453,7 @@ void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const 
     list.push_back({{"grant", grant},
                     {"made", door.made},
                     {"pod", door.pod},
+                    {"anyPod", door.any_pod},
                     {"clients", view.clients},
                     {"admitting", door.admitting && !draining},
                     {"reason", !door.admitting ? door.reason

@@ -116,7 +116,8 @@ class Doors {
   struct Door {
     std::uint64_t made = 0;  // no two endpoints have the same, also after a restart
     std::string pod;         // uid of the pod that its clients come from; "": none has come, or it is not known
-    bool any_pod = false;    // several pods may come in: of one claim, or kubelet gave it away while a container ran
+    bool any_pod =
+        false;  // several pods may come in: of one claim, or kubelet gave it away while a container ran; kept
     bool admitting = true;
     std::string reason;
     std::optional<mps::GrantLimits> limits;  // absent: the pool's own
@@ -156,7 +157,7 @@ class Doors {
   // As it was before somebody opened it in vain.
   void take_back(const DoorName& door, bool was_there, const std::optional<mps::GrantLimits>& limits);
   Door& door_of(Pool& pool, const std::string& grant);
-  static void let_any_pod(Door& door);
+  void let_any_pod(const DoorName& name, Door& door);
   void stamp(Door& door);  // it is not the endpoint from before
   // The pod of a running container that has the endpoint mounted and a client at it, by the control groups; "": none.
   std::string pod_with(const DoorName& door) const;

@@ -287,5 +287,21 @@ TEST_F(DoorsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
   for (const int fd : mute) ::close(fd);
 }
 
+TEST_F(DoorsTest, AnEndpointForSeveralPodsStaysOneOverARestartUntilItHasANewTenant) {
+  open();
+  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
+  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","anyPod":true})"), R"({"ok":true})");
+  EXPECT_EQ(document()["doors"][0]["anyPod"], true);
+  doors_.reset();
+  make();
+  EXPECT_EQ(document()["doors"][0]["anyPod"], true);
+  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+            R"({"ok":true})");
+  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
+  doors_.reset();
+  make();
+  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
+}
+
 }  // namespace doors_test
 }  // namespace tranche::agent

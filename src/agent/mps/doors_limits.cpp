@@ -42,6 +42,7 @@ Status Doors::keep_limits(const DoorName& name, Pool& pool, const mps::GrantLimi
 void Doors::recall_limits(const std::string& id, Pool& pool, const std::string& grant) {
   auto limits = read_door_limits(settings_.paths, {id, grant});
   Door& door = door_of(pool, grant);
+  door.any_pod = kept_for_any_pod(settings_.paths, {id, grant});
   if (limits) {
     door.limits = *std::move(limits);
     return;

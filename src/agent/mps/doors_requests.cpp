@@ -1,4 +1,6 @@
 // The requests of mps.sock, each with its answer.
+#include <utility>
+
 #include "agent/mps/doors.h"
 #include "host/log/log.h"
 
@@ -50,7 +52,7 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
                                {"pod", in_use},
                                {"why", "kubelet asks for the share again, and a container that has it runs"}});
     Door& kept = door_of(**pool, request.door.grant);
-    let_any_pod(kept);
+    let_any_pod(request.door, kept);
     stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
   }
   if (vacates && in_use.empty()) {
@@ -63,7 +65,7 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
   const bool was_there = before != (*pool)->doors.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
   if (const auto may = may_open(request.door, request.limits); !may) return reply(error_reply(may.error()));
-  if (request.any_pod) let_any_pod(door_of(**pool, request.door.grant));
+  if (request.any_pod) let_any_pod(request.door, door_of(**pool, request.door.grant));
   provide(request.door.pool,
           [this, door = request.door, was_there, limits_before, reply = std::move(reply)](const Status& provided) {
             const auto still = find(door.pool);
@@ -75,9 +77,15 @@ void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
           });
 }
 
-void Doors::let_any_pod(Door& door) {
+void Doors::let_any_pod(const DoorName& name, Door& door) {
   door.pod.clear();
-  door.any_pod = true;
+  const bool was = std::exchange(door.any_pod, true);
+  if (const auto kept = keep_for_any_pod(settings_.paths, name, true); !kept)
+    log::warning("door.any_pod_not_kept", {{"pool", name.pool},
+                                           {"grant", name.grant},
+                                           {"why", kept.error()},
+                                           {"effect", "after a restart it is for one pod until it is told again"}});
+  if (!was) world_.on_change();
 }
 
 void Doors::provide(const std::string& pool, std::function<void(const Status&)> done) {
