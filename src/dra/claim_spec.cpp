@@ -1,9 +1,39 @@
 #include "dra/claim_spec.h"
 
+#include <algorithm>
+
+#include "base/problem.h"
+#include "base/text.h"
+#include "cdi/json.h"
+#include "dra/prepared_file.h"
+
 namespace tranche::dra {
 namespace {
 
 constexpr const char* kClass = "claim";
+constexpr std::string_view kSuffix = ".json";
+constexpr std::string_view kRecordDevice = "record-";
+constexpr std::string_view kRecord = "TRANCHE_CLAIM_RECORD=";
+
+cdi::Device record_of(const PreparedClaim& claim) {
+  cdi::Device device;
+  device.name = std::string(kRecordDevice) + claim.name.uid;
+  auto line = render_prepared({{claim.name.uid, claim}});
+  line.pop_back();  // the line end
+  device.edits.env.push_back(std::string(kRecord) + line);
+  return device;
+}
+
+// "…/pools/<pool>/doors/<grant>"
+std::optional<std::pair<std::string, std::string>> endpoint_at(std::string_view path) {
+  constexpr std::string_view kPools = "/pools/", kDoors = "/doors/";
+  const auto doors = path.rfind(kDoors);
+  if (doors == std::string_view::npos) return std::nullopt;
+  const auto pools = path.substr(0, doors).rfind(kPools);
+  if (pools == std::string_view::npos) return std::nullopt;
+  const auto pool = path.substr(pools + kPools.size(), doors - pools - kPools.size());
+  return std::pair(std::string(pool), std::string(path.substr(doors + kDoors.size())));
+}
 
 cdi::Edits edits_of(const allocate::Grant& grant) {
   cdi::Edits edits;
@@ -36,8 +66,39 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim,
   for (std::size_t i = 0; i < claim.parts.size() && i < grants.size(); ++i)
     for (const auto& device : claim.parts[i].devices)
       spec.devices.push_back({cdi_device_name(claim.name, claim.parts[i], device), {}, edits_of(grants[i])});
+  spec.devices.push_back(record_of(claim));
   spec.version = cdi::minimum_version(spec);
   return spec;
+}
+
+std::optional<ReadClaimSpec> read_claim_spec(std::string_view file, std::string_view text) {
+  const auto parsed = cdi::parse_spec(text, file);
+  if (has_error(parsed.problems) || parsed.spec.cls != kClass) return std::nullopt;
+  if (!file.starts_with(claim_spec_prefix(parsed.spec.vendor)) || !is_claim_spec_file(file)) return std::nullopt;
+  ReadClaimSpec read;
+  for (const auto& device : parsed.spec.devices) {
+    for (const auto& mount : device.edits.mounts) {
+      auto endpoint = endpoint_at(mount.host_path);
+      if (endpoint && std::ranges::find(read.endpoints, *endpoint) == read.endpoints.end())
+        read.endpoints.push_back(*std::move(endpoint));
+    }
+    if (!device.name.starts_with(kRecordDevice) || device.edits.env.size() != 1) continue;
+    const std::string_view env = device.edits.env.front();
+    if (!env.starts_with(kRecord)) continue;
+    auto record = parse_prepared(env.substr(kRecord.size()));
+    for (auto& [uid, claim] : record.claims)
+      if (file == claim_spec_file(parsed.spec.vendor, uid) && claim.driver == parsed.spec.vendor)
+        read.claim = std::move(claim);
+  }
+  return read;
+}
+
+bool is_claim_spec_file(std::string_view file) {
+  return file.find("-claim_") != std::string_view::npos && file.ends_with(kSuffix);
+}
+
+bool is_claim_spec_file(std::string_view file, std::string_view uid) {
+  return !uid.empty() && file.ends_with("-claim_" + std::string(uid) + std::string(kSuffix));
 }
 
 std::string claim_spec_prefix(const std::string& driver) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "cdi/json.h"
 #include "dra/claim_spec.h"
 #include "dra/prepared_file.h"
 #include "inventory/models.h"
@@ -197,12 +198,41 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/doors/0011223344556677", true}};
   grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
   const auto spec = claim_spec("gpu.tranche.io", *made, {grant});
-  ASSERT_THAT(spec.devices, SizeIs(2));
+  ASSERT_THAT(spec.devices, SizeIs(3));
+  EXPECT_EQ(spec.devices[2].name, "record-a");
   EXPECT_EQ(spec.devices[0].name, "a-x-gpu-0-shared-s1");
   EXPECT_EQ(spec.devices[0].edits, spec.devices[1].edits);
   EXPECT_THAT(spec.devices[0].edits.env, ElementsAre("CUDA_MPS_PIPE_DIRECTORY=/run/tranche/mps"));
   EXPECT_THAT(spec.devices[0].edits.mounts[0].options, Contains("ro"));
   EXPECT_EQ(claim_spec_file(spec.vendor, "a"), "gpu.tranche.io-claim_a.json");
+}
+
+TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {
+  auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2")});
+  ASSERT_TRUE(made);
+  made->driver = "gpu.tranche.io";
+  allocate::Grant grant;
+  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/doors/0011223344556677", true}};
+  auto spec = claim_spec("gpu.tranche.io", *made, {grant});
+  const std::string file = "gpu.tranche.io-claim_a.json";
+  const auto read = read_claim_spec(file, cdi::render(spec));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->claim, *made);
+  const std::pair<std::string, std::string> endpoint{"gpu-0", "0011223344556677"};
+  EXPECT_THAT(read->endpoints, ElementsAre(endpoint));
+  EXPECT_FALSE(read_claim_spec(file, "{}"));
+  EXPECT_FALSE(read_claim_spec("gpu.other.io-claim_a.json", cdi::render(spec)));
+  const auto renamed = read_claim_spec("gpu.tranche.io-claim_b.json", cdi::render(spec));
+  EXPECT_TRUE(renamed && !renamed->claim) << "the record of another claim";
+  auto& record = spec.devices.back().edits.env.front();
+  record[record.size() / 2] ^= 1;
+  const auto damaged = read_claim_spec(file, cdi::render(spec));
+  EXPECT_TRUE(damaged && !damaged->claim);
+  spec.devices.pop_back();
+  const auto older = read_claim_spec(file, cdi::render(spec));
+  ASSERT_TRUE(older);
+  EXPECT_FALSE(older->claim);
+  EXPECT_THAT(older->endpoints, ElementsAre(endpoint));
 }
 
 }  // namespace prepare_test

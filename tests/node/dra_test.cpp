@@ -105,6 +105,10 @@ class NodeDra : public NodeBed {
       grant.mounts.push_back({mount["containerPath"], mount["hostPath"], true});
     return grant;
   }
+  void lose_records() {
+    ASSERT_TRUE(fs::exists(in("run/claims.txt")));
+    write("run/claims.txt", "");
+  }
   std::size_t endpoints() {
     std::size_t count = 0;
     for (const auto& pool : fs::directory_iterator(in("mps/pools")))
@@ -394,6 +398,105 @@ TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
   EXPECT_EQ(prepare(claim).error, "");
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/prepare: A claim's endpoint stays one for several pods over restarts of `tranche mps`.
+TEST_F(NodeDra, AfterEveryRestartOfTheMpsProgramAClaimsEndpointIsForSeveralPodsAgain) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  ASSERT_EQ(prepare(claim).error, "");
+  const auto is_for_several = [](const Json& s) {
+    const Json& doors = pool_of(s, 0)["doors"];
+    return doors.size() == 1 && doors[0].value("anyPod", false);
+  };
+  until_mps(is_for_several);
+  for (int restart = 0; restart < 2; ++restart) {
+    stop(*program("mps"), SIGKILL, 128 + SIGKILL);
+    // It has to be told, also where nothing on the disk says so.
+    for (const auto& pool : fs::directory_iterator(in("mps/pools")))
+      for (const auto& file : fs::directory_iterator(pool.path() / "limits"))
+        if (file.path().extension() == ".any-pod") fs::remove(file.path());
+    start_mps();
+    until_serving(1);
+    until_mps(is_for_several);
+  }
+  EXPECT_EQ(unprepare(claim), "");
+}
+
+// Promise: dra/prepare: A claim whose record is lost is known again by its CDI specification.
+TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  lose_records();
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  until_node([](const Json& s) { return s["dra"]["claims"].size() == 1; });
+  const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
+  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
+  ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
+  EXPECT_EQ(unprepare(second), "");
+  (void)waiting.get();
+  EXPECT_EQ(prepare(claim), prepared);
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  EXPECT_EQ(endpoints(), 0u);
+  // What was unprepared does not come back.
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  lose_records();
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  until_node([](const Json& s) { return s["dra"]["claims"].empty(); });
+}
+
+TEST_F(NodeDra, AnUnknownClaimLeavesNoSpecificationAndNoEndpoint) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  ASSERT_EQ(prepare(claim).error, "");
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  lose_records();
+  Json spec = spec_of(claim);  // as an older release wrote it
+  spec["devices"].erase(spec["devices"].size() - 1);
+  write("cdi/gpu.tranche.io-claim_" + claim.uid + ".json", spec.dump());
+  // Another driver's part of the same claim.
+  const std::string others = "cdi/net.example.com-claim_" + claim.uid + ".json";
+  write(others, R"({"cdiVersion":"0.3.0","kind":"net.example.com/claim",
+"devices":[{"name":"a","containerEdits":{"env":["A=b"]}}]})");
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  EXPECT_TRUE(fs::exists(in(others)));
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/prepare: A driver name that was changed is served until its last claim is unprepared.
+TEST_F(NodeDra, AFormerDriverNameIsServedUntilItsLastClaimIsUnprepared) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  write("config.yaml", "version: v1\ndra: {devices: all, driverName: gpu.example.com}\n");
+  until_node([](const Json& s) { return s["dra"]["driver"] == "gpu.example.com" && s["dra"]["serving"] == true; });
+  EXPECT_TRUE(fs::exists(in("plugins_registry/gpu.example.com-reg.sock")));
+  EXPECT_EQ(prepare(claim), prepared);
+  until_node([](const Json& s) { return s["dra"]["claims"][0]["driver"] == "gpu.tranche.io"; });
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  fs::remove_all(in("cdi"));
+  start_agent();
+  until_node([](const Json& s) { return s["dra"]["driver"] == "gpu.example.com" && s["dra"]["serving"] == true; });
+  auto former = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), "v1.DRAPlugin");
+  ASSERT_TRUE(former) << to_string(former.error());
+  kubelet_dra_ = *std::move(former);
+  EXPECT_EQ(prepare(claim), prepared);
+  EXPECT_TRUE(fs::exists(spec_path(claim)));
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  EXPECT_EQ(endpoints(), 0u);
+  EXPECT_TRUE(until([&] { return !fs::exists(in("plugins_registry/gpu.tranche.io-reg.sock")); }, "the former socket"));
+  EXPECT_TRUE(fs::exists(in("plugins_registry/gpu.example.com-reg.sock")));
 }
 
 }  // namespace

@@ -66,8 +66,9 @@ Claims::Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks)
   for (const auto& what : read.lost)
     log::error("claims.lost", {{"what", what},
                                {"file", settings_.run_dir + "/" + kFile},
-                               {"effect", "what that claim holds is not counted until kubelet prepares it again"}});
+                               {"effect", "the claim is looked for in the CDI root, by its specification"}});
   prepared_ = std::move(read.claims);
+  find_lost();
   if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
 }
 
@@ -85,9 +86,41 @@ std::set<std::string> Claims::grants() const {
   return ids;
 }
 
+std::set<std::string> Claims::drivers() const {
+  std::set<std::string> names;
+  for (const auto& [uid, claim] : prepared_) names.insert(claim.driver);
+  return names;
+}
+
+// kubelet does not prepare the claim of a running pod again, so nobody else says that it is held.
+void Claims::find_lost() {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  if (!names) return;
+  bool any = false;
+  for (const auto& file : *names) {
+    if (!dra::is_claim_spec_file(file)) continue;
+    const auto text = dir->read(file);
+    if (!text) continue;
+    auto read = dra::read_claim_spec(file, *text);
+    if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
+    log::warning("claim.found", {{"claim", dra::to_string(read->claim->name)},
+                                 {"why", "its record is lost"},
+                                 {"file", settings_.cdi_root + "/" + file}});
+    const std::string uid = read->claim->name.uid;
+    prepared_[uid] = *std::move(read->claim);
+    any = true;
+  }
+  if (!any) return;
+  if (const auto written = write(); !written)
+    log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
+}
+
 void Claims::follow(ClaimFacts facts) {
   const bool first = !std::exchange(facts_known_, true);
   facts_ = std::move(facts);
+  for (auto& [uid, claim] : prepared_)
+    if (claim.driver.empty()) claim.driver = facts_.offered.driver;  // an older release wrote the record
   if (first) restore_specs();
   look_for_room();
 }
@@ -153,7 +186,10 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
   auto decided = dra::prepare(claim, facts_.offered, prepared_);
-  if (decided) return make(*decided, true, std::move(done));
+  if (decided) {
+    decided->driver = facts_.offered.driver;
+    return make(*decided, true, std::move(done));
+  }
   if (may_wait && decided.error().kind == Kind::kConflict)
     return wait_for_room(claim, decided.error(), std::move(done));
   done(std::unexpected(std::move(decided).error()));
@@ -192,32 +228,43 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
       return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
     }
   }
-  open_parts(uid, 0, is_new, [this, claim, uid, is_new, done = std::move(done)](const Status& opened) {
-    auto devices = opened ? describe(claim, false) : std::unexpected(opened.error());
-    if (devices && is_new) {
-      log::info("claim.prepared", {{"claim", dra::to_string(claim.name)}, {"parts", claim.parts.size()}});
-      callbacks_.changed();
-    }
-    if (devices || !is_new) return done(std::move(devices));
-    // As it was before: endpoints that were opened in vain go, and then the record.
-    close_parts(uid, 0, [this, uid, done, why = devices.error()](const Status& closed) {
-      if (closed) (void)forget(uid);  // else the record stays, for there may be an endpoint
-      done(std::unexpected(why));
-      look_for_room();
-    });
-  });
+  open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain,
+             [this, claim, uid, is_new, done = std::move(done)](const Status& opened) {
+               auto devices = opened ? describe(claim, false) : std::unexpected(opened.error());
+               if (devices && is_new) {
+                 log::info("claim.prepared", {{"claim", dra::to_string(claim.name)}, {"parts", claim.parts.size()}});
+                 callbacks_.changed();
+               }
+               if (devices || !is_new) return done(std::move(devices));
+               // As it was before: endpoints that were opened in vain go, and then the record.
+               close_parts(uid, [this, uid, done, why = devices.error()](const Status& closed) {
+                 if (closed) (void)forget(uid);  // else the record stays, for there may be an endpoint
+                 done(std::unexpected(why));
+                 look_for_room();
+               });
+             });
 }
 
-void Claims::open_parts(const std::string& uid, std::size_t from, bool is_new, std::function<void(Status)> done) {
+void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
   const auto& claim = prepared_.at(uid);
-  while (from < claim.parts.size() && claim.parts[from].grant.empty()) ++from;
+  const auto passes = [&](const dra::Part& part) {
+    return part.grant.empty() || (opening == Opening::kMissing && !lacks(part));
+  };
+  while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
   mps_.request(
-      open_door_request(part.mps_pool, part.grant, limits_of(part), is_new, claim.pod.empty()),
-      [this, uid, from, is_new, done = std::move(done)](const Result<std::string>& reply) {
-        if (reply) return open_parts(uid, from + 1, is_new, done);
-        done(std::unexpected(within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again")));
+      open_door_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew, claim.pod.empty()),
+      [this, uid, from, opening, grant = part.grant, connection = connection_,
+       done = std::move(done)](const Result<std::string>& reply) {
+        if (reply) {
+          told_[grant] = connection;
+          return open_parts(uid, from + 1, opening, done);
+        }
+        const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+        if (opening != Opening::kMissing) return done(std::unexpected(why));
+        // One pool's failure keeps nothing from another pool's part.
+        open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
       });
 }
 
@@ -247,7 +294,7 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
 // The claim's CDI specification, written, and the answer that names its devices.
 Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim, bool only_missing) {
   if (!facts_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
-  const auto& driver = facts_.offered.driver;
+  const auto& driver = claim.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
   const auto there = host::Dir::open(settings_.cdi_root);
@@ -284,8 +331,8 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
       done(std::move(status));
       next(claim.uid);
     };
-    if (!prepared_.contains(claim.uid)) return answer({});
-    close_parts(claim.uid, 0, [this, claim, answer](Status closed) {
+    if (!prepared_.contains(claim.uid)) return leave_nothing(claim, answer);
+    close_parts(claim.uid, [this, claim, answer](Status closed) {
       if (!closed) return answer(std::move(closed));
       auto forgotten = forget(claim.uid);
       if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
@@ -297,29 +344,65 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
 }
 
 // `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
-void Claims::close_parts(const std::string& uid, std::size_t from, std::function<void(Status)> done) {
-  const auto& claim = prepared_.at(uid);
-  while (from < claim.parts.size() && claim.parts[from].grant.empty()) ++from;
-  if (from >= claim.parts.size()) return done({});
-  const auto& part = claim.parts[from];
-  mps_.request(
-      remove_door_request(part.mps_pool, part.grant, 0),
-      [this, uid, from, pool = part.mps_pool, done = std::move(done)](const Result<std::string>& reply) {
-        const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
-        if (reply || no_pool) return close_parts(uid, from + 1, done);
-        done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
-      });
+void Claims::close_parts(const std::string& uid, std::function<void(Status)> done) {
+  Endpoints endpoints;
+  for (const auto& part : prepared_.at(uid).parts)
+    if (!part.grant.empty()) endpoints.emplace_back(part.mps_pool, part.grant);
+  close(std::move(endpoints), std::move(done));
 }
 
+void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
+  if (endpoints.empty()) return done({});
+  const auto [pool, grant] = endpoints.back();
+  endpoints.pop_back();
+  mps_.request(remove_door_request(pool, grant, 0), [this, pool, left = std::move(endpoints),
+                                                     done = std::move(done)](const Result<std::string>& reply) {
+    const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
+    if (reply || no_pool) return close(left, done);
+    done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
+  });
+}
+
+// There may be more of a claim than its record, which can be lost. Another driver's part of the claim has a file too.
+void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  if (!names) return done({});
+  std::vector<std::string> files;
+  Endpoints endpoints;
+  for (const auto& file : *names) {
+    if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
+    const auto text = dir->read(file);
+    const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
+    const bool named_so = facts_known_ && file == dra::claim_spec_file(facts_.offered.driver, unknown.uid);
+    if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
+    files.push_back(file);
+    if (read) endpoints.insert(endpoints.end(), read->endpoints.begin(), read->endpoints.end());
+  }
+  if (files.empty()) return done({});
+  close(std::move(endpoints), [this, unknown, files, done](const Status& closed) {
+    Status left = closed;
+    for (const auto& file : files)
+      if (left) left = host::remove_spec(settings_.cdi_root, file);
+    if (left)
+      log::warning("claim.unprepared", {{"claim", dra::to_string(unknown)},
+                                        {"why", "its record is lost; its CDI specification named its endpoints"}});
+    done(left);
+  });
+}
+
+// The specification first: one without a record is taken for a claim whose record is lost.
 Status Claims::forget(const std::string& uid) {
   const auto claim = prepared_.at(uid);
+  if (!claim.driver.empty()) TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
   prepared_.erase(uid);
   if (const auto written = write(); !written) {
     prepared_[uid] = claim;
     return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
   }
-  if (!facts_known_) return {};
-  return host::remove_spec(settings_.cdi_root, dra::claim_spec_file(facts_.offered.driver, uid));
+  for (const auto& part : claim.parts) told_.erase(part.grant);
+  not_reopened_.erase(uid);
+  return {};
 }
 
 Status Claims::write() const {
@@ -341,35 +424,46 @@ void Claims::restore_specs() {
 void Claims::watch_specs() {
   auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
     if (name.empty()) specs_watch_.reset();  // the directory may have been made anew
-    if (!name.empty() && !name.starts_with(facts_.offered.driver)) return;
+    if (!name.empty() && !dra::is_claim_spec_file(name)) return;
     restore_specs();
   });
   if (watch) specs_watch_ = *std::move(watch);
 }
 
+// A `tranche mps` that was started anew is told again until it has answered: while a pool begins it refuses.
+bool Claims::lacks(const dra::Part& part) const {
+  const auto pool = pools_.pools.find(part.mps_pool);
+  if (part.grant.empty() || pool == pools_.pools.end()) return false;
+  const auto told = told_.find(part.grant);
+  if (told == told_.end() || told->second != connection_) return true;
+  return std::ranges::find(pool->second.doors, part.grant, &DoorReport::grant) == pool->second.doors.end();
+}
+
 void Claims::on_pools(const PoolReports& pools) {
-  // One that was started anew does not know which endpoints are for several pods.
-  const bool again = !pools_.connected && pools.connected;
+  if (!pools_.connected && pools.connected) {
+    ++connection_;
+    reopen_timer_.stop();
+  }
   pools_ = pools;
   if (!pools.connected || reopen_timer_.running()) return;
   bool any = false;
   for (const auto& [uid, claim] : prepared_) {
-    const bool lacks = std::ranges::any_of(claim.parts, [&](const dra::Part& part) {
-      const auto pool = pools.pools.find(part.mps_pool);
-      return pool != pools.pools.end() &&
-             std::ranges::find(pool->second.doors, part.grant, &DoorReport::grant) == pool->second.doors.end();
-    });
-    if ((!lacks && !again) || jobs_.contains(uid)) continue;
+    if (std::ranges::none_of(claim.parts, [this](const dra::Part& part) { return lacks(part); })) continue;
     any = true;
-    enqueue(uid, [this, uid = uid] { reopen(uid); });
+    if (!jobs_.contains(uid)) enqueue(uid, [this, uid = uid] { reopen(uid); });
   }
   if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(PoolReports(pools_)); });
 }
 
 void Claims::reopen(const std::string& uid) {
   if (!prepared_.contains(uid)) return next(uid);
-  open_parts(uid, 0, false, [this, uid](const Status& opened) {
-    if (!opened) log::warning("claim.not_reopened", {{"claim", uid}, {"why", opened.error()}});
+  open_parts(uid, 0, Opening::kMissing, [this, uid](const Status& opened) {
+    const auto why = opened ? std::string() : to_string(opened.error());
+    if (!why.empty() && not_reopened_[uid] != why) log::warning("claim.not_reopened", {{"claim", uid}, {"why", why}});
+    if (why.empty())
+      not_reopened_.erase(uid);
+    else
+      not_reopened_[uid] = why;
     next(uid);
   });
 }

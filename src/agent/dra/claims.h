@@ -16,6 +16,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/pools/mps_link.h"
@@ -54,7 +55,7 @@ class Claims final : public host::DraAnswers {
     std::function<void()> changed;  // what is prepared is different
   };
 
-  // Reads what an earlier start wrote.
+  // Reads what an earlier start wrote. A claim whose record is lost is known by its CDI specification.
   Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
@@ -68,7 +69,8 @@ class Claims final : public host::DraAnswers {
   void unprepare(const dra::ClaimName& claim, Unprepared done) override;
 
   const dra::PreparedClaims& prepared() const { return prepared_; }
-  std::set<std::string> grants() const;  // ids of their endpoints
+  std::set<std::string> grants() const;   // ids of their endpoints
+  std::set<std::string> drivers() const;  // the names that they were prepared under
 
  private:
   using Job = std::function<void()>;
@@ -87,15 +89,21 @@ class Claims final : public host::DraAnswers {
   void decide(const dra::Claim& claim, bool may_wait, Prepared done);
   void wait_for_room(const dra::Claim& claim, const Error& why, Prepared done);
   void look_for_room();
+  enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
-  void open_parts(const std::string& uid, std::size_t from, bool is_new, std::function<void(Status)> done);
+  void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
   Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim, bool only_missing);
   Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
-  void close_parts(const std::string& uid, std::size_t from, std::function<void(Status)> done);
+  using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
+  void close_parts(const std::string& uid, std::function<void(Status)> done);
+  void close(Endpoints endpoints, std::function<void(Status)> done);
+  void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
   Status forget(const std::string& uid);
 
+  void find_lost();
+  bool lacks(const dra::Part& part) const;
   Status write() const;
   void restore_specs();
   void watch_specs();
@@ -109,7 +117,10 @@ class Claims final : public host::DraAnswers {
   bool facts_known_ = false;
   ClaimFacts facts_;
   PoolReports pools_;
-  std::map<std::string, std::deque<Job>> jobs_;  // by UID; the first one runs
+  std::uint64_t connection_ = 0;                     // to `tranche mps`: how many there were
+  std::map<std::string, std::string> not_reopened_;  // by UID: why, as was logged last
+  std::map<std::string, std::uint64_t> told_;        // by grant: over which connection it was opened last
+  std::map<std::string, std::deque<Job>> jobs_;      // by UID; the first one runs
   std::list<Waiting> waiting_;
   std::set<host::KubeClient::Id> asked_;
   std::unique_ptr<host::DirWatch> specs_watch_;

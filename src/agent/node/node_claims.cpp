@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "agent/node/node_parts.h"
 #include "host/log/log.h"
@@ -40,6 +41,11 @@ void NodeProgram::open_claims(const std::string& mps_here) {
   callbacks.changed = [this] {
     if (stopping_) return;
     publish();
+    // A server does not end within its own call.
+    if (!former_dra_servers_.empty())
+      loop_->after({}, [this] {
+        if (!stopping_) follow_claims();
+      });
     holdings_->ask();  // whoever acts on holders learns of them with kubelet's answer
   };
   claims_ = std::make_unique<Claims>(
@@ -54,6 +60,7 @@ void NodeProgram::follow_claims() {
   if (!offered && claims_->prepared().empty()) {
     dra_retry_.reset();
     dra_problem_.clear();
+    former_dra_servers_.clear();
     return dra_server_.reset();
   }
   ClaimFacts facts;
@@ -73,14 +80,32 @@ void NodeProgram::follow_claims() {
   claims_->follow(std::move(facts));
   serve_claims();
   if (dra_server_) dra_server_->health(health);
+  for (const auto& [name, server] : former_dra_servers_) server->health(health);
 }
 
-// After the claims of before are known again: kubelet may ask at once.
+// After the claims of before are known again: kubelet may ask at once. It asks the driver that a claim was prepared
+// under, so a name from before is served while it has claims.
 void NodeProgram::serve_claims() {
   const std::string& driver = state_.config.config.dra.driver_name;
-  if (dra_server_ && dra_driver_ == driver) return;
-  dra_server_.reset();
+  const auto problem_before = std::exchange(dra_problem_, {});
+  if (dra_server_ && dra_driver_ != driver) former_dra_servers_[dra_driver_] = std::exchange(dra_server_, nullptr);
   dra_driver_ = driver;
+  if (auto again = former_dra_servers_.extract(driver)) dra_server_ = std::move(again.mapped());
+  const auto held = claims_->drivers();
+  std::erase_if(former_dra_servers_, [&](const auto& each) {
+    const bool over = !held.contains(each.first);
+    if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
+    return over;
+  });
+  for (const auto& name : held) {
+    if (name == driver || former_dra_servers_.contains(name)) continue;
+    if (auto server = serve_driver(name, problem_before)) former_dra_servers_[name] = std::move(server);
+  }
+  if (!dra_server_) dra_server_ = serve_driver(driver, problem_before);
+}
+
+std::unique_ptr<host::DraServer> NodeProgram::serve_driver(const std::string& driver,
+                                                           const std::string& problem_before) {
   const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
   host::DraServerSettings settings;
   settings.driver = driver;
@@ -90,16 +115,14 @@ void NodeProgram::serve_claims() {
     if (!stopping_) publish();
   });
   if (opened) {
-    dra_server_ = *std::move(opened);
-    dra_problem_.clear();
     log::info("dra.serving", {{"driver", driver}, {"claims", claims_->prepared().size()}});
-    return;
+    return *std::move(opened);
   }
-  const auto problem = to_string(opened.error());
-  if (problem != dra_problem_) log::warning("dra.not_serving", {{"driver", driver}, {"why", problem}});
-  dra_problem_ = problem;
+  dra_problem_ = to_string(opened.error());
+  if (dra_problem_ != problem_before) log::warning("dra.not_serving", {{"driver", driver}, {"why", dra_problem_}});
   if (!dra_retry_) dra_retry_ = std::make_unique<host::Timer>(*loop_);
   dra_retry_->start(kServeAgainAfter, [this] { follow_claims(); });
+  return nullptr;
 }
 
 std::optional<ClaimsReport> NodeProgram::claims_report() const {

@@ -53,6 +53,7 @@ class NodeProgram {
   void open_claims(const std::string& mps_here);
   void follow_claims();
   void serve_claims();
+  std::unique_ptr<host::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
   std::optional<ClaimsReport> claims_report() const;
   MigUse mig_use(bool kubelet_answered) const;
   void open_driver();  // again when the configuration says to look for it elsewhere
@@ -116,7 +117,9 @@ class NodeProgram {
   std::string dra_problem_;  // why there is none
   std::unique_ptr<host::Timer> dra_retry_;
   std::unique_ptr<host::DraServer> dra_server_;  // asks the claims
-  std::unique_ptr<MigManager> mig_;              // null where it is not enabled
+  // By name: of names from before, for as long as there are claims of theirs.
+  std::map<std::string, std::unique_ptr<host::DraServer>> former_dra_servers_;
+  std::unique_ptr<MigManager> mig_;  // null where it is not enabled
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;

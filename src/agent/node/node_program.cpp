@@ -221,6 +221,7 @@ int NodeProgram::run() {
   plugins_.reset();
   dra_retry_.reset();
   dra_server_.reset();
+  former_dra_servers_.clear();
   claims_.reset();
   on_answered();
   cdi_.reset();

@@ -285,6 +285,7 @@ Json claim_json(const dra::PreparedClaim& claim) {
   return {{"namespace", claim.name.claim_namespace},
           {"name", claim.name.name},
           {"uid", claim.name.uid},
+          {"driver", claim.driver},
           {"parts", std::move(parts)}};
 }
 
