@@ -43,7 +43,9 @@ class SlicesOfANode : public NodeBed {
 // Promise: dra/slices: The agent publishes, taints and deletes slices as health and configuration ask.
 TEST_F(SlicesOfANode, FollowHealthAndConfiguration) {
   begin();
-  until_node([](const Json& s) { return s.contains("dra") && s["dra"]["slices"]["state"] == "published"; });
+  until_node([](const Json& s) {
+    return s.value("dra", Json::object()).value("slices", Json::object()).value("state", "") == "published";
+  });
   EXPECT_EQ(slice("00000-gpu.tranche.io-n1")["metadata"]["ownerReferences"][0]["uid"], "node-uid");
   EXPECT_EQ(slice("00001-gpu.tranche.io-n1")["spec"]["sharedCounters"].size(), 2u);
   until_node([&](const Json&) { return condition().value("reason", "") == "Published"; });

@@ -41,6 +41,11 @@ Json owned_by(const std::string& pod) {
           {"status", {{"reservedFor", Json::array({reserved})}}}};
 }
 
+// Null where the document has none: an agent that has just started.
+Json dra_of(const Json& status, const std::string& key) {
+  return status.value("dra", Json::object()).value(key, Json());
+}
+
 class NodeDra : public NodeBed {
  protected:
   NodeDra() : api_(sim::ApiServer::start()) {
@@ -64,11 +69,11 @@ class NodeDra : public NodeBed {
     return start_tranche("node", {"--kubeconfig", in("kubeconfig"), "--cdi-root", in("cdi")}, {{"NODE_NAME", "n1"}});
   }
   void register_driver(const std::string& version = "v1.DRAPlugin") {
-    until_node([](const Json& s) { return s.contains("dra") && s["dra"]["serving"] == true; });
+    until_node([](const Json& s) { return dra_of(s, "serving") == true; });
     auto registered = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), version);
     ASSERT_TRUE(registered) << to_string(registered.error());
     kubelet_dra_ = *std::move(registered);
-    until_node([](const Json& s) { return s["dra"]["registered"] == true; });
+    until_node([](const Json& s) { return dra_of(s, "registered") == true; });
   }
   sim::DraClaimRef put_claim(const std::string& name, const std::vector<Json>& results, const Json& more = {}) {
     Json claim{{"metadata", {{"uid", "uid-" + name}}},
@@ -154,7 +159,7 @@ TEST_F(NodeDra, AClaimOf6GiBAndAFifthIsPreparedAndItsProcessIsHeldToThem) {
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   EXPECT_EQ(endpoints(), 0u);
-  until_node([](const Json& s) { return s["dra"]["claims"].empty(); });
+  until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
   EXPECT_EQ(unprepare(claim), "") << "of a claim that is not known any more";
 }
 
@@ -433,7 +438,7 @@ TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
   lose_records();
   start_agent();
   ASSERT_NO_FATAL_FAILURE(register_driver());
-  until_node([](const Json& s) { return s["dra"]["claims"].size() == 1; });
+  until_node([](const Json& s) { return dra_of(s, "claims").size() == 1; });
   const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
   auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
   ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
@@ -448,7 +453,7 @@ TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
   lose_records();
   start_agent();
   ASSERT_NO_FATAL_FAILURE(register_driver());
-  until_node([](const Json& s) { return s["dra"]["claims"].empty(); });
+  until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
 }
 
 TEST_F(NodeDra, AnUnknownClaimLeavesNoSpecificationAndNoEndpoint) {
@@ -479,14 +484,14 @@ TEST_F(NodeDra, AFormerDriverNameIsServedUntilItsLastClaimIsUnprepared) {
   const auto prepared = prepare(claim);
   ASSERT_EQ(prepared.error, "");
   write("config.yaml", "version: v1\ndra: {devices: all, driverName: gpu.example.com}\n");
-  until_node([](const Json& s) { return s["dra"]["driver"] == "gpu.example.com" && s["dra"]["serving"] == true; });
+  until_node([](const Json& s) { return dra_of(s, "driver") == "gpu.example.com" && dra_of(s, "serving") == true; });
   EXPECT_TRUE(fs::exists(in("plugins_registry/gpu.example.com-reg.sock")));
   EXPECT_EQ(prepare(claim), prepared);
-  until_node([](const Json& s) { return s["dra"]["claims"][0]["driver"] == "gpu.tranche.io"; });
+  until_node([](const Json& s) { return dra_of(s, "claims")[0]["driver"] == "gpu.tranche.io"; });
   stop(*program("node"), SIGKILL, 128 + SIGKILL);
   fs::remove_all(in("cdi"));
   start_agent();
-  until_node([](const Json& s) { return s["dra"]["driver"] == "gpu.example.com" && s["dra"]["serving"] == true; });
+  until_node([](const Json& s) { return dra_of(s, "driver") == "gpu.example.com" && dra_of(s, "serving") == true; });
   auto former = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), "v1.DRAPlugin");
   ASSERT_TRUE(former) << to_string(former.error());
   kubelet_dra_ = *std::move(former);
