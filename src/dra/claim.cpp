@@ -128,7 +128,7 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
   return {};
 }
 
-// The controller makes a claim from a template for one pod, which owns it. Whoever writes a claim can write an owner
+// The controller makes a claim from a template for one pod, which owns it. A user who writes a claim can write an owner
 // too, but not for which pods it is reserved: that is the scheduler's word, and kubelet has prepared what is reserved
 // for its pod only.
 std::string owning_pod(const Json& claim) {

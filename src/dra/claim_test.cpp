@@ -83,7 +83,7 @@ TEST(DraClaim, OfATemplateIsOfOnePod) {
   EXPECT_EQ(read_claim(claim.dump(), kAsked, kDriver)->pod, "p");
 }
 
-// Promise: dra/prepare: An owner that somebody wrote into a claim does not make it another pod's.
+// Promise: dra/prepare: An owner reference alone does not assign a claim to a pod.
 TEST(DraClaim, IsOfNoPodUnlessItIsReservedForItsOwnerAlone) {
   auto claim = claim_of({result()});
   claim["metadata"]["ownerReferences"] = {{{"kind", "Pod"}, {"name", "p"}, {"uid", "u-p"}, {"controller", true}}};

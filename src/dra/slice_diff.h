@@ -1,6 +1,6 @@
 #pragma once
 // What the API server has of this node's ResourceSlices and what is wanted → the next write. The same question again
-// after every answer and every event leads there, from any state, whoever deletes or changes slices meanwhile.
+// after every answer and every event leads there, from any state, whatever other programs delete or change meanwhile.
 //
 // Generations: the scheduler uses the slices of the newest generation, and only once it sees as many as they say. One
 // changed slice is updated in its generation; several changes at once are a new generation, written to all slices.

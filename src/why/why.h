@@ -1,7 +1,7 @@
 #pragma once
 // Why a pod, a GPU or a slot is in its state: a chain of causes, each with its remedy, and what happened to it lately.
 // Made from the node agent's status document (docs/reference/status.md). It explains what that agent reports, and asks
-// nobody else: neither the API server nor the driver. The document comes from another process: strict about types,
+// neither the API server nor the driver. The document comes from another process: strict about types,
 // forgiving about absences. Any thread. Pure; fuzzed.
 #include <cstdint>
 #include <string>

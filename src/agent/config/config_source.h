@@ -120,7 +120,7 @@ class ConfigSource {
   host::Loop* loop_ = nullptr;
   bool beginning_ = false;
   bool patient_ = false;
-  bool lost_ = false;                            // the folder that is watched is another one by now
+  bool lost_ = false;                            // the watched folder was replaced
   std::unique_ptr<host::Timer> patience_timer_;  // these two since the loop is known
   std::unique_ptr<host::Timer> look_timer_;
   std::unique_ptr<ClusterConfigs> cluster_;

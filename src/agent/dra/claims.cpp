@@ -92,7 +92,7 @@ std::set<std::string> Claims::drivers() const {
   return names;
 }
 
-// kubelet does not prepare the claim of a running pod again, so nobody else says that it is held.
+// kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 void Claims::find_lost() {
   const auto dir = host::Dir::open(settings_.cdi_root);
   const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
@@ -318,7 +318,7 @@ Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& 
 // --- unprepare -----------------------------------------------------------------------------------------------------
 
 void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
-  // Nobody waits any more for a claim that goes.
+  // A prepare that waits for this claim fails now: kubelet has given the claim up.
   const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
   if (waits != waiting_.end()) {
     const auto gone = std::move(*waits);
@@ -430,7 +430,7 @@ void Claims::watch_specs() {
   if (watch) specs_watch_ = *std::move(watch);
 }
 
-// A `tranche mps` that was started anew is told again until it has answered: while a pool begins it refuses.
+// After a restart of `tranche mps` the request is repeated until it succeeds: a pool that starts refuses it.
 bool Claims::lacks(const dra::Part& part) const {
   const auto pool = pools_.pools.find(part.mps_pool);
   if (part.grant.empty() || pool == pools_.pools.end()) return false;

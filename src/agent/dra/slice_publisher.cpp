@@ -260,7 +260,7 @@ bool SlicePublisher::failed(const Answer& answer, const char* what) {
   if (answer.status == kube::http::kNotFound) node_uid_.clear();
   const std::string problem = std::string(what) + ": " + why;
   retry_.start(std::max(least, backoff_.next()), [this] { step(); });
-  // The first conflict is another writer, or our own write that the watch has not shown yet: the next try knows.
+  // A first conflict comes from a second writer, or from our own write that the watch has not shown yet.
   if (answer.status == kube::http::kConflict && !std::exchange(conflict_, true)) return true;
   if (problem != problem_)
     log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});

@@ -20,7 +20,7 @@ Status write_door_limits(const allocate::Paths& paths, const DoorName& door, con
 // Whether clients of several pods may come in by it, as was said before.
 bool kept_for_any_pod(const allocate::Paths& paths, const DoorName& door);
 Status keep_for_any_pod(const allocate::Paths& paths, const DoorName& door, bool any_pod);
-// And for whom it is.
+// And which pod the endpoint is for.
 Status remove_door_limits(const allocate::Paths& paths, const DoorName& door);
 // Those of a pool that belong to no door: of a start that was broken off. The first error; all are tried.
 Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, const std::vector<std::string>& doors);

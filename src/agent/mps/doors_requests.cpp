@@ -81,10 +81,13 @@ void Doors::let_any_pod(const DoorName& name, Door& door) {
   door.pod.clear();
   const bool was = std::exchange(door.any_pod, true);
   if (const auto kept = keep_for_any_pod(settings_.paths, name, true); !kept)
-    log::warning("door.any_pod_not_kept", {{"pool", name.pool},
-                                           {"grant", name.grant},
-                                           {"why", kept.error()},
-                                           {"effect", "after a restart it is for one pod until it is told again"}});
+    log::warning(
+        "door.any_pod_not_kept",
+        {{"pool", name.pool},
+         {"grant", name.grant},
+         {"why", kept.error()},
+         {"effect",
+          "after a restart of `tranche mps` the endpoint serves one pod until `tranche node` repeats the request"}});
   if (!was) world_.on_change();
 }
 

@@ -22,7 +22,7 @@ PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes&
 
 PoolSet::~PoolSet() {
   if (settings_.doors == nullptr) return;
-  for (const auto& [id, member] : members_) settings_.doors->remove_pool(id);  // nobody is to come in while they go
+  for (const auto& [id, member] : members_) settings_.doors->remove_pool(id);  // no client may connect while they end
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {

@@ -46,7 +46,7 @@ void NodeProgram::open_claims(const std::string& mps_here) {
       loop_->after({}, [this] {
         if (!stopping_) follow_claims();
       });
-    holdings_->ask();  // whoever acts on holders learns of them with kubelet's answer
+    holdings_->ask();  // the guard learns of the holders from kubelet's answer
   };
   claims_ = std::make_unique<Claims>(
       *loop_, ClaimsSettings{.mps_root = mps_here, .run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
