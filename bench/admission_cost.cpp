@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "host/status/status_socket.h"
+#include "os/socket/status_socket.h"
 #include "standins/mps/handshake.h"
 
 namespace tranche::bench {

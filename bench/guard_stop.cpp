@@ -16,7 +16,7 @@
 #include <fstream>
 #include <thread>
 
-#include "host/status/status_socket.h"
+#include "os/socket/status_socket.h"
 
 extern char** environ;
 

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "agent/node/html_page.h"
-#include "agent/node/tenant_metrics.h"
-#include "allocate/grant.h"
+#include "grants/allocate/grant.h"
 #include "guard/figures.h"
+#include "observe/live/html_page.h"
+#include "observe/live/tenant_metrics.h"
 
 namespace tranche {
 namespace {

@@ -1,14 +1,14 @@
 // The pure stages, by Google Benchmark: plan, advertise, prefer, allocate, and the aligned choice of whole GPUs.
 #include <benchmark/benchmark.h>
 
-#include "advertise/advertise.h"
-#include "allocate/align.h"
-#include "allocate/grant.h"
-#include "allocate/prefer.h"
 #include "base/text.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
+#include "gpu/driver/processes.h"
+#include "grants/allocate/align.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
 #include "guard/judge.h"
-#include "host/nvml/processes.h"
+#include "plan/advertise/advertise.h"
 #include "plan/make_plan.h"
 #include "property/generate.h"
 

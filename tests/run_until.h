@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-#include "host/loop/loop.h"
+#include "os/loop/loop.h"
 
 namespace tranche::host {
 

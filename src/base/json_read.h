@@ -1,7 +1,7 @@
 #pragma once
 // Reading JSON that another process wrote, without trusting it: a member of another type is as absent as one that is
 // not there, and nothing throws. For documents whose every fault is reported, see the strict readers of their owners
-// (inventory/json.cpp, agent/mps/requests.cpp). Text becomes JSON by json_of (json_text.h). Pure.
+// (gpu/inventory/json.cpp, mps/protocol/requests.cpp). Text becomes JSON by json_of (json_text.h). Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -1,11 +1,16 @@
 #pragma once
-// Time is an argument: decisions take `now`, only host/clock and host/loop read a clock (a check in ./dev lint).
+// Time is an argument: decisions take `now`, only os/clock and os/loop read a clock (a check in ./dev lint).
 #include <chrono>
+#include <cstdint>
 
 namespace tranche {
 
 using Duration = std::chrono::nanoseconds;
 using MonoTime = std::chrono::time_point<std::chrono::steady_clock, Duration>;  // to measure
 using WallTime = std::chrono::time_point<std::chrono::system_clock, Duration>;  // to show people
+
+constexpr std::int64_t milliseconds_of(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
 
 }  // namespace tranche

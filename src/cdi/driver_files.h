@@ -1,5 +1,5 @@
 #pragma once
-// What the node has for containers that use its GPUs, as found by host/cdi: device nodes, driver libraries, programs,
+// What the node has for containers that use its GPUs, as found by cdi/live: device nodes, driver libraries, programs,
 // sockets. Every path is as seen from the root that it was found in and absolute there ("/usr/lib64/libcuda.so.580.1"):
 // where that root is on the host is the configuration's business (make_specs.h). Pure values; all lists sorted and
 // without duplicates.

@@ -1,6 +1,6 @@
 #pragma once
 // Inventory + configuration + what the driver root holds → the CDI specs of this node, one a class. Says nothing about
-// who asks for which device (allocate) and touches no file (host/cdi). Deterministic: equal inputs, equal bytes. Pure.
+// who asks for which device (allocate) and touches no file (cdi/live). Deterministic: equal inputs, equal bytes. Pure.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 #include "cdi/spec.h"
 #include "cdi/words.h"
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::cdi {
 

@@ -1,7 +1,7 @@
 #pragma once
 // One file of the Container Device Interface as a value: the devices of one class, what a container gets with each of
 // them, and what it gets once whichever it asks for. The rules are the CDI specification's, versions 0.3.0 to 1.1.0.
-// No opinion on what belongs into a spec (make_specs.h) and no files (host/cdi). Pure values.
+// No opinion on what belongs into a spec (make_specs.h) and no files (cdi/live). Pure values.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "host/kube/find_access.h"
+#include "kube/client/find_access.h"
 
 namespace tranche::cli {
 

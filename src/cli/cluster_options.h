@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/cluster/agent_statuses.h"
 #include "base/result.h"
 #include "cli/commands.h"
+#include "observe/cluster/agent_statuses.h"
 
 namespace tranche::cli {
 

@@ -4,19 +4,19 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "agent/config/config_source.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
-#include "check/checks.h"
-#include "check/main.h"
 #include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
+#include "config/live/config_source.h"
 #include "config/reference.h"
 #include "config/report.h"
-#include "host/status/status_socket.h"
+#include "doctor/check/checks.h"
+#include "doctor/check/main.h"
 #include "mig/profiles.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "agent/config_manager/config_manager.h"
 #include "base/text.h"
 #include "cli/nvidia_words.h"
 #include "cli/stand_in.h"
 #include "config/words.h"
+#include "programs/config_manager/config_manager.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 
-#include "agent/demo/demo_program.h"
 #include "cli/commands.h"
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
+#include "programs/demo/demo_program.h"
 
 namespace tranche::cli {
 

@@ -4,7 +4,7 @@
 #include "cli/label_output.h"
 #include "cli/node_command.h"
 #include "cli/setting_options.h"
-#include "config/duration.h"
+#include "config/document/duration.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "agent/reset/reset_program.h"
 #include "cli/commands.h"
 #include "cli/mps_command.h"
 #include "cli/setting_options.h"
+#include "doctor/reset/reset_program.h"
 
 namespace tranche::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/terminal_text.h"
 #include "cli/commands.h"
-#include "host/status/status_socket.h"
-#include "view/view.h"
+#include "observe/view/view.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
-#include "host/status/status_socket.h"
-#include "top/top.h"
+#include "observe/top/top.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "agent/verify/verify_program.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
+#include "doctor/verify/live/verify_program.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 
-#include "agent/cluster/web_program.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
+#include "observe/cluster/web_program.h"
 
 namespace tranche::cli {
 

@@ -6,9 +6,9 @@
 #include "base/utf8.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
-#include "host/clock/clock.h"
-#include "host/status/status_socket.h"
-#include "why/why.h"
+#include "observe/why/why.h"
+#include "os/clock/clock.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {

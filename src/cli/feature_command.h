@@ -3,8 +3,8 @@
 // NVIDIA's outputs and exit statuses.
 #include <string>
 
-#include "agent/labels/feature_program.h"
 #include "cli/commands.h"
+#include "labels/live/feature_program.h"
 
 namespace tranche::cli {
 

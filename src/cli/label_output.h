@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/labels/label_output.h"
+#include "labels/live/label_output.h"
 
 namespace CLI {
 class App;

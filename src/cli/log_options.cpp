@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/setting_options.h"
-#include "host/log/log.h"
+#include "os/log/log.h"
 
 namespace tranche::cli {
 

@@ -10,11 +10,11 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "host/files/files.h"
-#include "host/mig/apply.h"
-#include "host/mig/values.h"
-#include "host/status/status_socket.h"
 #include "mig/defaults.h"
+#include "mig/driver/apply.h"
+#include "mig/driver/values.h"
+#include "os/files/files.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/problem.h"
 #include "cli/commands.h"
-#include "host/nvml/mig_admin.h"
+#include "gpu/driver/mig/mig_admin.h"
 #include "mig/configuration.h"
 #include "mig/plan.h"
 #include "mig/state.h"

@@ -8,18 +8,18 @@
 #include <fstream>
 #include <memory>
 
-#include "agent/mig/gpu_reset.h"
 #include "base/text.h"
 #include "cli/mig_command.h"
 #include "cli/nvidia_words.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
 #include "config/words.h"
-#include "host/files/files.h"
-#include "host/loop/loop.h"
-#include "host/process/process.h"
 #include "mig/defaults.h"
 #include "mig/hooks.h"
+#include "mig/live/gpu_reset.h"
+#include "os/files/files.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // The command line of what owns the MPS daemons, which two commands share: `tranche mps`, and `mps-control-daemon` with
 // NVIDIA's flags.
-#include "agent/mps/mps_program.h"
 #include "cli/commands.h"
+#include "programs/mps/mps_program.h"
 
 namespace tranche::cli {
 

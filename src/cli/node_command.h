@@ -3,8 +3,8 @@
 // exit statuses and places.
 #include <string>
 
-#include "agent/node/node_program.h"
 #include "cli/commands.h"
+#include "programs/node/node_program.h"
 
 namespace tranche::cli {
 

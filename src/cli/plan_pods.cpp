@@ -4,9 +4,9 @@
 #include <iterator>
 #include <tuple>
 
-#include "host/files/files.h"
-#include "host/kube/find_access.h"
-#include "host/kube/list_pods.h"
+#include "kube/client/find_access.h"
+#include "kube/client/list_pods.h"
+#include "os/files/files.h"
 
 namespace tranche::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "config/resolve.h"
-#include "landing/pods.h"
+#include "simulate/pods.h"
 
 namespace tranche::cli {
 

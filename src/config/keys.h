@@ -1,7 +1,7 @@
 #pragma once
-// Every key of a configuration file: what the parser knows (config/fields.h takes a mapping's keys from here), what
-// docs/reference/configuration.md lists and what the JSON Schema allows (config/reference.h). A key that is not here is
-// unknown to all three. Pure.
+// Every key of a configuration file: what the parser knows (config/document/fields.h takes a mapping's keys from here),
+// what docs/reference/configuration.md lists and what the JSON Schema allows (config/reference.h). A key that is not
+// here is unknown to all three. Pure.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "config/resolve.h"
 
 namespace tranche::config {

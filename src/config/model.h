@@ -1,7 +1,7 @@
 #pragma once
 // The configuration as the rest of the program sees it: one plain value with every default filled in. The file format
 // is NVIDIA's `version: v1` (same keys, types and defaults); every key of ours is an addition that NVIDIA's programs
-// ignore. This header holds no parsing (config/parse.h) and no precedence of flags (config/resolve.h).
+// ignore. This header holds no parsing (config/parse/parse.h) and no precedence of flags (config/resolve.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -103,8 +103,8 @@ struct SharedResource {
 enum class ComputeModePolicy { kExclusive, kLeave };
 // What to do with an SM count known to compute wrong (data/sm-counts). Extension: sharing.mps.smRounding.
 enum class SmRounding { kUp, kDown, kOff };
-// By what means MPS enforces shares (mps/tier.h). `auto` is v2, the one tier that daemons are started in. Extension:
-// sharing.mps.tier.
+// By what means MPS enforces shares (mps/daemon/tier.h). `auto` is v2, the one tier that daemons are started in.
+// Extension: sharing.mps.tier.
 enum class TierPolicy { kAuto, kV2, kV3 };
 std::string_view to_string(TierPolicy);  // "auto", "v2", "v3"
 // What happens to a GPU whose means of sharing change while containers hold slots of it: it gives out nothing new and

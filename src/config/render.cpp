@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "config/duration.h"
+#include "config/document/duration.h"
 #include "config/render_sharing.h"
 #include "config/words.h"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/duration.h"
-#include "config/quantity.h"
+#include "config/document/duration.h"
+#include "config/document/quantity.h"
 #include "config/words.h"
 
 namespace tranche::config {

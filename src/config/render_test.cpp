@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "config/parse.h"
+#include "config/parse/parse.h"
 
 namespace tranche::config {
 namespace render_test {

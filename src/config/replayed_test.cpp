@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "config/names.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "config/render.h"
 
 namespace tranche::config {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/text.h"
-#include "config/duration.h"
-#include "config/quantity.h"
+#include "config/document/duration.h"
+#include "config/document/quantity.h"
 #include "config/words.h"
 
 namespace tranche::config {

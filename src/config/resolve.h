@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "config/settings.h"
 
 namespace tranche::config {

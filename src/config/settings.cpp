@@ -5,8 +5,8 @@
 
 #include "base/problem.h"
 #include "base/text.h"
-#include "config/duration.h"
-#include "config/scalar.h"
+#include "config/document/duration.h"
+#include "config/document/scalar.h"
 #include "config/words.h"
 
 namespace tranche::config {

@@ -1,6 +1,6 @@
 #include "config/shares.h"
 
-#include "config/quantity.h"
+#include "config/document/quantity.h"
 
 namespace tranche::config {
 

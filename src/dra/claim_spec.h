@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "allocate/grant.h"
 #include "cdi/spec.h"
 #include "dra/prepare.h"
+#include "grants/allocate/grant.h"
 
 namespace tranche::dra {
 

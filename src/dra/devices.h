@@ -18,8 +18,8 @@
 
 #include "base/units.h"
 #include "config/model.h"
-#include "health/cause.h"
-#include "inventory/inventory.h"
+#include "gpu/health/cause.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::dra {
 

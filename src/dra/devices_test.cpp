@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
 
 namespace tranche::dra {
 namespace devices_test {

@@ -5,7 +5,7 @@
 #include "cdi/json.h"
 #include "dra/claim_spec.h"
 #include "dra/prepared_file.h"
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
 
 namespace tranche::dra {
 namespace prepare_test {

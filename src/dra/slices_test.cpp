@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
 
 namespace tranche::dra {
 namespace slices_test {

@@ -8,7 +8,7 @@
 //
 // Processes that are to end are stopped first (SIGSTOP), in the callback that judged the sample: a stopped process
 // allocates nothing more, and can be continued. `tranche mps` then waits for their queued GPU work and kills them
-// (src/host/mps/client_ending.h). Siblings of theirs are judged meanwhile as if they had left.
+// (src/mps/pool/client_ending.h). Siblings of theirs are judged meanwhile as if they had left.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -22,7 +22,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "config/guard.h"
-#include "mps/terminated.h"
+#include "mps/pool/terminated.h"
 
 namespace tranche::guard {
 

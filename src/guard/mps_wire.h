@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mps/terminated.h"
+#include "mps/pool/terminated.h"
 
 namespace tranche::guard {
 

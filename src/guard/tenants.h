@@ -26,7 +26,7 @@ using Tenants = std::map<std::string, Tenant>;  // by the first of its grants
 
 // A container's grants as kubelet lists them, or one of a claim.
 struct HeldGrant {
-  std::string container;  // the same for grants that are one tenant's: agent/node/reports.h, tenant_key()
+  std::string container;  // the same for grants that are one tenant's: programs/node/reports.h, tenant_key()
   std::string grant;
 };
 // Writes into `worths` which grants are one tenant's.

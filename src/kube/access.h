@@ -1,6 +1,6 @@
 #pragma once
 // Where the API server is and how this node proves who it is: from a kubeconfig file, or from what every pod is given.
-// Parsing is pure and reads no further file: paths in it are opened by whoever connects (host/kube), since tokens and
+// Parsing is pure and reads no further file: paths in it are opened by whoever connects (kube/client), since tokens and
 // certificates are replaced while we run. Never printed: it may hold a token.
 #include <functional>
 #include <optional>

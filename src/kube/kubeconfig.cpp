@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "config/document.h"
-#include "config/fields.h"
+#include "config/document/document.h"
+#include "config/document/fields.h"
 #include "kube/access.h"
 #include "kube/base64.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/problem_list.h"
 #include "base/text.h"
-#include "config/document.h"
+#include "config/document/document.h"
 
 namespace tranche::mig {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
 
 namespace tranche::mig {
 namespace models_test {

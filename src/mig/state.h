@@ -1,6 +1,6 @@
 #pragma once
 // What a GPU is cut into now, as the driver reports it by GPU instance (one without a compute instance is there too),
-// and who holds the parts. host/mig reads it from the driver; mig/models.h makes it for GPUs that are not here. Pure
+// and who holds the parts. mig/driver reads it from the driver; mig/models.h makes it for GPUs that are not here. Pure
 // values.
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "mig/profile.h"
 
 namespace tranche::mig {

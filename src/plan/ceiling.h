@@ -11,7 +11,7 @@
 
 #include "base/problem.h"
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/devices.h"
 #include "plan/entries.h"
 

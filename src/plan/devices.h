@@ -7,7 +7,7 @@
 
 #include "base/problem.h"
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {

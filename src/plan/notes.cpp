@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "config/quantity.h"
+#include "config/document/quantity.h"
 #include "plan/ceiling.h"
 #include "plan/devices.h"
 #include "plan/shares.h"

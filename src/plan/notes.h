@@ -2,7 +2,7 @@
 // Inside plan/: the sentences that say what a share really is: roundings, hazards, what is not in force. GPUs that are
 // alike share one sentence.
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/entries.h"
 #include "plan/plan.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "plan/make_plan.h"
 #include "plan/pools.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::plan {
 

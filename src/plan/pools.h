@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/devices.h"
 
 namespace tranche::plan {

@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {

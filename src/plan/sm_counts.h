@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {

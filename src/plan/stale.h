@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {

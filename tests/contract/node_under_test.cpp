@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "allocate/grant.h"
-#include "allocate/prefer.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
 
 namespace tranche::contract {
 

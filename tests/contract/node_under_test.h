@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "advertise/advertise.h"
-#include "host/kubelet/plugin_host.h"
-#include "host/loop/loop.h"
+#include "kubelet/plugin_host.h"
+#include "os/loop/loop.h"
+#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 #include "standins/kubelet/kubelet.h"
 

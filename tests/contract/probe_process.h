@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "probe/main.h"
+#include "doctor/probe/main.h"
 #include "standins/mps/mps_world.h"
 #include "standins/node/test_node.h"
 

@@ -7,7 +7,7 @@
 #include "contract/direct_client.h"
 #include "contract/expect.h"
 #include "contract/node_under_test.h"
-#include "host/kubelet/pod_resources.h"
+#include "kubelet/pod_resources.h"
 
 namespace tranche::contract {
 namespace {

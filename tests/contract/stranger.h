@@ -3,7 +3,7 @@
 // what a crash leaves behind: a socket file that refuses.
 #include <string>
 
-#include "host/loop/fd.h"
+#include "os/loop/fd.h"
 
 namespace tranche::contract {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/client_limits.h"
+#include "mps/limits/client_limits.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto first = tranche::mps::parse_pinned_limit({reinterpret_cast<const char*>(data), size});

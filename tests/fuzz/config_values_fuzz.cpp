@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/document/quantity.h"
 #include "config/names.h"
-#include "config/quantity.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::config;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/problem_list.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "config/render.h"
 
 namespace {

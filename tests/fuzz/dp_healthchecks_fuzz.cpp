@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "health/healthchecks.h"
+#include "gpu/health/healthchecks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::health;

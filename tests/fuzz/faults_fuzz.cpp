@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "mps/faults.h"
+#include "mps/control/faults.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

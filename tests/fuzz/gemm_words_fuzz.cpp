@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "probe/gemm.h"
+#include "doctor/probe/gemm.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::probe;

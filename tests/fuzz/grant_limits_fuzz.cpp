@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/control_text.h"
-#include "mps/grant_limits.h"
+#include "mps/control/control_text.h"
+#include "mps/limits/grant_limits.h"
 
 using namespace tranche;
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "metrics/page.h"
+#include "observe/metrics/page.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace metrics = tranche::metrics;

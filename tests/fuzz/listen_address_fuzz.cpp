@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "host/http/listen_address.h"
+#include "os/http/listen_address.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto address = tranche::host::parse_listen_address({reinterpret_cast<const char*>(data), size});

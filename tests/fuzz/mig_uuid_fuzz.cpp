@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "inventory/mig_uuid.h"
+#include "gpu/inventory/mig_uuid.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::inventory;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/gate.h"
+#include "mps/relay/handshake.h"
 
 using namespace tranche;
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/log_lines.h"
+#include "mps/control/log_lines.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "mps/replies.h"
-#include "mps/turn_session.h"
+#include "mps/control/replies.h"
+#include "mps/limits/turn_session.h"
 
 namespace {
 

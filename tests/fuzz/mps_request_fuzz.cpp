@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/mps/requests.h"
+#include "mps/protocol/requests.h"
 
 using namespace tranche;
 

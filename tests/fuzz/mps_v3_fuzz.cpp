@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/v3.h"
+#include "mps/control/v3.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "label/label.h"
-#include "label/pci.h"
+#include "labels/label.h"
+#include "labels/pci.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "label/node_labels.h"
-#include "label/outputs.h"
+#include "labels/node_labels.h"
+#include "labels/outputs.h"
 
 namespace {
 

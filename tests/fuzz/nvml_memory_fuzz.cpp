@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "host/nvml/mig.h"
-#include "host/nvml/processes.h"
-#include "host/nvml/sysfs.h"
+#include "gpu/driver/mig/mig.h"
+#include "gpu/driver/processes.h"
+#include "gpu/driver/sysfs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::host::nvml;

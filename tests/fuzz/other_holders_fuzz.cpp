@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/other_holders.h"
+#include "mps/protocol/other_holders.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto devices = tranche::mps::parse_other_holders({reinterpret_cast<const char*>(data), size});

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/process/line_reader.h"
+#include "os/process/line_reader.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "host/kubelet/translate.h"
+#include "kubelet/translate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   v1::ListPodResourcesResponse response;

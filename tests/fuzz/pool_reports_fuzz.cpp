@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/pools/pools.h"
+#include "mps/protocol/pools.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto reports = tranche::agent::parse_pool_reports({reinterpret_cast<const char*>(data), size})) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "host/process/proc_stat.h"
+#include "os/process/proc_stat.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "stopping/program_words.h"
+#include "termination/program_words.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::stopping;

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "agent/node/reports.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
+#include "programs/node/reports.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace agent = tranche::agent;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/status/request.h"
+#include "os/socket/request.h"
 
 namespace {
 

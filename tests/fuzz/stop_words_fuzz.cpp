@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "stopping/program_words.h"
+#include "termination/program_words.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "stopping/survival.h"
+#include "termination/survival.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::stopping;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "change/taken.h"
+#include "grants/change/taken.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto shares = tranche::change::parse_taken({reinterpret_cast<const char*>(data), size});

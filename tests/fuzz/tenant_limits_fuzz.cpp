@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "harmless.h"
-#include "mps/tenant_limits.h"
+#include "mps/limits/tenant_limits.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

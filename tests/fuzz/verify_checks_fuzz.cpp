@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "verify/checks.h"
-#include "verify/deep.h"
-#include "verify/probe_pods.h"
-#include "verify/render.h"
+#include "doctor/verify/checks.h"
+#include "doctor/verify/deep.h"
+#include "doctor/verify/probe_pods.h"
+#include "doctor/verify/render.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace verify = tranche::verify;

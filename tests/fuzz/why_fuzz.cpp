@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "harmless.h"
-#include "why/why.h"
+#include "observe/why/why.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

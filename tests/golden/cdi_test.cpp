@@ -4,7 +4,7 @@
 #include "cdi/json.h"
 #include "cdi/make_specs.h"
 #include "golden/golden.h"
-#include "inventory/json.h"
+#include "gpu/inventory/json.h"
 
 namespace tranche {
 namespace {

@@ -8,9 +8,9 @@
 #include "config/reference.h"
 #include "config/settings.h"
 #include "golden/golden.h"
-#include "health/cause.h"
-#include "health/xids.h"
-#include "label/label.h"
+#include "gpu/health/cause.h"
+#include "gpu/health/xids.h"
+#include "labels/label.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "golden/golden.h"
-#include "host/nvml/sim_fixture.h"
-#include "label/label.h"
+#include "gpu/driver/sim_fixture.h"
+#include "labels/label.h"
 #include "plan/make_plan.h"
 
 namespace tranche {

@@ -6,11 +6,11 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
-#include "inventory/json.h"
-#include "label/label.h"
-#include "landing/json.h"
-#include "landing/table.h"
+#include "gpu/inventory/json.h"
+#include "labels/label.h"
 #include "plan/make_plan.h"
+#include "simulate/json.h"
+#include "simulate/table.h"
 
 namespace tranche {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
-#include "inventory/json.h"
-#include "label/label.h"
+#include "gpu/inventory/json.h"
+#include "labels/label.h"
 #include "plan/json.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
-#include "why/why.h"
+#include "observe/why/why.h"
 
 namespace tranche {
 namespace {

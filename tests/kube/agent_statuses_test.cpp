@@ -1,5 +1,5 @@
 // The status pages of a cluster's agents, asked once, as `tranche web` does.
-#include "agent/cluster/agent_statuses.h"
+#include "observe/cluster/agent_statuses.h"
 
 #include "kube/kube_bed.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "host/files/scratch.h"
-#include "host/kube/kube_client.h"
-#include "host/loop/loop.h"
 #include "kube/access.h"
+#include "kube/client/kube_client.h"
+#include "os/files/scratch.h"
+#include "os/loop/loop.h"
 #include "standins/kube/api_server.h"
 
 namespace tranche::kube {

@@ -1,5 +1,5 @@
 // The writers of node labels against the API server's stand-in, and a file.
-#include "agent/labels/label_writer.h"
+#include "labels/live/label_writer.h"
 
 #include <sys/stat.h>
 #include <yaml-cpp/yaml.h>

@@ -1,9 +1,9 @@
 // Pods asked once, as `tranche plan --pods cluster` does.
-#include "host/kube/list_pods.h"
+#include "kube/client/list_pods.h"
 
 #include <set>
 
-#include "host/kube/find_access.h"
+#include "kube/client/find_access.h"
 #include "kube/kube_bed.h"
 #include "kube/pod.h"
 

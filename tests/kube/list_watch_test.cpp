@@ -2,7 +2,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "host/kube/list_watch.h"
+#include "kube/client/list_watch.h"
 #include "kube/kube_bed.h"
 #include "kube/pod_table.h"
 

@@ -1,10 +1,10 @@
 // ResourceSlices of a node, by the stand-in of the API server.
-#include "agent/dra/slice_publisher.h"
+#include "dra/live/slice_publisher.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "inventory/models.h"
+#include "gpu/inventory/models.h"
 #include "kube/kube_bed.h"
 
 namespace tranche::kube {

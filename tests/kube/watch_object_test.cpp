@@ -2,11 +2,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "host/kube/kube_link.h"
-#include "host/kube/watch_object.h"
-#include "host/worker/worker.h"
+#include "kube/client/kube_link.h"
+#include "kube/client/watch_object.h"
 #include "kube/kube_bed.h"
 #include "kube/object.h"
+#include "os/worker/worker.h"
 
 namespace tranche::kube {
 namespace watch_object_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "golden/golden.h"
 
 namespace tranche {

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "host/files/scratch.h"
-#include "host/loop/loop.h"
-#include "host/status/status_socket.h"
 #include "node/program.h"
+#include "os/files/scratch.h"
+#include "os/loop/loop.h"
+#include "os/socket/status_socket.h"
 #include "standins/kubelet/kubelet.h"
 
 namespace tranche::e2e {

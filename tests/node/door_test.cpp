@@ -5,8 +5,8 @@
 #include <csignal>
 #include <filesystem>
 
-#include "host/files/files.h"
 #include "node/bed.h"
+#include "os/files/files.h"
 
 namespace tranche::e2e {
 namespace {

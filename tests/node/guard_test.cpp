@@ -7,9 +7,9 @@
 #include <csignal>
 #include <filesystem>
 
-#include "host/process/process.h"
 #include "node/bed.h"
 #include "node/http_get.h"
+#include "os/process/process.h"
 
 namespace tranche::e2e {
 namespace {

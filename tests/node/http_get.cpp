@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/loop/fd.h"
+#include "os/loop/fd.h"
 
 namespace tranche::e2e {
 

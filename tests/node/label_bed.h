@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "host/files/files.h"
 #include "node/bed.h"
+#include "os/files/files.h"
 #include "standins/kube/api_server.h"
 
 namespace tranche::e2e {

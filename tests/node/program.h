@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "host/loop/fd.h"
-#include "host/loop/loop.h"
+#include "os/loop/fd.h"
+#include "os/loop/loop.h"
 
 namespace tranche::e2e {
 

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <regex>
 
-#include "host/files/files.h"
 #include "node/label_bed.h"
+#include "os/files/files.h"
 
 namespace tranche::e2e {
 namespace {

@@ -50,7 +50,7 @@ TEST_F(NodeV3, AContainerHasTheSharesOfItsSlotsBeforeAndAfterRestarts) {
   EXPECT_EQ(attached(start_cuda(one, {}))["runs_on"], 32);
 }
 
-// Promise: mps/tier-v3: A client's own variables do not raise the namespace's limits.
+// Promise: mps/daemon/tier-v3: A client's own variables do not raise the namespace's limits.
 TEST_F(NodeV3, WhatAContainerAsksForByItselfGivesItNoMore) {
   start_v3(4);
   auto one = admitted(kubelet(), "a", 1);

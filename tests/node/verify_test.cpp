@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <set>
 
-#include "host/files/files.h"
 #include "node/label_bed.h"
+#include "os/files/files.h"
 
 namespace tranche::e2e {
 namespace {

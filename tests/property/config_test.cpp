@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "config/parse.h"
+#include "config/parse/parse.h"
 #include "config/render.h"
 #include "property/generate.h"
 

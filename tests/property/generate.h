@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/model.h"
-#include "inventory/inventory.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::property {
 

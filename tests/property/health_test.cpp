@@ -1,5 +1,5 @@
 // What must hold whatever the driver tells, in whatever order.
-#include "health/book.h"
+#include "gpu/health/book.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "advertise/advertise.h"
-#include "health/journal.h"
+#include "gpu/health/journal.h"
+#include "plan/advertise/advertise.h"
 #include "property/generate.h"
 
 namespace tranche::property {

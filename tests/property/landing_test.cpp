@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "landing/land.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
 #include "property/generate.h"
+#include "simulate/land.h"
 
 namespace tranche::property {
 namespace landing_test {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include <nlohmann/json.hpp>
-#include "advertise/advertise.h"
-#include "allocate/grant.h"
+#include "grants/allocate/grant.h"
+#include "plan/advertise/advertise.h"
 
 #include "plan/json.h"
 #include "plan/make_plan.h"

@@ -11,11 +11,11 @@
 #include <optional>
 #include <set>
 
-#include "advertise/withheld.h"
-#include "allocate/grant.h"
-#include "allocate/prefer.h"
-#include "change/change.h"
-#include "change/held_slots.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
+#include "grants/change/change.h"
+#include "grants/change/held_slots.h"
+#include "plan/advertise/withheld.h"
 #include "plan/make_plan.h"
 #include "plan/slot_id.h"
 #include "property/generate.h"

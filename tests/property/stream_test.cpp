@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "allocate/grant.h"
-#include "allocate/prefer.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"

@@ -1,7 +1,7 @@
 #pragma once
 // The kernels that a simulated GPU can run, by name, and their arithmetic on the CPU. Their contract is the comment on
-// the PTX of src/probe/kernels.h and src/probe/gemm_kernels.h; it is written out a second time here on purpose, so that
-// the probe checks against an arithmetic that is not its own. Pure but for the memory they write.
+// the PTX of src/doctor/probe/kernels.h and src/doctor/probe/gemm_kernels.h; it is written out a second time here on
+// purpose, so that the probe checks against an arithmetic that is not its own. Pure but for the memory they write.
 #include <array>
 #include <cstdint>
 #include <optional>

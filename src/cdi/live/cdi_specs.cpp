@@ -1,0 +1,177 @@
+#include "cdi/live/cdi_specs.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cdi/live/find_driver_files.h"
+#include "cdi/make_specs.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kRetryAfter = 30s;  // a driver whose files are not there yet, a directory that is not writable yet
+constexpr Duration kSettle = 200ms;    // device nodes appear one after the other when a module is loaded
+
+bool uses_cdi(const config::Config& config) {
+  return std::ranges::any_of(config.flags.plugin.device_list_strategy, [](config::ListStrategy strategy) {
+    return strategy == config::ListStrategy::kCdiAnnotations || strategy == config::ListStrategy::kCdiCri;
+  });
+}
+
+bool matters(const std::string& name) {  // of an entry of /dev; "" = look at everything again
+  return name.empty() || name.starts_with("nvidia") || name == "gdrdrv" || name == "dxg" || name == "dri" ||
+         name == "infiniband";
+}
+
+}  // namespace
+
+struct CdiSpecs::Input {
+  config::Config config;
+  config::PluginRun run;
+  inventory::Inventory inventory;
+  CdiOptions options;
+};
+
+struct CdiSpecs::Outcome {
+  std::set<std::string> classes;
+  std::vector<std::string> notes;
+  host::WrittenSpecs files;
+  bool nodes_in_driver_root = false;
+};
+
+CdiSpecs::CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed)
+    : loop_(loop), worker_(worker), options_(std::move(options)), changed_(std::move(changed)) {}
+
+CdiSpecs::~CdiSpecs() = default;
+
+void CdiSpecs::follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory) {
+  if (!uses_cdi(config.config)) {
+    wanted_.reset();
+    watch_.reset();
+    watched_.clear();
+    return say({}, "");
+  }
+  if (!inventory) return;
+  Input input{config.config, config.run, *inventory, options_};
+  if (input.options.driver_root_here.empty())
+    input.options.driver_root_here = config.config.flags.plugin.container_driver_root;
+  wanted_ = std::make_shared<const Input>(std::move(input));
+  auto classes = classes_;
+  classes.insert("gpu");
+  say(std::move(classes), problem_);
+  run();
+}
+
+// Pure but for the two calls into cdi/live; on the worker's thread.
+Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
+  TRY(const auto found, host::find_driver_files({.driver_root = input.options.driver_root_here,
+                                                 .system_root = input.options.system_root,
+                                                 .flags = input.config.flags,
+                                                 .imex_channels = input.config.imex.channel_ids},
+                                                input.inventory));
+  cdi::Settings settings;
+  settings.flags = input.config.flags;
+  settings.imex_channels = input.config.imex.channel_ids;
+  settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
+                 input.config.dra.devices == config::DraDevices::kAll;
+  settings.nodes_in_driver_root = found.nodes_in_driver_root;
+  settings.words = cdi::read_words(input.run).words;  // what is wrong with them is the configuration's to tell
+  auto made = cdi::make_specs(input.inventory, settings, found.files);
+
+  Outcome outcome;
+  TRY(outcome.files, host::write_specs(input.options.cdi_root, made.specs));
+  for (const auto& spec : made.specs) outcome.classes.insert(spec.cls);
+  for (const auto& problem : found.problems) outcome.notes.push_back(to_string(problem));
+  outcome.notes.insert(outcome.notes.end(), made.notes.begin(), made.notes.end());
+  outcome.nodes_in_driver_root = found.nodes_in_driver_root;
+  return outcome;
+}
+
+void CdiSpecs::run() {
+  if (running_) {
+    again_ = true;
+    return;
+  }
+  retry_.stop();
+  running_ = true;
+  worker_.run([this, input = wanted_] {
+    auto outcome = make_and_write(*input);
+    loop_.post([this, outcome = std::move(outcome)] { take(outcome); });
+  });
+}
+
+void CdiSpecs::take(const Result<Outcome>& outcome) {
+  running_ = false;
+  if (!wanted_) return;  // turned off in the meantime
+  if (again_) {
+    again_ = false;
+    run();
+  }
+  auto classes = classes_;
+  std::string problem;
+  if (outcome) {
+    for (const auto& name : outcome->files.written) log::info("cdi.written", {{"file", name}});
+    for (const auto& name : outcome->files.removed) log::info("cdi.removed", {{"file", name}});
+    classes = outcome->classes;
+    classes.insert("gpu");
+    problem = join(outcome->notes, "; ");
+  } else {
+    problem = to_string(within(outcome.error(), "CDI specs could not be written, those from before stay"));
+    if (!running_) try_again_later();
+  }
+  if (!problem.empty() && problem != problem_) log::warning("cdi.problem", {{"what", problem}});
+  watch_devices();
+  say(std::move(classes), std::move(problem));
+}
+
+void CdiSpecs::try_again_later() {
+  retry_.start(kRetryAfter, [this] {
+    if (wanted_) run();
+  });
+}
+
+// A node that appears later (nvidia-uvm is loaded at first use) belongs into the specs.
+void CdiSpecs::watch_devices() {
+  const std::string& root = wanted_->options.driver_root_here;
+  std::string directory = (root == "/" ? "" : root) + "/dev";
+  auto dir = host::Dir::open(directory);
+  if (!dir) dir = host::Dir::open(directory = "/dev");
+  if (!dir) return;
+  const auto names = dir->list().value_or(std::vector<std::string>{});
+  nodes_ = {names.begin(), names.end()};
+  if (directory == watched_) return;
+  auto watch = host::DirWatch::open(loop_, directory, [this](const std::string& name) { device_changed(name); });
+  watched_ = directory;
+  if (watch) {
+    watch_ = *std::move(watch);
+  } else {
+    log::warning("cdi.unwatched", {{"why", watch.error()}});
+  }
+}
+
+void CdiSpecs::device_changed(const std::string& name) {
+  if (!wanted_ || !matters(name)) return;
+  if (name.empty()) {
+    watched_.clear();  // the directory may be another one now
+  } else {
+    // Every program that closes a node makes an event too; only nodes that come or go count.
+    const auto dir = host::Dir::open(watched_);
+    if (dir && dir->exists(name) == nodes_.contains(name)) return;
+  }
+  retry_.start(kSettle, [this] {
+    if (wanted_) run();
+  });
+}
+
+void CdiSpecs::say(std::set<std::string> classes, std::string problem) {
+  if (classes == classes_ && problem == problem_) return;
+  classes_ = std::move(classes);
+  problem_ = std::move(problem);
+  changed_();
+}
+
+}  // namespace tranche::agent

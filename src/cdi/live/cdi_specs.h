@@ -1,0 +1,69 @@
+#pragma once
+// Keeps the node's CDI spec files in step with configuration, inventory and the driver's files while a list strategy
+// uses CDI; without one nothing is looked at or written. Looking and writing happen on the worker; everything here is
+// the loop's. Files stay when the strategy is turned off and when the program ends: kubelet starts a container of a
+// running pod again with the answer it once got, and the runtime then needs the file (docs/reference/cdi.md).
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "cdi/live/write_specs.h"
+#include "config/live/config_source.h"
+#include "gpu/inventory/inventory.h"
+#include "os/files/watch.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
+
+namespace tranche::agent {
+
+struct CdiOptions {
+  std::string cdi_root = host::kDefaultCdiRoot;
+  std::string driver_root_here;  // "" = flags.plugin.containerDriverRoot
+  std::string system_root = "/";
+};
+
+class CdiSpecs {
+ public:
+  // `changed` is called on the loop when classes or problem are others than before.
+  CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed);
+  ~CdiSpecs();
+
+  // After every change of either; also when only the driver's files may be others.
+  void follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory);
+
+  // Classes that answers may name. "gpu" is among them as soon as there are GPUs to hand out, whatever became of the
+  // file: a container that cannot start for a missing spec is better than one that runs without its GPU.
+  const std::set<std::string>& classes() const { return classes_; }
+  const std::string& problem() const { return problem_; }  // "" = none
+
+ private:
+  struct Input;
+  struct Outcome;
+  static Result<Outcome> make_and_write(const Input& input);
+
+  void run();
+  void take(const Result<Outcome>& outcome);
+  void watch_devices();
+  void device_changed(const std::string& name);
+  void try_again_later();
+  void say(std::set<std::string> classes, std::string problem);
+
+  host::Loop& loop_;
+  host::Worker& worker_;
+  CdiOptions options_;
+  std::function<void()> changed_;
+  std::shared_ptr<const Input> wanted_;  // null: no CDI
+  bool running_ = false;
+  bool again_ = false;  // something changed while the job ran
+  host::Timer retry_{loop_};
+  std::string watched_;          // the directory of device nodes
+  std::set<std::string> nodes_;  // in it, when it was last looked at
+  std::unique_ptr<host::DirWatch> watch_;
+  std::set<std::string> classes_;
+  std::string problem_;
+};
+
+}  // namespace tranche::agent

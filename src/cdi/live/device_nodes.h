@@ -1,0 +1,47 @@
+#pragma once
+// The device nodes that answers name beside those of the devices themselves: the driver's control nodes and the IMEX
+// channels. Looked at whenever something may have changed and, while a channel that the configuration names is missing,
+// again with back-off. Loop thread only; a look is a handful of stat calls.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "base/time.h"
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+class DeviceNodes {
+ public:
+  // on_change: a turn of the loop in which a missing channel had appeared; look() is still to be called.
+  DeviceNodes(host::Loop& loop, std::function<void()> on_change) : loop_(loop), on_change_(std::move(on_change)) {}
+  DeviceNodes(const DeviceNodes&) = delete;
+  DeviceNodes& operator=(const DeviceNodes&) = delete;
+
+  void look(const config::Imex& imex, inventory::Platform platform, const std::string& driver_root);
+
+  const std::vector<std::string>& control() const { return control_; }
+  const std::vector<int>& imex_channels() const { return channels_; }
+  const std::vector<Problem>& problems() const { return problems_; }
+  const std::string& block() const { return block_; }  // why no device may be handed out, or ""
+
+ private:
+  void look_again();
+
+  host::Loop& loop_;
+  std::function<void()> on_change_;
+  host::Timer timer_{loop_};
+  Duration wait_{};
+  config::Imex imex_;
+  std::string driver_root_;
+  std::vector<std::string> control_;
+  std::vector<int> channels_;
+  std::vector<Problem> problems_;
+  std::string block_;
+};
+
+}  // namespace tranche::agent

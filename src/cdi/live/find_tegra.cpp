@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "cdi/csv.h"
+#include "cdi/live/finder.h"
+
+namespace tranche::host::cdi_files {
+namespace {
+
+using tranche::cdi::CsvEntry;
+using tranche::cdi::CsvKind;
+
+bool has_csv_folder(const RootView& root) {
+  const auto place = root.look(tranche::cdi::kCsvDirectory);
+  return place && place->is_directory();
+}
+
+// At the place that it really is at, and once.
+void add_file(std::vector<Found>& files, const std::string& real) {
+  const Found file{real, real};
+  if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+}
+
+void find_link(const RootView& driver, const std::string& path, DriverFiles& files) {
+  if (tranche::cdi::is_library_link(path)) return;  // the loader's cache makes these
+  const auto place = driver.look(path);
+  if (!place || !place->is_file()) return;
+  add_file(files.files, place->path);
+  if (driver.link_text(path)) files.file_links.push_back({path, place->path, place->path});
+}
+
+void find_entry(const CsvEntry& entry, const RootView& driver, const RootView& devices, DriverFiles& files) {
+  if (entry.kind == CsvKind::kDevice) {
+    for (const Found& node : find_nodes(devices, {entry.path})) files.gpu_nodes.push_back(node);
+    return;
+  }
+  for (const std::string& path : driver.matching(entry.path)) {
+    const auto place = driver.look(path);
+    if (!place) continue;
+    if (entry.kind == CsvKind::kDirectory && place->is_directory()) files.directories.push_back({path, place->path});
+    if (entry.kind == CsvKind::kLibrary && place->is_file()) add_file(files.libraries, place->path);
+    if (entry.kind == CsvKind::kLink) find_link(driver, path, files);
+  }
+}
+
+void read_csv(const RootView& root, const std::string& path, const RootView& driver, const RootView& devices,
+              FoundDriverFiles& found) {
+  found.csv_files.push_back((root.path() == "/" ? "" : root.path()) + path);
+  const auto text = root.read(path);
+  if (!text) {
+    found.problems.push_back({Severity::kWarning,
+                              {found.csv_files.back(), 0, 0},
+                              "",
+                              text.error().what,
+                              "install NVIDIA's packages for Tegra if containers miss something"});
+    return;
+  }
+  const auto parsed = tranche::cdi::parse_csv(*text, found.csv_files.back());
+  found.problems.insert(found.problems.end(), parsed.problems.begin(), parsed.problems.end());
+  for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, found.files);
+}
+
+}  // namespace
+
+void find_tegra(const RootView& driver, const RootView& system, const RootView& devices, FoundDriverFiles& found) {
+  for (const RootView* root : {&driver, &system}) {
+    if (!has_csv_folder(*root)) continue;
+    for (const std::string_view name : tranche::cdi::kCsvFiles)
+      read_csv(*root, std::string(tranche::cdi::kCsvDirectory) + "/" + std::string(name), driver, devices, found);
+    return;
+  }
+  found.problems.push_back({Severity::kWarning,
+                            {tranche::cdi::kCsvDirectory, 0, 0},
+                            "",
+                            "is neither below the driver root nor on the system, so containers get nothing",
+                            "install NVIDIA's packages for Tegra on the node"});
+}
+
+}  // namespace tranche::host::cdi_files

@@ -1,0 +1,45 @@
+#pragma once
+// Private to cdi/live: the steps of find_driver_files.
+#include <string>
+#include <vector>
+
+#include "cdi/driver_files.h"
+#include "cdi/live/find_driver_files.h"
+#include "cdi/live/root_view.h"
+
+namespace tranche::host::cdi_files {
+
+using tranche::cdi::DriverFiles;
+using tranche::cdi::Found;
+using tranche::cdi::Link;
+
+// In a root: everything that `patterns` match and that `is` says is right, as found and as it really is.
+template <class Test>
+std::vector<Found> find_all(const RootView& root, const std::vector<std::string>& patterns, Test is) {
+  std::vector<Found> found;
+  for (const std::string& pattern : patterns) {
+    for (const std::string& path : root.matching(pattern)) {
+      const auto place = root.look(path);
+      if (place && is(*place)) found.push_back({path, place->path});
+    }
+  }
+  return found;
+}
+std::vector<Found> find_files(const RootView& root, const std::vector<std::string>& patterns);
+std::vector<Found> find_nodes(const RootView& root, const std::vector<std::string>& patterns);
+
+// The library folder of the driver, everything in it of this driver version, and the links that lead there.
+Status find_libraries(const RootView& root, const std::string& driver_version, DriverFiles& files);
+// `system`: what /sys is looked up under.
+void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
+                                         const std::string& driver_version, DriverFiles& files);
+void find_sockets(const RootView& root, DriverFiles& files);
+void find_gpu_nodes(const RootView& devices, const RootView& system, const inventory::Inventory& inventory,
+                    DriverFiles& files);
+void find_wsl(const RootView& driver, const RootView& devices, DriverFiles& files);
+void find_tegra(const RootView& driver, const RootView& system, const RootView& devices, FoundDriverFiles& found);
+
+std::string folder_of(const std::string& path);
+std::string base_of(const std::string& path);
+
+}  // namespace tranche::host::cdi_files

@@ -1,0 +1,156 @@
+#include "cdi/live/root_view.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/text.h"
+#include "os/files/below.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kMostLinks = 40;        // the kernel's own limit
+constexpr std::size_t kDeepest = 64;  // directories held open at once; no driver lies deeper
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+// The pieces of a path in the order in which a stack gives them back.
+void push_pieces(std::vector<std::string>& pending, std::string_view path) {
+  const auto pieces = split(path, '/');
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
+    if (!piece->empty() && *piece != ".") pending.emplace_back(*piece);
+}
+
+std::optional<std::string> text_of_link(int fd) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlinkat(fd, "", text, sizeof text);
+  if (size <= 0 || static_cast<std::size_t>(size) >= sizeof text) return std::nullopt;
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+bool has_wildcard(std::string_view piece) {
+  return piece.find_first_of("*?[") != std::string_view::npos;
+}
+
+}  // namespace
+
+Result<RootView> RootView::open(const std::string& path) {
+  const std::string real = path.empty() ? "/" : path;
+  Fd root(::open(real.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return std::unexpected(error_from_errno(errno, "cannot open as a directory", real));
+  return RootView(std::move(root), real);
+}
+
+std::optional<RootView::Walked> RootView::walk(std::string_view path, bool follow_last) const {
+  struct Step {
+    std::string name;
+    Fd fd;
+    mode_t mode = 0;
+  };
+  std::vector<Step> steps;
+  std::vector<std::string> pending;
+  push_pieces(pending, path);
+  int links = 0;
+  while (!pending.empty()) {
+    const std::string piece = std::move(pending.back());
+    pending.pop_back();
+    if (piece == "..") {
+      if (!steps.empty()) steps.pop_back();  // the root's parent is the root
+      continue;
+    }
+    const int at = steps.empty() ? root_.get() : steps.back().fd.get();
+    Fd fd(::openat(at, piece.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status{};
+    if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
+    if (S_ISLNK(status.st_mode) && (follow_last || !pending.empty())) {
+      const auto text = text_of_link(fd.get());
+      if (!text || ++links > kMostLinks) return std::nullopt;
+      if (text->front() == '/') steps.clear();
+      push_pieces(pending, *text);
+      continue;
+    }
+    if (steps.size() >= kDeepest) return std::nullopt;
+    steps.push_back({piece, std::move(fd), status.st_mode});
+  }
+  Walked walked;
+  if (steps.empty()) {
+    walked.path = "/";
+    walked.fd = Fd(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    walked.mode = S_IFDIR | 0755;
+    return walked;
+  }
+  for (const Step& step : steps) walked.path += "/" + step.name;
+  walked.fd = std::move(steps.back().fd);
+  walked.mode = steps.back().mode;
+  return walked;
+}
+
+std::optional<RootView::Place> RootView::look(std::string_view path) const {
+  const auto walked = walk(path, true);
+  return walked ? std::optional(Place{walked->path, walked->mode}) : std::nullopt;
+}
+
+std::optional<std::string> RootView::link_text(std::string_view path) const {
+  const auto walked = walk(path, false);
+  return walked && S_ISLNK(walked->mode) ? text_of_link(walked->fd.get()) : std::nullopt;
+}
+
+std::vector<std::string> RootView::list(std::string_view directory) const {
+  std::vector<std::string> names;
+  const auto walked = walk(directory, true);
+  if (!walked || !S_ISDIR(walked->mode)) return names;
+  const int fd = ::openat(walked->fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return names;
+  const std::unique_ptr<DIR, CloseDir> open_dir(::fdopendir(fd));
+  if (!open_dir) {
+    ::close(fd);
+    return names;
+  }
+  while (const dirent* entry = ::readdir(open_dir.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> RootView::matching(const std::string& pattern) const {
+  std::vector<std::string> found{""};
+  for (const auto piece : split(pattern, '/')) {
+    if (piece.empty()) continue;
+    std::vector<std::string> next;
+    for (const std::string& parent : found) {
+      if (!has_wildcard(piece)) {
+        next.push_back(parent + "/" + std::string(piece));
+        continue;
+      }
+      for (const std::string& name : list(parent))
+        if (::fnmatch(std::string(piece).c_str(), name.c_str(), FNM_PERIOD) == 0) next.push_back(parent + "/" + name);
+    }
+    found = std::move(next);
+  }
+  std::erase_if(found, [&](const std::string& path) { return path.empty() || !walk(path, false); });
+  std::ranges::sort(found);
+  return found;
+}
+
+Result<std::string> RootView::read(std::string_view path, std::size_t limit) const {
+  const std::string shown = path_ == "/" ? std::string(path) : path_ + std::string(path);
+  const auto walked = walk(path, true);
+  if (!walked) return fail(Kind::kNotFound, "is not there", shown);
+  if (!S_ISREG(walked->mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", shown);
+  const Fd fd(::open(("/proc/self/fd/" + std::to_string(walked->fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", shown));
+  return files::read_all(fd.get(), limit, shown);
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,53 @@
+#pragma once
+// A directory tree that stands for the root of another system (a driver container, the host seen through a mount):
+// links are followed as they would be with that root, absolute ones too, and never lead out of it. By hand rather than
+// by openat2(RESOLVE_IN_ROOT), which older kernels on GPU nodes lack. Only looks, never changes. No thread affinity.
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+
+class RootView {
+ public:
+  static Result<RootView> open(const std::string& path);  // "" is "/"
+
+  struct Place {
+    std::string path;  // absolute in the root, without links
+    mode_t mode = 0;
+    bool is_directory() const { return S_ISDIR(mode); }
+    bool is_file() const { return S_ISREG(mode); }
+    bool is_program() const { return S_ISREG(mode) && (mode & 0111) != 0; }
+    bool is_char_device() const { return S_ISCHR(mode); }
+  };
+  // Where `path` leads; absent when nothing is there, or after 40 links.
+  std::optional<Place> look(std::string_view path) const;
+  // What the link at `path` says; absent when there is none.
+  std::optional<std::string> link_text(std::string_view path) const;
+  std::vector<std::string> list(std::string_view directory) const;  // names, sorted; none when it cannot be read
+  // Paths that are there and match; * ? [ ] stand for parts of one name (as in a shell). Sorted.
+  std::vector<std::string> matching(const std::string& pattern) const;
+  Result<std::string> read(std::string_view path, std::size_t limit = 1 << 20) const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Walked {
+    std::string path;
+    Fd fd;  // O_PATH
+    mode_t mode = 0;
+  };
+  std::optional<Walked> walk(std::string_view path, bool follow_last) const;
+
+  RootView(Fd root, std::string path) : root_(std::move(root)), path_(std::move(path)) {}
+  Fd root_;
+  std::string path_;
+};
+
+}  // namespace tranche::host

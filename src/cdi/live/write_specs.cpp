@@ -1,0 +1,80 @@
+#include "cdi/live/write_specs.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "cdi/json.h"
+#include "os/files/files.h"
+
+namespace tranche::host {
+namespace {
+
+// Every class that a file of ours has ever been written for.
+constexpr std::array kClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
+
+Result<std::string> text_of(const cdi::Spec& spec, const std::string& name) {
+  std::string text = cdi::render(spec);
+  const auto parsed = cdi::parse_spec(text, name);
+  if (!parsed.problems.empty()) return fail(Kind::kInvalid, to_string(parsed.problems.front()));
+  if (parsed.spec != spec) return fail(Kind::kInvalid, "a path or name in the CDI spec is not valid UTF-8", name);
+  return text;
+}
+
+Result<std::map<std::string, std::string>> rendered(std::span<const cdi::Spec> specs) {
+  std::map<std::string, std::string> files;
+  for (const cdi::Spec& spec : specs) {
+    const std::string name = cdi::file_name(spec.cls);
+    TRY(files[name], text_of(spec, name));
+  }
+  return files;
+}
+
+Result<Dir> made(const std::string& directory) {
+  auto dir = Dir::create(directory, 0755);
+  if (!dir) return std::unexpected(within(std::move(dir).error(), "cannot use the directory for CDI specs"));
+  return dir;
+}
+
+Result<bool> put(const Dir& dir, const std::string& name, const std::string& text) {
+  if (const auto old = dir.read(name); old && *old == text) return false;
+  TRY_STATUS(dir.write_atomically(name, text, 0644));
+  return true;
+}
+
+}  // namespace
+
+Result<bool> write_spec(const std::string& directory, const std::string& name, const cdi::Spec& spec) {
+  TRY(const auto text, text_of(spec, name));
+  TRY(const auto dir, made(directory));
+  return put(dir, name, text);
+}
+
+Status remove_spec(const std::string& directory, const std::string& name) {
+  const auto dir = Dir::open(directory);
+  if (!dir && dir.error().kind == Kind::kNotFound) return {};
+  if (!dir) return std::unexpected(dir.error());
+  return dir->remove(name);
+}
+
+Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const cdi::Spec> specs) {
+  TRY(const auto files, rendered(specs));
+  WrittenSpecs done;
+  auto dir = Dir::open(directory);
+  if (!dir && files.empty()) return done;  // nothing to write, nothing to remove
+  if (!dir) dir = made(directory);
+  if (!dir) return std::unexpected(std::move(dir).error());
+  for (const auto& [name, text] : files) {
+    TRY(const bool changed, put(*dir, name, text));
+    if (changed) done.written.push_back(name);
+  }
+  for (const char* cls : kClasses) {
+    const std::string name = cdi::file_name(cls);
+    if (files.contains(name) || !dir->exists(name)) continue;
+    TRY_STATUS(dir->remove(name));
+    done.removed.push_back(name);
+  }
+  return done;
+}
+
+}  // namespace tranche::host

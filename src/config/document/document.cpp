@@ -1,0 +1,358 @@
+#include "config/document/document.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tranche::config {
+namespace {
+
+constexpr int kDeepest = 200;                           // a configuration has a depth of six
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // what a ConfigMap can hold
+
+// Turns yaml-cpp's events into Nodes. The first fault is kept; later events are still taken in, to no harm.
+class Builder : public YAML::EventHandler {
+ public:
+  Builder(std::string_view source, std::string_view text) : source_(source), text_(text) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override { began = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    leaf(mark, anchor, Node::Kind::kNull, {}, true);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    const bool typed = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:bool" || tag == "tag:yaml.org,2002:int" ||
+                       tag == "tag:yaml.org,2002:float" || tag == "tag:yaml.org,2002:null";
+    leaf(mark, anchor, Node::Kind::kScalar, value, !typed);
+    last_quoted = tag == "!" ? std::optional(mark) : std::nullopt;
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (const auto found = anchors_.find(anchor); found != anchors_.end()) {
+      add(found->second);
+    } else {
+      fault(mark, "an alias refers to a value that contains it", "write the value out instead of *alias");
+      leaf(mark, YAML::NullAnchor, Node::Kind::kNull, {}, true);
+    }
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, anchor, Node::Kind::kSequence);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, anchor, Node::Kind::kMapping);
+  }
+  void OnMapEnd() override { close(); }
+
+  NodePtr root;
+  std::optional<Problem> problem;
+  YAML::Mark began;                       // the document
+  std::optional<YAML::Mark> last_quoted;  // the scalar that came last, when it is in quotes
+
+ private:
+  struct Frame {
+    std::shared_ptr<Node> node;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    std::optional<Member> pending;  // a mapping's key that waits for its value
+    std::vector<NodePtr> merges;    // values of "<<"
+  };
+
+  void fault(const YAML::Mark& mark, std::string what, std::string remedy) {
+    if (problem) return;
+    problem =
+        Problem{Severity::kError, {source_, mark.line + 1, mark.column + 1}, {}, std::move(what), std::move(remedy)};
+  }
+
+  std::string remedy_for_key() const {
+    return text_.find("{{") == std::string_view::npos ? "write key: value"
+                                                      : "this is a template: have it filled in first";
+  }
+
+  std::shared_ptr<Node> make(const YAML::Mark& mark, Node::Kind kind) {
+    auto node = std::make_shared<Node>();
+    node->kind = kind;
+    node->line = mark.line + 1;
+    node->column = mark.column + 1;
+    return node;
+  }
+
+  void leaf(const YAML::Mark& mark, YAML::anchor_t anchor, Node::Kind kind, const std::string& text, bool quoted) {
+    auto node = make(mark, kind);
+    node->text = text;
+    node->quoted = quoted;
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+    add(std::move(node));
+  }
+
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor, Node::Kind kind) {
+    stack_.push_back({make(mark, kind), anchor, {}, {}});
+  }
+
+  void close() {
+    Frame frame = std::move(stack_.back());
+    stack_.pop_back();
+    merge(frame);
+    if (frame.anchor != YAML::NullAnchor) anchors_[frame.anchor] = frame.node;
+    add(std::move(frame.node));
+  }
+
+  void add(NodePtr node) {
+    if (stack_.empty()) {
+      root = std::move(node);
+      return;
+    }
+    Frame& top = stack_.back();
+    const YAML::Mark where = mark_of(*node);
+    if (node->height >= kDeepest) {
+      fault(where, "is nested too deeply", "a configuration needs no more than six levels");
+      node = make(where, Node::Kind::kNull);
+    }
+    top.node->height = std::max(top.node->height, node->height + 1);
+    if (top.node->kind == Node::Kind::kSequence) {
+      top.node->items.push_back(std::move(node));
+    } else if (!top.pending) {
+      if (node->kind != Node::Kind::kScalar && node->kind != Node::Kind::kNull)
+        fault(where, "a key must be a word, not " + describe(*node), remedy_for_key());
+      top.pending = Member{node->kind == Node::Kind::kNull ? "null" : node->text, node->line, node->column, nullptr};
+    } else {
+      Member member = *std::move(top.pending);
+      top.pending.reset();
+      take_value(top, std::move(member), std::move(node));
+    }
+  }
+
+  void take_value(Frame& top, Member member, NodePtr node) {
+    member.value = std::move(node);
+    if (member.key != "<<") {
+      top.node->members.push_back(std::move(member));
+    } else if (member.value->kind == Node::Kind::kSequence) {
+      for (const auto& item : member.value->items) top.merges.push_back(item);
+    } else {
+      top.merges.push_back(member.value);
+    }
+  }
+
+  // YAML 1.1's merge key: members of the named mappings that are not there yet; earlier mappings win.
+  void merge(Frame& frame) {
+    if (frame.merges.empty()) return;
+    std::set<std::string, std::less<>> present;
+    for (const Member& member : frame.node->members) present.insert(member.key);
+    for (const NodePtr& from : frame.merges) {
+      if (from->kind != Node::Kind::kMapping) {
+        fault(mark_of(*from), "<< must name a mapping, not " + describe(*from), "write <<: *name-of-a-mapping");
+        continue;
+      }
+      for (Member member : from->members) {
+        member.merged = true;
+        if (present.insert(member.key).second) frame.node->members.push_back(std::move(member));
+      }
+    }
+  }
+
+  static YAML::Mark mark_of(const Node& node) {
+    YAML::Mark mark;
+    mark.line = node.line - 1;
+    mark.column = node.column - 1;
+    return mark;
+  }
+
+  std::string source_;
+  std::string_view text_;
+  std::vector<Frame> stack_;
+  std::unordered_map<YAML::anchor_t, NodePtr> anchors_;
+};
+
+struct BadByte {
+  std::size_t at = 0;
+  std::string what;
+  std::string remedy;
+};
+
+// Length of the UTF-8 character at the front of `text`, 0 when it is none.
+std::size_t character_at_front(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t length = byte(0) < 0x80                      ? 1
+                             : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
+                             : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
+                             : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
+                                                                 : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+// What YAML does not allow in a text and yaml-cpp lets pass.
+std::optional<BadByte> bad_byte(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = character_at_front(text.substr(at));
+    if (length == 0) return BadByte{at, "is not UTF-8 here", "save the file as UTF-8; is this a text file?"};
+    if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f)
+      return BadByte{at, "has a control character here, " + in_quotes(text.substr(at, 1)),
+                     "remove it; inside double quotes write it with a backslash"};
+    at += length;
+  }
+  return std::nullopt;
+}
+
+// yaml-cpp says what its grammar lacks; this says what a person most likely did.
+std::string remedy_for_syntax(std::string_view text, int line, std::string_view said) {
+  const auto lines = lines_of(text);
+  for (int i = line; i >= 0 && i > line - 2; --i) {
+    if (i >= static_cast<int>(lines.size())) continue;
+    const std::string_view blank = lines[i].substr(0, lines[i].find_first_not_of(" \t"));
+    if (blank.find('\t') != std::string_view::npos) return "indent with spaces: YAML does not allow tabs there";
+    if (lines[i].find("{{") != std::string_view::npos) return "this is a template: have it filled in first";
+  }
+  static constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
+      {"flow not found", "close the bracket or brace that was opened before, or put a comma between two entries"},
+      {"end of map not found", "indent this line as far as the keys that it belongs to"},
+      {"end of sequence not found", "indent this line as far as the list that it belongs to"},
+      {"illegal map value",
+       "put quotes around a text that has a colon in it, a blank after the colon of a key, and "
+       "keys of one level at the same indentation"},
+      {"illegal block entry", "put list entries on lines of their own, below the key of the list"},
+      {"unknown token", "put quotes around a text that begins with @, ` or %"},
+      {"anchor is not defined", "write &name before an earlier value, or write the value out"},
+  };
+  for (const auto& [part, remedy] : kRemedies)
+    if (said.find(part) != std::string_view::npos) return std::string(remedy);
+  return "check indentation, quotes and brackets at and before this place";
+}
+
+// The place in `text`, npos when it has none such. Counted from 0; columns are bytes.
+std::size_t offset_of(std::string_view text, int line, int column) {
+  std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  for (; line > 0 && at != std::string_view::npos; --line) {
+    at = text.find('\n', at);
+    if (at != std::string_view::npos) ++at;
+  }
+  return at == std::string_view::npos ? at : std::min(at + static_cast<std::size_t>(column), text.size());
+}
+
+// Whether the quote at the front of `text` is closed: yaml-cpp lets the end of the file close it.
+bool is_closed(std::string_view text) {
+  const char quote = text.front();
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const bool doubled = quote == '\'' && text.substr(i).starts_with("''");
+    if (doubled || (quote == '"' && text[i] == '\\'))
+      ++i;
+    else if (text[i] == quote)
+      return true;
+  }
+  return false;
+}
+
+Document refused(std::string_view source, int line, int column, std::string what, std::string remedy) {
+  return {nullptr,
+          Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
+}
+
+// What is wrong with a text as a whole, before it is YAML.
+std::optional<Document> refused_as_text(std::string_view text, std::string_view source, std::size_t largest,
+                                        std::string_view remedy) {
+  if (text.size() > largest)
+    return refused(source, 0, 0, "is larger than " + std::to_string(largest >> 20) + " MiB", std::string(remedy));
+  auto bad = bad_byte(text);
+  if (!bad) return std::nullopt;
+  const std::string_view before = text.substr(0, bad->at);
+  const auto line = std::ranges::count(before, '\n');
+  const auto column = before.size() - (before.rfind('\n') + 1);  // npos + 1 is 0
+  return refused(source, static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(bad->what),
+                 std::move(bad->remedy));
+}
+
+// The next document of the parser; nothing at the end of the text. `began`: where the one before did, then this one;
+// below 0 before the first.
+std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source,
+                                      int& began) {
+  try {
+    Builder builder(source, text);
+    if (!parser.HandleNextDocument(builder)) return std::nullopt;
+    // yaml-cpp does not get past a mark that nothing can begin with (",0"): it finds an empty document there, for ever.
+    const bool stands_still = builder.began.pos <= began;
+    began = builder.began.pos;
+    if (stands_still)
+      return refused(source, builder.began.line + 1, builder.began.column + 1, "nothing can begin with this",
+                     "check brackets and commas here");
+    if (builder.problem) return Document{nullptr, std::move(builder.problem)};
+    if (const auto& mark = builder.last_quoted) {
+      const std::size_t at = offset_of(text, mark->line, mark->column);
+      const std::string_view rest = at == std::string_view::npos ? std::string_view() : text.substr(at);
+      const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
+      if (quoted && !is_closed(rest))
+        return refused(source, mark->line + 1, mark->column + 1, "the quote that begins here is not closed",
+                       "put the same quote at the end of the text");
+    }
+    return Document{std::move(builder.root), std::nullopt};
+  } catch (const YAML::Exception& e) {
+    const bool known = !e.mark.is_null();
+    return refused(source, known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0, "is not valid YAML: " + e.msg,
+                   remedy_for_syntax(text, e.mark.line, e.msg));
+  } catch (const std::exception& e) {
+    return refused(source, 0, 0, std::string("cannot be read as YAML: ") + e.what(),
+                   "check indentation, quotes and brackets");
+  }
+}
+
+}  // namespace
+
+Document read_document(std::string_view text, std::string_view source) {
+  if (auto bad = refused_as_text(text, source, kLargest,
+                                 "a configuration file has a few hundred lines; is this the right file?"))
+    return *std::move(bad);
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  int began = -1;
+  return next_document(parser, text, source, began).value_or(Document{});
+}
+
+std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest) {
+  std::vector<Document> documents;
+  if (auto bad = refused_as_text(text, source, largest, "give a part of it, or several files one by one")) {
+    documents.push_back(*std::move(bad));
+    return documents;
+  }
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  int began = -1;
+  while (auto document = next_document(parser, text, source, began)) {
+    const bool last = document->problem.has_value();
+    if (last || (document->root && document->root->kind != Node::Kind::kNull))
+      documents.push_back(*std::move(document));
+    if (last) break;
+  }
+  return documents;
+}
+
+Scalar scalar_of(const Node& node) {
+  if (node.kind != Node::Kind::kScalar) return Null{};
+  if (node.quoted) return node.text;
+  return resolve_plain(node.text);
+}
+
+std::string describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kSequence:
+      return "a list";
+    case Node::Kind::kMapping:
+      return "a mapping";
+    default:
+      return describe(scalar_of(node));
+  }
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,118 @@
+#include "config/document/document.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::config {
+namespace document_test {
+
+using ::testing::HasSubstr;
+
+NodePtr root_of(std::string_view text) {
+  Document document = read_document(text, "f");
+  if (document.problem) ADD_FAILURE() << to_string(*document.problem);
+  return document.root;
+}
+
+std::string problem_of(std::string_view text) {
+  const Document document = read_document(text, "f");
+  return document.problem ? to_string(*document.problem) : "";
+}
+
+TEST(DocumentTest, EverythingKnowsItsPlace) {
+  const NodePtr root = root_of("a: 1\nb:\n  - x\n  - {c: \"2\"}\n");
+  ASSERT_EQ(root->members.size(), 2u);
+  EXPECT_EQ(root->members[1].line, 2);
+  const Node& item = *root->members[1].value->items[1];
+  EXPECT_EQ(item.members[0].value->line, 4);
+  EXPECT_EQ(item.members[0].value->column, 9);
+  EXPECT_TRUE(item.members[0].value->quoted);
+}
+
+TEST(DocumentTest, AliasesAndMergeKeysAreResolved) {
+  const NodePtr root = root_of("a: &x {k: 1, m: 2}\nb: {<<: *x, m: 3}\nc: *x\nd: {<<: [*x, {n: 4}]}\n");
+  const Node& b = *root->members[1].value;
+  ASSERT_EQ(b.members.size(), 2u);
+  EXPECT_EQ(b.members[0].key, "m");
+  EXPECT_EQ(b.members[0].value->text, "3");
+  EXPECT_TRUE(b.members[1].merged);
+  EXPECT_EQ(root->members[2].value, root->members[0].value);
+  EXPECT_EQ(root->members[3].value->members.size(), 3u);
+}
+
+TEST(DocumentTest, OnlyTheFirstDocumentIsRead) {
+  EXPECT_EQ(root_of("a: 1\n---\nb: [\n")->members[0].key, "a");
+  EXPECT_EQ(root_of(""), nullptr);
+  EXPECT_EQ(root_of("# nothing\n"), nullptr);
+}
+
+TEST(DocumentTest, AllDocumentsAreReadWithTheirPlacesUntilOneIsBroken) {
+  const auto all = read_documents("a: &x 1\n---\n# nothing\n---\nb: 2\n", "f", 100);
+  ASSERT_EQ(all.size(), 2u) << "the empty one is left out";
+  EXPECT_EQ(all[1].root->members[0].key, "b");
+  EXPECT_EQ(all[1].root->line, 5);
+  const auto broken = read_documents("a: 1\n---\nb: [\n---\nc: 1\n", "f", 100);
+  ASSERT_EQ(broken.size(), 2u);
+  EXPECT_FALSE(broken[0].problem);
+  EXPECT_TRUE(broken[1].problem);
+  EXPECT_THAT(to_string(*read_documents("a: 1\n---\nb: *x\n", "f", 100)[1].problem), HasSubstr("f:3:4"));
+  const auto stuck = read_documents(",0", "f", 100);  // yaml-cpp alone would give empty documents for ever
+  EXPECT_THAT(to_string(*stuck.back().problem), HasSubstr("f:1:1"));
+  EXPECT_TRUE(read_documents("", "f", 100).empty());
+  EXPECT_THAT(to_string(*read_documents("a: 1\n", "f", 3)[0].problem), HasSubstr("is larger than 0 MiB"));
+}
+
+TEST(DocumentTest, JsonIsReadToo) {
+  const NodePtr root = root_of("{\n\t\"a\": {\"b\": [1, null, \"x\\/y\"]}, # said\n\t\"c\": true,\n}");
+  ASSERT_EQ(root->members.size(), 2u);
+  EXPECT_EQ(root->members[0].value->members[0].value->items[2]->text, "x/y");
+  EXPECT_EQ(scalar_of(*root->members[1].value), Scalar{true});
+}
+
+TEST(DocumentTest, FaultsNameThePlaceAndTheRemedy) {
+  EXPECT_THAT(problem_of("a: b: c\n"), HasSubstr("f:1:5: error: is not valid YAML"));
+  EXPECT_THAT(problem_of("a:\n\tb: 1\n"), HasSubstr("indent with spaces"));
+  EXPECT_THAT(problem_of("a: {{ .Values.a }}\n"), HasSubstr("this is a template"));
+  EXPECT_THAT(problem_of("a: [1\n"), HasSubstr("close the bracket or brace"));
+  EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key must be a word, not a list"));
+  EXPECT_THAT(problem_of("a: {<<: 5}\n"), HasSubstr("<< must name a mapping, not the number 5"));
+  EXPECT_THAT(problem_of("a: &x [*x]\n"), HasSubstr("alias refers to a value that contains it"));
+  EXPECT_NE(problem_of("a: *nowhere\n"), "");
+  EXPECT_NE(problem_of(std::string(1000, '[')), "");
+}
+
+TEST(DocumentTest, OnlyTextIsRead) {
+  EXPECT_EQ(problem_of("a: \xfc\n"), "f:1:4: error: is not UTF-8 here; save the file as UTF-8; is this a text file?");
+  EXPECT_THAT(problem_of("a: 1\nbb: x\x07y\n"), HasSubstr("f:2:6: error: has a control character here"));
+  EXPECT_THAT(problem_of(std::string("a: \0", 4)), HasSubstr("f:1:4"));
+  EXPECT_THAT(problem_of("\xe2\x82"), HasSubstr("is not UTF-8")) << "half a character";
+  EXPECT_EQ(root_of("\xef\xbb\xbf"
+                    "a: \xe2\x82\xac\t# \xc3\xa4\r\n")
+                ->members[0]
+                .key,
+            "a");
+}
+
+TEST(DocumentTest, AQuoteMustBeClosedBeforeTheEnd) {
+  EXPECT_THAT(problem_of("a: 1\nb: \"x\nc: 2\n"), HasSubstr("f:2:4: error: the quote that begins here is not closed"));
+  EXPECT_THAT(problem_of("b: 'it''s\n"), HasSubstr("not closed"));
+  EXPECT_THAT(problem_of("b: \"x\\\"\n"), HasSubstr("not closed"));
+  EXPECT_EQ(root_of("b: \"x\\\"\"\n")->members[0].value->text, "x\"");
+  EXPECT_EQ(root_of("\xef\xbb\xbf'b': 'x'")->members[0].value->text, "x");
+}
+
+// Every level names the one before twice: 2^40 paths, and a few hundred bytes.
+TEST(DocumentTest, AliasesDoNotMultiplyWhatIsHeld) {
+  std::string text = "a0: &a0 {k: 1}\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string below = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {x: " + below + ", y: " + below + "}\n";
+  }
+  EXPECT_EQ(root_of(text)->members.size(), 40u);
+  std::string deep = "a0: &a0 [1]\n";
+  for (int i = 1; i < 5000; ++i)
+    deep += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+  EXPECT_THAT(problem_of(deep), HasSubstr("nested too deeply"));
+}
+
+}  // namespace document_test
+}  // namespace tranche::config

@@ -1,0 +1,112 @@
+#pragma once
+// Reading a Document by a schema: typed values that know their path and place, and one list in which everything wrong
+// with them is collected. A reader function returns nothing when the value is absent, null or of a wrong type; the
+// last of these has then been reported. One thread; lives only during parse().
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem_list.h"
+#include "base/text.h"
+#include "config/document/document.h"
+#include "config/keys.h"
+#include "config/parse/parse.h"
+#include "config/words.h"
+
+namespace tranche::config {
+
+// What a walk over a document finds.
+struct Findings {
+  std::string source;
+  UnknownKeys unknown_keys = UnknownKeys::kWarned;
+  ProblemList problems;
+  std::map<std::string, Place> given;  // settings that the file gives, by path
+  std::set<std::string> bad_words;     // of these, those whose word is not one of the allowed
+};
+
+// A value in the document, or the absence of one.
+class Value {
+ public:
+  Value(const Node* node, std::string path, Place place, Findings& findings)
+      : node_(node), path_(std::move(path)), place_(std::move(place)), findings_(&findings) {}
+
+  bool absent() const { return node_ == nullptr; }
+  bool null() const;  // present, and nothing is written
+  bool given() const { return !absent() && !null(); }
+  const Node& node() const { return *node_; }
+  const std::string& path() const { return path_; }
+  const Place& place() const { return place_; }
+
+  void error(std::string what, std::string remedy) const;
+  void warn(std::string what, std::string remedy) const;
+  void ignored(std::string what, std::string remedy) const;  // a warning, or an error where those are refused
+  void wrong_type(std::string_view expected, std::string remedy) const;  // "must be a list, but is the number 5"
+  void note_given() const { findings_->given[path_] = place_; }
+  void note_bad_word() const { findings_->bad_words.insert(path_); }
+
+  std::optional<bool> boolean() const;
+  std::optional<std::int64_t> integer() const;
+  std::optional<std::string> text() const;
+  std::optional<std::string> plain_text() const;  // the same, and nothing is reported
+  std::vector<Value> items() const;               // of a sequence
+
+  // A setting of a plain structure: null is as good as absent.
+  void read(bool& into) const;
+  void read(std::string& into) const;
+  template <class Enum, std::size_t N>
+  void read_word(Enum& into, const std::array<Enum, N>& values) const;
+
+  Findings& findings() const { return *findings_; }
+
+ private:
+  const Node* node_;
+  std::string path_;
+  Place place_;
+  Findings* findings_;
+};
+
+// The members of one mapping, whose keys are those of config/keys.h below its path. Building it reports unknown and
+// repeated keys; of repeated ones the last counts. An unknown key of the file itself is an error if it resembles a
+// known one or if the file has no known section: such a file would leave every GPU whole.
+class Fields {
+ public:
+  explicit Fields(const Value& mapping);
+  Value operator[](std::string_view key) const;
+  const std::vector<std::string_view>& known() const { return known_; }
+
+ private:
+  std::vector<std::string_view>::const_iterator known_key(std::string_view key) const;
+  void report_unknown(const Member& member) const;
+  void report_unknown_at_the_top(const Value& value, const std::string& key) const;
+
+  const Value& mapping_;
+  std::vector<std::string_view> known_;
+  KeyCase key_case_;
+  bool configures_something_ = false;  // a known key other than version
+  std::map<std::string_view, const Member*> found_;
+};
+
+bool same_in_any_case(std::string_view a, std::string_view b);
+
+template <class Enum, std::size_t N>
+void Value::read_word(Enum& into, const std::array<Enum, N>& values) const {
+  if (!given()) return;
+  note_given();
+  const auto word = plain_text();
+  if (!word) return wrong_type(words_of_all(values), "write one of these words");
+  if (const auto value = from_word(*word, values)) {
+    into = *value;
+    return;
+  }
+  std::vector<std::string_view> words;
+  for (const Enum value : values) words.push_back(to_string(value));
+  const std::string meant = did_you_mean(*word, words);
+  error("must be " + words_of_all(values) + ", but is " + in_quotes(*word),
+        meant.empty() ? "write one of these words" : "did you mean " + meant + "?");
+  note_bad_word();
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,94 @@
+#include "config/live/cluster_configs.h"
+
+#include "base/text.h"
+#include "kube/object.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kRole = "deploy/rbac/config.yaml";
+constexpr const char* kNoWayYet = "the way to the API server is being found";
+
+std::optional<std::string> why_unknown(const std::optional<std::string>& off, const host::WatchObject* watch) {
+  if (off) return off;
+  return watch == nullptr ? kNoWayYet : watch->unknown_because();
+}
+
+}  // namespace
+
+ClusterConfigs::ClusterConfigs(host::Loop& loop, host::KubeLink& link, ClusterConfigsAsked asked,
+                               std::function<void()> on_change)
+    : loop_(loop), link_(link), asked_(std::move(asked)), on_change_(std::move(on_change)) {
+  link_.when_settled([this] { start(); });
+}
+
+void ClusterConfigs::start() {
+  auto* client = link_.client();
+  if (client == nullptr) {
+    off_ = link_.closed_because();
+    return on_change_();
+  }
+  if (!asked_.node_name.empty()) watch_node(*client);
+  if (!asked_.config_map.empty()) watch_map(*client);
+  on_change_();
+}
+
+void ClusterConfigs::watch_node(host::KubeClient& client) {
+  // Seeds of their own, so that nodes that start together do not ask in step.
+  node_watch_ = std::make_unique<host::WatchObject>(
+      loop_, client,
+      host::WatchedObject{"/api/v1/nodes", asked_.node_name, kRole, stable_hash(asked_.node_name + " label")},
+      [this](const nlohmann::json* node) {
+        // Without its object a node has no say: what it was last stays.
+        node_is_there_ = node != nullptr;
+        if (on_node_) on_node_(node);
+        if (node == nullptr) return;
+        const auto labels = kube::labels_of(*node);
+        const auto found = labels.find(asked_.label_key);
+        label_ = found == labels.end() ? "" : found->second;
+      },
+      on_change_);
+}
+
+void ClusterConfigs::watch_map(host::KubeClient& client) {
+  const auto name = kube::parse_object_name(asked_.config_map);
+  if (!name) {
+    off_ = name.error().what;
+    return;
+  }
+  map_watch_ = std::make_unique<host::WatchObject>(
+      loop_, client,
+      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+                          stable_hash(asked_.node_name + " map")},
+      [this](const nlohmann::json* object) {
+        map_is_there_ = object != nullptr;
+        if (object != nullptr) map_ = configs_of_map(asked_.config_map, kube::data_of_config_map(*object));
+      },
+      on_change_);
+}
+
+config::LabelSeen ClusterConfigs::label() const {
+  config::LabelSeen seen{asked_.label_key, asked_.node_name, {}, label_.value_or("")};
+  if (asked_.node_name.empty()) {
+    seen.why = "the name of this node is not known (--node-name, $NODE_NAME)";
+  } else if (!node_is_there_) {
+    seen.why = "the cluster has no node " + asked_.node_name;
+  } else if (!label_) {
+    seen.why = why_unknown(off_, node_watch_.get());
+  }
+  return seen;
+}
+
+bool ClusterConfigs::label_pending() const {
+  return !label_ && !off_ && !asked_.node_name.empty() && node_is_there_;
+}
+
+NamedConfigs ClusterConfigs::configs() const {
+  if (map_ && map_is_there_) return *map_;
+  NamedConfigs none{.where = "ConfigMap " + asked_.config_map, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  none.why = map_is_there_ ? why_unknown(off_, map_watch_.get()).value_or("it is being read") : "it is not there";
+  none.pending = map_is_there_ && !off_;
+  return none;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,170 @@
+// The part of ConfigSource that several things decide: named configurations, the node's label, what was written down.
+#include "config/live/config_source.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A file may be written in several steps, and kubelet turns links one after the other.
+constexpr Duration kSettling = 50ms;
+
+struct Place {
+  std::string dir;
+  std::string name;
+};
+
+Place place_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+Result<config::ChosenConfig> read_chosen(const std::string& path) {
+  TRY(const auto text, host::read_file(path, std::size_t{4} << 20));
+  auto chosen = config::parse_chosen(text);
+  if (!chosen) return std::unexpected(Error{Kind::kInvalid, chosen.error().what, path});
+  return chosen;
+}
+
+}  // namespace
+
+Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
+  loop_ = &loop;
+  look_timer_ = std::make_unique<host::Timer>(loop);
+  if (!waits()) {
+    write_down();
+    return {};
+  }
+  if (!places_.written.empty()) {
+    const auto place = place_of(places_.written);
+    const auto dir = host::Dir::create(place.dir);  // whoever writes there may start later
+    if (!dir) return std::unexpected(dir.error());
+    TRY_STATUS(watch_dir(place.dir, place.name));
+    read_written();
+  } else {
+    if (link == nullptr) return fail(Kind::kInvalid, "named configurations need the way to the API server");
+    read_last();
+    if (!places_.dir.empty()) TRY_STATUS(watch_dir(places_.dir, ""));
+    cluster_ = std::make_unique<ClusterConfigs>(
+        loop, *link, ClusterConfigsAsked{places_.node_name, places_.label, places_.config_map}, [this] { decide(); });
+    patient_ = true;
+    patience_timer_ = std::make_unique<host::Timer>(loop);
+    patience_timer_->start(places_.patience, [this] {
+      patient_ = false;
+      if (!view_.in_force) decide();
+    });
+    decide();
+  }
+  if (view_.in_force) return {};
+  beginning_ = true;
+  loop.run();
+  beginning_ = false;
+  return {};
+}
+
+NamedConfigs ConfigSource::configs() const {
+  return places_.dir.empty() ? cluster_->configs() : read_config_dir(places_.dir);
+}
+
+void ConfigSource::decide() {
+  if (!cluster_) return;  // its constructor is at work
+  const auto found = configs();
+  const auto label = cluster_->label();
+  if (patient_ && (found.pending || cluster_->label_pending())) return;
+  if (!label.why) last_label_ = label.value;
+  auto decision = config::decide(found.set(), label, {places_.default_name, places_.fallbacks}, last_label_,
+                                 view_.in_force || last_);
+  if (!decision.choice) return refuse(std::move(decision.problems));
+  const auto& [name, by] = *decision.choice;
+  std::string text, source;
+  if (!name.empty()) {
+    source = found.sources.at(name);
+    const auto& content = found.texts.at(name);
+    if (!content) {
+      decision.problems.push_back({Severity::kError,
+                                   {source},
+                                   "",
+                                   "cannot be read: " + to_string(content.error()),
+                                   "make it readable, or choose another one"});
+      return refuse(std::move(decision.problems));
+    }
+    text = *content;
+  }
+  ConfigView next = load(text, source);
+  next.problems.insert(next.problems.begin(), decision.problems.begin(), decision.problems.end());
+  if (!next.in_force) return refuse(std::move(next.problems));
+  next.name = name;
+  next.chosen_by = to_string(by);
+  next.label = last_label_.value_or("");
+  put(std::move(next), text);
+}
+
+void ConfigSource::read_last() {
+  if (places_.write_down.empty()) return;
+  auto last = read_chosen(places_.write_down);
+  if (!last) {
+    if (last.error().kind != Kind::kNotFound) log::warning("config.last_unreadable", {{"why", last.error()}});
+    return;
+  }
+  if (config::chosen_by(last->chosen_by)) last_label_ = last->label;
+  last_ = *std::move(last);
+}
+
+void ConfigSource::read_written() {
+  const auto chosen = read_chosen(places_.written);
+  if (!chosen) {
+    return refuse({{Severity::kError,
+                    {places_.written},
+                    "",
+                    "cannot be used: " + to_string(chosen.error()),
+                    "the node agent writes it: start `tranche node` with the same --run-dir"}});
+  }
+  ConfigView next = load(chosen->text, chosen->source);
+  if (!next.in_force) return refuse(std::move(next.problems));
+  next.name = chosen->name;
+  next.chosen_by = chosen->chosen_by;
+  next.label = chosen->label;
+  last_label_ = chosen->label;
+  put(std::move(next), chosen->text);
+}
+
+void ConfigSource::write_down() {
+  if (places_.write_down.empty() || loop_ == nullptr || !view_.in_force) return;
+  config::ChosenConfig now{view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_};
+  if (written_ == now) return;
+  const auto place = place_of(places_.write_down);
+  const auto dir = host::Dir::create(place.dir);
+  const Status done =
+      dir ? dir->write_atomically(place.name, config::render_chosen(now)) : std::unexpected(dir.error());
+  if (!done) log::warning("config.not_written_down", {{"why", done.error()}});
+  written_ = std::move(now);
+}
+
+Status ConfigSource::watch_dir(const std::string& dir, const std::string& only) {
+  auto watch = host::DirWatch::open(*loop_, dir, [this, only](const std::string& name) {
+    if (!name.empty() && !only.empty() && name != only) return;
+    lost_ = lost_ || name.empty();
+    look_soon();
+  });
+  if (!watch) return std::unexpected(within(watch.error(), "the configuration cannot be followed"));
+  watch_ = *std::move(watch);
+  return {};
+}
+
+void ConfigSource::look_soon() {
+  if (!look_timer_->running()) look_timer_->start(kSettling, [this] { reload(); });
+}
+
+void ConfigSource::look_again() {
+  lost_ = false;
+  const auto written = place_of(places_.written);
+  const auto watched = places_.dir.empty() ? watch_dir(written.dir, written.name) : watch_dir(places_.dir, "");
+  if (watched) return;
+  lost_ = true;
+  log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,189 @@
+#include "config/live/config_source.h"
+
+#include <algorithm>
+
+#include "cdi/words.h"
+#include "config/parse/parse.h"
+#include "config/render.h"
+#include "config/report.h"
+#include "kube/object.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr auto kProgram = config::Program::kDevicePlugin;
+constexpr const char* kByFile = "file";
+constexpr const char* kByDefaults = "defaults";
+
+std::string directory_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Problem error_at(const std::string& where, std::string what, std::string remedy) {
+  return {Severity::kError, {where}, "", std::move(what), std::move(remedy)};
+}
+
+ConfigView view_of(const std::string& text, const std::string& source, const config::GivenFlags& flags,
+                   const config::Environment& environment, config::UnknownKeys unknown_keys,
+                   config::Program program = kProgram) {
+  ConfigView next;
+  next.path = source;
+  auto resolved = config::resolve(config::parse(text, source, unknown_keys), program, flags, environment);
+  next.config = std::move(resolved.config);
+  next.run = std::move(resolved.run);
+  next.problems = std::move(resolved.problems);
+  // Words that only the making of CDI specs knows; said here, so that whoever checks a configuration hears of them.
+  for (auto& problem : cdi::read_words(next.run).problems) next.problems.push_back(std::move(problem));
+  next.explained = std::move(resolved.explained);
+  next.in_force = !has_error(next.problems);
+  next.chosen_by = source.empty() ? kByDefaults : kByFile;
+  next.hash = config::content_hash(text);
+  return next;
+}
+
+// The text of the file, "" when none is named.
+Result<std::string> file_text(const std::string& path) {
+  return path.empty() ? Result<std::string>("") : host::read_file(path);
+}
+
+ConfigView view_of_unreadable(const std::string& path, const Error& error) {
+  ConfigView next;
+  next.path = path;
+  next.problems.push_back(error_at(path, error.where == path ? error.what : to_string(error),
+                                   "name a readable file with --config (--config-file), or leave it out"));
+  return next;
+}
+
+// What is wrong with several places of configuration given at once, or with one of them.
+std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& file) {
+  std::vector<std::string> given;
+  if (!file.empty()) given.emplace_back("--config-file (or $CONFIG_FILE)");
+  if (!places.dir.empty()) given.emplace_back("--config-dir (or $CONFIG_FILE_SRCDIR)");
+  if (!places.config_map.empty()) given.emplace_back("--config-map");
+  if (!places.written.empty()) given.emplace_back("--config-of-node");
+  std::vector<Problem> problems;
+  if (given.size() > 1) {
+    std::string all = given.front();
+    for (std::size_t i = 1; i < given.size(); ++i) all += " and " + given[i];
+    problems.push_back(error_at(given.back(), "is given beside another place of the configuration: " + all,
+                                "give one of them; make the other variables and flags empty"));
+  }
+  if (!places.config_map.empty())
+    if (const auto name = kube::parse_object_name(places.config_map); !name)
+      problems.push_back(error_at("--config-map", name.error().what, "write for example --config-map tranche/configs"));
+  return problems;
+}
+
+}  // namespace
+
+ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
+                       config::UnknownKeys unknown_keys, config::Program program) {
+  const std::string path = config::config_file_of(program, flags, environment);
+  const auto text = file_text(path);
+  if (!text) return view_of_unreadable(path, text.error());
+  return view_of(*text, path, flags, environment, unknown_keys, program);
+}
+
+void log_effective(const ConfigView& view) {
+  log::info("config.effective", {{"file", view.path},
+                                 {"chosenBy", view.chosen_by},
+                                 {"hash", view.hash},
+                                 {"given", config::given_line(view.explained)},
+                                 {"config", config::render_line(view.config)}});
+}
+
+ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environment, config::UnknownKeys unknown_keys,
+                           ConfigPlaces places)
+    : flags_(std::move(flags)),
+      environment_(std::move(environment)),
+      unknown_keys_(unknown_keys),
+      places_(std::move(places)) {
+  if (!waits()) {
+    read_file();
+    return;
+  }
+  view_.problems = problems_of(places_, config::config_file_of(kProgram, flags_, environment_));
+  wrong_ = has_error(view_.problems);
+  if (!wrong_ && !places_.written.empty()) read_written();
+}
+
+ConfigSource::~ConfigSource() = default;
+
+ConfigView ConfigSource::load(const std::string& text, const std::string& source) const {
+  return view_of(text, source, flags_, environment_, unknown_keys_);
+}
+
+void ConfigSource::read_file() {
+  const std::string path = config::config_file_of(kProgram, flags_, environment_);
+  const auto text = file_text(path);
+  ConfigView next = text ? load(*text, path) : view_of_unreadable(path, text.error());
+  if (next.in_force) return put(std::move(next), *text);
+  if (!view_.in_force) return tell(std::move(next));
+  refuse(std::move(next.problems));
+}
+
+void ConfigSource::put(ConfigView next, const std::string& text) {
+  patient_ = false;
+  text_ = text;
+  tell(std::move(next));
+}
+
+void ConfigSource::refuse(std::vector<Problem> problems) {
+  if (!view_.in_force && last_) {
+    ConfigView next = load(last_->text, last_->source);
+    if (next.in_force) {
+      next.name = last_->name;
+      next.chosen_by = last_->chosen_by;
+      next.label = last_label_.value_or("");
+      next.problems = std::move(problems);
+      next.last_good = true;
+      return put(std::move(next), last_->text);
+    }
+  }
+  ConfigView next = view_;
+  next.label = last_label_.value_or("");
+  next.problems = std::move(problems);
+  next.last_good = view_.in_force;
+  tell(std::move(next));
+}
+
+void ConfigSource::tell(ConfigView next) {
+  if (next == view_) return;
+  view_ = std::move(next);
+  if (view_.in_force) write_down();
+  if (on_change_) on_change_();
+  if (!beginning_) return;
+  if (view_.in_force) return loop_->stop();
+  for (const auto& problem : view_.problems) log::error("config.waiting", {{"why", to_string(problem)}});
+}
+
+void ConfigSource::reload() {
+  if (!waits()) return read_file();
+  if (loop_ == nullptr) return;
+  if (lost_) look_again();
+  if (cluster_) return decide();
+  read_written();
+}
+
+bool ConfigSource::hand_on_node(OnNode on_node) {
+  if (!cluster_ || places_.node_name.empty()) return false;
+  cluster_->hand_on_node(std::move(on_node));
+  return true;
+}
+
+Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
+  loop_ = &loop;
+  look_timer_ = std::make_unique<host::Timer>(loop);
+  on_change_ = std::move(on_change);
+  if (waits() || view_.path.empty()) return {};
+  auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });
+  if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
+  watch_ = *std::move(watch);
+  return {};
+}
+
+}  // namespace tranche::agent

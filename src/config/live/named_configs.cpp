@@ -1,0 +1,56 @@
+#include "config/live/named_configs.h"
+
+#include <sys/stat.h>
+
+#include "os/files/files.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of what it mounts
+
+bool is_folder(const host::Dir& dir, const std::string& name) {
+  struct stat about{};
+  return ::fstatat(dir.fd(), name.c_str(), &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
+// Held open, it stays the same version when kubelet turns the link.
+Result<host::Dir> version_of(const std::string& path) {
+  if (auto mounted = host::Dir::open(path + "/" + kMounted)) return mounted;
+  return host::Dir::open(path);
+}
+
+}  // namespace
+
+config::NamedSet NamedConfigs::set() const {
+  config::NamedSet set{where, why, {}};
+  for (const auto& [name, text] : texts) set.names.push_back(name);
+  return set;
+}
+
+NamedConfigs read_config_dir(const std::string& path) {
+  NamedConfigs found{.where = path, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  const auto dir = version_of(path);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) {
+    found.why = to_string(names.error());
+    return found;
+  }
+  for (const auto& name : *names) {
+    if (name.starts_with("..") || is_folder(*dir, name)) continue;
+    found.texts.emplace(name, dir->read(name));
+    found.sources.emplace(name, path + "/" + name);
+  }
+  return found;
+}
+
+NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data) {
+  NamedConfigs found{.where = "ConfigMap " + name, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  for (const auto& [key, text] : data) {
+    found.texts.emplace(key, text);
+    found.sources.emplace(key, found.where + "[" + key + "]");
+  }
+  return found;
+}
+
+}  // namespace tranche::agent

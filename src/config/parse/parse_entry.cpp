@@ -1,0 +1,214 @@
+#include "config/parse/parse_entry.h"
+
+#include "base/text.h"
+#include "config/document/scalar.h"
+#include "config/names.h"
+#include "config/parse/parse_shares.h"
+#include "config/parse/sections.h"
+
+namespace tranche::config {
+namespace {
+
+// kubelet takes a device list in one message; far above what a node can use, and a bound on what we hold.
+constexpr std::int64_t kMostReplicas = 65535;
+constexpr std::int64_t kMostGb = 1'000'000;
+
+std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, SharingStrategy strategy) {
+  const bool mps = strategy == SharingStrategy::kMps;
+  if (!value.given()) {
+    (value.absent() ? entry : value)
+        .error(value.absent() ? "has no replicas" : "has nothing after it",
+               "write into how many slots each device is cut: replicas: 4");
+    return std::nullopt;
+  }
+  const auto count = value.integer();
+  if (!count) return std::nullopt;
+  const std::int64_t least = mps ? 1 : 2;  // one slot of MPS is the whole GPU, for the processes of one container
+  if (*count < least) {
+    value.error("must be " + std::to_string(least) + " or more, but is " + std::to_string(*count),
+                "write how many containers may share one device, or remove the entry to share nothing");
+    return std::nullopt;
+  }
+  if (*count > kMostReplicas) {
+    value.error("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
+                "write 65535 or less");
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(*count);
+}
+
+// The selection, or nothing and a Problem.
+std::optional<DeviceSelection> read_devices(const Value& value, const char* remedy) {
+  if (value.null()) {
+    value.error("has nothing after it", remedy);
+    return std::nullopt;
+  }
+  if (value.node().kind == Node::Kind::kSequence) {
+    std::vector<DeviceRef> refs;
+    for (const Value& item : value.items()) {
+      if (auto ref = device_reference(item))
+        refs.push_back(*std::move(ref));
+      else
+        item.error("must be an index, a MIG index such as 0:1, or a UUID, but is " + describe(item.node()), remedy);
+    }
+    if (refs.size() != value.node().items.size()) return std::nullopt;
+    return refs;
+  }
+  if (value.node().kind == Node::Kind::kMapping) {
+    value.wrong_type("all, a count or a list", remedy);
+    return std::nullopt;
+  }
+  if (const auto text = value.plain_text()) {
+    if (*text == "all") return AllDevices{};
+    value.error("must be all, a count or a list, but is " + in_quotes(*text), remedy);
+    return std::nullopt;
+  }
+  const auto count = value.integer();
+  if (count && *count > 0 && *count <= kMostReplicas) return DeviceCount{static_cast<std::uint32_t>(*count)};
+  if (count && *count <= 0) value.error("must be more than 0, but is " + std::to_string(*count), remedy);
+  if (count && *count > 0) value.error("is " + std::to_string(*count) + ", more than any node has", remedy);
+  return std::nullopt;
+}
+
+// Without perDevice it is checked and then set aside: NVIDIA's programs share every device of the resource.
+void parse_devices(const Value& value, bool per_device, SharedResource& into) {
+  if (value.absent()) return;
+  const auto selection = read_devices(
+      value, per_device ? "write all, a count, or a list such as [0, 1]" : "write devices: all, or remove it");
+  if (!selection) return;
+  if (per_device) {
+    if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&*selection); refs != nullptr && refs->empty())
+      value.error("is an empty list, so the entry shares nothing", "write all, a count, or a list such as [0, 1]");
+    into.devices = *selection;
+  } else if (!std::holds_alternative<AllDevices>(*selection)) {
+    value.warn("is read and then not used: every device of the resource is shared",
+               "write perDevice: true below sharing to divide the devices, or remove it");
+  }
+}
+
+// The rename in force. Without perDevice the file cannot choose it: "<name>.shared" or none.
+std::optional<std::string> effective_rename(const Value& value, const std::string& name, const EntryRules& rules) {
+  std::optional<std::string> in_force;
+  if (rules.rename_by_default) in_force = name + ".shared";
+  if (value.absent()) return in_force;
+  if (value.null()) {
+    value.error("has nothing after it", "remove it");
+    return in_force;
+  }
+  auto asked = read_resource_name(value);
+  if (rules.per_device) return asked ? asked : in_force;
+  if (asked && asked != in_force)
+    value.warn(
+        "is read and then not used: the resource is advertised as " + in_force.value_or(name),
+        rules.rename_by_default ? "remove it" : "remove it, or write renameByDefault: true to get " + name + ".shared");
+  return in_force;
+}
+
+void parse_names(const Fields& f, SharedResource& into) {
+  const Value value = f["names"];
+  if (!value.given()) return;
+  const char* remedy = "write for example gpu%d, gpu-%ggb or gpu-%m";
+  const auto text = value.text();
+  if (!text) return;
+  auto pattern = name_pattern(*text);
+  if (!pattern) return value.error(pattern.error().what, remedy);
+  if (f["rename"].given()) return value.error("is given beside rename", "remove one of the two");
+  into.names = *std::move(pattern);
+  into.rename.reset();  // renameByDefault is for names that are not chosen
+}
+
+// How many slots: replicas, or slotMemory in its place.
+bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
+  const Value slot_memory = f["slotMemory"];
+  if (!slot_memory.given()) {
+    const auto replicas = read_replicas(entry, f["replicas"], rules.strategy);
+    into.replicas = replicas.value_or(1);
+    return replicas.has_value();
+  }
+  into.slot_memory = read_memory_size(slot_memory, "write what one slot holds: slotMemory: 4Gi");
+  into.replicas = 0;
+  if (!f["replicas"].given()) return into.slot_memory.has_value();
+  slot_memory.error("is given beside replicas, and each says how many slots a device has", "remove one of the two");
+  return false;
+}
+
+// Nebuly's plugin: the memory of one slot in GB, by which it means GiB.
+void parse_memory_gb(const Fields& f, SharedResource& into) {
+  const Value value = f["memoryGB"];
+  if (!value.given()) return;
+  const auto count = value.integer();
+  if (!count) return;
+  if (*count < 1 || *count > kMostGb)
+    return value.error("must be 1 or more, but is " + std::to_string(*count), "write memory: 4Gi in its place");
+  if (f["memory"].given()) return value.error("is given beside memory", "remove one of the two");
+  into.memory = {MemoryPolicy::Kind::kSize, 100, gib(static_cast<std::uint64_t>(*count))};
+}
+
+bool parse_mps_part(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
+  into.guard_memory = parse_entry_guard(f["guard"]);
+  read_threads(f["threads"], into.threads);
+  read_memory(f["memory"], into.memory);
+  parse_memory_gb(f, into);
+  parse_names(f, into);
+  std::optional<SplitPolicy> split = rules.split;
+  read_split(f["split"], split);
+  into.split = split.value_or(is_individual(into) ? SplitPolicy::kSpan : SplitPolicy::kReject);
+  return parse_slots(entry, f, rules, into);
+}
+
+}  // namespace
+
+std::optional<std::string> read_resource_name(const Value& value) {
+  const auto text = value.text();
+  if (!text) return std::nullopt;
+  auto name = resource_name(*text);
+  if (name) return *std::move(name);
+  value.error(name.error().what, "write for example nvidia.com/gpu");
+  return std::nullopt;
+}
+
+std::optional<DeviceRef> device_reference(const Value& item) {
+  if (item.node().kind != Node::Kind::kScalar) return std::nullopt;
+  const Scalar scalar = scalar_of(item.node());
+  if (const auto* text = std::get_if<std::string>(&scalar))
+    return is_device_reference(*text) ? std::optional(DeviceRef{*text}) : std::nullopt;
+  const auto* index = std::get_if<std::int64_t>(&scalar);
+  if (index == nullptr || *index < 0) return std::nullopt;
+  return DeviceRef{std::to_string(*index)};
+}
+
+std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& rules) {
+  if (entry.null() || entry.node().kind != Node::Kind::kMapping) {
+    entry.wrong_type("a mapping with name and replicas", "write - {name: nvidia.com/gpu, replicas: 4}");
+    return std::nullopt;
+  }
+  const bool mps = rules.strategy == SharingStrategy::kMps;
+  const Fields f(entry);
+  SharedResource resource;
+  resource.strategy = rules.strategy;
+  resource.threads = rules.threads;
+  resource.memory = rules.memory;
+  resource.place = entry.place();
+  const Value name = f["name"];
+  std::optional<std::string> full_name;
+  if (!name.given())
+    (name.absent() ? entry : name)
+        .error(name.absent() ? "has no name" : "has nothing after it",
+               "write which resource is shared: name: nvidia.com/gpu");
+  else
+    full_name = read_resource_name(name);
+  resource.name = full_name.value_or("");
+  resource.rename = effective_rename(f["rename"], resource.name, rules);
+  parse_devices(f["devices"], rules.per_device, resource);
+  bool sound = full_name.has_value();
+  if (mps) {
+    sound = parse_mps_part(entry, f, rules, resource) && sound;
+  } else {
+    const auto replicas = read_replicas(entry, f["replicas"], rules.strategy);
+    sound = sound && replicas;
+    resource.replicas = replicas.value_or(1);
+  }
+  return sound ? std::optional(std::move(resource)) : std::nullopt;
+}
+
+}  // namespace tranche::config

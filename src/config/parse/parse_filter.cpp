@@ -1,0 +1,47 @@
+// `devices`: which GPUs a node works with.
+#include "base/text.h"
+#include "config/names.h"
+#include "config/parse/sections.h"
+
+namespace tranche::config {
+namespace {
+
+// Addresses and UUIDs that are broken would be taken for names of models that no GPU has.
+bool is_broken(std::string_view text) {
+  if (text.find('*') != std::string_view::npos) return false;
+  if (text.starts_with("GPU-")) return !is_device_reference(text);
+  const bool address = text.find(':') != std::string_view::npos && text.find(' ') == std::string_view::npos;
+  return address && !pci_address(text);
+}
+
+void read_patterns(const Value& list, std::vector<DeviceRef>& into) {
+  if (!list.given()) return;
+  list.note_given();
+  const char* remedy = "write a UUID, a PCI address (0000:3b:00.0), an index, or a model with * (\"NVIDIA H200*\")";
+  if (list.node().kind != Node::Kind::kSequence) return list.wrong_type("a list", remedy);
+  for (const Value& item : list.items()) {
+    if (auto ref = device_reference(item);
+        ref && !ref->text.starts_with("MIG-") && ref->text.find(':') == std::string::npos) {
+      into.push_back(*std::move(ref));
+      continue;
+    }
+    const auto text = item.plain_text();
+    if (text && !trimmed(*text).empty() && !is_broken(*text) && !text->starts_with("MIG-"))
+      into.push_back({*text});
+    else
+      item.error("must name GPUs, but is " + describe(item.node()), remedy);
+  }
+}
+
+}  // namespace
+
+void parse_device_filter(const Value& section, DeviceFilter& filter) {
+  if (!section.given()) return;
+  if (section.node().kind != Node::Kind::kMapping)
+    return section.wrong_type("a mapping", "write exclude: [0] below it, or remove it");
+  const Fields f(section);
+  read_patterns(f["include"], filter.include);
+  read_patterns(f["exclude"], filter.exclude);
+}
+
+}  // namespace tranche::config

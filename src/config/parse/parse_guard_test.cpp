@@ -1,0 +1,78 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/parse/parse.h"
+
+namespace tranche::config {
+namespace parse_guard_test {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string with(const std::string& guard, const std::string& entry = "") {
+  return "sharing:\n  mps:\n    guard: " + guard + "\n    resources: [{name: gpu, replicas: 4" + entry + "}]\n";
+}
+Config read(const std::string& text) {
+  const Parsed parsed = parse(text, "c");
+  EXPECT_FALSE(has_error(parsed.problems)) << text;
+  return parsed.config;
+}
+std::vector<std::string> said(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const auto& problem : parse(text, "c").problems) lines.push_back(to_string(problem));
+  return lines;
+}
+
+TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndStrangersAreOnlyNamed) {
+  const Guard guard = read("sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}").sharing.guard;
+  EXPECT_EQ(guard.interval, Duration(100ms));
+  EXPECT_EQ(guard.memory, GuardMemory::kTerminateNewest);
+  EXPECT_EQ(guard.strangers, GuardStrangers::kObserve);
+}
+
+TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
+  for (const GuardMemory memory : kGuardMemories) {
+    const std::string word(to_string(memory));
+    EXPECT_EQ(read(with("{memory: " + word + "}")).sharing.guard.memory, memory);
+  }
+  for (const GuardStrangers strangers : kGuardStrangers)
+    EXPECT_EQ(read(with("{strangers: " + std::string(to_string(strangers)) + "}")).sharing.guard.strangers, strangers);
+  EXPECT_EQ(read(with("{interval: 1.5s}")).sharing.guard.interval, Duration(1500ms));
+}
+
+TEST(GuardConfig, AResourcesOwnPolicyComesFirst) {
+  const Config config = read(with("{memory: observe}", ", guard: {memory: terminate-all}"));
+  EXPECT_EQ(guard_memory_of(config, "nvidia.com/gpu"), GuardMemory::kTerminateAll);
+  EXPECT_EQ(guard_memory_of(config, "nvidia.com/other"), GuardMemory::kObserve);
+  EXPECT_EQ(guard_memory_of(read(with("{memory: observe}")), "nvidia.com/gpu"), GuardMemory::kObserve);
+}
+
+TEST(GuardConfig, WhatIsWrongIsToldWithPlaceAndRemedy) {
+  EXPECT_THAT(said(with("{memory: terminate-new}")),
+              ElementsAre(HasSubstr("c:3:21: error: sharing.mps.guard.memory: must be observe, refuse-new, "
+                                    "terminate-newest or terminate-all, but is \"terminate-new\"; did you mean "
+                                    "terminate-newest?")));
+  EXPECT_THAT(said(with("{interval: 10ms}")),
+              ElementsAre(HasSubstr("guard.interval: must be from 50ms to 10s, but is 10ms; write for example 100ms")));
+  EXPECT_THAT(said(with("{interval: soon}")), ElementsAre(HasSubstr("must be a duration, but is \"soon\"")));
+  EXPECT_THAT(said(with("{interval: 100}")),
+              ElementsAre(HasSubstr("must be a duration, but is the number 100; write for example 100ms")));
+  EXPECT_THAT(said(with("strict")), ElementsAre(HasSubstr("sharing.mps.guard: must be a mapping")));
+  EXPECT_THAT(said(with("{stranger: observe}")), ElementsAre(HasSubstr("did you mean strangers?")));
+  EXPECT_THAT(said(with("{}", ", guard: {memory: 3}")), ElementsAre(HasSubstr("resources[0].guard.memory: must be")));
+  EXPECT_THAT(said(with("{}", ", guard: {interval: 1s}")), ElementsAre(HasSubstr("is not a known key")));
+  EXPECT_THAT(said(with("{}", ", guard: 3")), ElementsAre(HasSubstr("resources[0].guard: must be a mapping")));
+  EXPECT_THAT(said(with("")), IsEmpty()) << "nothing after it is as good as absent";
+}
+
+TEST(GuardConfig, TimeSlicingHasNoGuard) {
+  EXPECT_THAT(said("sharing: {timeSlicing: {guard: {}, resources: [{name: gpu, replicas: 4}]}}"),
+              ElementsAre(HasSubstr("is not a known key")));
+  EXPECT_THAT(said("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4, guard: {memory: observe}}]}}"),
+              ElementsAre(HasSubstr("is not a known key")));
+}
+
+}  // namespace parse_guard_test
+}  // namespace tranche::config

@@ -1,0 +1,138 @@
+// A fork's way to say "a resource per GPU": what it means here is said in entries of our own, and what it says without
+// effect (there or here) is a warning.
+#include <algorithm>
+
+#include "base/text.h"
+#include "config/document/scalar.h"
+#include "config/keys.h"
+#include "config/names.h"
+#include "config/parse/sections.h"
+
+namespace tranche::config {
+namespace {
+
+constexpr std::int64_t kMostMib = 1'000'000'000;
+constexpr const char* kGpu = "nvidia.com/gpu";
+
+bool is_mapping(const Value& value, const char* remedy) {
+  if (!value.given()) return false;
+  if (value.node().kind == Node::Kind::kMapping) return true;
+  value.wrong_type("a mapping", remedy);
+  return false;
+}
+
+// A whole number from 1; nothing when it is absent or wrong.
+std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const char* remedy) {
+  if (!value.given()) return std::nullopt;
+  const auto count = value.integer();
+  if (!count || (*count >= 1 && *count <= most)) return count;
+  value.error("must be from 1 to " + std::to_string(most) + ", but is " + std::to_string(*count), remedy);
+  return std::nullopt;
+}
+
+// The MPS part of a GPU's entry; false when MPS does not serve it.
+bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
+  if (!is_mapping(section, "write mps: {enabled: true, replicas: 20}")) return false;
+  const Fields f(section);
+  bool enabled = false;
+  f["enabled"].read(enabled);
+  if (const auto count = counted(f["replicas"], kMostSlots, "write into how many slots the GPU is cut"))
+    into.replicas = static_cast<std::uint32_t>(*count);
+  bool limited = true;
+  f["enableMemoryLimit"].read(limited);
+  if (!limited) into.memory = {.kind = MemoryPolicy::Kind::kOpen};
+  if (const auto size = counted(f["pinnedMemoryLimit"], kMostMib, "write the MiB of one slot, or remove it"))
+    into.memory = MemoryPolicy{MemoryPolicy::Kind::kSize, 100, mib(static_cast<std::uint64_t>(*size))};
+  for (const char* key : {"activeThreadPercentage", "activeThreadLimit"})
+    if (f[key].given())
+      f[key].ignored("is a fork's key without effect there and here",
+                     "remove it; threads of an entry of sharing.mps.resources limits a slot's SMs");
+  return enabled;
+}
+
+// The UUID where there is one: an index that is not written is no index 0.
+std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
+  const Value uuid = f["uuid"];
+  const Value index = f["index"];
+  const Value& named = uuid.given() && uuid.plain_text() != "" ? uuid : index;
+  if (!named.given()) {
+    entry.error("names no GPU", "write index: 0, or uuid: GPU-…");
+    return std::nullopt;
+  }
+  auto ref = device_reference(named);
+  if (!ref) named.error("must name a GPU, but is " + describe(named.node()), "write index: 0, or uuid: GPU-…");
+  return ref;
+}
+
+void parse_gpu(const Value& entry, Individual& into) {
+  if (!is_mapping(entry, "write - {index: 0, mps: {enabled: true, replicas: 20}}")) return;
+  const Fields f(entry);
+  auto gpu = gpu_of(entry, f);
+  IndividualGpu one;
+  one.place = entry.place();
+  if (f["name"].given()) one.name = read_resource_name(f["name"]);
+  const bool served = parse_mps_of_gpu(f["mps"], one);
+  if (!gpu) return;
+  one.gpu = *std::move(gpu);
+  if (served) return into.gpus.push_back(std::move(one));
+  entry.warn("is not shared by MPS, so the GPU is advertised whole, as " + std::string(kGpu),
+             "write mps: {enabled: true, replicas: 20}, or remove the entry");
+}
+
+}  // namespace
+
+Individual parse_individual(const Value& section) {
+  Individual individual;
+  if (!is_mapping(section, "write enabled: true below it, or remove it")) return individual;
+  const Fields f(section);
+  f["enabled"].read(individual.enabled);
+  if (const Value pattern = f["namePattern"]; pattern.given()) {
+    const auto text = pattern.text();
+    auto full = text ? name_pattern(*text) : Result<std::string>(individual.pattern);
+    if (full && full->find("%d") != std::string::npos)
+      individual.pattern = *std::move(full);
+    else
+      pattern.error(full ? "must hold %d, for the GPU's index" : full.error().what, "write for example gpu%d");
+  }
+  if (const Value list = f["gpuConfigs"]; list.given()) {
+    if (list.node().kind != Node::Kind::kSequence)
+      list.wrong_type("a list", "write - {index: 0, mps: {enabled: true, replicas: 20}}");
+    else
+      for (const Value& item : list.items()) parse_gpu(item, individual);
+  }
+  return individual;
+}
+
+void apply_individual(const Individual& individual, const Value& fail_requests, const EntryRules& rules,
+                      Sharing& sharing) {
+  // That fork counts slots whatever the switch says, and a container that asks gpu0: 5 is what it is for.
+  if (sharing.fail_requests_greater_than_one && fail_requests.given())
+    fail_requests.warn("has no effect beside individualGPU, where a container asks slots of each GPU",
+                       "remove it, or write names: gpu%d in place of individualGPU");
+  sharing.fail_requests_greater_than_one = false;
+  const SplitPolicy split = rules.split.value_or(SplitPolicy::kSpan);
+  for (SharedResource& entry : sharing.resources) {
+    if (entry.name != kGpu || !entry.names.empty()) continue;
+    entry.names = individual.pattern;
+    entry.rename.reset();
+    entry.split = split;
+  }
+  for (const IndividualGpu& gpu : individual.gpus) {
+    SharedResource entry;
+    entry.name = kGpu;
+    entry.strategy = SharingStrategy::kMps;
+    entry.devices = std::vector<DeviceRef>{gpu.gpu};
+    entry.replicas = gpu.replicas;
+    entry.threads = rules.threads;
+    entry.memory = gpu.memory.value_or(rules.memory);
+    entry.split = split;
+    entry.place = gpu.place;
+    if (!gpu.name || *gpu.name == expand(individual.pattern, {gpu.gpu.text, 0, {}}))
+      entry.names = individual.pattern;
+    else
+      entry.rename = gpu.name;
+    sharing.resources.push_back(std::move(entry));
+  }
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,163 @@
+#include "config/parse/parse_shares.h"
+
+#include "base/text.h"
+#include "config/document/quantity.h"
+
+namespace tranche::config {
+namespace {
+
+constexpr std::int64_t kMostSms = 1024;
+
+// A number of SMs is one that a GPU could have.
+void read_sms(const Value& value, ThreadsPolicy& into) {
+  const auto sms = value.integer();
+  if (!sms) return;
+  if (*sms < 1 || *sms > kMostSms)
+    return value.error("must be from 1 to 1024, but is " + std::to_string(*sms),
+                       "write how many SMs one slot may use, for example sms: 16");
+  into = {ThreadsPolicy::Kind::kSms, 100, static_cast<std::uint32_t>(*sms)};
+}
+
+std::optional<std::uint32_t> factor_of(const Value& value) {
+  if (value.node().kind == Node::Kind::kScalar) {
+    if (const auto factor = read_factor(scalar_of(value.node()))) return factor;
+    value.error("must be a number from 0.01 to 100 with at most two places, but is " + describe(value.node()),
+                "write for example factor: 2, for twice an equal part");
+  } else {
+    value.wrong_type("a number", "write for example factor: 2, for twice an equal part");
+  }
+  return std::nullopt;
+}
+
+// The one key of a mapping, given with a value; else a Problem and nothing.
+std::optional<Value> only_key(const Value& value, const std::string& remedy) {
+  const Fields f(value);
+  std::optional<Value> found;
+  for (const std::string_view key : f.known()) {
+    if (!f[key].given()) continue;
+    if (found) {
+      value.error("says two things at once", remedy);
+      return std::nullopt;
+    }
+    found.emplace(f[key]);
+  }
+  if (!found) value.error("says nothing", remedy);
+  return found;
+}
+
+// Of the words in a Policy's Kind that stand alone.
+template <class Policy>
+bool read_policy_word(const Value& value, Policy& into) {
+  const auto word = value.plain_text();
+  if (!word) return false;
+  using Kind = typename Policy::Kind;
+  if (*word == "equal")
+    into = {};
+  else if (*word == "open")
+    into = {.kind = Kind::kOpen};
+  else if (*word == "tenant")
+    into = {.kind = Kind::kTenant};
+  else
+    return false;
+  return true;
+}
+
+// "20GB", "20 GiB" or "20g": a size with a unit of another spelling. Reported, and true.
+bool is_other_unit(const Value& value) {
+  if (value.node().kind != Node::Kind::kScalar) return false;
+  const std::string& text = value.node().text;
+  const auto end = text.find_first_not_of("0123456789.");
+  if (end == 0 || end == std::string::npos) return false;
+  const std::string number = text.substr(0, end);
+  const std::string unit(trimmed(std::string_view(text).substr(end)));
+  for (const char letter : {'M', 'G', 'T'}) {
+    const std::string decimal(1, letter);
+    const bool binary = same_in_any_case(unit, decimal + "i") || same_in_any_case(unit, decimal + "iB");
+    if (!binary && !same_in_any_case(unit, decimal) && !same_in_any_case(unit, decimal + "B")) continue;
+    const std::string in_binary = number + decimal + "i";
+    if (!parse_memory_size(in_binary)) return false;
+    value.error(unit + " is not a unit here", "write " + (binary ? in_binary : number + decimal + " or " + in_binary));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy) {
+  if (value.node().kind != Node::Kind::kScalar) {
+    value.wrong_type("a size", remedy);
+    return std::nullopt;
+  }
+  // A number without a unit could be bytes, MiB or GB to whoever wrote it.
+  if (const auto size = parse_memory_size(value.node().text)) return size;
+  if (is_other_unit(value)) return std::nullopt;
+  const bool bare = parse_unsigned(value.node().text).has_value();
+  value.error(bare ? "has no unit: it is " + value.node().text
+                   : "must be a size with a unit, at least 1Mi, but is " + describe(value.node()),
+              remedy);
+  return std::nullopt;
+}
+
+void read_threads(const Value& value, ThreadsPolicy& into) {
+  if (!value.given()) return;
+  value.note_given();
+  const std::string remedy = "write equal, open, tenant, {factor: 2} or {sms: 16}";
+  if (value.node().kind == Node::Kind::kMapping) {
+    const auto key = only_key(value, remedy);
+    if (!key) return;
+    if (key->path().ends_with(".sms")) return read_sms(*key, into);
+    if (const auto factor = factor_of(*key)) into = {ThreadsPolicy::Kind::kFactor, *factor, 0};
+    return;
+  }
+  if (!read_policy_word(value, into))
+    value.error("must be equal, open, tenant, a factor or a number of SMs, but is " + describe(value.node()), remedy);
+}
+
+void read_memory(const Value& value, MemoryPolicy& into) {
+  if (!value.given()) return;
+  value.note_given();
+  const std::string remedy = "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi";
+  if (value.node().kind == Node::Kind::kMapping) {
+    const auto key = only_key(value, remedy);
+    if (!key) return;
+    if (const auto factor = factor_of(*key)) into = {MemoryPolicy::Kind::kFactor, *factor, {}};
+    return;
+  }
+  if (read_policy_word(value, into)) return;
+  if (value.node().kind == Node::Kind::kScalar) {
+    if (const auto size = parse_memory_size(value.node().text)) {
+      into = {MemoryPolicy::Kind::kSize, 100, *size};
+      return;
+    }
+  }
+  if (is_other_unit(value)) return;
+  value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()), remedy);
+}
+
+void read_reserve(const Value& value, Reserve& into) {
+  if (!value.given()) return;
+  value.note_given();
+  const std::string remedy = "write none, auto, or a size such as 600Mi";
+  const auto word = value.plain_text();
+  const auto size = value.node().kind == Node::Kind::kScalar ? parse_memory_size(value.node().text) : std::nullopt;
+  if (word == "none")
+    into = {};
+  else if (word == "auto")
+    into = {Reserve::Kind::kAuto, {}};
+  else if (size)
+    into = {Reserve::Kind::kSize, *size};
+  else if (!is_other_unit(value))
+    value.error("must be none, auto or a size with a unit, but is " + describe(value.node()), remedy);
+}
+
+void read_split(const Value& value, std::optional<SplitPolicy>& into) {
+  if (!value.given()) return;
+  const auto word = value.plain_text();
+  const auto split = word ? from_word(*word, kSplitPolicies) : std::nullopt;
+  SplitPolicy ignored{};
+  value.read_word(ignored, kSplitPolicies);  // says what is wrong
+  if (split) into = split;
+}
+
+}  // namespace tranche::config

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "config/document/duration.h"
+#include "config/document/scalar.h"
+#include "config/keys.h"
+#include "config/parse/parse_entry.h"
+#include "config/parse/parse_shares.h"
+#include "config/parse/sections.h"
+
+namespace tranche::config {
+namespace {
+
+void warn_of_repeats(const std::vector<SharedResource>& resources, const Value& list) {
+  std::map<std::string, const SharedResource*> last;
+  for (const auto& resource : resources) {
+    const SharedResource*& slot = last[resource.name];
+    if (slot != nullptr)
+      Value(&list.node(), list.path(), slot->place, list.findings())
+          .warn("names " + resource.name + " here and again in line " + std::to_string(resource.place.line) +
+                    ", and only the last one counts",
+                "remove one of the two");
+    slot = &resource;
+  }
+}
+
+// With perDevice entries share the devices of a name among them, and what no other names can go to one of them only.
+void refuse_two_rests(const std::vector<SharedResource>& resources, const Value& section) {
+  std::map<std::string, const SharedResource*> rest;
+  for (const auto& resource : resources) {
+    if (!std::holds_alternative<AllDevices>(resource.devices)) continue;
+    const SharedResource*& first = rest[resource.name];
+    if (first != nullptr)
+      Value(&section.node(), section.path(), resource.place, section.findings())
+          .error("shares all devices of " + resource.name + ", as the entry in line " +
+                     std::to_string(first->place.line) + " does",
+                 "write in one of the two which devices are meant: devices: [0, 1]");
+    else
+      first = &resource;
+  }
+}
+
+// renameByDefault, failRequestsGreaterThanOne and resources of one section; what `rules` lack is read here.
+Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources) {
+  Sharing sharing;
+  sharing.strategy = rules.strategy;
+  sharing.per_device = rules.per_device;
+  sharing.fail_requests_greater_than_one = rules.strategy == SharingStrategy::kMps;
+  f["renameByDefault"].read(sharing.rename_by_default);
+  f["failRequestsGreaterThanOne"].read(sharing.fail_requests_greater_than_one);
+  rules.rename_by_default = sharing.rename_by_default;
+  const Value list = f["resources"];
+  const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}]";
+  const bool empty = !list.given() || (list.node().kind == Node::Kind::kSequence && list.node().items.empty());
+  if (empty && needs_resources) {
+    (list.absent() ? section : list).error("no resources specified", remedy);
+  } else if (!empty && list.node().kind != Node::Kind::kSequence) {
+    list.wrong_type("a list", remedy);
+  } else if (!empty) {
+    for (const Value& item : list.items())
+      if (auto entry = parse_entry(item, rules)) sharing.resources.push_back(*std::move(entry));
+    if (!rules.per_device) warn_of_repeats(sharing.resources, list);
+  }
+  return sharing;
+}
+
+std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device) {
+  if (section.absent()) return std::nullopt;
+  const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it";
+  if (section.null()) {
+    section.warn("has nothing below it, so it shares nothing (NVIDIA's programs refuse that)", remedy);
+    return std::nullopt;
+  }
+  if (section.node().kind != Node::Kind::kMapping) {
+    section.wrong_type("a mapping", remedy);
+    return std::nullopt;
+  }
+  const Fields f(section);
+  return parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true);
+}
+
+// A number of clients.
+void read_clients(const Value& value, std::uint32_t& into, const char* remedy) {
+  if (!value.given()) return;
+  value.note_given();
+  const auto count = value.integer();
+  if (!count) return;
+  if (*count < 1 || *count > kMostClients)
+    return value.error("must be from 1 to " + std::to_string(kMostClients) + ", but is " + std::to_string(*count),
+                       remedy);
+  into = static_cast<std::uint32_t>(*count);
+}
+
+// 0 turns it off; more often than every ten seconds a pool would do little else.
+void read_proof_every(const Value& value, Duration& into) {
+  if (!value.given()) return;
+  value.note_given();
+  const char* remedy = "write for example 10m, or 0 for no proofs";
+  if (value.node().kind != Node::Kind::kScalar) return value.wrong_type("a duration", remedy);
+  const Scalar scalar = scalar_of(value.node());
+  const auto* number = std::get_if<std::int64_t>(&scalar);
+  const auto* text = std::get_if<std::string>(&scalar);
+  if (number == nullptr && text == nullptr) return value.wrong_type("a duration", remedy);
+  const auto duration = number != nullptr && *number == 0 ? std::optional<Duration>(Duration{})
+                        : text != nullptr                 ? parse_duration(*text)
+                                                          : std::nullopt;
+  constexpr Duration kShortest = std::chrono::seconds(10);
+  if (!duration || *duration == kInfinite || (*duration != Duration{} && *duration < kShortest)) {
+    return value.error("must be 0 or a duration of at least 10s, but is " + in_quotes(value.node().text), remedy);
+  }
+  into = *duration;
+}
+
+// "off" without quotes is the boolean false in YAML 1.1; here it can only mean the word.
+void read_sm_rounding(const Value& value, SmRounding& into) {
+  if (!value.given()) return;
+  if (value.node().kind == Node::Kind::kScalar && scalar_of(value.node()) == Scalar{false}) {
+    value.note_given();
+    into = SmRounding::kOff;
+  } else {
+    value.read_word(into, kSmRoundings);
+  }
+}
+
+// A fork's switch: without it that fork sets no limit of memory.
+void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
+  const Value value = f["enableMemoryLimit"];
+  if (!value.given()) return;
+  const auto on = value.boolean();
+  if (!on) return;
+  if (f["memory"].given()) return value.ignored("has no effect beside memory", "remove it");
+  if (*on) return;
+  into = {.kind = MemoryPolicy::Kind::kOpen};
+  value.warn("is a fork's word for memory: open, under which a container can take all of a GPU's memory",
+             "write memory: open if that is meant, or remove it");
+}
+
+// Earlier releases had a tier of static SM partitions, which was never measured on hardware.
+void read_tier(const Value& value, TierPolicy& tier) {
+  if (!value.given() || value.plain_text() != "static") return value.read_word(tier, kTierPolicies);
+  value.error("the tier static (SM partitions) was removed", "write auto or v2, or remove the key");
+  value.note_bad_word();
+}
+
+std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
+  if (!section.given()) return std::nullopt;
+  if (section.node().kind != Node::Kind::kMapping) {
+    section.wrong_type("a mapping", "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it");
+    return std::nullopt;
+  }
+  const Fields f(section);
+  EntryRules rules{.strategy = SharingStrategy::kMps, .per_device = per_device};
+  read_threads(f["threads"], rules.threads);
+  read_memory(f["memory"], rules.memory);
+  read_enable_memory_limit(f, rules.memory);
+  read_split(f["split"], rules.split);
+  Sharing sharing = parse_section(section, f, rules, !individual.enabled || individual.gpus.empty());
+  sharing.threads = rules.threads;
+  sharing.memory = rules.memory;
+  read_reserve(f["reserve"], sharing.reserve);
+  f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
+  read_proof_every(f["proofEvery"], sharing.proof_every);
+  f["door"].read_word(sharing.door, kDoorPolicies);
+  read_tier(f["tier"], sharing.tier);
+  read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
+  read_clients(f["processesPerSlot"], sharing.processes_per_slot,
+               "write how many CUDA processes a container with one slot starts, or remove it");
+  f["migDevices"].read(sharing.mig_devices);
+  read_duration(f["stopPatience"], sharing.stop_patience, kStopPatienceLeast, kStopPatienceMost,
+                "write for example 2s");
+  f["frameworkEnvironment"].read(sharing.framework_environment);
+  parse_guard(f["guard"], sharing.guard);
+  read_sm_rounding(f["smRounding"], sharing.sm_rounding);
+  if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules, sharing);
+  return sharing;
+}
+
+// With perDevice both sections are in force: the MPS entries first, then the others.
+Sharing side_by_side(Sharing mps, Sharing time_slicing) {
+  mps.one_time_slice = time_slicing.fail_requests_greater_than_one;
+  for (SharedResource& entry : time_slicing.resources) mps.resources.push_back(std::move(entry));
+  return mps;
+}
+
+}  // namespace
+
+void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
+  const Fields f(section);
+  bool per_device = false;
+  ChangePolicy change = ChangePolicy::kWait;
+  f["change"].read_word(change, kChangePolicies);
+  f["perDevice"].read(per_device);
+  per_device = per_device || individual.enabled;
+  auto time_slicing = parse_time_slicing(f["timeSlicing"], per_device);
+  auto mps = parse_mps(f["mps"], individual, per_device);
+  if (mps && time_slicing && !per_device)
+    f["timeSlicing"].warn("is ignored, because sharing.mps is given as well and MPS wins", "remove one of the two");
+  if (mps && time_slicing && per_device)
+    sharing = side_by_side(*std::move(mps), *std::move(time_slicing));
+  else if (mps)
+    sharing = *std::move(mps);
+  else if (time_slicing)
+    sharing = *std::move(time_slicing);
+  sharing.per_device = per_device;
+  sharing.change = change;
+  if (per_device) refuse_two_rests(sharing.resources, section);
+}
+
+}  // namespace tranche::config

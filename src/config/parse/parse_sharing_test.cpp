@@ -1,0 +1,242 @@
+#include <gmock/gmock.h>
+
+#include "config/parse/parse.h"
+
+// The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and our additions.
+namespace tranche::config {
+namespace parse_sharing_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> said(const std::string& text) {
+  std::vector<std::string> out;
+  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
+  return out;
+}
+bool refused(const std::string& text) {
+  return has_error(parse(text, "c").problems);
+}
+Sharing sharing_in(const std::string& text) {
+  const Parsed parsed = parse(text, "c");
+  EXPECT_FALSE(has_error(parsed.problems)) << text;
+  return parsed.config.sharing;
+}
+std::string mps(const std::string& inside) {
+  return "sharing: {mps: {" + inside + "}}";
+}
+std::string slicing(const std::string& inside) {
+  return "sharing: {timeSlicing: {" + inside + "}}";
+}
+std::string entry(const std::string& fields) {
+  return mps("resources: [{" + fields + "}]");
+}
+const std::string kResources = "resources: [{name: nvidia.com/gpu, replicas: 4}]";
+
+TEST(SharingTest, RequestsForMoreThanOneFailByDefaultUnderMpsOnly) {
+  EXPECT_TRUE(sharing_in(mps(kResources)).fail_requests_greater_than_one);
+  EXPECT_TRUE(sharing_in(mps(kResources + ", failRequestsGreaterThanOne: null")).fail_requests_greater_than_one);
+  EXPECT_FALSE(sharing_in(mps(kResources + ", failRequestsGreaterThanOne: false")).fail_requests_greater_than_one);
+  EXPECT_FALSE(sharing_in(slicing(kResources)).fail_requests_greater_than_one);
+  EXPECT_TRUE(sharing_in(slicing(kResources + ", failRequestsGreaterThanOne: true")).fail_requests_greater_than_one);
+}
+
+TEST(SharingTest, ResourcesMustBeThere) {
+  for (const char* inside : {"renameByDefault: true", "resources: null", "resources: []"}) {
+    EXPECT_THAT(said(mps(inside)), ElementsAre(HasSubstr("no resources specified"))) << inside;
+    EXPECT_THAT(said(slicing(inside)), ElementsAre(HasSubstr("no resources specified"))) << inside;
+  }
+  EXPECT_TRUE(refused(mps("resources: gpu")));
+  EXPECT_TRUE(refused(mps("resources: [gpu]")));
+  EXPECT_TRUE(refused(mps("resources: [null]")));
+}
+
+TEST(SharingTest, AChangeWaitsUnlessItIsToBeForced) {
+  EXPECT_EQ(sharing_in(mps(kResources)).change, ChangePolicy::kWait);
+  const std::string in_mps = ", mps: {" + kResources + "}", in_slicing = ", timeSlicing: {" + kResources + "}";
+  for (const std::string& section : {std::string(), in_mps, in_slicing}) {
+    EXPECT_EQ(sharing_in("sharing: {change: force" + section + "}").change, ChangePolicy::kForce) << section;
+    EXPECT_EQ(sharing_in("sharing: {change: wait" + section + "}").change, ChangePolicy::kWait) << section;
+  }
+  EXPECT_THAT(said("sharing: {change: now}"),
+              ElementsAre(HasSubstr("c:1:19: error: sharing.change: must be wait or force, but is \"now\"")));
+}
+
+TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
+  EXPECT_THAT(said("sharing: {mps: null}"), IsEmpty());
+  EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),
+              ElementsAre(HasSubstr("c:2:3: warning: sharing.timeSlicing: has nothing below it")));
+  EXPECT_EQ(sharing_in("sharing:\n  timeSlicing:\n").strategy, SharingStrategy::kNone);
+  EXPECT_THAT(said("sharing: {timeSlicing: 5}"),
+              ElementsAre(HasSubstr("sharing.timeSlicing: must be a mapping, but is the number 5")));
+}
+
+TEST(SharingTest, ReplicasAreAWholeNumberFromTwo) {
+  for (const char* good : {"2", "4.0", "1e1", "010", "0x10", "48"})
+    EXPECT_FALSE(refused(entry(std::string("name: gpu, replicas: ") + good))) << good;
+  EXPECT_TRUE(refused(slicing("resources: [{name: gpu, replicas: 1}]")));
+  EXPECT_FALSE(refused(entry("name: gpu, replicas: 1"))) << "one slot of MPS is the whole GPU";
+  for (const char* bad : {"0", "-1", "2.5", "\"4\"", "four", "true", "null", "1e30", "70000", "[2]"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: ") + bad))) << bad;
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 010")).resources[0].replicas, 8u);
+  EXPECT_THAT(said(entry("name: gpu")), ElementsAre(HasSubstr("sharing.mps.resources[0]: has no replicas")));
+  EXPECT_THAT(said(entry("name: gpu, replicas: \"4\"")), ElementsAre(HasSubstr("write 4 without quotes")));
+}
+
+TEST(SharingTest, NamesAreResourceNames) {
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2")).resources[0].name, "nvidia.com/gpu");
+  for (const char* bad : {"amd.com/gpu", "GPU", "5", "null", "\"\""})
+    EXPECT_TRUE(refused(entry(std::string("replicas: 2, name: ") + bad))) << bad;
+  EXPECT_THAT(said(entry("replicas: 2")), ElementsAre(HasSubstr("has no name")));
+}
+
+TEST(SharingTest, TheLongestNameMayBeRenamedAndKubeletStillTakesIt) {
+  const std::string longest(52, 'g');  // with nvidia.com/ the 63 that are allowed
+  const Sharing sharing = sharing_in(mps("renameByDefault: true, resources: [{name: " + longest + ", replicas: 2}]"));
+  ASSERT_EQ(sharing.resources.size(), 1u);
+  EXPECT_EQ(sharing.resources[0].rename, "nvidia.com/" + longest + ".shared");
+  EXPECT_LE(longest.size() + std::string(".shared").size(), 63u) << "kubelet counts what stands after the slash";
+}
+
+TEST(SharingTest, RenameIsByDefaultOrNotAtAll) {
+  EXPECT_EQ(sharing_in(mps(kResources)).resources[0].rename, std::nullopt);
+  EXPECT_EQ(sharing_in(mps(kResources + ", renameByDefault: true")).resources[0].rename, "nvidia.com/gpu.shared");
+  EXPECT_THAT(said(entry("name: gpu, replicas: 2, rename: slice")),
+              ElementsAre(HasSubstr("warning: sharing.mps.resources[0].rename: is read and then not used: the resource "
+                                    "is advertised as nvidia.com/gpu")));
+  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2, rename: slice")).resources[0].rename, std::nullopt);
+  EXPECT_THAT(
+      said("sharing: {mps: {renameByDefault: true, resources: [{name: gpu, replicas: 2, rename: gpu.shared}]}}"),
+      IsEmpty());
+  for (const char* bad : {"null", "\"\"", "A", "5"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: 2, rename: ") + bad))) << bad;
+}
+
+TEST(SharingTest, DeviceSelectionIsCheckedAndNotUsed) {
+  const std::string uuid = "GPU-3f2a1b4c-1111-2222-3333-444444444444";
+  EXPECT_THAT(said(entry("name: gpu, replicas: 2, devices: all")), IsEmpty());
+  for (const std::string& dropped :
+       {std::string("2"), std::string("[0, 1]"), std::string("[]"), std::string("[\"0:1\"]"), std::string("[0:1]"),
+        "[" + uuid + "]", "[MIG-" + uuid + "/1/2]"}) {
+    EXPECT_THAT(said(entry("name: gpu, replicas: 2, devices: " + dropped)), ElementsAre(HasSubstr("warning")))
+        << dropped;
+    EXPECT_TRUE(std::holds_alternative<AllDevices>(
+        sharing_in(entry("name: gpu, replicas: 2, devices: " + dropped)).resources[0].devices));
+  }
+  for (const char* bad :
+       {"null", "some", "0", "-1", "1.5", "[-1]", "[x]", "[1.5]", "[[0]]", "{a: 1}", "true", "[GPU-1]"})
+    EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: 2, devices: ") + bad))) << bad;
+}
+
+TEST(SharingTest, KeysHereAreCaseSensitive) {
+  EXPECT_THAT(said(mps(kResources + ", RenameByDefault: true")),
+              ElementsAre(HasSubstr(
+                  "is not a known key (upper and lower case matter here) and is ignored; write renameByDefault")));
+  EXPECT_TRUE(refused(mps("Resources: [{name: gpu, replicas: 2}]")));
+  EXPECT_TRUE(refused(entry("Name: gpu, replicas: 2")));
+  EXPECT_EQ(sharing_in("Sharing: {MPS: {" + kResources + "}}").strategy, SharingStrategy::kMps);
+}
+
+// Promise: config: MPS wins over time-slicing with a warning.
+TEST(SharingTest, MpsWinsOverTimeSlicingAndSaysSo) {
+  const std::string both = "sharing:\n  timeSlicing: {" + kResources + "}\n  mps: {" + kResources + "}\n";
+  EXPECT_EQ(sharing_in(both).strategy, SharingStrategy::kMps);
+  EXPECT_THAT(said(both), ElementsAre(HasSubstr("c:2:16: warning: sharing.timeSlicing: is ignored")));
+  EXPECT_TRUE(refused("sharing: {mps: {" + kResources + "}, timeSlicing: {resources: []}}")) << "both are checked";
+  EXPECT_EQ(sharing_in("{}").strategy, SharingStrategy::kNone);
+}
+
+TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
+  const std::string text = mps("resources: [{name: gpu, replicas: 2}, {name: nvidia.com/gpu, replicas: 3}]");
+  EXPECT_THAT(said(text),
+              ElementsAre(HasSubstr("warning: sharing.mps.resources: names nvidia.com/gpu here and again")));
+  EXPECT_EQ(sharing_of(parse(text, "c").config, "nvidia.com/gpu")->replicas, 3u);
+  EXPECT_EQ(sharing_of(parse(text, "c").config, "nvidia.com/other"), nullptr);
+}
+
+TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
+  for (const char* bad :
+       {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
+        "smRounding: sideways", "smRounding: true", "door: open", "tier: v4", "tier: 3", "maxClients: 0",
+        "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many",
+        "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
+    EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
+}
+
+TEST(SharingTest, TheRemovedTierIsNamedWithWhatToWriteInstead) {
+  EXPECT_THAT(
+      said(mps(kResources + ", tier: static")),
+      ElementsAre(AllOf(HasSubstr("c:1:"), HasSubstr("sharing.mps.tier"), HasSubstr("static (SM partitions) was"),
+                        HasSubstr("write auto or v2, or remove the key"))));
+  EXPECT_TRUE(refused(mps(kResources + ", tier: static")));
+}
+
+TEST(SharingTest, ProofsHaveAnIntervalOrNone) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(sharing_in(mps(kResources)).proof_every, Duration(10min));
+  EXPECT_EQ(sharing_in(mps(kResources + ", proofEvery: 1h30m")).proof_every, Duration(90min));
+  for (const char* off : {"0", "\"0\"", "0s"}) {
+    EXPECT_EQ(sharing_in(mps(kResources + ", proofEvery: " + off)).proof_every, Duration{}) << off;
+  }
+  for (const char* bad : {"5", "1s", "true", "infinite", "-10m", "often", "[10m]"}) {
+    EXPECT_TRUE(refused(mps(kResources + ", proofEvery: " + bad))) << bad;
+  }
+}
+
+TEST(SharingTest, StoppedClientsAreGivenTimeForTheirQueues) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(sharing_in(mps(kResources)).stop_patience, Duration(2s));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: 100ms")).stop_patience, Duration(100ms));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: 1m")).stop_patience, Duration(60s));
+  EXPECT_EQ(sharing_in(mps(kResources + ", stopPatience: null")).stop_patience, Duration(2s));
+  for (const char* bad : {"5", "0", "99ms", "60001ms", "true", "infinite", "-2s", "long", "[2s]", "{a: 2s}"}) {
+    EXPECT_TRUE(refused(mps(kResources + ", stopPatience: " + bad))) << bad;
+    EXPECT_EQ(parse(mps(kResources + ", stopPatience: " + bad), "c").config.sharing.stop_patience, Duration(2s)) << bad;
+  }
+  EXPECT_THAT(said(mps(kResources + ", stopPatience: 90s")),
+              ElementsAre(HasSubstr("sharing.mps.stopPatience: must be from 100ms to 60s, but is 90s; write for "
+                                    "example 2s")));
+  EXPECT_THAT(said(slicing(kResources + ", stopPatience: 2s")), Contains(HasSubstr("is not a known key")));
+}
+
+TEST(SharingTest, FrameworksGetTheirVariablesUnlessSaidOtherwise) {
+  EXPECT_TRUE(sharing_in(mps(kResources)).framework_environment);
+  EXPECT_TRUE(sharing_in(mps(kResources + ", frameworkEnvironment: true")).framework_environment);
+  EXPECT_FALSE(sharing_in(mps(kResources + ", frameworkEnvironment: false")).framework_environment);
+}
+
+TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
+  const Sharing standard = sharing_in(mps(kResources));
+  EXPECT_EQ(standard.compute_mode, ComputeModePolicy::kExclusive);
+  EXPECT_EQ(standard.sm_rounding, SmRounding::kUp);
+  EXPECT_EQ(sharing_in(mps(kResources + ", computeMode: leave")).compute_mode, ComputeModePolicy::kLeave);
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: down")).sm_rounding, SmRounding::kDown);
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: off")).sm_rounding, SmRounding::kOff) << "a boolean in YAML 1.1";
+  EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: \"off\"")).sm_rounding, SmRounding::kOff);
+  EXPECT_THAT(said(mps(kResources + ", computeMode: leave")), IsEmpty());
+  EXPECT_THAT(said(slicing(kResources + ", computeMode: leave")), Contains(HasSubstr("is not a known key")));
+}
+
+TEST(SharingTest, OurKeysSayHowManyClientsAndByWhatMeans) {
+  const Sharing standard = sharing_in(mps(kResources));
+  EXPECT_EQ(standard.tier, TierPolicy::kAuto);
+  EXPECT_EQ(standard.door, DoorPolicy::kGate);
+  EXPECT_EQ(sharing_in(mps(kResources + ", door: link")).door, DoorPolicy::kLink);
+  EXPECT_EQ(standard.max_clients, 0u);
+  EXPECT_EQ(standard.processes_per_slot, 1u);
+  EXPECT_FALSE(standard.mig_devices);
+  const Sharing given =
+      sharing_in(mps(kResources + ", tier: v3, maxClients: 60, processesPerSlot: 4, migDevices: yes"));
+  EXPECT_EQ(given.tier, TierPolicy::kV3);
+  EXPECT_EQ(given.max_clients, 60u);
+  EXPECT_EQ(given.processes_per_slot, 4u);
+  EXPECT_TRUE(given.mig_devices);
+  EXPECT_THAT(said(mps(kResources + ", maxClients: 0")),
+              ElementsAre(HasSubstr("sharing.mps.maxClients: must be from 1 to 1024, but is 0")));
+}
+
+}  // namespace parse_sharing_test
+}  // namespace tranche::config

@@ -1,0 +1,297 @@
+#include "config/parse/parse.h"
+
+#include <gmock/gmock.h>
+
+#include "config/document/duration.h"
+
+// The rows of NVIDIA's behaviour that docs/guide/configure.md promises to keep.
+namespace tranche::config {
+namespace parse_test {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<std::string> said(std::string_view text) {
+  std::vector<std::string> out;
+  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
+  return out;
+}
+
+Config accepted(std::string_view text) {
+  const Parsed parsed = parse(text, "c");
+  for (const Problem& problem : parsed.problems)
+    if (problem.severity == Severity::kError) ADD_FAILURE() << text << "\n" << to_string(problem);
+  return parsed.config;
+}
+
+TEST(ParseTest, EmptyIsTheSameAsVersionAlone) {
+  EXPECT_EQ(accepted(""), Config{});
+  EXPECT_EQ(accepted("version: v1\n"), Config{});
+  EXPECT_EQ(accepted("version: \"\"\n"), Config{});
+  EXPECT_EQ(accepted("{}"), Config{});
+  EXPECT_EQ(accepted("null"), Config{});
+  EXPECT_THAT(said("version: v1\nflags:\nresources:\nsharing:\nimex:\n"), IsEmpty());
+}
+
+// Promise: config: Defaults are NVIDIA's.
+TEST(ParseTest, DefaultsAreNvidias) {
+  const Config config = accepted("");
+  const Flags& flags = config.flags;
+  EXPECT_EQ(flags.mig_strategy, MigStrategy::kNone);
+  EXPECT_TRUE(flags.fail_on_init_error && flags.use_node_feature_api);
+  EXPECT_FALSE(flags.gdrcopy_enabled || flags.gds_enabled || flags.mofed_enabled || config.imex.required ||
+               flags.plugin.pass_device_specs || flags.gfd.oneshot || flags.gfd.no_timestamp);
+  EXPECT_EQ(flags.mps_root + "," + flags.nvidia_driver_root + "," + flags.nvidia_dev_root, ",/,");
+  EXPECT_EQ(flags.device_discovery_strategy, DiscoveryStrategy::kAuto);
+  EXPECT_THAT(flags.plugin.device_list_strategy, ElementsAre(ListStrategy::kEnvvar));
+  EXPECT_EQ(flags.plugin.device_id_strategy, IdStrategy::kUuid);
+  EXPECT_EQ(flags.plugin.cdi_annotation_prefix, "cdi.k8s.io/");
+  EXPECT_EQ(flags.plugin.nvidia_ctk_path, "/usr/bin/nvidia-ctk");
+  EXPECT_EQ(flags.plugin.container_driver_root, "/driver-root");
+  EXPECT_EQ(flags.plugin.shared_devices_allocation_policy, AllocationPolicy::kDistributed);
+  EXPECT_EQ(flags.gfd.sleep_interval, Duration(60s));
+  EXPECT_EQ(flags.gfd.output_file, "/etc/kubernetes/node-feature-discovery/features.d/gfd");
+  EXPECT_EQ(flags.gfd.machine_type_file, "/sys/class/dmi/id/product_name");
+  EXPECT_THAT(config.imex.channel_ids, IsEmpty());
+  EXPECT_EQ(config.sharing, Sharing{});
+}
+
+TEST(ParseTest, OtherVersionsAreRefused) {
+  EXPECT_THAT(said("version: v2\n"),
+              ElementsAre("c:1:10: error: version: is \"v2\", and only v1 is known; write version: v1"));
+  EXPECT_THAT(said("version: 1\n"), ElementsAre(HasSubstr("must be v1, but is the number 1; write version: v1")));
+}
+
+// Promise: config: Every field has its place in the model.
+TEST(ParseTest, EveryFieldHasItsPlaceInTheModel) {
+  const Config config = accepted(R"(
+version: v1
+flags:
+  migStrategy: mixed
+  failOnInitError: no
+  mpsRoot: /mps
+  nvidiaDriverRoot: /drv
+  nvidiaDevRoot: /dev-root
+  gdrcopyEnabled: true
+  gdsEnabled: on
+  mofedEnabled: yes
+  useNodeFeatureAPI: false
+  deviceDiscoveryStrategy: nvml
+  plugin:
+    passDeviceSpecs: true
+    deviceListStrategy: [cdi-cri, volume-mounts]
+    deviceIDStrategy: index
+    cdiAnnotationPrefix: x/
+    nvidiaCTKPath: /ctk
+    containerDriverRoot: /ctr
+    sharedDevicesAllocationPolicy: packed
+  gfd:
+    oneshot: true
+    noTimestamp: true
+    sleepInterval: 1m30s
+    outputFile: ""
+    machineTypeFile: /mt
+imex: {channelIDs: [0], required: true}
+)");
+  const Flags& flags = config.flags;
+  EXPECT_EQ(flags.mig_strategy, MigStrategy::kMixed);
+  EXPECT_FALSE(flags.fail_on_init_error);
+  EXPECT_EQ(flags.mps_root + flags.nvidia_driver_root + flags.nvidia_dev_root, "/mps/drv/dev-root");
+  EXPECT_TRUE(flags.gdrcopy_enabled && flags.gds_enabled && flags.mofed_enabled && !flags.use_node_feature_api);
+  EXPECT_EQ(flags.device_discovery_strategy, DiscoveryStrategy::kNvml);
+  EXPECT_TRUE(flags.plugin.pass_device_specs);
+  EXPECT_THAT(flags.plugin.device_list_strategy, ElementsAre(ListStrategy::kCdiCri, ListStrategy::kVolumeMounts));
+  EXPECT_EQ(flags.plugin.device_id_strategy, IdStrategy::kIndex);
+  EXPECT_EQ(flags.plugin.cdi_annotation_prefix + flags.plugin.nvidia_ctk_path + flags.plugin.container_driver_root,
+            "x//ctk/ctr");
+  EXPECT_EQ(flags.plugin.shared_devices_allocation_policy, AllocationPolicy::kPacked);
+  EXPECT_TRUE(flags.gfd.oneshot && flags.gfd.no_timestamp);
+  EXPECT_EQ(flags.gfd.sleep_interval, Duration(90s));
+  EXPECT_EQ(flags.gfd.output_file + flags.gfd.machine_type_file, "/mt");
+  EXPECT_THAT(config.imex.channel_ids, ElementsAre(0));
+  EXPECT_TRUE(config.imex.required);
+}
+
+TEST(ParseTest, KeysOfPlainStructuresAreReadInAnyCase) {
+  EXPECT_EQ(accepted("FLAGS: {migstrategy: single, PLUGIN: {DeviceIdStrategy: index}}").flags.mig_strategy,
+            MigStrategy::kSingle);
+  EXPECT_EQ(accepted("Imex: {ChannelIds: [0]}").imex.channel_ids.size(), 1u);
+}
+
+// Promise: config: Keys that NVIDIA ignores in silence are a warning.
+TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
+  EXPECT_THAT(
+      said("flags:\n  migStrateg: single\n"),
+      ElementsAre("c:2:3: warning: flags.migStrateg: is not a known key and is ignored; did you mean migStrategy?"));
+  EXPECT_THAT(said("flags:\n  migStrategy: single\n  migStrategy: mixed\n"),
+              ElementsAre(HasSubstr(
+                  "c:2:16: warning: flags.migStrategy: has no effect, because it is written again in line 3")));
+  EXPECT_EQ(accepted("flags:\n  migStrategy: single\n  migStrategy: mixed\n").flags.mig_strategy, MigStrategy::kMixed);
+  EXPECT_THAT(said("whatever: 1\nimex: {}\n"), ElementsAre(HasSubstr("remove it")));
+  EXPECT_THAT(said("resources:\n  gpus:\n  - {pattern: x, name: gpu}\n"),
+              ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: is read and then not used")));
+  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: []}}"),
+              ElementsAre(HasSubstr("warning: flags.plugin.deviceListStrategy: is an empty list")));
+}
+
+// Promise: config: A key in the wrong section is named with its section.
+TEST(ParseTest, AKeyInTheWrongSectionIsToldWhereItBelongs) {
+  EXPECT_THAT(said("migStrategy: single\n"), ElementsAre(HasSubstr("write it as flags.migStrategy")));
+  EXPECT_THAT(said("flags: {DeviceListStrategy: cdi-cri}"),
+              ElementsAre(HasSubstr("write it as flags.plugin.deviceListStrategy")));
+  EXPECT_THAT(said("timeSlicing: {}"), ElementsAre(HasSubstr("write it as sharing.timeSlicing")));
+  EXPECT_THAT(said("flags: {channelIDs: [0]}"), ElementsAre(HasSubstr("write it as imex.channelIDs")));
+}
+
+TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
+  EXPECT_THAT(said("apiVersion: v1\nkind: ConfigMap\ndata: {a: \"version: v1\"}\n"),
+              ElementsAre(AllOf(HasSubstr("c:1:1: error: is a Kubernetes object (kind \"ConfigMap\")"),
+                                HasSubstr("save the value of one key below its data as a file"))));
+  EXPECT_THAT(said("apiVersion: apps/v1\nkind: Deployment\nspec: {}\n"),
+              ElementsAre(HasSubstr("name a file that begins with version: v1")));
+}
+
+TEST(ParseTest, AnUnknownKeyOfTheFileIsAnErrorIfItLeavesEveryGpuWhole) {
+  for (const auto& [text, expected] :
+       {std::pair{"shaing: {}", "c:1:1: error: shaing: is not a known key; did you mean sharing?"},
+        {"flags: {}\nSharin: {}", "c:2:1: error: Sharin: is not a known key; did you mean sharing?"},
+        {"version: v1\ncolour: blue", "c:2:1: error: colour: is not a known key, and nothing else"},
+        {"version: v1\nmigStrategy: none", "c:2:1: error: migStrategy: is not a known key, and nothing else"},
+        {"imex: {}\ncolour: blue", "c:2:1: warning: colour: is not a known key and is ignored"},
+        {"imex: {}\nmigStrategy: none", "c:2:1: warning: migStrategy: is not a known key here"}})
+    EXPECT_THAT(said(text), ElementsAre(HasSubstr(expected))) << text;
+}
+
+// Promise: config: With `--strict` keys without effect are errors.
+TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
+  for (const char* text :
+       {"foo: 1\nimex: {}", "flags: {migStrategy: none, migStrategy: none}", "flags: {passDeviceSpecs: true}",
+        "sharing: {mps: {Resources: [], resources: [{name: gpu, replicas: 2}]}}"}) {
+    EXPECT_FALSE(has_error(parse(text, "c").problems)) << text;
+    const Parsed strict = parse(text, "c", UnknownKeys::kRefused);
+    EXPECT_THAT(strict.problems, SizeIs(1)) << text;
+    EXPECT_TRUE(has_error(strict.problems)) << text;
+  }
+  for (const char* text : {"resources: {gpus: []}", "sharing: {timeSlicing: null}", "flags: {gfd: {sleepInterval: 5}}"})
+    EXPECT_FALSE(has_error(parse(text, "c", UnknownKeys::kRefused).problems)) << text << ": a known key";
+}
+
+// Promise: config: Types are strict.
+TEST(ParseTest, TypesAreStrict) {
+  struct Row {
+    const char* text;
+    const char* says;
+  };
+  for (const Row& row : {
+           Row{"flags: {failOnInitError: \"true\"}",
+               "must be true or false, but is the text \"true\"; write true without quotes"},
+           Row{"flags: {failOnInitError: 1}", "must be true or false, but is the number 1"},
+           Row{"flags: {migStrategy: off}", "must be none, single or mixed, but is false; write one of these words"},
+           Row{"flags: {mpsRoot: 5}", "must be text, but is the number 5"},
+           Row{"flags: {mpsRoot: [a]}", "must be text, but is a list"},
+           Row{"flags: [a]", "must be a mapping, but is a list"},
+           Row{"flags: 5", "must be a mapping, but is the number 5"},
+           Row{"flags: {plugin: {deviceListStrategy: 5}}", "or cdi-cri, but is the number 5"},
+           Row{"flags: {plugin: {deviceListStrategy: {a: 1}}}", "must be a word or a list of words, but is a mapping"},
+           Row{"flags: {gfd: {sleepInterval: true}}", "must be a duration, but is true"},
+           Row{"flags: {gfd: {sleepInterval: \"30\"}}", "must be a duration, but is \"30\""},
+           Row{"imex: {channelIDs: 0}", "must be a list of whole numbers, but is the number 0"},
+           Row{"imex: {channelIDs: [1]}", "must be empty or the one channel 0"},
+           Row{"imex: {channelIDs: [0, 0]}", "must be empty or the one channel 0"},
+           Row{"imex: {channelIDs: [0.5]}", "must be a whole number, but is the number 0.5"},
+           Row{"resources: {gpus: [{pattern: x}]}", "lacks name"},
+           Row{"foo", "must be a mapping, but is the text \"foo\""},
+           Row{"- a", "must be a mapping, but is a list"},
+       }) {
+    const Parsed parsed = parse(row.text, "c");
+    EXPECT_TRUE(has_error(parsed.problems)) << row.text;
+    EXPECT_THAT(said(row.text), testing::Contains(HasSubstr(row.says))) << row.text;
+  }
+}
+
+// Promise: config: Values of a fixed set are checked.
+TEST(ParseTest, WordsAreChecked) {
+  EXPECT_THAT(
+      said("flags: {migStrategy: Single}"),
+      ElementsAre(
+          "c:1:22: error: flags.migStrategy: must be none, single or mixed, but is \"Single\"; did you mean single?"));
+  EXPECT_THAT(said("flags: {migStrategy: \"\"}"), ElementsAre(HasSubstr("write one of these words")));
+  EXPECT_THAT(said("flags: {plugin: {deviceIDStrategy: serial}}"), SizeIs(1));
+  EXPECT_THAT(said("flags: {deviceDiscoveryStrategy: x}"), SizeIs(1));
+  EXPECT_THAT(said("flags: {plugin: {sharedDevicesAllocationPolicy: packd}}"),
+              ElementsAre(HasSubstr("did you mean packed?")));
+  EXPECT_THAT(parse("flags: {migStrategy: Single}", "c").bad_words, ElementsAre("flags.migStrategy"));
+}
+
+TEST(ParseTest, ListStrategyIsOneWordOrAList) {
+  EXPECT_THAT(accepted("flags: {plugin: {deviceListStrategy: cdi-cri}}").flags.plugin.device_list_strategy,
+              ElementsAre(ListStrategy::kCdiCri));
+  EXPECT_THAT(accepted("flags: {plugin: {deviceListStrategy: null}}").flags.plugin.device_list_strategy,
+              ElementsAre(ListStrategy::kEnvvar));
+  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: \"envvar,cdi-cri\"}}"),
+              ElementsAre(HasSubstr("write a list, [envvar,cdi-cri]")));
+  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: [envvar, x]}}"),
+              ElementsAre(HasSubstr("deviceListStrategy[1]")));
+}
+
+TEST(ParseTest, SleepIntervalWithoutAUnitIsNanoseconds) {
+  EXPECT_EQ(accepted("flags: {gfd: {sleepInterval: 5}}").flags.gfd.sleep_interval, Duration(5));
+  EXPECT_THAT(said("flags: {gfd: {sleepInterval: 5}}"), ElementsAre(HasSubstr("write a unit: 5s")));
+  EXPECT_EQ(accepted("flags: {gfd: {sleepInterval: 6e10}}").flags.gfd.sleep_interval, Duration(60s));
+  EXPECT_EQ(accepted("flags: {gfd: {sleepInterval: infinite}}").flags.gfd.sleep_interval, kInfinite);
+}
+
+TEST(ParseTest, NullIsAbsent) {
+  EXPECT_EQ(accepted("flags: {migStrategy: null, failOnInitError: ~, gfd: , plugin: {passDeviceSpecs: null}}"),
+            Config{});
+}
+
+// Promise: config: All problems are listed, in the order of the file.
+TEST(ParseTest, AllProblemsAreSaidInFileOrder) {
+  const auto problems = said("sharing:\n  mps: {}\nflags:\n  migStrategy: x\n  failOnInitError: 3\nversion: v9\n");
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("c:2:8"), HasSubstr("c:4:16"), HasSubstr("c:5:20"), HasSubstr("c:6:10")));
+}
+
+TEST(ParseTest, KnowsWhatTheFileGives) {
+  const Parsed parsed = parse("flags:\n  migStrategy: single\n  mpsRoot: null\n", "c");
+  ASSERT_EQ(parsed.given.size(), 1u);
+  EXPECT_EQ(parsed.given.at("flags.migStrategy"), (Place{"c", 2, 16}));
+}
+
+TEST(ParseTest, OnlyTheVersionItselfIsKnown) {
+  for (const char* version : {"v10", "v1beta1", "v1.0", "\"v1 \"", "V1"})
+    EXPECT_THAT(said(std::string("version: ") + version), ElementsAre(HasSubstr("only v1 is known"))) << version;
+}
+
+// A ConfigMap can hold 310,000 lines of this; each would be a line of the log, and all of them one status document.
+TEST(ParseTest, AKeyCannotControlTheTerminal) {
+  EXPECT_THAT(said("imex: {}\n\"\\e[2J\\x9bK\": 1"),
+              ElementsAre(HasSubstr(R"(warning: \x1b[2J\xc2\x9bK: is not a known key)")));
+}
+
+TEST(ParseTest, ManyProblemsAreListedToAHundred) {
+  std::string text = "version: v1\nimex: {}\n";
+  for (int i = 0; i < 20'000; ++i) text += "a: 1\n";
+  const Parsed warned = parse(text, "c");
+  ASSERT_EQ(warned.problems.size(), 101u);
+  EXPECT_FALSE(has_error(warned.problems));
+  EXPECT_THAT(warned.problems.back().what, HasSubstr("19900 more problems"));
+  const Parsed refused = parse(text, "c", UnknownKeys::kRefused);
+  ASSERT_EQ(refused.problems.size(), 101u);
+  EXPECT_TRUE(has_error(refused.problems));
+}
+
+TEST(ParseTest, AProblemDoesNotQuoteAMegabyte) {
+  const Parsed parsed = parse(std::string(500'000, 'k') + ": 1\nversion: " + std::string(500'000, '7') + "\n", "c");
+  for (const Problem& problem : parsed.problems) EXPECT_LT(to_string(problem).size(), 3000u);
+}
+
+TEST(ParseTest, BadYamlIsOneProblem) {
+  EXPECT_THAT(said("a: [1"), ElementsAre(HasSubstr("is not valid YAML")));
+}
+
+}  // namespace parse_test
+}  // namespace tranche::config

@@ -1,0 +1,69 @@
+#include "doctor/check/check.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/text.h"
+#include "doctor/check/checks.h"
+#include "os/files/files.h"
+
+namespace tranche::check {
+
+std::string_view to_string(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "ok";
+    case Level::kNote:
+      return "note";
+    case Level::kWarning:
+      return "warning";
+    case Level::kError:
+      return "error";
+  }
+  return "?";
+}
+
+std::vector<Finding> run_checks(const CheckOptions& options) {
+  Findings findings;
+  const inventory::Inventory node = check_driver(options, findings);
+  check_devices(options, node, findings);
+  check_mps_programs(options, findings);
+  check_mps_root(options, findings);
+  check_other_daemons(options, findings);
+  check_kubelet(options, findings);
+  check_runtime(options, findings);
+  check_containers(options, findings);
+  check_system(options, findings);
+  check_config(options, findings);
+  return findings;
+}
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.level == Level::kError; });
+}
+
+std::string under_root(const CheckOptions& options, const std::string& path) {
+  return options.root == "/" || options.root.empty() ? path : options.root + path;
+}
+
+PathKind kind_of_path(const std::string& real_path) {
+  struct stat status{};
+  if (::stat(real_path.c_str(), &status) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? PathKind::kAbsent : PathKind::kUnreadable;
+  }
+  if (S_ISDIR(status.st_mode)) return PathKind::kDirectory;
+  if (S_ISSOCK(status.st_mode)) return PathKind::kSocket;
+  if (S_ISCHR(status.st_mode)) return PathKind::kCharacterDevice;
+  return S_ISREG(status.st_mode) ? PathKind::kFile : PathKind::kOther;
+}
+
+std::string first_line(const std::string& real_path) {
+  const Result<std::string> text = host::read_file(real_path, 64 << 10);
+  if (!text) return {};
+  const std::vector<std::string_view> lines = lines_of(*text);
+  return lines.empty() ? std::string() : std::string(trimmed(lines.front()));
+}
+
+}  // namespace tranche::check

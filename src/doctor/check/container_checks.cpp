@@ -1,0 +1,119 @@
+// What stands between a container and a GPU besides the driver: the container runtime's reading of CDI, SELinux, and
+// whose user ids count.
+#include <unistd.h>
+
+#include <array>
+
+#include "base/text.h"
+#include "doctor/check/checks.h"
+#include "os/files/files.h"
+
+namespace tranche::check {
+namespace {
+
+struct Runtime {
+  const char* name;
+  const char* socket;
+  const char* config;  // "" = reads CDI by default
+};
+constexpr std::array kRuntimes =
+    std::to_array<Runtime>({{"containerd", "/run/containerd/containerd.sock", "/etc/containerd/config.toml"},
+                            {"containerd of k3s", "/run/k3s/containerd/containerd.sock",
+                             "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"},
+                            {"CRI-O", "/run/crio/crio.sock", ""}});
+
+// The value of `enable_cdi = …`, comments left out; "" when the file does not say.
+std::string cdi_switch(const std::string& config) {
+  for (const auto line : lines_of(config)) {
+    const auto setting = trimmed(line.substr(0, line.find('#')));
+    const auto equals = setting.find('=');
+    if (equals == std::string_view::npos || trimmed(setting.substr(0, equals)) != "enable_cdi") continue;
+    return std::string(trimmed(setting.substr(equals + 1)));
+  }
+  return {};
+}
+
+void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& findings) {
+  if (*runtime.config == '\0') {
+    findings.push_back({Level::kOk, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.socket, ""});
+    return;
+  }
+  const auto config = host::read_file(under_root(options, runtime.config));
+  const std::string value = config ? cdi_switch(*config) : "";
+  if (value == "true") {
+    findings.push_back({Level::kOk, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.config, ""});
+  } else if (value == "false") {
+    findings.push_back({Level::kWarning, "runtime.cdi",
+                        std::string(runtime.name) + " is told to read no CDI specs (enable_cdi = false)",
+                        runtime.config,
+                        "set enable_cdi = true and restart it, or keep to deviceListStrategy: envvar with NVIDIA's "
+                        "runtime"});
+  } else {
+    findings.push_back({Level::kNote, "runtime.cdi",
+                        std::string(runtime.name) + "'s configuration does not say whether it reads CDI specs: it does "
+                                                    "from version 2.0 on",
+                        runtime.config,
+                        "with containerd 1.7 and a cdi- word in deviceListStrategy: set enable_cdi = true and restart "
+                        "it"});
+  }
+}
+
+void check_runtimes(const CheckOptions& options, Findings& findings) {
+  bool any = false;
+  for (const Runtime& runtime : kRuntimes) {
+    if (kind_of_path(under_root(options, runtime.socket)) != PathKind::kSocket) continue;
+    any = true;
+    findings.push_back(
+        {Level::kOk, "runtime.socket", std::string(runtime.name) + " runs containers here", runtime.socket, ""});
+    check_cdi(options, runtime, findings);
+  }
+  if (!any)
+    findings.push_back({Level::kNote, "runtime.socket", "no container runtime's socket was found", "/run",
+                        "right inside of a container; on the node itself start containerd or CRI-O"});
+}
+
+void check_selinux(const CheckOptions& options, Findings& findings) {
+  const std::string path = "/sys/fs/selinux/enforce";
+  const std::string mode = first_line(under_root(options, path));
+  if (mode.empty()) {
+    findings.push_back({Level::kOk, "system.selinux", "SELinux is not in force", path, ""});
+  } else if (mode == "0") {
+    findings.push_back({Level::kOk, "system.selinux", "SELinux is permissive: it keeps nobody out", path, ""});
+  } else {
+    findings.push_back({Level::kNote, "system.selinux",
+                        "SELinux is enforcing: containers reach an MPS socket only where its label is theirs", path,
+                        "run our pods as spc_t (they label what they make container_file_t), or: chcon -R -t "
+                        "container_file_t " +
+                            options.mps_root});
+  }
+}
+
+// The MPS daemon goes by the kernel's user ids, and setting compute modes takes root.
+void check_users(const CheckOptions& options, Findings& findings) {
+  const std::string path = "/proc/self/uid_map";
+  const std::string text = first_line(under_root(options, path));
+  const auto map = words_of(text);
+  const bool mapped = map.size() == 3 && (map[0] != "0" || map[1] != "0" || map[2] != "4294967295");
+  if (mapped) {
+    findings.push_back({Level::kWarning, "system.users",
+                        "this is a user namespace: root here is another user for the driver and the MPS daemon", path,
+                        "run our pods with hostUsers: true (the default)"});
+  } else if (::geteuid() != 0) {
+    findings.push_back(
+        {Level::kNote, "system.users",
+         "this is not root (user " + std::to_string(::geteuid()) + "): some findings may be due to missing privileges",
+         "", "run it as root, as the agents are"});
+  } else {
+    findings.push_back({Level::kOk, "system.users", "root, in the node's own user ids", path, ""});
+  }
+}
+
+}  // namespace
+
+void check_containers(const CheckOptions& options, Findings& findings) {
+  check_runtimes(options, findings);
+  check_selinux(options, findings);
+  check_users(options, findings);
+}
+
+}  // namespace tranche::check

@@ -1,0 +1,108 @@
+// The driver's part of the node doctor on simulated nodes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/check/checks.h"
+#include "gpu/driver/sim_fixture.h"
+
+namespace tranche::check {
+namespace {
+
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+using testing::Not;
+
+auto finding(Level level, const char* id) {
+  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id));
+}
+
+class Doctor : public testing::Test {
+ protected:
+  Findings look() {
+    CheckOptions options;
+    options.root = sim_.root();
+    Findings findings;
+    node_ = check_driver(options, findings);
+    return findings;
+  }
+  host::nvml::SimFixture sim_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
+  inventory::Inventory node_;
+};
+
+TEST_F(Doctor, FindsAHealthyDriverFine) {
+  sim_.write("/sys/module/nvidia/version", "580.159.04\n");
+  const Findings findings = look();
+  EXPECT_THAT(findings, Contains(finding(Level::kOk, "driver.module")));
+  EXPECT_THAT(findings, Contains(finding(Level::kOk, "driver.library")));
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kOk, "gpu.answers"), Field(&Finding::what, HasSubstr("132 SMs")))));
+  EXPECT_THAT(findings, Not(Contains(Field(&Finding::level, Level::kError))));
+  EXPECT_EQ(node_.gpus.size(), 2u);
+}
+
+TEST_F(Doctor, SaysThatModuleAndLibraryDoNotBelongTogether) {
+  sim_.write("/sys/module/nvidia/version", "590.1\n");
+  EXPECT_THAT(look(),
+              Contains(AllOf(finding(Level::kError, "driver.version"), Field(&Finding::what, HasSubstr("590.1")))));
+}
+
+TEST_F(Doctor, SaysThatTheDriverIsTooOld) {
+  sim_.write("/sys/module/nvidia/version", "580.159.04\n");
+  EXPECT_THAT(look(), Not(Contains(finding(Level::kError, "driver.version"))));
+  sim_.node().set_driver_version("440.33.01", 10020);
+  sim_.write("/sys/module/nvidia/version", "440.33.01\n");
+  EXPECT_THAT(look(), Contains(AllOf(finding(Level::kError, "driver.version"),
+                                     Field(&Finding::what, HasSubstr("440.33.01 is older than 470")))));
+}
+
+TEST_F(Doctor, SaysThatThereIsNoDriver) {
+  sim_.node().set_driver_present(false);
+  const Findings findings = look();
+  EXPECT_THAT(findings, Contains(finding(Level::kError, "driver.module")));
+  EXPECT_THAT(findings, Contains(AllOf(finding(Level::kError, "driver.library"),
+                                       Field(&Finding::what, HasSubstr("not loaded")))));
+}
+
+TEST_F(Doctor, NamesALostGpuAndStillLooksAtTheOther) {
+  sim_.lose(0, true);
+  const Findings findings = look();
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kError, "gpu.answers"), Field(&Finding::what, HasSubstr("GPU 0")))));
+  EXPECT_THAT(findings, Contains(AllOf(finding(Level::kOk, "gpu.answers"), Field(&Finding::what, HasSubstr("GPU 1")))));
+}
+
+TEST_F(Doctor, FindsComputeModesThatKeepTenantsOut) {
+  sim_.node().set_compute_mode(0, 2);
+  sim_.node().set_compute_mode(1, 3);
+  const Findings findings = look();
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kError, "gpu.compute-mode"), Field(&Finding::remedy, HasSubstr("-i 0")))));
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kNote, "gpu.compute-mode"), Field(&Finding::remedy, HasSubstr("-i 1")))));
+}
+
+TEST_F(Doctor, WarnsOfAGpuThatIsSwitchedOffBetweenUses) {
+  sim_.node().update_gpu(1, [](sim::GpuState& state) { state.persistence = 0; });
+  EXPECT_THAT(look(),
+              Contains(AllOf(finding(Level::kWarning, "gpu.persistence"), Field(&Finding::remedy, HasSubstr("-i 1")))));
+}
+
+TEST_F(Doctor, TakesATegraSystemWithoutAModuleForWhatItIs) {
+  sim_.remove_library();
+  sim_.write("/usr/lib64/libnvidia-ml.so.1", "half of an installation");
+  sim_.write("/etc/nv_tegra_release", "# R36");
+  const Findings findings = look();
+  EXPECT_THAT(findings,
+              Contains(AllOf(finding(Level::kOk, "driver.platform"), Field(&Finding::what, HasSubstr("Tegra")))));
+  EXPECT_THAT(findings, Not(Contains(Field(&Finding::level, Level::kError))));
+}
+
+TEST_F(Doctor, SaysWhatTheDriverWouldNotSay) {
+  sim_.fail_call("nvmlDeviceGetCudaComputeCapability", 1, 999);
+  EXPECT_THAT(look(),
+              Contains(AllOf(finding(Level::kWarning, "gpu.doubt"), Field(&Finding::what, HasSubstr("GPU 1")))));
+}
+
+}  // namespace
+}  // namespace tranche::check

@@ -1,0 +1,44 @@
+// The device nodes that a container with a GPU needs.
+#include <sys/stat.h>
+
+#include "doctor/check/checks.h"
+
+namespace tranche::check {
+namespace {
+
+void check_node(const CheckOptions& options, const std::string& path, const std::string& remedy, Findings& findings) {
+  const std::string real = under_root(options, path);
+  const PathKind kind = kind_of_path(real);
+  if (kind != PathKind::kCharacterDevice) {
+    findings.push_back({Level::kError, "device.node",
+                        kind == PathKind::kAbsent ? "the device node is missing" : "this is not a character device",
+                        path, remedy});
+    return;
+  }
+  struct stat status{};
+  if (::stat(real.c_str(), &status) == 0 && (status.st_mode & 0006) != 0006) {
+    findings.push_back({Level::kWarning, "device.node",
+                        "only its owner and group may use this device: pods of other users cannot", path,
+                        "set NVreg_DeviceFileMode=0666 for the nvidia module"});
+  }
+}
+
+}  // namespace
+
+void check_devices(const CheckOptions& options, const inventory::Inventory& node, Findings& findings) {
+  if (node.gpus.empty()) return;  // without a driver the nodes are missing too: one finding is enough
+  const std::size_t before = findings.size();
+  check_node(options, "/dev/nvidiactl", "run `nvidia-smi` once as root, or `nvidia-modprobe`", findings);
+  check_node(options, "/dev/nvidia-uvm", "run `nvidia-modprobe -u -c=0`: without it CUDA fails with CUDA_ERROR_UNKNOWN",
+             findings);
+  for (const inventory::Gpu& gpu : node.gpus) {
+    check_node(options, "/dev/nvidia" + std::to_string(gpu.minor),
+               "run `nvidia-modprobe -c=" + std::to_string(gpu.minor) + "`", findings);
+  }
+  if (findings.size() == before) {
+    findings.push_back(
+        {Level::kOk, "device.node", "device nodes of the driver and of every GPU are there", "/dev", ""});
+  }
+}
+
+}  // namespace tranche::check

@@ -1,0 +1,145 @@
+// The driver: kernel module, library, and every GPU behind them.
+#include <charconv>
+
+#include "base/text.h"
+#include "doctor/check/checks.h"
+
+namespace tranche::check {
+namespace {
+
+constexpr int kOldestDriver = 470;
+
+std::string check_module(const CheckOptions& options, Findings& findings) {
+  const std::string path = "/sys/module/nvidia/version";
+  std::string version = first_line(under_root(options, path));
+  if (version.empty()) {
+    findings.push_back(
+        {Level::kError, "driver.module", "the NVIDIA kernel module is not loaded", path,
+         "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again"});
+  } else {
+    findings.push_back({Level::kOk, "driver.module", "the NVIDIA kernel module " + version + " is loaded", path, ""});
+  }
+  return version;
+}
+
+void check_versions(const std::string& module, const std::string& library, const std::string& where,
+                    Findings& findings) {
+  if (module.empty() || library.empty() || module == library) return;
+  findings.push_back(
+      {Level::kError, "driver.version",
+       "library " + library + " and kernel module " + module + " do not belong together", where,
+       "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
+}
+
+// docs/guide/install.md, "On a cluster".
+void check_age(const std::string& library, const std::string& where, Findings& findings) {
+  int release = 0;
+  const char* const end = library.data() + library.size();
+  if (std::from_chars(library.data(), end, release).ec != std::errc() || release >= kOldestDriver) return;
+  findings.push_back({Level::kError, "driver.version",
+                      "driver " + library + " is older than " + std::to_string(kOldestDriver) +
+                          ", the oldest that this program is for",
+                      where, "install driver 470 or newer (580 is what limits were measured with), and reboot"});
+}
+
+void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& findings) {
+  const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
+  const std::string number = std::to_string(gpu.index);
+  findings.push_back({Level::kOk, "gpu.answers",
+                      name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs",
+                      gpu.uuid, ""});
+  if (gpu.compute_capability < inventory::ComputeCapability{7, 0}) {
+    findings.push_back({Level::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
+                        gpu.uuid, "share it by time-slicing, or leave it whole"});
+  }
+  if (gpu.mig_enabled && gpu.mig_devices.empty()) {
+    findings.push_back({Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
+                        "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
+                        "or switch MIG off (`nvidia-smi -mig 0 -i " +
+                            number + "`)"});
+  }
+  if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
+    findings.push_back({Level::kError, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
+                        gpu.uuid, "nvidia-smi -c DEFAULT -i " + number});
+  } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
+    findings.push_back(
+        {Level::kNote, "gpu.compute-mode",
+         name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
+         gpu.uuid, "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number});
+  }
+  if (use != nullptr && use->persistence == false) {
+    findings.push_back({Level::kWarning, "gpu.persistence",
+                        name + ": persistence mode is off: the first CUDA call is slow and settings are lost when idle",
+                        gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
+  }
+}
+
+// WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
+void note_platform(inventory::Platform platform, Findings& findings) {
+  findings.push_back({Level::kOk, "driver.platform",
+                      platform == inventory::Platform::kTegra
+                          ? "this is a Tegra system, whose GPU is served as one device without a driver library"
+                          : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg",
+                      "", ""});
+}
+
+void doubt(const std::vector<std::string>& doubts, Findings& findings) {
+  for (const std::string& sentence : doubts)
+    findings.push_back(
+        {Level::kWarning, "gpu.doubt", sentence, "", "see dmesg, and whether the driver is of this GPU"});
+}
+
+}  // namespace
+
+host::NvmlSettings driver_settings(const CheckOptions& options) {
+  host::NvmlSettings settings;
+  settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
+  settings.system_root = options.root;
+  return settings;
+}
+
+inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
+  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(driver_settings(options));
+  Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
+  const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
+  if (!ordinary) note_platform(node->platform, findings);
+  if (node && node->platform == inventory::Platform::kTegra) return *std::move(node);
+  const std::string module = ordinary ? check_module(options, findings) : "";
+  if (!nvml) {
+    findings.push_back({Level::kError, "driver.library", nvml.error().what, nvml.error().where,
+                        "see that libnvidia-ml.so.1 belongs to the loaded module and can be found"});
+    return {};
+  }
+  if (!node) {
+    findings.push_back(
+        {Level::kError, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
+    return {};
+  }
+  const int cuda = node->cuda_driver_version;
+  findings.push_back({Level::kOk, "driver.library",
+                      "the driver library " + node->driver_version + " answers (CUDA " + std::to_string(cuda / 1000) +
+                          "." + std::to_string(cuda % 1000 / 10) + ")",
+                      (*nvml)->library_path(), ""});
+  check_versions(module, node->driver_version, (*nvml)->library_path(), findings);
+  if (ordinary) check_age(node->driver_version, (*nvml)->library_path(), findings);
+  for (const std::string& sentence : node->unreadable) {
+    findings.push_back(
+        {Level::kError, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});
+  }
+  if (node->gpus.empty() && node->unreadable.empty()) {
+    findings.push_back({Level::kError, "gpu.answers", "the driver knows no GPU", "",
+                        "see `lspci -d 10de:` and which kernel driver holds them"});
+  }
+  doubt(node->doubts, findings);
+  const Result<std::vector<host::GpuUse>> uses = (*nvml)->use();
+  for (const inventory::Gpu& gpu : node->gpus) {
+    const host::GpuUse* use = nullptr;
+    if (uses) {
+      for (const host::GpuUse& candidate : *uses) use = candidate.uuid == gpu.uuid ? &candidate : use;
+    }
+    check_gpu(gpu, use, findings);
+  }
+  return *std::move(node);
+}
+
+}  // namespace tranche::check

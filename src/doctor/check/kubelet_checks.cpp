@@ -1,0 +1,131 @@
+// Kubelet's folders and sockets, and the container runtime's GPU support.
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "base/text.h"
+#include "doctor/check/checks.h"
+#include "os/files/files.h"
+
+namespace tranche::check {
+namespace {
+
+std::vector<std::string> names_in(const std::string& real_path) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(real_path.c_str()), ::closedir);
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) names.emplace_back(entry->d_name);
+  std::ranges::sort(names);
+  return names;
+}
+
+bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
+  for (const std::string& name : names_in(under_root(options, folder))) {
+    if (!name.ends_with(".yaml") && !name.ends_with(".json")) continue;
+    const Result<std::string> text = host::read_file(under_root(options, folder) + "/" + name, 4 << 20);
+    if (text && text->find("nvidia.com/") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool has_program(const CheckOptions& options, const std::string& name) {
+  const std::vector<std::string_view> folders = split(options.search_path, ':');
+  return std::ranges::any_of(folders, [&](std::string_view folder) {
+    return ::access(under_root(options, std::string(folder) + "/" + name).c_str(), X_OK) == 0;
+  });
+}
+
+}  // namespace
+
+namespace {
+
+// Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
+bool listens(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return true;
+  path.copy(address.sun_path, path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return true;
+  const int done = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const bool refused = done != 0 && errno == ECONNREFUSED;
+  ::close(fd);
+  return !refused;
+}
+
+}  // namespace
+
+void check_kubelet(const CheckOptions& options, Findings& findings) {
+  const std::string plugins = options.kubelet_root + "/device-plugins";
+  if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
+    findings.push_back({Level::kError, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
+                        "start kubelet, mount the folder into this container, or name kubelet's own root if it has "
+                        "another (k3s, microk8s)"});
+    return;
+  }
+  if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {
+    findings.push_back({Level::kError, "kubelet.plugins", "kubelet is not listening for device plugins",
+                        plugins + "/kubelet.sock", "start kubelet"});
+  } else {
+    findings.push_back(
+        {Level::kOk, "kubelet.plugins", "kubelet listens for device plugins", plugins + "/kubelet.sock", ""});
+  }
+  std::vector<std::string> others;
+  for (const std::string& name : names_in(under_root(options, plugins))) {
+    const bool ours = std::ranges::find(options.own_sockets, name) != options.own_sockets.end();
+    if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
+  }
+  std::vector<std::string> left;
+  std::erase_if(others, [&](const std::string& name) {
+    const bool gone = !listens(under_root(options, plugins + "/" + name));
+    if (gone) left.push_back(name);
+    return gone;
+  });
+  if (!left.empty()) {
+    findings.push_back({Level::kNote, "kubelet.left-behind",
+                        "sockets of a device plugin on which no program listens: " + join(left, ", "), plugins,
+                        "none needed: a device plugin replaces its socket, and tranche reset removes them"});
+  }
+  if (!others.empty()) {
+    findings.push_back({Level::kWarning, "kubelet.others",
+                        "another NVIDIA device plugin has sockets here: " + join(others, ", "), plugins,
+                        "remove NVIDIA's device plugin from this node: both would advertise the same GPUs"});
+  }
+  const std::string pods = options.kubelet_root + "/pod-resources/kubelet.sock";
+  if (kind_of_path(under_root(options, pods)) != PathKind::kSocket) {
+    findings.push_back({Level::kWarning, "kubelet.pod-resources",
+                        "kubelet's pod-resources socket is not there: status and metrics cannot name pods", pods,
+                        "mount it into this container; it exists since Kubernetes 1.20"});
+  } else {
+    findings.push_back({Level::kOk, "kubelet.pod-resources", "kubelet answers which pod holds what", pods, ""});
+  }
+}
+
+void check_runtime(const CheckOptions& options, Findings& findings) {
+  for (const char* folder : {"/etc/cdi", "/var/run/cdi", "/run/cdi"}) {
+    if (has_gpu_spec(options, folder)) {
+      findings.push_back({Level::kOk, "runtime.gpu", "CDI specifications name NVIDIA devices", folder, ""});
+      return;
+    }
+  }
+  for (const char* name : {"nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk"}) {
+    if (has_program(options, name)) {
+      findings.push_back(
+          {Level::kOk, "runtime.gpu", std::string("the NVIDIA container toolkit is installed (") + name + ")", "", ""});
+      return;
+    }
+  }
+  findings.push_back(
+      {Level::kWarning, "runtime.gpu",
+       "neither CDI specifications nor NVIDIA's container toolkit were found: containers may start without the driver",
+       options.search_path,
+       "install nvidia-container-toolkit and configure the runtime (`nvidia-ctk runtime configure`), or generate CDI "
+       "(`nvidia-ctk cdi generate`)"});
+}
+
+}  // namespace tranche::check

@@ -1,0 +1,92 @@
+// MPS: the driver's programs, the directory that we would use, and daemons that others have started.
+#include <dirent.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <memory>
+#include <set>
+
+#include "base/text.h"
+#include "doctor/check/checks.h"
+#include "doctor/check/run_program.h"
+
+namespace tranche::check {
+namespace {
+
+constexpr const char* kOtherPipes = "/tmp/nvidia-mps";       // where a daemon listens that was told nothing else
+constexpr std::string_view kDaemonName = "nvidia-cuda-mps";  // the kernel keeps 15 characters of both programs' names
+
+std::string find_program(const CheckOptions& options) {
+  if (options.mps_control.find('/') != std::string::npos) return options.mps_control;
+  for (const std::string_view folder : split(options.search_path, ':')) {
+    const std::string path = std::string(folder) + "/" + options.mps_control;
+    if (::access(under_root(options, path).c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+// In a container the driver's programs are below its mounted root, for another container to run.
+std::string find_in_driver_root(const CheckOptions& options) {
+  if (options.driver_root == "/" || options.driver_root.empty()) return {};
+  for (const char* folder : {"/usr/bin/", "/usr/local/bin/", "/usr/sbin/", "/bin/"}) {
+    const std::string path = options.driver_root + folder + options.mps_control;
+    if (::access(under_root(options, path).c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+void check_mps_programs(const CheckOptions& options, Findings& findings) {
+  const std::string control = find_program(options);
+  if (const std::string below = control.empty() ? find_in_driver_root(options) : ""; !below.empty()) {
+    findings.push_back({Level::kOk, "mps.programs", "the MPS programs are there; they were not run", below, ""});
+    return;
+  }
+  if (control.empty() || ::access(under_root(options, control).c_str(), X_OK) != 0) {
+    findings.push_back({Level::kError, "mps.programs",
+                        in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work",
+                        options.search_path,
+                        "install the driver's compute utilities (package nvidia-compute-utils or nvidia-cuda-mps)"});
+    return;
+  }
+  const std::string server = control.substr(0, control.rfind('/') + 1) + "nvidia-cuda-mps-server";
+  if (::access(under_root(options, server).c_str(), X_OK) != 0) {
+    findings.push_back({Level::kError, "mps.programs",
+                        "the control daemon is there but the server that it starts is not", server,
+                        "install both from the same driver package"});
+    return;
+  }
+  const Result<std::string> version = run_program({under_root(options, control), "-v"}, options.deadline);
+  if (!version) {
+    findings.push_back({Level::kError, "mps.programs", "the control daemon does not run: " + to_string(version.error()),
+                        control, "see that it belongs to this driver and architecture"});
+    return;
+  }
+  const auto lines = lines_of(trimmed(*version));  // a copyright follows
+  const std::string said(lines.empty() ? "" : trimmed(lines.front()));
+  findings.push_back({Level::kOk, "mps.programs", "the MPS programs run (" + said + ")", control, ""});
+}
+
+void check_other_daemons(const CheckOptions& options, Findings& findings) {
+  if (kind_of_path(under_root(options, std::string(kOtherPipes) + "/control")) == PathKind::kSocket) {
+    findings.push_back({Level::kWarning, "mps.others",
+                        "another MPS control daemon uses, or has used, the default directory", kOtherPipes,
+                        "stop it (`echo quit | nvidia-cuda-mps-control`): two servers on one GPU take turns at a "
+                        "seventh of the speed"});
+  }
+  std::set<std::string> pids;
+  const std::string proc = under_root(options, "/proc");
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(proc.c_str()), ::closedir);
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (!parse_unsigned(name)) continue;
+    if (first_line(proc + "/" + entry->d_name + "/comm") == kDaemonName) pids.emplace(name);
+  }
+  if (pids.empty()) return;
+  findings.push_back({Level::kNote, "mps.others",
+                      "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "), "/proc",
+                      "right if they are tranche's own (`tranche status` lists those); stop any others"});
+}
+
+}  // namespace tranche::check

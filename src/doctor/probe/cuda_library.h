@@ -1,0 +1,53 @@
+#pragma once
+// The CUDA driver library, opened at run time, and errors of it in words. It is never closed: its own threads may run
+// until the process ends. One thread.
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "doctor/probe/cuda_abi.h"
+
+namespace tranche::probe {
+
+struct CudaFunctions {
+  int (*init)(unsigned) = nullptr;
+  int (*driver_version)(int*) = nullptr;
+  int (*error_name)(int, const char**) = nullptr;
+  int (*device_count)(int*) = nullptr;
+  int (*device_get)(CudaDevice*, int) = nullptr;
+  int (*device_name)(char*, int, CudaDevice) = nullptr;
+  int (*device_uuid)(CudaUuid*, CudaDevice) = nullptr;
+  int (*device_attribute)(int*, int, CudaDevice) = nullptr;
+  int (*device_memory)(std::size_t*, CudaDevice) = nullptr;
+  int (*context_create)(CudaContext*, unsigned, CudaDevice) = nullptr;
+  int (*context_destroy)(CudaContext) = nullptr;
+  int (*context_synchronize)() = nullptr;
+  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;
+  int (*memory_allocate)(CudaAddress*, std::size_t) = nullptr;
+  int (*memory_free)(CudaAddress) = nullptr;
+  int (*memory_set)(CudaAddress, unsigned char, std::size_t) = nullptr;
+  int (*copy_to_host)(void*, CudaAddress, std::size_t) = nullptr;
+  int (*module_load)(CudaModule*, const void*) = nullptr;
+  int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = nullptr;
+  int (*module_function)(CudaFunction*, CudaModule, const char*) = nullptr;
+  int (*module_unload)(CudaModule) = nullptr;
+  int (*launch)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**,
+                void**) = nullptr;
+};
+
+class CudaLibrary {
+ public:
+  static Result<std::unique_ptr<CudaLibrary>> open();  // "libcuda.so.1" through the loader
+  const CudaFunctions& functions() const { return functions_; }
+  const std::string& path() const { return path_; }
+  std::string name_of(int code) const;  // "CUDA_ERROR_OUT_OF_MEMORY"
+
+  // "CUDA context cannot be created: CUDA_ERROR_MPS_CONNECTION_FAILED: <meaning>; <remedy>".
+  Error error(int code, std::string doing, std::string where) const;
+
+ private:
+  CudaFunctions functions_;
+  std::string path_;
+};
+
+}  // namespace tranche::probe

@@ -1,0 +1,26 @@
+#pragma once
+// `tranche probe` as a process: a deadline for every stage, an orderly end on SIGTERM and SIGINT (nothing in flight:
+// dying with work in flight can kill the neighbours under MPS), a report on stdout, words on stderr.
+#include <cstdio>
+#include <optional>
+
+#include "doctor/probe/container.h"
+#include "doctor/probe/probe.h"
+
+namespace tranche::probe {
+
+struct ProbeCliOptions {
+  ProbeOptions probe;
+  Container container;  // what the process becomes first
+  bool json = false;
+  bool hold = false;                             // after the report, keep context and allocations …
+  std::optional<Duration> hold_for;              // … this long; absent = until a signal
+  Duration deadline = std::chrono::seconds(30);  // for each stage that should be quick; passing it ends the process
+};
+
+// 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there, 3 = products were to be
+// checked (--gemm) and could not be, 4 = the process could not become what --door and --as-user say. Blocks SIGTERM and
+// SIGINT in the calling thread; call it from the process's only thread.
+int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err);
+
+}  // namespace tranche::probe

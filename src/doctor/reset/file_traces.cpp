@@ -1,0 +1,170 @@
+// Files, sockets, directories and cgroups of docs/reference/paths.md. Names that are not ours are never touched.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "cdi/spec.h"
+#include "doctor/reset/traces.h"
+#include "dra/claim_spec.h"
+#include "mps/daemon/daemon_cgroups.h"
+#include "mps/daemon/driver_libraries.h"
+#include "os/files/files.h"
+#include "os/files/kept.h"
+#include "os/socket/unix_socket.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// What a program could not use and put aside goes too.
+void add_put_aside(std::vector<std::string>& names) {
+  for (std::size_t i = 0, all = names.size(); i < all; ++i) names.push_back(names[i] + host::kAsideSuffix);
+}
+
+// `name` in `folder` with everything below it.
+void add(const std::string& folder, const std::string& name, const std::string& kind, Traces& traces) {
+  const std::string path = folder + "/" + name;
+  if (!is_there(path)) return;
+  traces.push_back({kind + " " + path, [folder, name]() -> Status {
+                      TRY(const auto dir, host::Dir::open(folder));
+                      return dir.remove_tree(name);
+                    }});
+}
+
+// Such as a volume of our container: it is whoever mounted it who takes it away.
+bool is_mounted(const std::string& path) {
+  struct statx own{};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &own) != 0) return false;
+  if ((own.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) return (own.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  struct stat here{};
+  struct stat above{};  // kernels before 5.8 do not say; the device number tells most mounts apart
+  return ::stat(path.c_str(), &here) == 0 && ::stat((path + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
+}
+
+// A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
+void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
+  const auto dir = host::Dir::open(path);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names || is_mounted(path)) return;
+  for (const auto& name : *names)
+    if (std::ranges::find(ours, name) == ours.end()) return;
+  traces.push_back({"the directory " + path, [path]() -> Status {
+                      if (::rmdir(path.c_str()) == 0 || errno == ENOENT || errno == EBUSY || errno == ENOTEMPTY ||
+                          errno == EEXIST)
+                        return {};
+                      return std::unexpected(error_from_errno(errno, "cannot remove", path));
+                    }});
+}
+
+bool is_answered(const std::string& socket) {
+  return host::connect_to(socket, /*blocking=*/false).has_value();
+}
+
+// Sockets in `folder` whose names begin so: what was left by a program that was killed; a live one's is not ours by
+// now.
+void find_sockets(const std::string& folder, const std::string& prefix, Traces& traces,
+                  std::vector<std::string>& problems) {
+  const auto dir = host::Dir::open(folder);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) return;
+  for (const auto& name : *names) {
+    if (!name.starts_with(prefix) || !name.ends_with(".sock")) continue;
+    if (is_answered(folder + "/" + name)) {
+      problems.push_back("a plugin answers on " + folder + "/" + name + "; it is left alone");
+    } else {
+      add(folder, name, "the socket", traces);
+    }
+  }
+}
+
+// What Dynamic Resource Allocation left: sockets, and the specifications of claims.
+void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
+  const std::string kubelet = std::filesystem::path(options.plugin_dir).parent_path();
+  const std::string sockets = kubelet + "/plugins/" + options.dra_driver;
+  find_sockets(kubelet + "/plugins_registry", options.dra_driver + "-", traces, problems);
+  find_sockets(sockets, "", traces, problems);
+  if (is_folder(sockets)) add_if_empty(sockets, {"dra.sock"}, traces);
+  const auto dir = host::Dir::open(options.cdi_root);
+  for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{}))
+    if (name.starts_with(dra::claim_spec_prefix(options.dra_driver)) && name.ends_with(".json"))
+      add(options.cdi_root, name, "the CDI spec", traces);
+}
+
+// Those of daemons that lived on the host; the kernel lets go of empty ones only.
+void find_cgroups(const ResetOptions& options, Traces& traces) {
+  if (options.mps.daemon_cgroup == host::kNoCgroup) return;
+  std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(host::kCgroupRoot) + "/tranche"
+                                                                     : options.mps.daemon_cgroup};
+  if (const auto root = host::Dir::open(host::kCgroupRoot); root && options.mps.daemon_cgroup.empty())
+    for (const auto& name : root->list().value_or(std::vector<std::string>{}))
+      parents.push_back(std::string(host::kCgroupRoot) + "/" + name + "/tranche");
+  for (const auto& parent : parents) {
+    if (!is_folder(parent)) continue;
+    const auto dir = host::Dir::open(parent);
+    const auto names = dir ? dir->list() : std::unexpected(dir.error());
+    std::vector<std::string> folders;
+    for (const auto& name : names.value_or(std::vector<std::string>{}))
+      if (is_folder(parent + "/" + name)) folders.push_back(parent + "/" + name);
+    folders.push_back(parent);
+    for (const auto& folder : folders)
+      traces.push_back({"the cgroup " + folder, [folder]() -> Status {
+                          if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return {};
+                          return std::unexpected(error_from_errno(errno, "cannot remove", folder));
+                        }});
+  }
+}
+
+}  // namespace
+
+bool is_there(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
+                std::vector<std::string>& problems) {
+  find_sockets(options.plugin_dir, "nvidia-", traces, problems);
+  find_dra(options, traces, problems);
+  for (const char* cls : kCdiClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
+
+  add(options.program_dir, "tranche-drain", "the program", traces);
+  add_if_empty(options.program_dir, {"tranche-drain"}, traces);
+  if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
+    add_if_empty(home, {"bin"}, traces);
+
+  std::vector<std::string> in_run{"node.sock",        "containers",           "grants.txt", "stopped.txt",
+                                  "taken-shares.txt", "config-in-force.json", "claims.txt"};
+  add_put_aside(in_run);
+  for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
+  add_if_empty(options.run_dir, in_run, traces);
+
+  // compute-mode.json goes when the modes have been given back, and says which when they could not be.
+  std::vector<std::string> in_root{"pools",
+                                   "mps.sock",
+                                   "mps.lock",
+                                   "other-holders",
+                                   "ending.txt",
+                                   host::kDriverLibraries,
+                                   host::kHostsDriverLibraries};
+  add_put_aside(in_root);
+  in_root.push_back(std::string("compute-mode.json") + host::kAsideSuffix);
+  for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);
+  add_if_empty(mps_root + "/shm", {}, traces);
+  in_root.insert(in_root.end(), {"shm", "compute-mode.json"});
+  add_if_empty(mps_root, in_root, traces);
+  find_cgroups(options, traces);
+}
+
+}  // namespace tranche::agent

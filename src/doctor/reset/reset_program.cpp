@@ -1,0 +1,129 @@
+#include "doctor/reset/reset_program.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "config/live/config_source.h"
+#include "doctor/reset/traces.h"
+#include "mps/daemon/adoption.h"
+#include "mps/daemon/compute_modes.h"
+#include "os/files/files.h"
+#include "os/socket/status_socket.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kAnswer = std::chrono::seconds(5);
+constexpr const char* kModes = "compute-mode.json";
+
+bool answers(const std::string& socket) {
+  return host::ask(socket, "status", kAnswer).has_value();
+}
+
+int complain(const std::string& what) {
+  fmt::print(stderr, "tranche reset: {}\n", what);
+  return 1;
+}
+
+class Reset {
+ public:
+  Reset(const ResetOptions& options, std::string mps_root) : options_(options), root_(std::move(mps_root)) {}
+
+  int run() {
+    if (answers(options_.run_dir + "/node.sock"))
+      return complain(
+          "tranche node runs here and would make everything again; stop it first (in a cluster: remove its DaemonSet, "
+          "helm uninstall), then run this once more. Nothing was changed.");
+    if (!nobody_uses_gpus()) return 1;
+
+    std::vector<std::string> problems;
+    const bool daemons = end_daemons(problems);
+    Traces traces;
+    find_on_node_object(options_, traces, problems);
+    find_files(options_, root_, traces, problems);
+    for (const auto& trace : traces) take_away(trace, problems);
+    for (const auto& problem : problems) fmt::print(stderr, "tranche reset: {}\n", problem);
+    if (traces.empty() && !daemons) fmt::print("nothing of ours is left on this node\n");
+    if (options_.dry_run && ::geteuid() != 0)
+      fmt::print(stderr,
+                 "tranche reset: this is user {}, not root: ending daemons, giving compute modes back and removing "
+                 "root's files need root, and sockets and folders that this user cannot read are not listed\n",
+                 ::geteuid());
+    return problems.empty() ? 0 : 1;
+  }
+
+ private:
+  bool nobody_uses_gpus() const {
+    const auto users = users_of_gpus(options_, root_);
+    if (users && users->empty()) return true;
+    std::string what = users ? "GPUs are in use:\n  " + join(*users, "\n  ")
+                             : "it cannot be known whether pods hold GPUs: " + to_string(users.error());
+    if (options_.force) {
+      fmt::print(stderr, "tranche reset: {}\n  --force: going on\n", what);
+      return true;
+    }
+    complain(what +
+             "\n  end these pods first (kubectl drain), or give --force, which cuts them off. Nothing was changed.");
+    return false;
+  }
+
+  // Whether there was anything to end or give back.
+  bool end_daemons(std::vector<std::string>& problems) {
+    if (!is_there(root_)) return false;
+    const bool runs = answers(root_ + "/mps.sock");
+    const auto left = host::find_left_pools(root_);
+    const auto modes = host::read_file(root_ + "/" + kModes);
+    if (!left) problems.push_back("daemons cannot be looked for: " + to_string(left.error()));
+    if (!runs && (!left || left->empty()) && !modes) return false;
+    if (options_.dry_run) {
+      if (runs) fmt::print("would end tranche mps with its daemons\n");
+      if (left)
+        for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
+      const auto journal = modes ? host::parse_mode_journal(*modes) : host::ModeJournal{};
+      if (journal)
+        for (const auto& [uuid, mode] : *journal)
+          fmt::print("would give {} its compute mode {} back\n", uuid, inventory::to_string(mode));
+      return true;
+    }
+    if (end_mps(options_.mps) != 0)
+      problems.push_back("daemons or compute modes are not as they were found; what is wrong stands above");
+    if (is_there(root_ + "/" + kModes))
+      problems.push_back(root_ + "/" + kModes +
+                         " still says which compute modes to give back: run this again when the driver answers, or set "
+                         "them with nvidia-smi -c and remove it");
+    return true;
+  }
+
+  void take_away(const Trace& trace, std::vector<std::string>& problems) const {
+    if (options_.dry_run) {
+      fmt::print("would remove {}\n", trace.what);
+    } else if (const auto removed = trace.remove(); removed) {
+      fmt::print("removed {}\n", trace.what);
+    } else {
+      problems.push_back(trace.what + " is left: " + to_string(removed.error()));
+    }
+  }
+
+  const ResetOptions& options_;
+  std::string root_;
+};
+
+}  // namespace
+
+int run_reset(const ResetOptions& options) {
+  const auto config = load_config(options.mps.flags, options.mps.environment, options.mps.unknown_keys);
+  if (!config.in_force) {
+    std::string why;
+    for (const auto& problem : config.problems) why += "\n  " + to_string(problem);
+    return complain("the configuration cannot be used, so where the MPS directory is stays unknown:" + why +
+                    "\n  fix it, or leave out --config-file (and unset CONFIG_FILE) and give --mps-root if it is "
+                    "not the usual one. Nothing was changed.");
+  }
+  ResetOptions with_driver = options;
+  with_driver.dra_driver = config.config.dra.driver_name;
+  return Reset(with_driver, mps_root_of(options.mps, config.config.flags)).run();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,33 @@
+#pragma once
+// The groups of checks. Each takes what was found as it came (status documents of docs/reference/status.md, objects of
+// the API server, an inventory) and appends what it means. Documents are not trusted; fuzzed. Pure.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "doctor/verify/report.h"
+#include "gpu/inventory/inventory.h"
+
+namespace tranche::verify {
+
+// What the node agent says of itself, and `tranche mps` where it could be asked (null = it could not).
+void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Checks& checks);
+
+// A Node object and the pods of that node as the API server has them.
+struct ClusterView {
+  const nlohmann::json& node;
+  const std::vector<nlohmann::json>& pods;
+  std::string selector;  // labels of our pods, "key=value" separated by commas
+};
+void check_node(const ClusterView& cluster, Checks& checks);
+
+// The Node object against what its agent says: configuration, resources, labels.
+void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Checks& checks);
+
+// The pods of ours among those of the node.
+std::vector<const nlohmann::json*> pods_of_ours(const ClusterView& cluster);
+
+// What the driver says now against what the node agent says.
+void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Checks& checks);
+
+}  // namespace tranche::verify

@@ -1,0 +1,52 @@
+#pragma once
+// What probes that ran inside a grant (docs/reference/probe.md) mean for what the grant promises. Pure; what probes
+// print is not trusted.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "doctor/verify/report.h"
+
+namespace tranche::verify {
+
+struct DeepGrant {
+  std::string gpu;             // UUID
+  std::uint64_t memory_mib{};  // 0 = not limited
+  std::uint64_t sms{};         // 0 = not limited, or not known
+};
+
+// One `tranche probe --json`.
+struct ProbeRun {
+  std::string not_started = {};  // why it could not be run, or ""
+  bool timed_out = false;        // it was killed
+  int status = 0;                // exit status, or 128 + signal
+  std::string output = {};
+};
+inline constexpr int kNoContainer = 4;  // exit status of a probe that could not be like a container
+
+// 95 % and 105 % of the grant. A context takes memory of the grant as well, so that of a small one less can be had.
+std::uint64_t within_mib(std::uint64_t memory_mib);
+std::uint64_t beyond_mib(std::uint64_t memory_mib);
+
+// Whether the probe's GPU runs `tranche probe --tensor-cores`.
+bool has_tensor_cores(const ProbeRun& run);
+// The probe allocated within_mib() and computed: memory, SMs and answers.
+void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
+// The probe tried to have beyond_mib(), by itself ("deep.memory.beyond") or with `means` ("a malformed
+// CUDA_MPS_…=zz").
+void judge_beyond(const std::string& id, const DeepGrant& grant, const std::string& means, const ProbeRun& run,
+                  Checks& checks);
+// The probe said that it may use every SM.
+void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
+// Two processes of one container that together want a fifth more than the grant. `observed`: the policy says that such
+// is only told.
+void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun& second, bool observed, Checks& checks);
+void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Checks& checks);
+// What came back when the door was asked for get_server_list, which changes nothing and is no tenant's to know: with a
+// server there, its pid where commands pass.
+void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks);
+// A probe in another grant that computed all the while, until it was told to end.
+void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
+
+}  // namespace tranche::verify

@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/verify/deep.h"
+
+namespace tranche::verify {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kContext = 256;  // MiB that a context of a share may take, and some
+constexpr const char* kSeeGuard = "`tranche status` shows what is enforced and why not (docs/internals/guard.md)";
+
+Json report_of(const ProbeRun& run) {
+  for (const auto line : lines_of(run.output))
+    if (line.starts_with('{')) return json_of(line);
+  return {};
+}
+
+std::string last_words(const ProbeRun& run) {
+  if (!run.not_started.empty()) return run.not_started;
+  std::string words;
+  for (const auto line : lines_of(run.output))
+    if (!line.empty() && !line.starts_with('{')) words = trimmed(line);
+  const std::string end = run.timed_out ? "it did not end in time" : fmt::format("it ended with status {}", run.status);
+  return words.empty() ? end : words + " (" + end + ")";
+}
+
+// The guard killed it, it was not let in, or CUDA told it that there is no memory.
+bool was_ended(const ProbeRun& run) {
+  constexpr int kKilled = 128 + 9;
+  if (run.status == kKilled && !run.timed_out) return true;
+  constexpr std::array<std::string_view, 4> kWords{"TERMINATED", "OUT_OF_MEMORY", "MPS_RPC_FAILURE", "MPS_SERVER"};
+  return run.status == 1 &&
+         std::ranges::any_of(kWords, [&](std::string_view word) { return run.output.find(word) != std::string::npos; });
+}
+
+enum class Outcome { kHad, kRefused, kEnded, kUnknown };
+
+Outcome outcome_of(const ProbeRun& run) {
+  const Json report = report_of(run);
+  for (const Json& each : list_at(report, "allocations"))
+    if (!truth_at(each, "granted")) return Outcome::kRefused;
+  if (was_ended(run)) return Outcome::kEnded;
+  if (run.status == 0 && !list_at(report, "allocations").empty()) return Outcome::kHad;
+  return Outcome::kUnknown;
+}
+
+// The relay refuses a process whose environment lifts its memory limit (docs/internals/guard.md).
+bool was_not_let_in(const ProbeRun& run) {
+  return run.status == 1 && run.output.find("MPS_CONNECTION_FAILED") != std::string::npos;
+}
+
+bool cannot_be_contained(const ProbeRun& run) {
+  return !run.not_started.empty() || run.status == kNoContainer;
+}
+
+Check unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run) {
+  if (cannot_be_contained(run))
+    return skipped(id, grant.gpu, "a probe cannot be like a container here: " + last_words(run),
+                   "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
+  return failed(id, grant.gpu, "the probe failed: " + last_words(run), "see the log of tranche mps for its pool");
+}
+
+}  // namespace
+
+std::uint64_t within_mib(std::uint64_t memory_mib) {
+  if (memory_mib <= 2 * kContext) return memory_mib / 2;
+  return std::min(memory_mib * 95 / 100, memory_mib - kContext);
+}
+
+std::uint64_t beyond_mib(std::uint64_t memory_mib) {
+  return memory_mib * 105 / 100 + 1;
+}
+
+bool has_tensor_cores(const ProbeRun& run) {
+  constexpr std::uint64_t kFirst = 8;  // Ampere
+  const std::string capability = text_at(map_at(report_of(run), "device"), "computeCapability");
+  return parse_unsigned(capability.substr(0, capability.find('.'))).value_or(0) >= kFirst;
+}
+
+void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+  const Json report = report_of(run);
+  if (!report.is_object() || run.status != 0) {
+    checks.push_back(unproven("deep.memory.within", grant, run));
+    return;
+  }
+  if (grant.memory_mib == 0) {
+    checks.push_back(skipped("deep.memory.within", grant.gpu, "its grants have no memory limit"));
+  } else if (outcome_of(run) == Outcome::kHad) {
+    checks.push_back(pass("deep.memory.within", grant.gpu,
+                          fmt::format("{} of {} MiB allocated", within_mib(grant.memory_mib), grant.memory_mib)));
+  } else {
+    checks.push_back(failed(
+        "deep.memory.within", grant.gpu,
+        fmt::format("{} MiB were refused, and the grant is {} MiB", within_mib(grant.memory_mib), grant.memory_mib),
+        "something else holds memory of this GPU: nvidia-smi, and `tranche status`"));
+  }
+  const auto attribute = count_at(map_at(report, "sms"), "attribute"), seen = count_at(map_at(report, "sms"), "seen");
+  if (grant.sms == 0) {
+    checks.push_back(
+        skipped("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute)));
+  } else if (attribute == grant.sms && seen <= attribute) {
+    checks.push_back(pass("deep.sms", grant.gpu, fmt::format("{} SMs as granted, {} seen at work", attribute, seen)));
+  } else {
+    checks.push_back(
+        failed("deep.sms", grant.gpu,
+               fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
+               "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU"));
+  }
+  const auto wrong = count_at(map_at(report, "answers"), "wrong"),
+             checked = count_at(map_at(report, "answers"), "checked");
+  checks.push_back(wrong == 0 && checked > 0
+                       ? pass("deep.answers", grant.gpu, fmt::format("{} words right", checked))
+                       : failed("deep.answers", grant.gpu, fmt::format("{} of {} words wrong", wrong, checked),
+                                "take this GPU out of use (devices.exclude)"));
+  if (!truth_at(map_at(report, "mps"), "connected"))
+    checks.push_back(failed("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
+                            "check that the endpoint's pool serves: `tranche status`"));
+}
+
+void judge_beyond(const std::string& id, const DeepGrant& grant, const std::string& means, const ProbeRun& run,
+                  Checks& checks) {
+  if (grant.memory_mib == 0) {
+    checks.push_back(skipped(id, grant.gpu, "its grants have no memory limit"));
+    return;
+  }
+  const std::string tried = fmt::format("{} of {} MiB{}", beyond_mib(grant.memory_mib), grant.memory_mib,
+                                        means.empty() ? "" : " with " + means);
+  if (!means.empty() && was_not_let_in(run)) {
+    checks.push_back(pass(id, grant.gpu, tried + ": the process was not let in to MPS"));
+    return;
+  }
+  switch (outcome_of(run)) {
+    case Outcome::kRefused:
+      checks.push_back(pass(id, grant.gpu, tried + " were refused"));
+      break;
+    case Outcome::kEnded:
+      checks.push_back(pass(id, grant.gpu, tried + ": the process was ended"));
+      break;
+    case Outcome::kHad:
+      checks.push_back(failed(id, grant.gpu, tried + " were had, and kept for seconds", kSeeGuard));
+      break;
+    case Outcome::kUnknown:
+      checks.push_back(unproven(id, grant, run));
+      break;
+  }
+}
+
+void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+  constexpr const char* kId = "deep.sms.variable";
+  const auto attribute = count_at(map_at(report_of(run), "sms"), "attribute");
+  if (grant.sms == 0) {
+    checks.push_back(skipped(kId, grant.gpu, "its grants have no SM limit"));
+  } else if (attribute == 0) {
+    checks.push_back(unproven(kId, grant, run));
+  } else if (attribute <= grant.sms) {
+    checks.push_back(
+        pass(kId, grant.gpu, fmt::format("{} SMs also with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", attribute)));
+  } else {
+    checks.push_back(
+        failed(kId, grant.gpu,
+               fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
+               "the limits must be the server's: door: gate (docs/guide/security.md)"));
+  }
+}
+
+void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun& second, bool observed,
+                  Checks& checks) {
+  constexpr const char* kId = "deep.second-process";
+  const std::string tried = fmt::format("two processes of a container with 60 % of {} MiB each", grant.memory_mib);
+  if (grant.memory_mib == 0) {
+    checks.push_back(skipped(kId, grant.gpu, "its grants have no memory limit"));
+    return;
+  }
+  for (const ProbeRun* run : {&first, &second}) {
+    if (!cannot_be_contained(*run)) continue;
+    checks.push_back(unproven(kId, grant, *run));
+    return;
+  }
+  const auto a = outcome_of(first), b = outcome_of(second);
+  const auto stopped = [](Outcome outcome) { return outcome == Outcome::kRefused || outcome == Outcome::kEnded; };
+  if (stopped(a) || stopped(b)) {
+    checks.push_back(pass(kId, grant.gpu, tried + ": one was refused or ended"));
+  } else if (a == Outcome::kUnknown || b == Outcome::kUnknown) {
+    checks.push_back(unproven(kId, grant, a == Outcome::kUnknown ? first : second));
+  } else if (observed) {
+    checks.push_back(skipped(kId, grant.gpu, tried + " both ran: guard.memory says observe"));
+  } else {
+    checks.push_back(failed(kId, grant.gpu, tried + " both ran", kSeeGuard));
+  }
+}
+
+void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Checks& checks) {
+  if (run.status == 0 && report_of(run).is_object()) {
+    checks.push_back(
+        pass("deep.other-user", grant.gpu, fmt::format("a process of user {} computed beside root's", user)));
+  } else {
+    checks.push_back(unproven("deep.other-user", grant, run));
+  }
+}
+
+void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks) {
+  constexpr const char* kId = "deep.control";
+  if (!answer && answer.error().kind == Kind::kUnavailable) {
+    checks.push_back(skipped(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
+                             "name it with --mps-control"));
+  } else if (answer && parse_unsigned(trimmed(*answer))) {
+    checks.push_back(failed(kId, grant.gpu,
+                            "the endpoint accepts control commands: any tenant can change the limits of all",
+                            "sharing.mps.door: gate; `tranche status` says why it is a link"));
+  } else {
+    checks.push_back(pass(kId, grant.gpu, "the endpoint accepts no control commands"));
+  }
+}
+
+void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+  constexpr const char* kId = "deep.neighbour";
+  const Json report = report_of(run);
+  if (run.status == 0 && report.is_object() && count_at(map_at(report, "throughput"), "launches") == 0) {
+    checks.push_back(skipped(kId, grant.gpu, "the neighbour had not begun to compute"));
+  } else if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) {
+    checks.push_back(pass(kId, grant.gpu,
+                          fmt::format("a neighbour computed right all the while, {} launches",
+                                      count_at(map_at(report, "throughput"), "launches"))));
+  } else {
+    checks.push_back(unproven(kId, grant, run));
+  }
+}
+
+}  // namespace tranche::verify

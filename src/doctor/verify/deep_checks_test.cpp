@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/verify/deep.h"
+
+namespace tranche::verify {
+namespace deep_checks_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
+
+const DeepGrant kGrant{"GPU-1", 14000, 12};
+
+auto is(Verdict verdict, const std::string& id) {
+  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id));
+}
+
+ProbeRun reported(const std::string& json) {
+  return {.output = "a line of its own\n" + json + "\n"};
+}
+ProbeRun had(std::uint64_t sms = 12) {
+  return reported(
+      R"({"mps":{"connected":true},"sms":{"attribute":)" + std::to_string(sms) +
+      R"(,"seen":8},"allocations":[{"granted":true}],"answers":{"checked":10,"wrong":0},"throughput":{"launches":3}})");
+}
+ProbeRun refused() {
+  return reported(
+      R"({"mps":{"connected":true},"sms":{"attribute":12,"seen":8},"allocations":[{"granted":false}],"answers":{"checked":10,"wrong":0}})");
+}
+const ProbeRun kEnded{.status = 1, .output = "tranche probe: CUDA_ERROR_MPS_CLIENT_TERMINATED\n"};
+const ProbeRun kBroken{.status = 1, .output = "tranche probe: no CUDA\n"};
+const ProbeRun kNotContained{.status = kNoContainer, .output = "tranche probe: cannot have a mount namespace\n"};
+
+TEST(VerifyDeep, SizesLeaveRoomForAContextAndGoWellBeyond) {
+  EXPECT_EQ(within_mib(14000), 13300u);
+  EXPECT_EQ(within_mib(1000), 744u);
+  EXPECT_EQ(within_mib(300), 150u);
+  EXPECT_EQ(beyond_mib(14000), 14701u);
+}
+
+TEST(VerifyDeep, AGrantIsItsMemoryItsSmsAndRightAnswers) {
+  Checks checks;
+  judge_grant(kGrant, had(), checks);
+  EXPECT_THAT(checks, ElementsAre(is(Verdict::kPass, "deep.memory.within"), is(Verdict::kPass, "deep.sms"),
+                                  is(Verdict::kPass, "deep.answers")));
+  checks.clear();
+  judge_grant(kGrant, refused(), checks);
+  EXPECT_THAT(checks, Contains(is(Verdict::kFail, "deep.memory.within")));
+  checks.clear();
+  judge_grant(kGrant, had(132), checks);
+  EXPECT_THAT(checks, Contains(is(Verdict::kFail, "deep.sms")));
+  checks.clear();
+  judge_grant(kGrant, reported(R"({"sms":{"attribute":12},"answers":{"checked":9,"wrong":1}})"), checks);
+  EXPECT_THAT(checks, AllOf(Contains(is(Verdict::kFail, "deep.answers")), Contains(is(Verdict::kFail, "deep.mps"))));
+}
+
+TEST(VerifyDeep, MoreThanTheGrantMustBeRefusedOrEnded) {
+  const auto judged = [](const ProbeRun& run) {
+    Checks checks;
+    judge_beyond("x", kGrant, "", run, checks);
+    return checks.at(0).verdict;
+  };
+  EXPECT_EQ(judged(refused()), Verdict::kPass);
+  EXPECT_EQ(judged(kEnded), Verdict::kPass);
+  EXPECT_EQ(judged({.status = 137, .output = {}}), Verdict::kPass) << "by the guard";
+  EXPECT_EQ(judged(had()), Verdict::kFail);
+  EXPECT_EQ(judged(kBroken), Verdict::kFail);
+  EXPECT_EQ(judged({.timed_out = true, .status = 137, .output = {}}), Verdict::kFail);
+  EXPECT_EQ(judged(kNotContained), Verdict::kSkip);
+  EXPECT_EQ(judged({.not_started = "no file"}), Verdict::kSkip);
+}
+
+// With a variable that lifts its limit the relay does not let it in; without one, that is a failure.
+TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
+  const ProbeRun kept_out{.status = 1, .output = "tranche probe: CUDA_ERROR_MPS_CONNECTION_FAILED: no daemon\n"};
+  for (const auto& [means, verdict] :
+       {std::pair{std::string("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=zz"), Verdict::kPass}, {"", Verdict::kFail}}) {
+    Checks checks;
+    judge_beyond("x", kGrant, means, kept_out, checks);
+    EXPECT_EQ(checks.at(0).verdict, verdict) << means;
+  }
+}
+
+TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
+  const auto judged = [](const ProbeRun& first, const ProbeRun& second, bool observed = false) {
+    Checks checks;
+    judge_second(kGrant, first, second, observed, checks);
+    return checks.at(0).verdict;
+  };
+  EXPECT_EQ(judged(had(), kEnded), Verdict::kPass);
+  EXPECT_EQ(judged(kEnded, had()), Verdict::kPass);
+  EXPECT_EQ(judged(had(), refused()), Verdict::kPass);
+  EXPECT_EQ(judged(had(), had()), Verdict::kFail);
+  EXPECT_EQ(judged(had(), had(), true), Verdict::kSkip);
+  EXPECT_EQ(judged(kBroken, had()), Verdict::kFail);
+  EXPECT_EQ(judged(had(), kNotContained), Verdict::kSkip);
+}
+
+TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
+  Checks checks;
+  judge_all_sms(kGrant, had(132), checks);
+  judge_all_sms(kGrant, had(12), checks);
+  judge_user(kGrant, 65534, kBroken, checks);
+  judge_user(kGrant, 65534, had(), checks);
+  judge_control(kGrant, std::string("4711\n"), checks);
+  judge_control(kGrant, fail(Kind::kTimeout, "no answer"), checks);
+  judge_control(kGrant, fail(Kind::kUnavailable, "no program"), checks);
+  judge_neighbour(kGrant, kEnded, checks);
+  judge_neighbour(kGrant, refused(), checks);
+  judge_neighbour(kGrant, had(), checks);
+  EXPECT_THAT(checks, ElementsAre(is(Verdict::kFail, "deep.sms.variable"), is(Verdict::kPass, "deep.sms.variable"),
+                                  is(Verdict::kFail, "deep.other-user"), is(Verdict::kPass, "deep.other-user"),
+                                  is(Verdict::kFail, "deep.control"), is(Verdict::kPass, "deep.control"),
+                                  is(Verdict::kSkip, "deep.control"), is(Verdict::kFail, "deep.neighbour"),
+                                  is(Verdict::kSkip, "deep.neighbour"), is(Verdict::kPass, "deep.neighbour")));
+}
+
+}  // namespace deep_checks_test
+}  // namespace tranche::verify

@@ -1,0 +1,153 @@
+// Takes slots that no pod holds, as kubelet would, and tries from inside what they are worth, GPU by GPU.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/probe/container.h"
+#include "doctor/verify/deep.h"
+#include "doctor/verify/live/looks.h"
+#include "doctor/verify/live/probes.h"
+#include "doctor/verify/live/trials.h"
+#include "grants/allocate/grant.h"
+#include "kubelet/pod_resources.h"
+#include "kubelet/request_grant.h"
+#include "mps/daemon/binary.h"
+#include "os/socket/status_socket.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kAgentAnswer = std::chrono::seconds(10);
+
+struct DeviceAsk {
+  verify::DeepGrant grant;
+  std::string resource;
+  std::string endpoint;            // of the plugin's socket
+  bool observed = false;           // the guard only tells
+  std::vector<std::string> slots;  // that nobody holds, the last ones first
+};
+
+// By kubelet's word, now.
+Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
+  TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
+  std::set<std::string> held;
+  for (const auto& holding : holdings) held.insert(holding.slots.begin(), holding.slots.end());
+  return held;
+}
+
+class DeepRun {
+ public:
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, const Tell& tell)
+      : options_(options), places_(places), probes_(probes), tell_(tell) {}
+
+  Status run() {
+    TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
+    const Json node = json_of(answer);
+    if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
+    TRY(const auto held, held_slots(options_));
+    for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
+    return {};
+  }
+
+ private:
+  static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
+    DeviceAsk ask;
+    ask.grant = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
+    ask.resource = text_at(device, "resource");
+    for (const Json& resource : list_at(node, "resources"))
+      if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
+    const auto guard = node.find("guard");
+    if (guard != node.end() && guard->is_object() && guard->contains("memory"))
+      ask.observed = text_at((*guard)["memory"], ask.resource.c_str()) == "observe";
+    for (const Json& slot : list_at(device, "slots")) {
+      const std::string id = text_at(slot, "id");
+      if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
+    }
+    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
+    std::ranges::reverse(ask.slots);
+    return ask;
+  }
+
+  void try_device(const DeviceAsk& ask, const Json& device) {
+    if (text_at(device, "sharing") != "mps") {
+      tell_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
+      return;
+    }
+    if (ask.slots.empty()) {
+      tell_(verify::skipped("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
+                            "try again when one is free"));
+      return;
+    }
+    const auto grant = take(ask, ask.slots.front());
+    if (!grant) {
+      tell_(verify::failed("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
+                           "the log of tranche node says more"));
+      return;
+    }
+    std::optional<GrantHere> neighbour;
+    if (ask.slots.size() > 1) {
+      if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
+    }
+    verify::Checks checks;
+    try_grant(probes_, options_, places_, {ask.grant, *grant, std::move(neighbour), ask.observed}, checks);
+    const auto held = held_slots(options_);
+    const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
+      return n++ < 2 && held->contains(slot);
+    });
+    for (auto& check : checks) {
+      if (taken && check.verdict == verify::Verdict::kFail)
+        check = verify::skipped(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
+                                "kubectl cordon the node and try again");
+      tell_(check);
+    }
+  }
+
+  Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
+    const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
+    TRY(const auto asked, host::request_grant(socket, {slot}, kAgentAnswer));
+    GrantHere grant;
+    grant.env = asked.envs;
+    const auto mount = asked.mounts.find(allocate::kDoorInContainer);
+    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
+    grant.door = mount->second;
+    if (grant.door.starts_with(places_.mps_root + "/"))
+      grant.door = places_.mps_root_here + grant.door.substr(places_.mps_root.size());
+    if (ask.grant.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.grant.gpu;
+    return grant;
+  }
+
+  const VerifyOptions& options_;
+  const VerifyPlaces& places_;
+  Probes& probes_;
+  const Tell& tell_;
+};
+
+}  // namespace
+
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell) {
+  auto environment = host::handed_on({options.environment.begin(), options.environment.end()});
+  if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
+    std::vector<std::string> folders;
+    for (const char* folder : {"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"})
+      folders.push_back(places.driver_root + folder);
+    environment["LD_LIBRARY_PATH"] = join(folders, ":");
+  }
+  TRY(const auto probes, Probes::open(std::move(environment)));
+  // Below it each probe has its door; where the agent has another run directory it may not be there.
+  const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
+  const Status done = DeepRun(options, places, *probes, tell).run();
+  if (made) ::rmdir(probe::kRunDirectory);
+  return done;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,85 @@
+// The share that this container holds, by the variables that its grant gave it, tried from where it is used.
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/verify/live/trials.h"
+#include "grants/allocate/grant.h"
+#include "mps/limits/client_limits.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string variable(const VerifyOptions& options, const char* name) {
+  const auto found = options.environment.find(name);
+  return found == options.environment.end() ? "" : found->second;
+}
+
+// "12", or "GPU-a=12,GPU-b=14".
+Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
+  if (text.empty()) return 0;
+  for (const auto part : split(text, ',')) {
+    const auto equals = part.find('=');
+    const auto number = parse_unsigned(equals == std::string_view::npos ? part : part.substr(equals + 1));
+    if (!number) return fail(Kind::kInvalid, "--sms: not \"12\" nor \"GPU-a=12,GPU-b=14\"", text);
+    if (equals == std::string_view::npos || part.substr(0, equals) == gpu) return *number;
+  }
+  return 0;
+}
+
+// By a probe that is asked for nothing.
+Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
+  const auto run = probes.run(grant, {"--seconds", "0"});
+  for (const auto line : lines_of(run.output)) {
+    if (!line.starts_with('{')) continue;
+    const Json report = json_of(line);
+    if (auto uuid = text_at(member_at(report, "device"), "uuid"); !uuid.empty()) return uuid;
+  }
+  return fail(Kind::kUnavailable,
+              "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),
+              "tranche probe");
+}
+
+Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes,
+                                                   const GrantHere& grant) {
+  std::vector<verify::DeepGrant> grants;
+  TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
+  const std::string limit = variable(options, mps::kPinnedLimitVariable);
+  if (limit.empty()) {
+    grants.push_back({.gpu = gpu});
+  } else {
+    TRY(const auto limits, mps::parse_pinned_limit(limit));
+    for (const auto& [device, memory] : limits) grants.push_back({.gpu = device, .memory_mib = memory.in_mib()});
+  }
+  for (auto& one : grants) {
+    TRY(one.sms, sms_of(options.sms, one.gpu));
+  }
+  return grants;
+}
+
+}  // namespace
+
+Status try_inside(const VerifyOptions& options, const Tell& tell) {
+  GrantHere grant{.door = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
+  if (grant.door.empty())
+    return fail(Kind::kNotFound,
+                "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
+                "MPS, or run `tranche probe` for what the whole GPU is",
+                "the environment");
+  TRY(const auto probes,
+      Probes::open({options.environment.begin(), options.environment.end()}, ProbePlace::kContainer));
+  TRY(const auto grants, grants_here(options, *probes, grant));
+  for (const auto& worth : grants) {
+    GrantHere here = grant;
+    if (worth.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = worth.gpu;
+    verify::Checks checks;
+    try_grant(*probes, options, {}, {worth, here, {}, options.observed}, checks);
+    for (const auto& check : checks) tell(check);
+  }
+  return {};
+}
+
+}  // namespace tranche::agent

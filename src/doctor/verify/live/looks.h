@@ -1,0 +1,41 @@
+#pragma once
+// Private to doctor/verify/live: the ways of looking. Each tells every check as it is made.
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "config/model.h"
+#include "doctor/verify/live/verify_program.h"
+#include "doctor/verify/report.h"
+#include "kube/access.h"
+
+namespace tranche::agent {
+
+// Where things are for this process.
+struct VerifyPlaces {
+  std::string mps_root;       // as the node names it
+  std::string mps_root_here;  // and as we do
+  std::string driver_root;    // of the driver's files
+};
+
+using Tell = std::function<void(const verify::Check&)>;
+
+struct ClusterLook {
+  kube::Access access;
+  std::shared_ptr<const nlohmann::json> agent;   // the pod whose status page it is; null: none could be seen
+  std::shared_ptr<const nlohmann::json> status;  // of the node agent
+};
+
+// An Error: there is nothing to look at, such as no API server.
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell);
+// Makes probe pods on the node, waits for them, and takes them away again.
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell);
+// In a container that holds shares of MPS.
+Status try_inside(const VerifyOptions& options, const Tell& tell);
+Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
+                 const Tell& tell);
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell);
+
+}  // namespace tranche::agent

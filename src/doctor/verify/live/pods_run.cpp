@@ -1,0 +1,242 @@
+// Probes as pods: made, watched until they have ended, their logs read, and taken away again whatever happens.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/verify/live/looks.h"
+#include "doctor/verify/probe_pods.h"
+#include "kube/api_status.h"
+#include "kube/client/kube_client.h"
+#include "kube/http_status.h"
+#include "kube/lines.h"
+#include "kube/url.h"
+#include "kube/watch_event.h"
+#include "os/files/files.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kLongestRun = std::chrono::seconds(150);  // until every pod has ended; pulling an image included
+constexpr Duration kWatchAgain = std::chrono::seconds(1);
+
+std::string random_word() {
+  std::random_device device;
+  return hex16((static_cast<std::uint64_t>(device()) << 32) | device()).substr(0, 8);
+}
+
+class PodsRun {
+ public:
+  PodsRun(const VerifyOptions& options, const ClusterLook& cluster, host::Loop& loop, host::KubeClient& client)
+      : options_(options), cluster_(cluster), loop_(loop), client_(client), run_(random_word()) {
+    pods_ = fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(verify::namespace_of(*cluster.agent)));
+  }
+
+  Status run(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
+    TRY_STATUS(loop_.on_signals({SIGINT, SIGTERM}, [this](int) {
+      interrupted_ = true;
+      loop_.stop();
+    }));
+    const Status made = make(wanted, overrides);
+    if (made) watch();
+    for (auto& [name, pod] : made_)
+      if (made && !interrupted_ && pod.view.phase != verify::PodPhase::kRefused) pod.log = log_of(name);
+    take_away();
+    if (interrupted_) return fail(Kind::kUnavailable, "interrupted; the probe pods are taken away", options_.node);
+    return made;
+  }
+
+  struct Made {
+    verify::PodView view;
+    std::string log;
+    bool neighbour = false;
+  };
+  const std::map<std::string, Made>& made() const { return made_; }
+
+ private:
+  // Waits for the answer; a signal does not break it off, so that what was made is known.
+  host::KubeAnswer ask(const std::function<void(host::KubeClient::OnAnswer done)>& begin) {
+    host::KubeAnswer answer;
+    bool answered = false;
+    begin([&](host::KubeAnswer got) {
+      answer = std::move(got);
+      answered = true;
+      loop_.stop();
+    });
+    while (!answered) loop_.run();
+    return answer;
+  }
+
+  Status make(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
+    for (const auto& pod : wanted) {
+      if (interrupted_) break;
+      const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
+      TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
+      const auto answer = ask([&](auto done) { client_.create(pods_, json_text(object), std::move(done)); });
+      if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
+      if (answer.status != kube::http::kCreated && answer.status != kube::http::kOk)
+        return fail(Kind::kDenied,
+                    fmt::format("no probe pod can be made: {} ({}); it needs the rights to create, watch and delete "
+                                "pods there and to read their logs",
+                                kube::status_of_body(answer.status, answer.body).message, answer.status),
+                    pods_);
+      made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
+    }
+    fmt::print(stderr, "{} probe pod{} made on {}; they take up to a minute\n", made_.size(),
+               made_.size() == 1 ? "" : "s", options_.node);
+    return {};
+  }
+
+  bool all_ended() const {
+    return std::ranges::all_of(
+        made_, [](const auto& entry) { return entry.second.view.phase != verify::PodPhase::kUnderWay; });
+  }
+
+  void see(const Json& object) {
+    const auto view = verify::view_pod(object);
+    if (const auto known = made_.find(view.name); known != made_.end()) known->second.view = view;
+  }
+
+  // Without a version a watch begins with what is there. The server may end it at any time.
+  void watch() {
+    bool late = false;
+    host::Timer deadline(loop_);
+    deadline.start(kLongestRun, [&] {
+      late = true;
+      loop_.stop();
+    });
+    const std::string path = fmt::format("{}?watch=true&labelSelector={}", pods_,
+                                         kube::percent_encoded(std::string(verify::kRunLabel) + "=" + run_));
+    while (!all_ended() && !late && !interrupted_) {
+      kube::Lines lines;
+      bool over = false;
+      const auto id = client_.watch(
+          path, kLongestRun,
+          [&](std::string_view bytes) {
+            const auto got = lines.take(bytes);
+            if (!got) return;
+            for (const auto& line : *got)
+              (void)kube::parse_watch_line(line, [this](kube::Change change, const Json& object) -> Status {
+                if (change != kube::Change::kDeleted) see(object);
+                return {};
+              });
+            if (all_ended()) loop_.stop();
+          },
+          [&](const host::KubeAnswer&) {
+            over = true;
+            loop_.stop();
+          });
+      while (!over && !all_ended() && !late && !interrupted_) loop_.run();
+      client_.cancel(id);
+      if (!over || late || interrupted_ || all_ended()) continue;
+      bool waited = false;
+      host::Timer again(loop_);
+      again.start(kWatchAgain, [&] {
+        waited = true;
+        loop_.stop();
+      });
+      while (!waited && !late && !interrupted_) loop_.run();
+    }
+    for (auto& [name, pod] : made_) {
+      if (pod.view.phase != verify::PodPhase::kUnderWay) continue;
+      pod.view.phase = verify::PodPhase::kRefused;
+      pod.view.why = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run waits",
+                                 std::chrono::duration_cast<std::chrono::seconds>(kLongestRun).count());
+    }
+  }
+
+  std::string log_of(const std::string& name) {
+    const auto answer = ask([&](auto done) {
+      client_.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
+    });
+    return answer.status == kube::http::kOk ? answer.body : "";
+  }
+
+  void take_away() {
+    for (const auto& [name, pod] : made_) {
+      const auto answer = ask([&](auto done) { client_.remove(pods_ + "/" + name, std::move(done)); });
+      if (answer.status < kube::http::kOk || answer.status > 299)  // it ends by its own deadline
+        fmt::print(stderr, "tranche verify: pod {} could not be deleted ({}): kubectl delete pod -l {}={}\n", name,
+                   answer.status == 0 ? answer.why : std::to_string(answer.status), verify::kRunLabel, run_);
+    }
+  }
+
+  const VerifyOptions& options_;
+  const ClusterLook& cluster_;
+  host::Loop& loop_;
+  host::KubeClient& client_;
+  std::string run_;
+  std::string pods_;
+  std::map<std::string, Made> made_;
+  bool interrupted_ = false;
+};
+
+Result<Json> overrides_of(const std::string& path) {
+  if (path.empty()) return Json();
+  TRY(const auto text, host::read_file(path));
+  Json overrides = json_of(text);
+  if (!overrides.is_object())
+    return fail(Kind::kInvalid, "not a JSON object; write for example {\"spec\": {\"runtimeClassName\": \"nvidia\"}}",
+                path);
+  return overrides;
+}
+
+}  // namespace
+
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell) {
+  if (!cluster.status) {
+    tell(verify::skipped("deep", "", "the node agent's status cannot be seen, which says what to try",
+                         "as above; or `tranche verify --local --deep` on the node"));
+    return {};
+  }
+  TRY(const Json overrides, overrides_of(options.pod_overrides));
+  const auto plan = verify::plan_probe_pods(*cluster.status);
+  for (const auto& check : plan.checks) tell(check);
+  if (plan.pods.empty()) return {};
+
+  TRY(const auto loop, host::Loop::open());
+  TRY(auto curl, host::KubeClient::load());
+  TRY(const auto client, host::KubeClient::open(*loop, std::move(curl), cluster.access));
+  PodsRun run(options, cluster, *loop, *client);
+  TRY_STATUS(run.run(plan.pods, overrides));
+
+  verify::Checks checks;
+  std::vector<verify::NeighbourRun> neighbours;
+  for (const auto& [name, pod] : run.made()) {
+    if (pod.neighbour) {
+      if (pod.view.phase == verify::PodPhase::kEnded) neighbours.push_back({pod.log, pod.view.status});
+      continue;
+    }
+    if (pod.view.phase == verify::PodPhase::kRefused) {
+      checks.push_back(verify::skipped("deep", name, "the pod did not run: " + pod.view.why,
+                                       "a pod may have taken the slot: try again; or see --pod-overrides"));
+      continue;
+    }
+    const auto trial = verify::checks_of_log(pod.log);
+    if (trial)
+      checks.insert(checks.end(), trial->begin(), trial->end());
+    else
+      checks.push_back(
+          verify::failed("deep", name, to_string(trial.error()),
+                         "see that the driver's libraries come into containers: docs/guide/troubleshoot.md"));
+  }
+  std::vector<std::string> reached;
+  for (const auto& gpu : plan.gpus)
+    if (std::ranges::any_of(checks, [&](const verify::Check& check) { return check.about == gpu; }))
+      reached.push_back(gpu);
+    else
+      checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
+  verify::judge_neighbours(neighbours, reached, checks);
+  for (const auto& check : checks) tell(check);
+  return {};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,80 @@
+#include "doctor/verify/live/probes.h"
+
+#include <csignal>
+#include <utility>
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::size_t kLongestOutput = 64 << 10;
+constexpr int kBySignal = 128;
+// A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
+constexpr Duration kLongestProbe = std::chrono::seconds(120);
+constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
+
+}  // namespace
+
+Result<std::unique_ptr<Probes>> Probes::open(std::map<std::string, std::string> environment, ProbePlace place) {
+  TRY(auto loop, host::Loop::open());
+  return std::unique_ptr<Probes>(new Probes(std::move(loop), std::move(environment), place));
+}
+
+std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
+                                               const std::map<std::string, std::string>& more) {
+  auto probe = std::make_unique<Running>(*loop_);
+  host::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
+                        .env = environment_,
+                        .kill_on_drop = true,
+                        .die_with_parent = true};
+  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  for (const auto& [name, value] : grant.env) command.env[name] = value;
+  for (const auto& [name, value] : more) command.env[name] = value;
+  if (place_ == ProbePlace::kOwnNamespace) {
+    command.argv.insert(command.argv.end(), {"--door", grant.door});
+  } else {
+    command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
+  }
+  Running* self = probe.get();
+  auto process = host::Process::start(
+      *loop_, command,
+      [self](const std::string& line) {
+        if (self->run_.output.size() < kLongestOutput) self->run_.output += line + '\n';
+      },
+      [this, self](host::ExitNote note) {
+        self->ended_ = true;
+        self->run_.status = note.signalled ? kBySignal + note.code : note.code;
+        loop_->stop();
+      });
+  if (!process) {
+    probe->ended_ = true;
+    probe->run_.not_started = to_string(process.error());
+    return probe;
+  }
+  probe->process_ = *std::move(process);
+  probe->timer_.start(kLongestProbe, [self] {
+    self->run_.timed_out = true;
+    // Killed with work in flight it would take its neighbours along.
+    (void)self->process_->signal(SIGSTOP);
+    self->timer_.start(kQueueRunsOut, [self] { (void)self->process_->signal(SIGKILL); });
+  });
+  return probe;
+}
+
+// The loop stops at the end of any probe.
+verify::ProbeRun Probes::wait(Running& probe) {
+  while (!probe.ended_) loop_->run();
+  return probe.run_;
+}
+
+verify::ProbeRun Probes::end(Running& probe) {
+  if (!probe.ended_ && probe.process_) (void)probe.process_->signal(SIGTERM);
+  return wait(probe);
+}
+
+verify::ProbeRun Probes::run(const GrantHere& grant, const std::vector<std::string>& words,
+                             const std::map<std::string, std::string>& more) {
+  const auto probe = start(grant, words, more);
+  return wait(*probe);
+}
+
+}  // namespace tranche::agent

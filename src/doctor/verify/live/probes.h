@@ -1,0 +1,72 @@
+#pragma once
+// Private to doctor/verify/live: `tranche probe` as child processes, each in the place of a container with a grant.
+// Several may run at once; everything here runs one loop while it waits. One thread.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "doctor/verify/deep.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
+
+namespace tranche::agent {
+
+enum class ProbePlace {
+  kOwnNamespace,  // a mount namespace of its own with the grant's door, by which the guard knows whose it is
+  kHere,          // where this process is: it goes through the door, and the guard does not know whose it is
+  kContainer,     // this process is in the container that has the grant
+};
+
+// What its container would have.
+struct GrantHere {
+  std::string door;                        // as this process sees it
+  std::map<std::string, std::string> env;  // that the node agent gave
+};
+
+class Probes {
+ public:
+  static Result<std::unique_ptr<Probes>> open(std::map<std::string, std::string> environment,
+                                              ProbePlace place = ProbePlace::kOwnNamespace);
+
+  class Running {
+   public:
+    explicit Running(host::Loop& loop) : timer_(loop) {}
+    ~Running() = default;
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    friend class Probes;
+    host::Timer timer_;
+    bool ended_ = false;
+    verify::ProbeRun run_;
+    std::unique_ptr<host::Process> process_;
+  };
+
+  // `words` go behind "probe --json"; `more` over the grant's variables.
+  std::unique_ptr<Running> start(const GrantHere& grant, const std::vector<std::string>& words,
+                                 const std::map<std::string, std::string>& more = {});
+  verify::ProbeRun wait(Running& probe);
+  verify::ProbeRun end(Running& probe);  // asks it to end first: it does so in order
+  verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
+                       const std::map<std::string, std::string>& more = {});
+
+  void move_to(ProbePlace place) { place_ = place; }
+  ProbePlace place() const { return place_; }
+
+  host::Loop& loop() { return *loop_; }
+  const std::map<std::string, std::string>& environment() const { return environment_; }
+
+ private:
+  Probes(std::unique_ptr<host::Loop> loop, std::map<std::string, std::string> environment, ProbePlace place)
+      : loop_(std::move(loop)), environment_(std::move(environment)), place_(place) {}
+  std::unique_ptr<host::Loop> loop_;
+  std::map<std::string, std::string> environment_;
+  ProbePlace place_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,110 @@
+#include "doctor/verify/live/trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "mps/control/control_client.h"
+#include "mps/daemon/binary.h"
+#include "mps/limits/client_limits.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
+constexpr std::uint32_t kOtherUser = 65534;  // nobody
+// Each was measured to lift the daemon's memory limit of a client, or to have no effect
+// (docs/internals/mps-contract.md).
+constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
+
+std::string mebibytes(std::uint64_t count) {
+  return fmt::format("{}M", std::max<std::uint64_t>(1, count));
+}
+
+// What the guard, and not the server, holds a container to.
+// What is ended here computes as frameworks do, with products in flight, where the GPU has tensor cores: the neighbour
+// is then beside the worst end that a client can have.
+void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Checks& checks) {
+  const auto& worth = trial.worth;
+  const std::string beyond = mebibytes(verify::beyond_mib(worth.memory_mib));
+  const std::string most = mebibytes(worth.memory_mib * 6 / 10);
+  const std::string name(mps::kPinnedLimitVariable);
+  const auto computing = [&](const std::string& memory, const char* seconds) {
+    std::vector<std::string> words{"--allocate", memory, "--seconds", seconds};
+    if (tensor_cores) words.emplace_back("--tensor-cores");
+    return words;
+  };
+  for (const char* value : kMalformed)
+    verify::judge_beyond("deep.memory.variable", worth, name + "=" + value,
+                         probes.run(trial.grant, computing(beyond, "3"), {{name, value}}), checks);
+  const auto first = probes.start(trial.grant, computing(most, "20"));
+  const auto second = probes.run(trial.grant, computing(most, "5"));
+  verify::judge_second(worth, probes.end(*first), second, trial.observed, checks);
+}
+
+Result<std::string> command_door(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
+                                 const GrantHere& grant) {
+  const auto path = options.environment.find("PATH");
+  const auto program = host::find_control_binary({.given = options.mps_control,
+                                                  .driver_root = places.driver_root,
+                                                  .path = path == options.environment.end() ? "" : path->second});
+  if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
+  host::ControlTarget target{.program = *program, .env = probes.environment()};
+  target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
+  Result<std::string> answer;
+  bool told = false;
+  const auto question =
+      host::ask(probes.loop(), target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
+        answer = std::move(got);
+        told = true;
+        probes.loop().stop();
+      });
+  while (!told) probes.loop().run();
+  return answer;
+}
+
+}  // namespace
+
+void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
+               verify::Checks& checks) {
+  const auto& worth = trial.worth;
+  const auto& grant = trial.grant;
+  const std::string within = mebibytes(verify::within_mib(worth.memory_mib));
+  const std::string beyond = mebibytes(verify::beyond_mib(worth.memory_mib));
+
+  if (probes.place() == ProbePlace::kOwnNamespace &&
+      probes.run(grant, {"--seconds", "0"}).status == verify::kNoContainer)
+    probes.move_to(ProbePlace::kHere);
+  const bool inside = probes.place() == ProbePlace::kContainer;
+  std::unique_ptr<Probes::Running> neighbour;
+  if (trial.neighbour) neighbour = probes.start(*trial.neighbour, {"--seconds", "90"});
+  const auto computed = probes.run(grant, {"--allocate", within});
+  verify::judge_grant(worth, computed, checks);
+  verify::judge_beyond("deep.memory.beyond", worth, "", probes.run(grant, {"--allocate", beyond, "--seconds", "2"}),
+                       checks);
+  verify::judge_all_sms(
+      worth, probes.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
+  if (probes.place() != ProbePlace::kHere) {
+    try_guard(probes, trial, verify::has_tensor_cores(computed), checks);
+  } else {
+    for (const char* id : {"deep.memory.variable", "deep.second-process"})
+      checks.push_back(verify::skipped(id, worth.gpu,
+                                       "a probe cannot have a mount namespace of its own here, by which the guard "
+                                       "knows whose it is",
+                                       "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container"));
+  }
+  if (!inside)
+    verify::judge_user(worth, kOtherUser,
+                       probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
+  verify::judge_control(worth, command_door(probes, options, places, grant), checks);
+  if (neighbour) {
+    verify::judge_neighbour(worth, probes.end(*neighbour), checks);
+  } else if (!inside) {
+    checks.push_back(verify::skipped("deep.neighbour", worth.gpu, "only one slot is free: there is no neighbour",
+                                     "try again when two are free"));
+  }
+}
+
+}  // namespace tranche::agent

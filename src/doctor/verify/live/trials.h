@@ -1,0 +1,21 @@
+#pragma once
+// Private to doctor/verify/live: what is tried with one grant, and judged. The same wherever the probes run.
+#include <optional>
+
+#include "doctor/verify/deep.h"
+#include "doctor/verify/live/looks.h"
+#include "doctor/verify/live/probes.h"
+
+namespace tranche::agent {
+
+struct Trial {
+  verify::DeepGrant worth;
+  GrantHere grant;
+  std::optional<GrantHere> neighbour;  // another slot of the same GPU
+  bool observed = false;               // the guard only tells
+};
+
+void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
+               verify::Checks& checks);
+
+}  // namespace tranche::agent

@@ -1,0 +1,80 @@
+#include "doctor/verify/live/verify_program.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "config/live/config_source.h"
+#include "doctor/verify/live/looks.h"
+#include "doctor/verify/render.h"
+#include "os/files/files.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr int kUsage = 2;
+
+VerifyPlaces places_of(const VerifyOptions& options, const config::Flags& flags) {
+  VerifyPlaces places;
+  places.mps_root = flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
+  places.mps_root_here = options.mps_root_here.empty() ? places.mps_root : options.mps_root_here;
+  places.driver_root = flags.plugin.container_driver_root;
+  return places;
+}
+
+Status write_file(const std::string& path, const std::string& content) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  TRY(const auto dir, host::Dir::open(folder));
+  return dir.write_atomically(slash == std::string::npos ? path : path.substr(slash + 1), content, 0644);
+}
+
+int complain(const std::string& what) {
+  fmt::print(stderr, "tranche verify: {}\n", what);
+  return kUsage;
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& options) {
+  const int subjects =
+      static_cast<int>(options.local) + static_cast<int>(options.inside) + static_cast<int>(!options.node.empty());
+  if (subjects != 1)
+    return complain(subjects == 0 ? "nothing to verify: give NODE, --local or --inside"
+                                  : "more than one thing to verify: give one of NODE, --local and --inside");
+
+  verify::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
+  const Tell tell = [&](const verify::Check& check) {
+    report.checks.push_back(check);
+    if (options.json) return;
+    fmt::print("{}", verify::line_of(check, options.terminal));
+    std::fflush(stdout);
+  };
+
+  Status looked;
+  if (options.inside) {
+    looked = try_inside(options, tell);
+  } else if (!options.local) {
+    const auto cluster = look_at_cluster(options, tell);
+    if (!cluster)
+      looked = std::unexpected(cluster.error());
+    else if (options.deep)
+      looked = try_from_outside(options, *cluster, tell);
+  } else {
+    const auto config = load_config(options.flags, options.environment, options.unknown_keys);
+    const auto places = places_of(options, config.config.flags);
+    looked = look_here(options, config.config, places, tell);
+    if (looked && options.deep) looked = try_limits(options, places, tell);
+  }
+  if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
+
+  const bool began = looked.has_value() || !report.checks.empty();
+  if (options.json || began) fmt::print("{}", options.json ? verify::to_json(report) : verify::summary_of(report));
+  if (!options.junit.empty()) {
+    if (const auto written = write_file(options.junit, verify::to_junit(report)); !written)
+      return complain("the JUnit file cannot be written: " + to_string(written.error()));
+  }
+  return looked ? verify::exit_status(report.checks) : kUsage;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,240 @@
+// What the API server knows of the node.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/text.h"
+#include "doctor/verify/checks.h"
+#include "simulate/quantity.h"
+
+namespace tranche::verify {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kVendor = "nvidia.com/";
+constexpr const char* kReadyCondition = "TrancheReady";
+
+const Json& labels_of(const Json& object) {
+  return map_at(map_at(object, "metadata"), "labels");
+}
+
+const Json& condition_of(const Json& object, std::string_view type) {
+  for (const Json& each : list_at(map_at(object, "status"), "conditions"))
+    if (text_at(each, "type") == type) return each;
+  static const Json kNull;
+  return kNull;
+}
+
+// Whole numbers of devices by resource name, "4k" included.
+std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_view field_name) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [name, value] : map_at(map_at(node, "status"), field_name).items()) {
+    if (!name.starts_with(kVendor) || !value.is_string()) continue;
+    if (const auto count = landing::parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
+  }
+  return counts;
+}
+
+void check_conditions(const Json& node, Checks& checks) {
+  const Json& ready = condition_of(node, "Ready");
+  if (text_at(ready, "status") == "True") {
+    checks.push_back(pass("node.ready", "", "kubelet is ready"));
+  } else {
+    checks.push_back(failed("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
+                            "kubectl describe node, and kubelet's log"));
+  }
+  const Json& ours = condition_of(node, kReadyCondition);
+  const std::string reason = text_at(ours, "reason"), message = text_at(ours, "message");
+  if (!ours.is_object()) {
+    checks.push_back(skipped("node.condition", "", "the node has no condition TrancheReady",
+                             "give the node agent the right to patch nodes/status (deploy/rbac/condition.yaml)"));
+  } else if (text_at(ours, "status") == "True" && reason == "Serving") {
+    checks.push_back(pass("node.condition", "", "TrancheReady: " + message));
+  } else if (text_at(ours, "status") == "True" && reason == "Waiting") {
+    checks.push_back(skipped("node.condition", "", "a change of the configuration waits: " + message,
+                             "it goes on by itself when the pods that it names have ended"));
+  } else {
+    checks.push_back(failed("node.condition", "",
+                            fmt::format("TrancheReady is {} ({}): {}", text_at(ours, "status"), reason, message),
+                            "docs/guide/troubleshoot.md has each reason"));
+  }
+}
+
+// GPUs times slots by the labels, against what pods can ask for.
+void check_counts(const Json& node, Checks& checks) {
+  const auto capacity = counts_in(node, "capacity"), allocatable = counts_in(node, "allocatable");
+  std::uint64_t total = 0;
+  for (const auto& [name, count] : capacity) {
+    const auto found = allocatable.find(name);
+    const auto usable = found == allocatable.end() ? 0 : found->second;
+    if (usable < count) {
+      checks.push_back(
+          failed("node.resources", name, fmt::format("{} of {} can be allocated", usable, count),
+                 "the other slots are unhealthy: `tranche status` on the node names the GPU and the cause"));
+    } else if (count > 0) {
+      checks.push_back(pass("node.resources", name, fmt::format("{}, all of them can be allocated", count)));
+    }
+    if (!name.starts_with("nvidia.com/mig-")) total += count;
+  }
+  if (std::ranges::all_of(capacity, [](const auto& each) { return each.second == 0; })) {
+    checks.push_back(failed("node.resources", "", "the node offers no GPU",
+                            "see that the agent's pod runs on it; `tranche check` on the node names what is missing"));
+    return;
+  }
+  const Json& labels = labels_of(node);
+  const auto gpus = parse_unsigned(text_at(labels, "nvidia.com/gpu.count"));
+  const auto replicas = parse_unsigned(text_at(labels, "nvidia.com/gpu.replicas"));
+  if (!gpus || !replicas) {
+    checks.push_back(skipped("node.slots", "",
+                             "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
+                             "have labels written: --label-output node, or node feature discovery"));
+  } else if (*gpus > 0 && *replicas > 0 && total != *gpus * *replicas) {
+    checks.push_back(failed("node.slots", "",
+                            fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
+                                        *gpus * *replicas, total),
+                            "right where GPUs of the node are divided differently; otherwise an older resource is left "
+                            "(kubelet forgets it after five minutes), or another device plugin runs here"));
+  } else {
+    checks.push_back(pass("node.slots", "", fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total)));
+  }
+}
+
+void check_labels(const Json& node, Checks& checks) {
+  const Json& labels = labels_of(node);
+  const std::string strategy = text_at(labels, "nvidia.com/gpu.sharing-strategy");
+  if (strategy.empty()) {
+    checks.push_back(skipped("node.labels", "", "the node has no label nvidia.com/gpu.sharing-strategy",
+                             "have labels written: --label-output node, or node feature discovery"));
+    return;
+  }
+  const bool mps = strategy == "mps";
+  if (mps && text_at(labels, "nvidia.com/mps.capable") != "true") {
+    checks.push_back(failed("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",
+                            "another client may have set it: `tranche status` lists labels that are left alone"));
+    return;
+  }
+  std::vector<std::string> shown;
+  for (const char* key : {"nvidia.com/gpu.product", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas",
+                          "tranche.io/gpu.slot.memory", "tranche.io/gpu.slot.sms", "tranche.io/mps.tier"})
+    if (const std::string value = text_at(labels, key); !value.empty()) shown.push_back(std::string(key) + "=" + value);
+  checks.push_back(pass("node.labels", "", join(shown, " ")));
+}
+
+bool matches(const Json& pod, const std::string& selector) {
+  const Json& labels = labels_of(pod);
+  for (const auto part : split(selector, ',')) {
+    const auto equals = part.find('=');
+    const auto key = trimmed(part.substr(0, equals));
+    if (key.empty()) return false;
+    const Json& value = member_at(labels, key);
+    if (!value.is_string()) return false;
+    if (equals != std::string_view::npos && value.get_ref<const std::string&>() != trimmed(part.substr(equals + 1)))
+      return false;
+  }
+  return true;
+}
+
+void check_pods(const ClusterView& cluster, Checks& checks) {
+  const auto ours = pods_of_ours(cluster);
+  if (ours.empty()) {
+    checks.push_back(failed("agent.pods", cluster.selector, "no pod with these labels runs on the node",
+                            "see that the node matches the DaemonSet's nodeSelector and tolerations, or name other "
+                            "labels with --selector"));
+  }
+  // The chart's pods say what they are; the owner of the daemons alone is no agent.
+  const auto component = [](const Json* pod) {
+    return text_at(map_at(map_at(*pod, "metadata"), "labels"), "app.kubernetes.io/component");
+  };
+  if (!ours.empty() && std::ranges::all_of(ours, [&](const Json* pod) { return component(pod) == "mps"; })) {
+    checks.push_back(failed("agent.pods", cluster.selector, "no node agent runs on the node, only the MPS pod",
+                            "kubectl get daemonsets: is the agent's there, and does the node match its nodeSelector "
+                            "and tolerations?"));
+  }
+  for (const Json* pod : ours) {
+    const std::string name =
+        text_at(map_at(*pod, "metadata"), "namespace") + "/" + text_at(map_at(*pod, "metadata"), "name");
+    std::uint64_t restarts = 0;
+    std::vector<std::string> waits;
+    for (const Json& container : list_at(map_at(*pod, "status"), "containerStatuses")) {
+      restarts += count_at(container, "restartCount");
+      const std::string why = text_at(map_at(map_at(container, "state"), "waiting"), "reason");
+      if (!truth_at(container, "ready"))
+        waits.push_back(text_at(container, "name") + (why.empty() ? "" : " (" + why + ")"));
+    }
+    if (text_at(condition_of(*pod, "Ready"), "status") == "True") {
+      checks.push_back(pass("agent.pods", name, fmt::format("ready, {} restarts", restarts)));
+    } else {
+      checks.push_back(failed("agent.pods", name,
+                              fmt::format("{}, not ready{}", text_at(map_at(*pod, "status"), "phase"),
+                                          waits.empty() ? "" : ": " + join(waits, ", ")),
+                              "kubectl describe pod, and the logs of these containers"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<const Json*> pods_of_ours(const ClusterView& cluster) {
+  std::vector<const Json*> ours;
+  for (const Json& pod : cluster.pods)
+    if (matches(pod, cluster.selector)) ours.push_back(&pod);
+  return ours;
+}
+
+void check_node(const ClusterView& cluster, Checks& checks) {
+  check_conditions(cluster.node, checks);
+  check_counts(cluster.node, checks);
+  check_labels(cluster.node, checks);
+  check_pods(cluster, checks);
+}
+
+void check_node_against_agent(const Json& node, const Json& node_status, Checks& checks) {
+  auto capacity = counts_in(node, "capacity");
+  bool same = true;
+  for (const Json& resource : list_at(node_status, "resources")) {
+    const std::string name = text_at(resource, "name");
+    const auto has = capacity[name], slots = count_at(resource, "slots");
+    if (has != slots) {
+      same = false;
+      checks.push_back(failed("node.advertised", name,
+                              fmt::format("the node has {}, the agent advertises {}", has, slots),
+                              "kubelet follows within seconds; if this stays, another device plugin serves the name"));
+    }
+    capacity.erase(name);
+  }
+  for (const auto& [name, count] : capacity) {
+    if (count == 0) continue;
+    same = false;
+    checks.push_back(
+        failed("node.advertised", name, fmt::format("the node has {} that the agent does not advertise", count),
+               "remove NVIDIA's device plugin from this node; of an older configuration kubelet forgets it "
+               "after five minutes"));
+  }
+  if (same) checks.push_back(pass("node.advertised", "", "the node has what the agent advertises, and nothing else"));
+
+  const std::string wanted = text_at(labels_of(node), "nvidia.com/device-plugin.config");
+  const std::string name = text_at(map_at(node_status, "config"), "name");
+  if (!wanted.empty() && wanted != name && text_at(map_at(node_status, "config"), "chosenBy") != "file") {
+    checks.push_back(
+        failed("node.configuration", wanted,
+               "the label nvidia.com/device-plugin.config asks for it, in force is " + in_quotes(name),
+               "`tranche status` says why; a name that is not in the ConfigMap leaves the last one in force"));
+  } else {
+    checks.push_back(pass("node.configuration", name, "what the node's label and the defaults ask for is in force"));
+  }
+  for (const auto& [key, value] : map_at(node_status, "labels").items()) {
+    if (!value.is_string() || key == "nvidia.com/gfd.timestamp") continue;
+    const std::string there = text_at(labels_of(node), key);
+    if (there.empty() || there == value.get_ref<const std::string&>()) continue;
+    checks.push_back(failed(
+        "node.labels", key,
+        fmt::format("the node says {}, the agent {}", in_quotes(there), in_quotes(value.get_ref<const std::string&>())),
+        "another client has set it: remove the label, or stop that client"));
+  }
+}
+
+}  // namespace tranche::verify

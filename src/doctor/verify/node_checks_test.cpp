@@ -1,0 +1,129 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "doctor/verify/checks.h"
+
+namespace tranche::verify {
+namespace node_checks_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+auto check(Verdict verdict, const std::string& id, const std::string& what) {
+  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id), Field(&Check::what, HasSubstr(what)));
+}
+
+Json good_node() {
+  return Json::parse(R"({"metadata": {"labels": {
+      "nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "2000", "nvidia.com/gpu.sharing-strategy": "mps",
+      "nvidia.com/mps.capable": "true", "nvidia.com/device-plugin.config": "four"}},
+    "status": {"capacity": {"cpu": "4", "nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4k"},
+               "allocatable": {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4k"},
+               "conditions": [{"type": "Ready", "status": "True"},
+                              {"type": "TrancheReady", "status": "True", "reason": "Serving", "message": "all"}]}})");
+}
+
+std::vector<Json> good_pods() {
+  return {Json::parse(
+              R"({"metadata": {"namespace": "gpu", "name": "agent", "labels": {"app.kubernetes.io/name": "tranche"}},
+    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+               "containerStatuses": [{"name": "node", "ready": true, "restartCount": 1}]}})"),
+          Json::parse(R"({"metadata": {"namespace": "default", "name": "tenant", "labels": {}}})")};
+}
+
+Checks checked(const Json& node, const std::vector<Json>& pods,
+               const std::string& selector = "app.kubernetes.io/name=tranche") {
+  Checks checks;
+  check_node({node, pods, selector}, checks);
+  return checks;
+}
+
+TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
+  const auto checks = checked(good_node(), good_pods());
+  EXPECT_THAT(checks, Each(Field(&Check::verdict, Verdict::kPass)));
+  EXPECT_THAT(checks, Contains(check(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
+  EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.pods", "1 restarts")));
+}
+
+// Promise: verify: Each fault of a node that the API server shows is reported.
+TEST(VerifyNode, EachFaultIsTold) {
+  struct Case {
+    const char* pointer;
+    Json value;
+    Verdict verdict;
+    const char* id;
+    const char* what;
+  };
+  const std::vector<Case> cases{
+      {"/status/conditions/0/status", "False", Verdict::kFail, "node.ready", "kubelet is not ready"},
+      {"/status/conditions/1/reason", "PoolDown", Verdict::kFail, "node.condition", "PoolDown"},
+      {"/status/conditions/1/reason", "Waiting", Verdict::kSkip, "node.condition", "waits"},
+      {"/status/conditions/1/type", "Other", Verdict::kSkip, "node.condition", "no condition"},
+      {"/status/allocatable/nvidia.com~1gpu.shared", "3999", Verdict::kFail, "node.resources", "3999 of 4000"},
+      {"/status/capacity/nvidia.com~1gpu", "2", Verdict::kFail, "node.slots", "4002"},
+      {"/metadata/labels/nvidia.com~1gpu.count", "3", Verdict::kFail, "node.slots", "6000"},
+      {"/metadata/labels/nvidia.com~1mps.capable", "false", Verdict::kFail, "node.labels", "true"},
+      {"/metadata/labels", Json::object(), Verdict::kSkip, "node.slots", "no labels"},
+      {"/status/capacity", Json::object(), Verdict::kFail, "node.resources", "offers no GPU"},
+  };
+  for (const auto& [pointer, value, verdict, id, what] : cases) {
+    Json node = good_node();
+    node[Json::json_pointer(pointer)] = value;
+    EXPECT_THAT(checked(node, good_pods()), Contains(check(verdict, id, what))) << pointer << value;
+  }
+}
+
+TEST(VerifyNode, PodsOfOursAreThoseWithAllLabelsOfTheSelector) {
+  EXPECT_THAT(checked(good_node(), good_pods(), "app.kubernetes.io/name=other"),
+              Contains(check(Verdict::kFail, "agent.pods", "no pod")));
+  EXPECT_THAT(checked(good_node(), good_pods(), "app.kubernetes.io/name=tranche,more"),
+              Contains(check(Verdict::kFail, "agent.pods", "no pod")));
+  auto pods = good_pods();
+  pods[0]["metadata"]["labels"]["app.kubernetes.io/component"] = "node";
+  EXPECT_THAT(checked(good_node(), pods), Not(Contains(check(Verdict::kFail, "agent.pods", "no node agent"))));
+  for (auto& pod : pods) pod["metadata"]["labels"]["app.kubernetes.io/component"] = "mps";
+  EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "no node agent")));
+  pods = good_pods();
+  pods[0]["status"]["conditions"][0]["status"] = "False";
+  pods[0]["status"]["containerStatuses"][0] = {
+      {"name", "node"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}};
+  EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
+}
+
+Checks against(const Json& node, const Json& agent) {
+  Checks checks;
+  check_node_against_agent(node, agent, checks);
+  return checks;
+}
+
+TEST(VerifyNode, WhatTheAgentSaysIsWhatTheNodeHas) {
+  Json agent = Json::parse(R"({"resources": [{"name": "nvidia.com/gpu.shared", "slots": 4000}],
+    "config": {"name": "four", "chosenBy": "label"}, "labels": {"nvidia.com/gpu.count": "2"}})");
+  EXPECT_THAT(against(good_node(), agent), Each(Field(&Check::verdict, Verdict::kPass)));
+  Json other = good_node();
+  other["status"]["capacity"]["nvidia.com/gpu-mps"] = "3";
+  EXPECT_THAT(against(other, agent), Contains(check(Verdict::kFail, "node.advertised", "has 3 that the agent")));
+  agent["resources"][0]["slots"] = 8;
+  agent["config"]["name"] = "two";
+  agent["labels"]["nvidia.com/gpu.count"] = "1";
+  const auto checks = against(good_node(), agent);
+  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.advertised", "has 4000, the agent advertises 8")));
+  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.configuration", "\"two\"")));
+  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.labels", "\"2\"")));
+}
+
+TEST(VerifyNode, AnythingForAnObjectIsNoGpu) {
+  for (const char* text : {"null", "[1]", R"({"status": {"capacity": {"nvidia.com/gpu": 3}}})", R"({"metadata": 1})"})
+    EXPECT_THAT(checked(Json::parse(text), {Json()}), Contains(check(Verdict::kFail, "node.resources", "no GPU")))
+        << text;
+}
+
+}  // namespace node_checks_test
+}  // namespace tranche::verify

@@ -1,0 +1,471 @@
+#include "dra/live/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "cdi/live/write_specs.h"
+#include "dra/claim_spec.h"
+#include "dra/prepared_file.h"
+#include "mps/protocol/shared_memory.h"
+#include "os/files/kept.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kFile = "claims.txt";
+constexpr std::size_t kLargestFile = 16 << 20;
+constexpr Duration kReopenAfter = std::chrono::seconds(5);
+
+std::string path_of(const dra::ClaimName& claim) {
+  return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.claim_namespace, claim.name);
+}
+
+bool is_object_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
+// Why the API server does not give the claim.
+Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
+  constexpr int kForbidden = 403, kUnauthorized = 401, kGone = 404;
+  const std::string where = path_of(claim);
+  if (answer.status == kGone)
+    return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
+  if (answer.status == kForbidden || answer.status == kUnauthorized)
+    return {Kind::kDenied,
+            "the API server refuses to show the claim; give this pod's service account the verb get on resourceclaims "
+            "of the group resource.k8s.io",
+            where, answer.status};
+  if (answer.status == 0)
+    return {Kind::kUnavailable, "the API server did not answer: " + answer.why + "; kubelet asks again", where, 0};
+  return {Kind::kUnavailable, fmt::format("the API server answered with status {}; kubelet asks again", answer.status),
+          where, answer.status};
+}
+
+DoorLimits limits_of(const dra::Part& part) {
+  return {{part.gpu_uuid, part.limits.memory.in_mib(), part.limits.threads.hundredths}};
+}
+
+}  // namespace
+
+Claims::Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      mps_(loop, settings_.mps_root + "/mps.sock") {
+  const auto dir = host::Dir::open(settings_.run_dir);
+  if (!dir) return;  // the first write reports why
+  auto file = host::read_kept(*dir, kFile, kLargestFile);
+  auto read = dra::parse_prepared(file.text.value_or(""));
+  if (!file.lost.empty()) read.lost.push_back(file.lost);
+  for (const auto& what : read.lost)
+    log::error("claims.lost", {{"what", what},
+                               {"file", settings_.run_dir + "/" + kFile},
+                               {"effect", "the claim is looked for in the CDI root, by its specification"}});
+  prepared_ = std::move(read.claims);
+  find_lost();
+  if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
+}
+
+Claims::~Claims() {
+  std::string why;
+  if (auto* api = callbacks_.api(why))
+    for (const auto id : asked_) api->cancel(id);
+}
+
+std::set<std::string> Claims::grants() const {
+  std::set<std::string> ids;
+  for (const auto& [uid, claim] : prepared_)
+    for (const auto& part : claim.parts)
+      if (!part.grant.empty()) ids.insert(part.grant);
+  return ids;
+}
+
+std::set<std::string> Claims::drivers() const {
+  std::set<std::string> names;
+  for (const auto& [uid, claim] : prepared_) names.insert(claim.driver);
+  return names;
+}
+
+// kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
+void Claims::find_lost() {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  if (!names) return;
+  bool any = false;
+  for (const auto& file : *names) {
+    if (!dra::is_claim_spec_file(file)) continue;
+    const auto text = dir->read(file);
+    if (!text) continue;
+    auto read = dra::read_claim_spec(file, *text);
+    if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
+    log::warning("claim.found", {{"claim", dra::to_string(read->claim->name)},
+                                 {"why", "its record is lost"},
+                                 {"file", settings_.cdi_root + "/" + file}});
+    const std::string uid = read->claim->name.uid;
+    prepared_[uid] = *std::move(read->claim);
+    any = true;
+  }
+  if (!any) return;
+  if (const auto written = write(); !written)
+    log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
+}
+
+void Claims::follow(ClaimFacts facts) {
+  const bool first = !std::exchange(facts_known_, true);
+  facts_ = std::move(facts);
+  for (auto& [uid, claim] : prepared_)
+    if (claim.driver.empty()) claim.driver = facts_.offered.driver;  // an older release wrote the record
+  if (first) restore_specs();
+  look_for_room();
+}
+
+// --- one thing at a time for each claim ----------------------------------------------------------------------------
+
+void Claims::enqueue(const std::string& uid, Job job) {
+  auto& jobs = jobs_[uid];
+  jobs.push_back(std::move(job));
+  if (jobs.size() > 1) return;
+  const Job first = jobs.front();  // it may end before it returns, and its place with it
+  first();
+}
+
+void Claims::next(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) return;
+  found->second.pop_front();
+  if (found->second.empty()) {
+    jobs_.erase(found);
+    return;
+  }
+  const Job job = found->second.front();
+  job();
+}
+
+// --- prepare -------------------------------------------------------------------------------------------------------
+
+void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Prepared answer = [this, claim, done](Result<std::vector<host::DraDevice>> devices) {
+      if (!devices) log::warning("claim.not_prepared", {{"claim", dra::to_string(claim)}, {"why", devices.error()}});
+      done(std::move(devices));
+      next(claim.uid);
+    };
+    if (const auto known = prepared_.find(claim.uid); known != prepared_.end())
+      return make(dra::PreparedClaim(known->second), false, answer);
+    read(claim, answer);
+  });
+}
+
+void Claims::read(const dra::ClaimName& claim, Prepared done) {
+  if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
+    return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
+  if (!facts_known_)
+    return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
+  std::string why;
+  auto* api = callbacks_.api(why);
+  if (api == nullptr)
+    return done(fail(Kind::kUnavailable,
+                     "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
+  const auto id = std::make_shared<host::KubeClient::Id>(0);
+  *id = api->get(path_of(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
+    constexpr int kOk = 200;
+    asked_.erase(*id);
+    if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
+    const auto read = dra::read_claim(answer.body, claim, facts_.offered.driver);
+    if (!read) return done(std::unexpected(read.error()));
+    decide(*read, true, done);
+  });
+  asked_.insert(*id);
+}
+
+void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
+  auto decided = dra::prepare(claim, facts_.offered, prepared_);
+  if (decided) {
+    decided->driver = facts_.offered.driver;
+    return make(*decided, true, std::move(done));
+  }
+  if (may_wait && decided.error().kind == Kind::kConflict)
+    return wait_for_room(claim, decided.error(), std::move(done));
+  done(std::unexpected(std::move(decided).error()));
+}
+
+void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
+  log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
+  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<host::Timer>(loop_)});
+  waiting.timer->start(settings_.room_patience, [this, uid = claim.name.uid] {
+    const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
+    if (at == waiting_.end()) return;
+    auto late = std::move(*at);
+    waiting_.erase(at);
+    decide(late.claim, false, std::move(late.done));
+  });
+}
+
+void Claims::look_for_room() {  // none waits before the GPUs are known
+  auto waiting = std::exchange(waiting_, {});
+  for (auto& each : waiting) {
+    const auto decided = dra::prepare(each.claim, facts_.offered, prepared_);
+    if (!decided && decided.error().kind == Kind::kConflict)
+      waiting_.push_back(std::move(each));
+    else
+      decide(each.claim, false, std::move(each.done));
+  }
+}
+
+// Written down first: what is opened for it is then known as the claim's, whatever happens.
+void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
+  const std::string uid = claim.name.uid;
+  if (is_new) {
+    prepared_[uid] = claim;
+    if (const auto written = write(); !written) {
+      prepared_.erase(uid);
+      return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
+    }
+  }
+  open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain,
+             [this, claim, uid, is_new, done = std::move(done)](const Status& opened) {
+               auto devices = opened ? describe(claim, false) : std::unexpected(opened.error());
+               if (devices && is_new) {
+                 log::info("claim.prepared", {{"claim", dra::to_string(claim.name)}, {"parts", claim.parts.size()}});
+                 callbacks_.changed();
+               }
+               if (devices || !is_new) return done(std::move(devices));
+               // As it was before: endpoints that were opened in vain go, and then the record.
+               close_parts(uid, [this, uid, done, why = devices.error()](const Status& closed) {
+                 if (closed) (void)forget(uid);  // else the record stays, for there may be an endpoint
+                 done(std::unexpected(why));
+                 look_for_room();
+               });
+             });
+}
+
+void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
+  const auto& claim = prepared_.at(uid);
+  const auto passes = [&](const dra::Part& part) {
+    return part.grant.empty() || (opening == Opening::kMissing && !lacks(part));
+  };
+  while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
+  if (from >= claim.parts.size()) return done({});
+  const auto& part = claim.parts[from];
+  mps_.request(
+      open_door_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew, claim.pod.empty()),
+      [this, uid, from, opening, grant = part.grant, connection = connection_,
+       done = std::move(done)](const Result<std::string>& reply) {
+        if (reply) {
+          told_[grant] = connection;
+          return open_parts(uid, from + 1, opening, done);
+        }
+        const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+        if (opening != Opening::kMissing) return done(std::unexpected(why));
+        // One pool's failure keeps nothing from another pool's part.
+        open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
+      });
+}
+
+Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
+  std::vector<allocate::Grant> grants;
+  for (const auto& part : claim.parts) {
+    allocate::ClaimPart wanted{part.grant, {}, part.limits};
+    for (const auto& other : claim.parts) {
+      const bool shown_too =
+          part.kind == dra::Kind::kMonitor && other.kind == part.kind && other.request == part.request;
+      if (&other != &part && !shown_too) continue;
+      const auto gpu = std::ranges::find(facts_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
+      if (gpu == facts_.gpus.end())
+        return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
+                                                 "claim and its pods and have them made anew",
+                                                 other.gpu_uuid));
+      wanted.devices.push_back(*gpu);
+      wanted.devices.back().pool = part.mps_pool;
+    }
+    TRY(auto grant, allocate::allocate(wanted, facts_.allocation));
+    put_shared_memory(facts_.allocation.paths, pools_, grant);
+    grants.push_back(std::move(grant));
+  }
+  return grants;
+}
+
+// The claim's CDI specification, written, and the answer that names its devices.
+Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim, bool only_missing) {
+  if (!facts_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
+  const auto& driver = claim.driver;
+  TRY(const auto grants, grants_of(claim));
+  const auto file = dra::claim_spec_file(driver, claim.name.uid);
+  const auto there = host::Dir::open(settings_.cdi_root);
+  if (!only_missing || !there || !there->exists(file)) {
+    TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+    if (written) log::info("cdi.written", {{"file", file}});
+  }
+  if (!specs_watch_) watch_specs();
+  std::vector<host::DraDevice> devices;
+  for (std::size_t i = 0; i < claim.parts.size(); ++i) {
+    for (const auto& device : claim.parts[i].devices) {
+      host::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
+      answer.cdi_ids = grants[i].cdi_devices;
+      answer.cdi_ids.push_back(dra::claim_cdi_id(driver, dra::cdi_device_name(claim.name, claim.parts[i], device)));
+      devices.push_back(std::move(answer));
+    }
+  }
+  return devices;
+}
+
+// --- unprepare -----------------------------------------------------------------------------------------------------
+
+void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
+  // A prepare that waits for this claim fails now: kubelet has given the claim up.
+  const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
+  if (waits != waiting_.end()) {
+    const auto gone = std::move(*waits);
+    waiting_.erase(waits);
+    gone.done(fail(Kind::kConflict, "kubelet unprepares the claim"));
+  }
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Unprepared answer = [this, claim, done](Status status) {
+      if (!status) log::warning("claim.not_unprepared", {{"claim", dra::to_string(claim)}, {"why", status.error()}});
+      done(std::move(status));
+      next(claim.uid);
+    };
+    if (!prepared_.contains(claim.uid)) return leave_nothing(claim, answer);
+    close_parts(claim.uid, [this, claim, answer](Status closed) {
+      if (!closed) return answer(std::move(closed));
+      auto forgotten = forget(claim.uid);
+      if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
+      answer(std::move(forgotten));
+      callbacks_.changed();
+      look_for_room();
+    });
+  });
+}
+
+// `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
+void Claims::close_parts(const std::string& uid, std::function<void(Status)> done) {
+  Endpoints endpoints;
+  for (const auto& part : prepared_.at(uid).parts)
+    if (!part.grant.empty()) endpoints.emplace_back(part.mps_pool, part.grant);
+  close(std::move(endpoints), std::move(done));
+}
+
+void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
+  if (endpoints.empty()) return done({});
+  const auto [pool, grant] = endpoints.back();
+  endpoints.pop_back();
+  mps_.request(remove_door_request(pool, grant, 0), [this, pool, left = std::move(endpoints),
+                                                     done = std::move(done)](const Result<std::string>& reply) {
+    const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
+    if (reply || no_pool) return close(left, done);
+    done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
+  });
+}
+
+// There may be more of a claim than its record, which can be lost. Another driver's part of the claim has a file too.
+void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  if (!names) return done({});
+  std::vector<std::string> files;
+  Endpoints endpoints;
+  for (const auto& file : *names) {
+    if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
+    const auto text = dir->read(file);
+    const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
+    const bool named_so = facts_known_ && file == dra::claim_spec_file(facts_.offered.driver, unknown.uid);
+    if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
+    files.push_back(file);
+    if (read) endpoints.insert(endpoints.end(), read->endpoints.begin(), read->endpoints.end());
+  }
+  if (files.empty()) return done({});
+  close(std::move(endpoints), [this, unknown, files, done](const Status& closed) {
+    Status left = closed;
+    for (const auto& file : files)
+      if (left) left = host::remove_spec(settings_.cdi_root, file);
+    if (left)
+      log::warning("claim.unprepared", {{"claim", dra::to_string(unknown)},
+                                        {"why", "its record is lost; its CDI specification named its endpoints"}});
+    done(left);
+  });
+}
+
+// The specification first: one without a record is taken for a claim whose record is lost.
+Status Claims::forget(const std::string& uid) {
+  const auto claim = prepared_.at(uid);
+  if (!claim.driver.empty()) TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
+  prepared_.erase(uid);
+  if (const auto written = write(); !written) {
+    prepared_[uid] = claim;
+    return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
+  }
+  for (const auto& part : claim.parts) told_.erase(part.grant);
+  not_reopened_.erase(uid);
+  return {};
+}
+
+Status Claims::write() const {
+  TRY(const auto dir, host::Dir::open(settings_.run_dir));
+  return host::write_kept(dir, kFile, dra::render_prepared(prepared_), 0600, host::Sync::kYes);
+}
+
+// --- what is put back ----------------------------------------------------------------------------------------------
+
+void Claims::restore_specs() {
+  if (!facts_known_) return;
+  for (const auto& [uid, claim] : prepared_) {
+    if (const auto described = describe(claim, true); !described)
+      log::warning("claim.spec_not_restored", {{"claim", dra::to_string(claim.name)}, {"why", described.error()}});
+  }
+}
+
+// A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
+void Claims::watch_specs() {
+  auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
+    if (name.empty()) specs_watch_.reset();  // the directory may have been made anew
+    if (!name.empty() && !dra::is_claim_spec_file(name)) return;
+    restore_specs();
+  });
+  if (watch) specs_watch_ = *std::move(watch);
+}
+
+// After a restart of `tranche mps` the request is repeated until it succeeds: a pool that starts refuses it.
+bool Claims::lacks(const dra::Part& part) const {
+  const auto pool = pools_.pools.find(part.mps_pool);
+  if (part.grant.empty() || pool == pools_.pools.end()) return false;
+  const auto told = told_.find(part.grant);
+  if (told == told_.end() || told->second != connection_) return true;
+  return std::ranges::find(pool->second.doors, part.grant, &DoorReport::grant) == pool->second.doors.end();
+}
+
+void Claims::on_pools(const PoolReports& pools) {
+  if (!pools_.connected && pools.connected) {
+    ++connection_;
+    reopen_timer_.stop();
+  }
+  pools_ = pools;
+  if (!pools.connected || reopen_timer_.running()) return;
+  bool any = false;
+  for (const auto& [uid, claim] : prepared_) {
+    if (std::ranges::none_of(claim.parts, [this](const dra::Part& part) { return lacks(part); })) continue;
+    any = true;
+    if (!jobs_.contains(uid)) enqueue(uid, [this, uid = uid] { reopen(uid); });
+  }
+  if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(PoolReports(pools_)); });
+}
+
+void Claims::reopen(const std::string& uid) {
+  if (!prepared_.contains(uid)) return next(uid);
+  open_parts(uid, 0, Opening::kMissing, [this, uid](const Status& opened) {
+    const auto why = opened ? std::string() : to_string(opened.error());
+    if (!why.empty() && not_reopened_[uid] != why) log::warning("claim.not_reopened", {{"claim", uid}, {"why", why}});
+    if (why.empty())
+      not_reopened_.erase(uid);
+    else
+      not_reopened_[uid] = why;
+    next(uid);
+  });
+}
+
+}  // namespace tranche::agent

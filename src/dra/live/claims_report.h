@@ -1,0 +1,19 @@
+#pragma once
+// The claims of this node, for the status document, and for code that must tell endpoints of claims from those of
+// slots. Values.
+#include <set>
+#include <string>
+
+#include "dra/prepare.h"
+#include "kubelet/dra_server.h"
+
+namespace tranche::agent {
+
+struct ClaimsReport {
+  std::string driver;
+  host::DraServerState server;
+  dra::PreparedClaims prepared;
+  std::set<std::string> grants;  // ids of the claims' endpoints
+};
+
+}  // namespace tranche::agent

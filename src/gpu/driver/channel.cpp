@@ -1,0 +1,182 @@
+#include "gpu/driver/channel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "os/clock/clock.h"
+
+namespace tranche::host::nvml {
+namespace {
+constexpr Duration kSilence = std::chrono::seconds(10);
+}
+
+Channel::Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake)
+    : loop_(&loop), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
+
+void Channel::request(const std::function<void(Requests&)>& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change(requests_);
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));  // full counter: it is awake anyway
+}
+
+void Channel::ask_use() {
+  bool silent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (loop_ == nullptr) return;
+    if (!use_asked_) {
+      use_asked_ = true;
+      use_asked_at_ = loop_->now();
+    } else {
+      silent = loop_->now() - use_asked_at_ >= kSilence;
+    }
+  }
+  if (silent) {
+    post([](const NvmlThread::Callbacks& callbacks) {
+      if (callbacks.on_use) {
+        callbacks.on_use(fail(Kind::kTimeout,
+                              "a call into the driver has not returned for more than 10 s; see dmesg for "
+                              "Xid or GSP messages",
+                              "libnvidia-ml.so.1"));
+      }
+    });
+    return;
+  }
+  request([](Requests& requests) { requests.use = true; });
+}
+
+bool Channel::close(Duration patience) {
+  request([](Requests& requests) { requests.stop = true; });
+  std::unique_lock lock(mutex_);
+  const bool ended = ended_.wait_for(lock, patience, [this] { return finished_; });
+  loop_ = nullptr;
+  return ended;
+}
+
+std::optional<Duration> Channel::at_work(MonoTime now) const {
+  const std::lock_guard lock(mutex_);
+  if (!working_since_) return std::nullopt;
+  return now - *working_since_;
+}
+
+void Channel::rests() {
+  const std::lock_guard lock(mutex_);
+  working_since_.reset();
+}
+
+void Channel::works() {
+  const MonoTime now = mono_now();
+  const std::lock_guard lock(mutex_);
+  working_since_ = now;
+}
+
+Requests Channel::take() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof(count));
+  const std::lock_guard lock(mutex_);
+  Requests taken = std::exchange(requests_, {});
+  requests_.stop = taken.stop;  // a stop is never forgotten
+  return taken;
+}
+
+bool Channel::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.stop;
+}
+
+void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
+  const std::lock_guard lock(mutex_);
+  if (loop_ == nullptr) return;
+  loop_->post([self = shared_from_this(), turn = std::move(turn)] {
+    {
+      const std::lock_guard closed(self->mutex_);
+      if (self->loop_ == nullptr) return;
+    }
+    turn(self->callbacks_);  // on the loop's thread, which is also the one that closes
+  });
+}
+
+void Channel::tell_inventory(Result<inventory::Inventory> inventory) {
+  post([inventory = std::move(inventory)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_inventory) callbacks.on_inventory(inventory);
+  });
+}
+
+void Channel::tell_event(GpuEvent event) {
+  post([event = std::move(event)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_event) callbacks.on_event(event);
+  });
+}
+
+void Channel::tell_use(Result<std::vector<GpuUse>> use) {
+  {
+    const std::lock_guard lock(mutex_);
+    use_asked_ = false;
+  }
+  post([use = std::move(use)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_use) callbacks.on_use(use);
+  });
+}
+
+void Channel::tell_telemetry(std::vector<GpuTelemetry> round) {
+  post([round = std::move(round)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.on_telemetry) callbacks.on_telemetry(round);
+  });
+}
+
+void Channel::tell_sample(const std::vector<GpuSample>& samples) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++samples_under_way_;
+  }
+  post([this, samples](const NvmlThread::Callbacks& callbacks) {
+    {
+      const std::lock_guard lock(mutex_);
+      --samples_under_way_;
+      note_sampled(samples);
+    }
+    if (callbacks.on_sample) callbacks.on_sample(samples);
+  });
+}
+
+void Channel::sampled(const std::vector<GpuSample>& samples) {
+  const std::lock_guard lock(mutex_);
+  if (samples_under_way_ == 0) note_sampled(samples);
+}
+
+void Channel::note_sampled(const std::vector<GpuSample>& samples) {
+  for (const GpuSample& sample : samples) sampled_[sample.uuid] = sample.at;
+}
+
+MonoTime Channel::last_sample(const std::string& gpu_uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sampled_.find(gpu_uuid);
+  return found == sampled_.end() ? MonoTime{} : found->second;
+}
+
+MonoTime Channel::last_sample() const {
+  const std::lock_guard lock(mutex_);
+  MonoTime last{};
+  for (const auto& [uuid, at] : sampled_) last = std::max(last, at);
+  return last;
+}
+
+void Channel::tell_mode(ModeRequest request, Status status) {
+  post([request = std::move(request), status = std::move(status)](const NvmlThread::Callbacks&) {
+    if (request.done) request.done(status);
+  });
+}
+
+void Channel::finished() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  ended_.notify_all();
+}
+
+}  // namespace tranche::host::nvml

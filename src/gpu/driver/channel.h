@@ -1,0 +1,85 @@
+#pragma once
+// What the loop's thread and the driver thread of NvmlThread share: requests one way, news the other, and the stop.
+// It belongs to both (shared_ptr), so that a thread stuck in a driver call that never returns can be left behind: after
+// close() nothing of it reaches the loop or the callbacks any more.
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "gpu/driver/nvml.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host::nvml {
+
+struct ModeRequest {
+  std::string gpu_uuid;
+  inventory::ComputeMode mode = inventory::ComputeMode::kDefault;
+  std::function<void(Status)> done;
+};
+
+struct Requests {
+  bool stop = false;
+  bool rescan = false;
+  bool use = false;
+  bool measure = false;
+  std::optional<std::vector<SampleWish>> sample;
+  std::deque<ModeRequest> modes;
+};
+
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake);
+
+  // Loop's thread.
+  void request(const std::function<void(Requests&)>& change);
+  void ask_use();                 // answers itself when the driver thread has been silent for too long
+  bool close(Duration patience);  // asks for the stop and waits for finished(); false: it did not come in time
+
+  // For how long the driver thread has been at work without a rest; absent while it rests.
+  std::optional<Duration> at_work(MonoTime now) const;
+
+  MonoTime last_sample(const std::string& gpu_uuid) const;  // any thread
+  MonoTime last_sample() const;                             // the same
+
+  // Driver thread.
+  void rests();  // only between these two does the thread not call into the driver
+  void works();
+  int wake_fd() const { return wake_.get(); }
+  Requests take();  // and forgets the wake-up
+  bool stopping() const;
+  void tell_inventory(Result<inventory::Inventory> inventory);
+  void tell_event(GpuEvent event);
+  void tell_use(Result<std::vector<GpuUse>> use);
+  void tell_telemetry(std::vector<GpuTelemetry> round);
+  // A round with news counts as sampled when the loop has it, one without when the loop has all news from before:
+  // whoever goes by last_sample() never judges older figures by a newer time.
+  void tell_sample(const std::vector<GpuSample>& samples);
+  void sampled(const std::vector<GpuSample>& samples);
+  void tell_mode(ModeRequest request, Status status);
+  void finished();
+
+ private:
+  void note_sampled(const std::vector<GpuSample>& samples);  // with mutex_ held
+  void post(std::function<void(const NvmlThread::Callbacks&)> turn);
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  Loop* loop_;  // nullptr once closed
+  NvmlThread::Callbacks callbacks_;
+  Fd wake_;
+  Requests requests_;
+  bool finished_ = false;
+  bool use_asked_ = false;  // and not answered
+  MonoTime use_asked_at_;
+  std::optional<MonoTime> working_since_;
+  std::map<std::string, MonoTime> sampled_;  // by GPU
+  int samples_under_way_ = 0;
+};
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,150 @@
+#include "gpu/driver/driver.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "gpu/driver/mig/mig.h"
+#include "gpu/driver/processes.h"
+#include "gpu/platform/signs.h"
+
+namespace tranche::host::nvml {
+
+Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
+  inventory::PlatformSigns signs = look_for_signs(settings.driver_root, settings.system_root);
+  const auto serve = [&](std::unique_ptr<Library> library) {
+    return std::unique_ptr<Driver>(new Driver(std::move(library), settings, signs));
+  };
+  if (settings.discovery == inventory::Discovery::kTegra) return serve(Library::none());
+  Result<std::unique_ptr<Library>> library = Library::open(settings.driver_root);
+  signs.nvml_loads = library.has_value() || library_loads(settings.driver_root, kSoname);
+  if (library) return serve(*std::move(library));
+  if (inventory::platform_of(settings.discovery, signs) == inventory::Platform::kTegra) return serve(Library::none());
+  return std::unexpected(std::move(library).error());
+}
+
+bool Driver::has_library() const {
+  return library_->functions().init != nullptr;
+}
+
+Result<inventory::Inventory> Driver::scan() {
+  if (!has_library()) {
+    inventory::Inventory node;
+    node.platform = inventory::platform_of(discovery_, signs_);
+    return node;
+  }
+  TRY(Scan scan, scan_node(*library_, {root_, !signs_.dxcore}, ever_held_));
+  inventory::PlatformSigns signs = signs_;
+  signs.integrated_gpu = std::ranges::any_of(
+      scan.inventory.gpus, [](const inventory::Gpu& gpu) { return inventory::is_integrated_gpu(gpu.name); });
+  scan.inventory.platform = inventory::platform_of(discovery_, signs);
+  held_ = std::move(scan.held);
+  missing_ = std::move(scan.missing);
+  for (const Held& gpu : held_) {
+    std::erase_if(ever_held_, [&gpu](const Held& old) { return old.index == gpu.index || old.uuid == gpu.uuid; });
+    ever_held_.push_back(gpu);
+  }
+  return std::move(scan.inventory);
+}
+
+namespace {
+
+std::optional<std::uint32_t> demand_of(const Functions& f, Device device) {
+  FieldValue field{};
+  field.field = kFieldRecoveryAction;
+  field.result = Return::kUnknown;
+  const Return code = call(f.field_values, device, 1, &field);
+  if (code != Return::kSuccess || field.result != Return::kSuccess || field.value_type != kValueUnsigned)
+    return std::nullopt;
+  return field.value.u32;
+}
+
+}  // namespace
+
+Result<GpuUse> Driver::use_of(const Held& gpu) const {
+  const Functions& f = library_->functions();
+  GpuUse use;
+  use.uuid = gpu.uuid;
+  Memory memory{};
+  const Return code = call(f.memory, gpu.device, &memory);
+  // Integrated GPUs have no such figure; any other failure is a GPU that does not answer.
+  if (code != Return::kSuccess && code != Return::kNotSupported && code != Return::kNoPermission)
+    return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
+  if (code == Return::kSuccess) {
+    use.used = {memory.used};
+    use.total = {memory.total};
+  }
+  Utilization utilization{};
+  if (call(f.utilization, gpu.device, &utilization) == Return::kSuccess) use.utilization = utilization.gpu;
+  std::int32_t mode = 0;
+  if (call(f.compute_mode, gpu.device, &mode) == Return::kSuccess && mode >= 0 && mode <= 3) {
+    use.compute_mode = static_cast<inventory::ComputeMode>(mode);
+  }
+  std::int32_t persistence = 0;
+  if (call(f.persistence_mode, gpu.device, &persistence) == Return::kSuccess) use.persistence = persistence == kEnabled;
+  use.demand = demand_of(f, gpu.device);
+  TRY(use.processes, read_processes(*library_, gpu.device));
+  return use;
+}
+
+Result<std::vector<GpuUse>> Driver::use() {
+  if (held_.empty()) {
+    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+  }
+  std::vector<GpuUse> all;
+  all.reserve(held_.size());
+  for (const Held& gpu : held_) {
+    if (Result<GpuUse> use = use_of(gpu)) all.push_back(*std::move(use));
+  }
+  if (all.empty() && !held_.empty()) return fail(Kind::kUnavailable, "no GPU answers", library_->path());
+  return all;
+}
+
+bool Driver::answers(const Held& gpu) const {
+  Memory memory{};
+  return call(library_->functions().memory, gpu.device, &memory) != Return::kGpuIsLost;
+}
+
+bool Driver::more_answer() const {
+  const Functions& f = library_->functions();
+  std::uint32_t count = 0;
+  if (call(f.device_count, &count) == Return::kSuccess && count != held_.size() + missing_.size()) return true;
+  return std::any_of(missing_.begin(), missing_.end(), [&f](const Missing& gpu) {
+    Device device = nullptr;
+    std::array<char, kUuidLength> uuid{};
+    return call(f.device_by_index, gpu.index, &device) == Return::kSuccess &&
+           call(f.uuid, device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) == Return::kSuccess;
+  });
+}
+
+Result<Held> Driver::find(const std::string& gpu_uuid) {
+  if (held_.empty()) {
+    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+  }
+  const auto it = std::find_if(held_.begin(), held_.end(), [&](const Held& gpu) { return gpu.uuid == gpu_uuid; });
+  if (it == held_.end())
+    return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
+  return *it;
+}
+
+Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
+  TRY(const Held gpu, find(gpu_uuid));
+  const Functions& f = library_->functions();
+  const Return code = call(f.set_compute_mode, gpu.device, static_cast<std::int32_t>(mode));
+  if (code != Return::kSuccess) {
+    return std::unexpected(
+        library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
+  }
+  // Read back: with MIG on the driver takes the mode for MIG devices only, and some versions do so in silence.
+  std::int32_t now_in_force = -1;
+  if (call(f.compute_mode, gpu.device, &now_in_force) == Return::kSuccess &&
+      now_in_force != static_cast<std::int32_t>(mode)) {
+    return fail(Kind::kConflict,
+                "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +
+                    " but another one is in force",
+                gpu_uuid, now_in_force);
+  }
+  return {};
+}
+
+}  // namespace tranche::host::nvml

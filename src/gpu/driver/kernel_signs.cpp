@@ -1,0 +1,73 @@
+#include "gpu/driver/kernel_signs.h"
+
+#include <dirent.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/text.h"
+#include "os/files/files.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+std::string below(const std::string& root, const char* path) {
+  return (root == "/" ? "" : root) + path;
+}
+
+bool is_device(std::string_view name) {
+  constexpr std::string_view kPrefix = "nvidia";
+  return name.starts_with(kPrefix) && parse_unsigned(name.substr(kPrefix.size())).has_value();
+}
+
+bool is_address(std::string_view name) {
+  return std::ranges::count(name, ':') == 2 && name.find('.') != std::string_view::npos;
+}
+
+template <class Wanted>
+std::vector<std::string> names_in(const std::string& folder, const Wanted& wanted) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
+  if (!dir) return names;
+  while (const dirent* entry = ::readdir(dir.get()))
+    if (wanted(entry->d_name)) names.emplace_back(entry->d_name);
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+KernelSigns look_at_kernel(const std::string& root) {
+  KernelSigns signs;
+  signs.devices = names_in(below(root, "/dev"), is_device);
+  signs.addresses = names_in(below(root, "/sys/bus/pci/drivers/nvidia"), is_address);
+  signs.version = trimmed(read_file(below(root, "/sys/module/nvidia/version")).value_or(""));
+  return signs;
+}
+
+DeviceHints::DeviceHints(const std::string& root) : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+  constexpr std::uint32_t kEvents = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO;
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), below(root, "/dev").c_str(), kEvents) < 0) inotify_.reset();
+}
+
+bool DeviceHints::seen() {
+  if (!inotify_) return false;
+  bool found = false;
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  for (ssize_t size = 0; (size = ::read(inotify_.get(), buffer.data(), buffer.size())) > 0;) {
+    for (const char* at = buffer.data(); at < buffer.data() + size;) {
+      inotify_event event{};
+      std::memcpy(&event, at, sizeof(event));
+      found = found || (event.mask & IN_Q_OVERFLOW) != 0 || (event.len > 0 && is_device(at + sizeof(event)));
+      at += sizeof(event) + event.len;
+    }
+  }
+  return found;
+}
+
+}  // namespace tranche::host::nvml

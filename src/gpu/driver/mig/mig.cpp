@@ -1,0 +1,157 @@
+#include "gpu/driver/mig/mig.h"
+
+#include <array>
+
+#include "base/text.h"
+#include "gpu/inventory/mig_uuid.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+// Fall-back for a caller that may not look into GPU instances of others: the driver's name of the device ends in it.
+std::string suffix_of_name(std::string_view name) {
+  const std::size_t at = name.rfind("gb");
+  return at == std::string_view::npos ? std::string() : std::string(name.substr(at + 2));
+}
+
+// Calls take(number, profile) for each kind of GPU instance until that returns true; tells of one that did not answer.
+template <typename Take>
+Return each_profile(const Functions& f, Device gpu, Take take) {
+  Return silent = Return::kSuccess;
+  for (std::uint32_t number = 0; number < kGpuInstanceProfiles; ++number) {
+    GpuInstanceProfileInfo profile{};
+    const Return code = call(f.gpu_instance_profile, gpu, number, &profile);
+    if (code == Return::kInvalidArgument) break;  // past the last one the driver knows
+    if (code == Return::kSuccess && take(number, profile)) break;
+    if (code != Return::kSuccess && code != Return::kNotSupported) silent = code;  // that one is a gap
+  }
+  return silent;
+}
+
+std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32_t gpu_instance) {
+  GpuInstance instance = nullptr;
+  GpuInstanceInfo info{};
+  if (call(f.gpu_instance_by_id, parent, gpu_instance, &instance) == Return::kSuccess &&
+      call(f.gpu_instance_info, instance, &info) == Return::kSuccess) {
+    std::optional<std::string_view> suffix;
+    each_profile(f, parent, [&](std::uint32_t number, const GpuInstanceProfileInfo& profile) {
+      if (profile.id == info.profile_id) suffix = profile_suffix(number);
+      return suffix.has_value();
+    });
+    if (suffix) return std::string(*suffix);
+  }
+  std::array<char, kNameLength> name{};
+  if (call(f.name, mig, name.data(), static_cast<std::uint32_t>(name.size())) != Return::kSuccess) return {};
+  return suffix_of_name(name.data());
+}
+
+Result<inventory::MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
+                                             const inventory::Gpu& gpu) {
+  const Functions& f = library.functions();
+  const auto failed = [&library](Return code, const char* where) {
+    return std::unexpected(library.error(code, "it does not answer", where));
+  };
+  inventory::MigDevice device;
+  device.slot = slot;
+  std::array<char, kUuidLength> uuid{};
+  if (const Return code = call(f.uuid, mig, uuid.data(), static_cast<std::uint32_t>(uuid.size()));
+      code != Return::kSuccess) {
+    return failed(code, "nvmlDeviceGetUUID");
+  }
+  device.uuid = uuid.data();
+  // Where it stands is needed to tell whose fault an event is, and for nothing else: a device without a place is
+  // listed.
+  std::uint32_t gi = 0, ci = 0;
+  const bool has_gi = call(f.gpu_instance_id, mig, &gi) == Return::kSuccess;
+  const bool has_ci = call(f.compute_instance_id, mig, &ci) == Return::kSuccess;
+  const inventory::MigPlacement place = inventory::place_mig(
+      device.uuid, gpu.uuid, has_gi ? std::optional(gi) : std::nullopt, has_ci ? std::optional(ci) : std::nullopt);
+  device.gpu_instance = place.gpu_instance;
+  device.compute_instance = place.compute_instance;
+  DeviceAttributes attributes{};
+  if (const Return code = call(f.attributes, mig, &attributes); code != Return::kSuccess) {
+    return failed(code, "nvmlDeviceGetAttributes");
+  }
+  Memory memory{};
+  if (call(f.memory, mig, &memory) == Return::kSuccess) device.memory = {memory.total};
+  device.nominal_memory = mib(attributes.memory_size_mib);
+  if (device.memory.value == 0) device.memory = device.nominal_memory;
+  device.sm_count = attributes.multiprocessor_count;
+  device.gi_slices = attributes.gpu_instance_slice_count;
+  device.ci_slices = attributes.compute_instance_slice_count;
+  device.engines = {attributes.shared_copy_engine_count, attributes.shared_decoder_count,
+                    attributes.shared_encoder_count, attributes.shared_jpeg_count, attributes.shared_ofa_count};
+  device.profile = profile_text(device.gi_slices, device.ci_slices, attributes.memory_size_mib, gpu.memory.value,
+                                suffix_of(f, parent, mig, device.gpu_instance));
+  return device;
+}
+
+}  // namespace
+
+std::string profile_text(std::uint32_t gi_slices, std::uint32_t ci_slices, std::uint64_t memory_mib,
+                         std::uint64_t parent_bytes, std::string_view suffix) {
+  std::uint64_t gigabytes = 0;
+  if (parent_bytes != 0) {
+    // H200: 71424 MiB of 143771 are 4 of 8 parts, 4·141/8 = 70.5 → 71 (half away from zero).
+    const std::uint64_t eighths = (8 * (memory_mib << 20) + parent_bytes - 1) / parent_bytes;
+    const std::uint64_t whole = (parent_bytes + (1ull << 30) - 1) >> 30;
+    gigabytes = (eighths * whole + 4) / 8;
+  }
+  std::string text = std::to_string(gi_slices) + "g." + std::to_string(gigabytes) + "gb";
+  if (ci_slices != gi_slices) text.insert(0, std::to_string(ci_slices) + "c.");
+  return text.append(suffix);
+}
+
+std::string_view profile_suffix(std::uint32_t profile_number) {
+  switch (profile_number) {
+    case 7:
+    case 8:
+      return "+me";
+    case 10:
+    case 11:
+    case 12:
+    case 17:
+      return "+gfx";
+    case 13:
+    case 14:
+      return "-me";
+    case 15:
+    case 16:
+      return "+me.all";
+    default:
+      return "";
+  }
+}
+
+Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable) {
+  const Functions& f = library.functions();
+  std::uint32_t current = 0, pending = 0;
+  const Return code = call(f.mig_mode, device, &current, &pending);
+  if (code == Return::kGpuIsLost)
+    return std::unexpected(library.error(code, "cannot read the MIG mode", "nvmlDeviceGetMigMode"));
+  gpu.mig_capable = code == Return::kSuccess;
+  gpu.mig_enabled = gpu.mig_capable && current == 1;
+  if (!gpu.mig_enabled) return {};
+  call(f.max_mig_devices, device, &gpu.max_mig_devices);
+  for (std::uint32_t slot = 0; slot < gpu.max_mig_devices; ++slot) {
+    Device mig = nullptr;
+    const Return found = call(f.mig_device_by_index, device, slot, &mig);
+    if (found == Return::kNotFound) continue;  // an emptied slot: later ones may be filled
+    if (found == Return::kInvalidArgument) break;
+    const std::string which = "MIG device " + std::to_string(gpu.index) + ":" + std::to_string(slot);
+    if (found != Return::kSuccess) {
+      unreadable.push_back(
+          to_string(library.error(found, which + " does not answer", "nvmlDeviceGetMigDeviceHandleByIndex")));
+      continue;
+    }
+    Result<inventory::MigDevice> mig_device = read_mig_device(library, device, mig, slot, gpu);
+    if (mig_device) {
+      gpu.mig_devices.push_back(*std::move(mig_device));
+    } else {
+      unreadable.push_back(to_string(within(std::move(mig_device).error(), which)));
+    }
+  }
+  return {};
+}
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,324 @@
+#include "gpu/driver/mig/mig_admin.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "base/text.h"
+#include "gpu/driver/library.h"
+#include "gpu/driver/mig/mig.h"
+#include "gpu/driver/processes.h"
+
+namespace tranche::host {
+namespace {
+
+using nvml::call;
+using nvml::Device;
+using nvml::Functions;
+using nvml::Library;
+using nvml::Return;
+
+class Admin final : public MigAdmin {
+ public:
+  explicit Admin(std::unique_ptr<Library> library) : library_(std::move(library)), f_(library_->functions()) {}
+
+  Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) override {
+    std::uint32_t count = 0;
+    TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    std::vector<MigGpu> gpus;
+    for (std::uint32_t index = 0; index < count; ++index) {
+      auto gpu = read_at(index);
+      if (gpu)
+        gpus.push_back(*std::move(gpu));
+      else
+        silent.push_back(to_string(within(std::move(gpu).error(), "GPU " + std::to_string(index))));
+    }
+    return gpus;
+  }
+
+  Result<MigGpu> read(const std::string& gpu_uuid) override {
+    TRY(const Found found, find(gpu_uuid));
+    return read_device(found.device, found.index);
+  }
+
+  Result<Activation> set_mode(const std::string& gpu_uuid, bool on) override {
+    TRY(const Found found, find(gpu_uuid));
+    Return activation = Return::kSuccess;
+    const Return code = call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
+    // A pass-through VM may answer in either of the two ways.
+    if (code == Return::kResetRequired || (code == Return::kSuccess && activation == Return::kResetRequired))
+      return Activation::kNeedsReset;
+    if (code == Return::kInUse || (code == Return::kSuccess && activation == Return::kInUse)) return Activation::kInUse;
+    TRY_STATUS(check(code, "cannot change the MIG mode", "nvmlDeviceSetMigMode"));
+    TRY_STATUS(check(activation, "the driver could not put the MIG mode in effect", "nvmlDeviceSetMigMode"));
+    return Activation::kActive;
+  }
+
+  Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
+                                            MigPlace place) override {
+    TRY(const Found found, find(gpu_uuid));
+    const nvml::GpuInstancePlacement at{place.start, place.size};
+    nvml::GpuInstance made = nullptr;
+    TRY_STATUS(check(call(f_.create_gpu_instance, found.device, profile_id, &at, &made), "cannot create a GPU instance",
+                     "nvmlDeviceCreateGpuInstanceWithPlacement"));
+    nvml::GpuInstanceInfo info{};
+    TRY_STATUS(
+        check(call(f_.gpu_instance_info, made, &info), "cannot read the new GPU instance", "nvmlGpuInstanceGetInfo"));
+    return info.id;
+  }
+
+  Result<std::uint32_t> create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                                std::uint32_t slices, std::optional<std::uint32_t> start) override {
+    TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
+    std::optional<std::uint32_t> profile;
+    each_compute_profile(parent, [&](const nvml::ComputeInstanceProfileInfo& info) {
+      if (info.slice_count == slices && !profile) profile = info.id;
+    });
+    if (!profile)
+      return fail(Kind::kUnsupported,
+                  "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
+                  "nvmlGpuInstanceGetComputeInstanceProfileInfo");
+    nvml::ComputeInstance made = nullptr;
+    const nvml::ComputeInstancePlacement at{start.value_or(0), slices};
+    const Return code = start ? call(f_.create_compute_instance_at, parent, *profile, &at, &made)
+                              : call(f_.create_compute_instance, parent, *profile, &made);
+    TRY_STATUS(check(code, "cannot create a compute instance", "nvmlGpuInstanceCreateComputeInstance"));
+    TRY(const nvml::ComputeInstanceInfo info, info_of(made));
+    return info.id;
+  }
+
+  Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                  std::uint32_t compute_instance) override {
+    TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
+    nvml::ComputeInstance handle = nullptr;
+    TRY_STATUS(check(call(f_.compute_instance_by_id, parent, compute_instance, &handle),
+                     "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
+    return check(call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
+                 "nvmlComputeInstanceDestroy");
+  }
+
+  Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) override {
+    TRY(const nvml::GpuInstance handle, instance(gpu_uuid, gpu_instance));
+    return check(call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance", "nvmlGpuInstanceDestroy");
+  }
+
+ private:
+  struct Found {
+    Device device = nullptr;
+    std::uint32_t index = 0;
+  };
+
+  Status check(Return code, const char* doing, const char* where) const {
+    if (code == Return::kSuccess) return {};
+    return std::unexpected(library_->error(code, doing, where));
+  }
+
+  // By index: the look-up by UUID fails for all GPUs while one of them is lost.
+  Result<Found> find(const std::string& gpu_uuid) const {
+    std::uint32_t count = 0;
+    TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    for (std::uint32_t index = 0; index < count; ++index) {
+      Found found{nullptr, index};
+      std::array<char, nvml::kUuidLength> uuid{};
+      if (call(f_.device_by_index, index, &found.device) != Return::kSuccess) continue;
+      if (call(f_.uuid, found.device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) != Return::kSuccess)
+        continue;
+      if (gpu_uuid == uuid.data()) return found;
+    }
+    return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
+  }
+
+  Result<nvml::GpuInstance> instance(const std::string& gpu_uuid, std::uint32_t id) const {
+    TRY(const Found found, find(gpu_uuid));
+    nvml::GpuInstance handle = nullptr;
+    TRY_STATUS(check(call(f_.gpu_instance_by_id, found.device, id, &handle), "cannot find the GPU instance",
+                     "nvmlDeviceGetGpuInstanceById"));
+    return handle;
+  }
+
+  Result<MigGpu> read_at(std::uint32_t index) const {
+    Device device = nullptr;
+    TRY_STATUS(check(call(f_.device_by_index, index, &device), "it does not answer", "nvmlDeviceGetHandleByIndex"));
+    return read_device(device, index);
+  }
+
+  Result<MigGpu> read_device(Device device, std::uint32_t index) const {
+    MigGpu gpu;
+    gpu.index = index;
+    std::array<char, nvml::kUuidLength> text{};
+    const auto length = static_cast<std::uint32_t>(text.size());
+    TRY_STATUS(check(call(f_.uuid, device, text.data(), length), "it does not answer", "nvmlDeviceGetUUID"));
+    gpu.uuid = text.data();
+    if (call(f_.name, device, text.data(), length) == Return::kSuccess) gpu.name = text.data();
+    call(f_.minor_number, device, &gpu.minor);
+    nvml::PciInfo pci{};
+    if (call(f_.pci_info, device, &pci) == Return::kSuccess) {
+      gpu.pci_bus_id.assign(pci.bus_id, ::strnlen(pci.bus_id, sizeof(pci.bus_id)));
+      gpu.pci_device_id = pci.pci_device_id;
+      gpu.pci_subsystem_id = pci.pci_subsystem_id;
+    }
+    std::int32_t major = 0, minor = 0;
+    if (call(f_.compute_capability, device, &major, &minor) == Return::kSuccess)
+      gpu.compute_capability = {major, minor};
+    nvml::Memory memory{};
+    if (call(f_.memory, device, &memory) == Return::kSuccess) gpu.memory = {memory.total};
+
+    std::uint32_t current = 0, pending = 0;
+    const Return mode = call(f_.mig_mode, device, &current, &pending);
+    if (mode == Return::kNotSupported) return gpu;
+    TRY_STATUS(check(mode, "cannot read the MIG mode", "nvmlDeviceGetMigMode"));
+    gpu.capable = true;
+    gpu.enabled = current == 1;
+    gpu.pending = pending == 1;
+    read_kinds(device, gpu);
+    if (gpu.enabled) {
+      TRY_STATUS(read_instances(device, gpu));
+    }
+    return read_processes(device, gpu);
+  }
+
+  void read_kinds(Device device, MigGpu& gpu) const {
+    for (std::uint32_t number = 0; number < nvml::kGpuInstanceProfiles; ++number) {
+      nvml::GpuInstanceProfileInfo info{};
+      const Return code = call(f_.gpu_instance_profile, device, number, &info);
+      if (code == Return::kInvalidArgument) break;  // past the last one the driver knows
+      if (code != Return::kSuccess) continue;       // a gap
+      MigKind kind;
+      kind.number = number;
+      kind.id = info.id;
+      kind.profile = {.name = nvml::profile_text(info.slice_count, info.slice_count, info.memory_size_mib,
+                                                 gpu.memory.value, nvml::profile_suffix(number)),
+                      .slices = info.slice_count,
+                      .memory = mib(info.memory_size_mib),
+                      .sm_count = info.multiprocessor_count,
+                      .at_most = info.instance_count};
+      kind.memory_mib = info.memory_size_mib;
+      kind.engines = {info.copy_engine_count, info.decoder_count, info.encoder_count, info.jpeg_count, info.ofa_count};
+      std::array<nvml::GpuInstancePlacement, nvml::kMostPlacements> places{};
+      auto count = static_cast<std::uint32_t>(places.size());
+      if (call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == Return::kSuccess) {
+        for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, nvml::kMostPlacements); ++i)
+          kind.places.push_back({places[i].start, places[i].size});
+      }
+      gpu.kinds.push_back(std::move(kind));
+    }
+  }
+
+  // By profile id, all of them: MIG device handles show only instances that have a compute instance.
+  Status read_instances(Device device, MigGpu& gpu) const {
+    const auto uuids = uuids_of(device);
+    for (const MigKind& kind : gpu.kinds) {
+      std::array<nvml::GpuInstance, nvml::kMostInstances> handles{};
+      auto count = static_cast<std::uint32_t>(handles.size());
+      TRY_STATUS(check(call(f_.gpu_instances, device, kind.id, handles.data(), &count), "cannot list the GPU instances",
+                       "nvmlDeviceGetGpuInstances"));
+      for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
+        nvml::GpuInstanceInfo info{};
+        TRY_STATUS(check(call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
+                         "nvmlGpuInstanceGetInfo"));
+        MigGpuInstance instance{.id = info.id,
+                                .profile_id = info.profile_id,
+                                .place = {info.placement.start, info.placement.size},
+                                .compute = {},
+                                .processes = {}};
+        TRY(instance.compute, compute_of(handles[i], info.id, uuids));
+        gpu.instances.push_back(std::move(instance));
+      }
+    }
+    std::ranges::sort(gpu.instances, {}, [](const MigGpuInstance& one) { return std::pair(one.place, one.id); });
+    return {};
+  }
+
+  using Uuids = std::map<std::pair<std::uint32_t, std::uint32_t>, std::string>;  // (GPU instance, compute instance)
+  Uuids uuids_of(Device device) const {
+    Uuids uuids;
+    std::uint32_t most = 0;
+    call(f_.max_mig_devices, device, &most);
+    for (std::uint32_t slot = 0; slot < most; ++slot) {
+      Device mig = nullptr;
+      if (call(f_.mig_device_by_index, device, slot, &mig) != Return::kSuccess) continue;
+      std::uint32_t gi = 0, ci = 0;
+      std::array<char, nvml::kUuidLength> uuid{};
+      if (call(f_.gpu_instance_id, mig, &gi) == Return::kSuccess &&
+          call(f_.compute_instance_id, mig, &ci) == Return::kSuccess &&
+          call(f_.uuid, mig, uuid.data(), static_cast<std::uint32_t>(uuid.size())) == Return::kSuccess)
+        uuids[{gi, ci}] = uuid.data();
+    }
+    return uuids;
+  }
+
+  template <class Take>
+  void each_compute_profile(nvml::GpuInstance parent, Take take) const {
+    for (std::uint32_t number = 0; number < nvml::kComputeInstanceProfiles; ++number) {
+      nvml::ComputeInstanceProfileInfo info{};
+      const Return code = call(f_.compute_instance_profile, parent, number, nvml::kSharedEngines, &info);
+      if (code == Return::kInvalidArgument) break;
+      if (code == Return::kSuccess) take(info);
+    }
+  }
+
+  Result<nvml::ComputeInstanceInfo> info_of(nvml::ComputeInstance handle) const {
+    nvml::ComputeInstanceInfo info{};
+    TRY_STATUS(check(call(f_.compute_instance_info, handle, &info), "cannot read a compute instance",
+                     "nvmlComputeInstanceGetInfo"));
+    return info;
+  }
+
+  Result<std::vector<MigComputeInstance>> compute_of(nvml::GpuInstance parent, std::uint32_t gpu_instance,
+                                                     const Uuids& uuids) const {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> profiles;  // id, slices
+    each_compute_profile(parent, [&](const nvml::ComputeInstanceProfileInfo& info) {
+      if (std::ranges::find(profiles, info.id, &std::pair<std::uint32_t, std::uint32_t>::first) == profiles.end())
+        profiles.emplace_back(info.id, info.slice_count);
+    });
+    std::vector<MigComputeInstance> found;
+    for (const auto& [id, slices] : profiles) {
+      std::array<nvml::ComputeInstance, nvml::kMostInstances> handles{};
+      auto count = static_cast<std::uint32_t>(handles.size());
+      TRY_STATUS(check(call(f_.compute_instances, parent, id, handles.data(), &count),
+                       "cannot list the compute instances", "nvmlGpuInstanceGetComputeInstances"));
+      for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
+        TRY(const nvml::ComputeInstanceInfo info, info_of(handles[i]));
+        const auto uuid = uuids.find({gpu_instance, info.id});
+        found.push_back({.id = info.id,
+                         .profile_id = id,
+                         .slices = slices,
+                         .start = info.placement.start,
+                         .uuid = uuid == uuids.end() ? "" : uuid->second});
+      }
+    }
+    std::ranges::sort(found, {}, [](const MigComputeInstance& one) { return std::pair(one.start, one.id); });
+    return found;
+  }
+
+  // An instance that holds processes cannot go. A driver that will not list them leaves that to its own IN_USE.
+  Result<MigGpu> read_processes(Device device, MigGpu& gpu) const {
+    nvml::ProcessList list;
+    list.read(f_.compute_processes, device, f_.compute_processes_entry);
+    for (const nvml::ProcessInfo& entry : list.entries()) {
+      const auto inside = std::ranges::find(gpu.instances, entry.gpu_instance, &MigGpuInstance::id);
+      auto& pids = inside == gpu.instances.end() ? gpu.processes : inside->processes;
+      if (std::ranges::find(pids, entry.pid) == pids.end()) pids.push_back(entry.pid);
+    }
+    return std::move(gpu);
+  }
+
+  std::unique_ptr<Library> library_;
+  const Functions& f_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings) {
+  TRY(std::unique_ptr<Library> library, Library::open(settings.driver_root));
+  const Functions& f = library->functions();
+  if (f.mig_mode == nullptr || f.gpu_instances == nullptr || f.create_gpu_instance == nullptr ||
+      f.compute_instances == nullptr)
+    return fail(Kind::kUnsupported,
+                "this driver's management library lacks the calls that MIG needs; install driver 460 or newer",
+                library->path());
+  return std::make_unique<Admin>(std::move(library));
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,92 @@
+#pragma once
+// The driver's side of cutting GPUs by MIG: what every GPU is cut into, read by GPU instance (one without a compute
+// instance is seen too), and the calls that change it. Each changing call is one call of the driver: what it did is for
+// the caller to read again, because a driver may report success and do nothing. Handles are looked up for every call,
+// because they die with their instance. Calls block, for seconds at times: one thread, never the loop's.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/inventory/inventory.h"
+
+namespace tranche::host {
+
+struct MigPlace {
+  std::uint32_t start = 0;
+  std::uint32_t size = 0;
+  friend auto operator<=>(const MigPlace&, const MigPlace&) = default;
+};
+
+// A kind of GPU instance of one GPU.
+struct MigKind {
+  std::uint32_t number = 0;  // of the driver's enumeration
+  std::uint32_t id = 0;      // what its calls take
+  MigProfile profile;
+  std::uint64_t memory_mib = 0;
+  std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
+  std::vector<MigPlace> places;            // all legal ones, in memory slices; not only the free ones
+};
+
+struct MigComputeInstance {
+  std::uint32_t id = 0;
+  std::uint32_t profile_id = 0;
+  std::uint32_t slices = 0;
+  std::uint32_t start = 0;  // in compute slices of the GPU instance
+  std::string uuid;         // "MIG-…"; "" = the driver lists no MIG device for it
+  friend bool operator==(const MigComputeInstance&, const MigComputeInstance&) = default;
+};
+struct MigGpuInstance {
+  std::uint32_t id = 0;
+  std::uint32_t profile_id = 0;
+  MigPlace place;
+  std::vector<MigComputeInstance> compute;
+  std::vector<std::uint32_t> processes;  // that the driver lists on it
+  friend bool operator==(const MigGpuInstance&, const MigGpuInstance&) = default;
+};
+struct MigGpu {
+  std::string uuid;
+  std::uint32_t index = 0;
+  std::uint32_t minor = 0;
+  std::string name;
+  std::string pci_bus_id;
+  std::uint32_t pci_device_id = 0;     // 0xDDDDVVVV
+  std::uint32_t pci_subsystem_id = 0;  // 0xSSSSVVVV
+  Bytes memory{};
+  inventory::ComputeCapability compute_capability;
+  bool capable = false;
+  bool enabled = false;
+  bool pending = false;                   // the mode after a reset; differs from `enabled` while one is needed
+  std::vector<MigKind> kinds;             // empty where the driver lists none, as one older than 550 while MIG is off
+  std::vector<MigGpuInstance> instances;  // by placement
+  std::vector<std::uint32_t> processes;   // on the whole GPU: of no instance
+};
+
+class MigAdmin {
+ public:
+  static Result<std::unique_ptr<MigAdmin>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
+  virtual ~MigAdmin() = default;                                                // shuts the library down
+
+  // GPUs that do not answer are left out, one sentence each in `silent`.
+  virtual Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) = 0;
+  virtual Result<MigGpu> read(const std::string& gpu_uuid) = 0;
+
+  enum class Activation { kActive, kInUse, kNeedsReset };
+  virtual Result<Activation> set_mode(const std::string& gpu_uuid, bool on) = 0;
+  // The new instance's id.
+  virtual Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
+                                                    MigPlace place) = 0;
+  // With so many compute slices; `start` absent: the driver chooses. The new instance's id.
+  virtual Result<std::uint32_t> create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                                        std::uint32_t slices, std::optional<std::uint32_t> start) = 0;
+  virtual Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                          std::uint32_t compute_instance) = 0;
+  virtual Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) = 0;
+};
+
+}  // namespace tranche::host

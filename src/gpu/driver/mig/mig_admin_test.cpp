@@ -1,0 +1,90 @@
+#include "gpu/driver/mig/mig_admin.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu/driver/sim_fixture.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+struct AdminBed : SimFixture {
+  explicit AdminBed(const std::string& yaml) : SimFixture(yaml) {
+    auto opened = MigAdmin::open(settings());
+    EXPECT_TRUE(opened) << to_string(opened.error());
+    admin = *std::move(opened);
+    uuid = node().gpus()[0].uuid;
+  }
+  MigGpu read() {
+    auto gpu = admin->read(uuid);
+    EXPECT_TRUE(gpu) << to_string(gpu.error());
+    return gpu.value_or(MigGpu{});
+  }
+  std::unique_ptr<MigAdmin> admin;
+  std::string uuid;
+};
+
+constexpr std::uint32_t kOneSlice = 19, kThreeSlices = 9;
+
+TEST(MigAdmin, CutsAGpuAndReadsItBackByGpuInstance) {
+  AdminBed bed("gpus: {profile: H200, count: 2}\n");
+  EXPECT_FALSE(bed.read().enabled);
+  EXPECT_EQ(bed.read().kinds.size(), 7u) << "also while MIG is off";
+  const auto active = bed.admin->set_mode(bed.uuid, true);
+  ASSERT_TRUE(active) << to_string(active.error());
+  EXPECT_EQ(*active, MigAdmin::Activation::kActive);
+  const auto gi = bed.admin->create_gpu_instance(bed.uuid, kThreeSlices, {4, 4});
+  ASSERT_TRUE(gi) << to_string(gi.error());
+  auto gpu = bed.read();
+  ASSERT_EQ(gpu.instances.size(), 1u) << "without a compute instance too";
+  EXPECT_TRUE(gpu.instances[0].compute.empty());
+  EXPECT_EQ(gpu.instances[0].place, (MigPlace{4, 4}));
+  const auto ci = bed.admin->create_compute_instance(bed.uuid, *gi, 3, std::nullopt);
+  ASSERT_TRUE(ci) << to_string(ci.error());
+  gpu = bed.read();
+  ASSERT_EQ(gpu.instances[0].compute.size(), 1u);
+  EXPECT_TRUE(gpu.instances[0].compute[0].uuid.starts_with("MIG-"));
+  EXPECT_EQ(gpu.instances[0].compute[0].slices, 3u);
+  EXPECT_FALSE(bed.admin->destroy_gpu_instance(bed.uuid, *gi)) << "its compute instance is there";
+  ASSERT_TRUE(bed.admin->destroy_compute_instance(bed.uuid, *gi, *ci));
+  ASSERT_TRUE(bed.admin->destroy_gpu_instance(bed.uuid, *gi));
+  EXPECT_TRUE(bed.read().instances.empty());
+}
+
+TEST(MigAdmin, KnowsWhoIsOnAnInstanceAndWhatTheDriverRefuses) {
+  AdminBed bed("gpus:\n  - {profile: H200, mig: [1g.18gb, 3g.71gb]}\n");
+  auto gpu = bed.read();
+  ASSERT_EQ(gpu.instances.size(), 2u);
+  const auto& busy = gpu.instances[0];
+  bed.node().add_made_up_process({.pid = 77, .gpu = 0, .bytes = 1, .gpu_instance = busy.id, .compute_instance = 0});
+  EXPECT_EQ(bed.read().instances[0].processes, std::vector<std::uint32_t>{77});
+  const auto refused = bed.admin->destroy_compute_instance(bed.uuid, busy.id, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Kind::kConflict);
+  const auto taken = bed.admin->create_gpu_instance(bed.uuid, kOneSlice, busy.place);
+  ASSERT_FALSE(taken);
+  const auto off = bed.admin->set_mode(bed.uuid, false);
+  ASSERT_TRUE(off);
+  EXPECT_EQ(*off, MigAdmin::Activation::kInUse);
+}
+
+TEST(MigAdmin, OnAmpereAModeChangeNeedsAReset) {
+  AdminBed bed("gpus: {profile: A100-PCIE-40GB, count: 1}\n");
+  const auto pending = bed.admin->set_mode(bed.uuid, true);
+  ASSERT_TRUE(pending);
+  EXPECT_EQ(*pending, MigAdmin::Activation::kNeedsReset);
+  EXPECT_TRUE(bed.read().pending);
+  EXPECT_FALSE(bed.read().enabled);
+}
+
+TEST(MigAdmin, OneSilentGpuDoesNotHideTheOthers) {
+  AdminBed bed("gpus: {profile: H200, count: 2}\n");
+  bed.lose(0, true);
+  std::vector<std::string> silent;
+  const auto all = bed.admin->read(silent);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->size(), 1u);
+  EXPECT_EQ(silent.size(), 1u);
+}
+
+}  // namespace
+}  // namespace tranche::host::nvml

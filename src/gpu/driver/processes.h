@@ -1,0 +1,46 @@
+#pragma once
+// Process lists of a GPU. The entry size of one and the same symbol has changed between drivers without notice
+// (docs/internals/nvml-contract.md), so lists are read with room for the largest entry and the true stride is found
+// from what was written. One thread.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/driver/library.h"
+#include "gpu/driver/nvml.h"
+
+namespace tranche::host::nvml {
+
+inline constexpr std::byte kUnwritten{0xA5};  // buffers are filled with this before the call
+
+// Bytes per entry of a list of `count` entries at the start of `buffer`: 16, 24 or 32. `documented` when in doubt.
+std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count, std::size_t documented);
+
+// Entries of `stride` bytes; fields beyond the stride are "unknown".
+std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size_t count, std::size_t stride);
+
+// Reads one list of one GPU again and again. One that is as before costs the call and two passes over a few kilobytes.
+class ProcessList {
+ public:
+  using Call = Return (*)(Device, std::uint32_t*, void*);
+  bool read(Call function, Device device, std::size_t documented);  // false: all is as it was at the last read
+  Return code() const { return code_; }
+  const std::vector<ProcessInfo>& entries() const { return entries_; }  // empty unless the call succeeded
+
+ private:
+  std::uint32_t capacity_ = 64;    // MPS serves 48 to 60 clients: one call is nearly always enough
+  std::vector<std::byte> buffer_;  // for the next call
+  std::vector<std::byte> seen_;    // what the last changed list looked like
+  std::optional<std::uint32_t> count_;
+  Return code_ = Return::kSuccess;
+  std::vector<ProcessInfo> entries_;
+};
+
+// Everybody who computes on the GPU, the MPS server and its clients included; one entry per pid, by pid.
+// A driver that will not list them gives an empty list.
+Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device);
+
+}  // namespace tranche::host::nvml

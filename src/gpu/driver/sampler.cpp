@@ -1,0 +1,149 @@
+#include "gpu/driver/sampler.h"
+#include "base/grid.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace tranche::host::nvml {
+namespace {
+
+constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
+constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two glances, that is worth a reading
+
+bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
+  Memory memory{};
+  if (call(f.memory, device, &memory) != Return::kSuccess) return false;  // the next reading tells why
+  const bool grown = used && memory.used > *used && memory.used - *used >= kGrowth;
+  used = memory.used;
+  return grown;
+}
+
+auto key(const GpuHolder& holder) {
+  return std::tie(holder.pid, holder.gpu_instance, holder.compute_instance);
+}
+
+std::vector<GpuHolder> holders_of(const std::vector<ProcessInfo>& entries) {
+  std::vector<GpuHolder> holders;
+  holders.reserve(entries.size());
+  for (const ProcessInfo& entry : entries) {
+    GpuHolder holder{.pid = entry.pid, .gpu_instance = entry.gpu_instance, .compute_instance = entry.compute_instance};
+    if (entry.used_gpu_memory != kMemoryNotAvailable) holder.memory.value = entry.used_gpu_memory;
+    holders.push_back(holder);
+  }
+  std::ranges::sort(holders, [](const GpuHolder& a, const GpuHolder& b) { return key(a) < key(b); });
+  return holders;
+}
+
+// Who was a client is taken to be one still; true: somebody is new.
+bool keep_clients(const std::vector<GpuHolder>& before, std::vector<GpuHolder>& holders) {
+  bool news = false;
+  for (GpuHolder& holder : holders) {
+    const auto old = std::ranges::lower_bound(before, holder.pid, {}, &GpuHolder::pid);
+    if (old == before.end() || old->pid != holder.pid) {
+      news = true;
+    } else {
+      holder.mps_client = old->mps_client;
+    }
+  }
+  return news;
+}
+
+void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
+  for (GpuHolder& holder : holders)
+    holder.mps_client = std::ranges::find(clients.entries(), holder.pid, &ProcessInfo::pid) != clients.entries().end();
+}
+
+}  // namespace
+
+// With the same GPUs only the pace changes: what is known of them stays.
+bool Sampler::follow(std::vector<SampleWish> wishes, MonoTime now) {
+  const bool same = std::ranges::equal(samples_, wishes, {}, &GpuSample::uuid, &SampleWish::uuid);
+  if (!same) {
+    gpus_.clear();
+    samples_.clear();
+    for (const SampleWish& wish : wishes) {
+      gpus_.emplace_back();
+      samples_.push_back({.uuid = wish.uuid, .holders = {}, .problem = "was not read yet"});
+    }
+  }
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    Gpu& gpu = gpus_[i];
+    if (gpu.wish == wishes[i]) continue;
+    gpu.at = std::min(gpu.at, next_on_grid(now, wishes[i].every));
+    if (gpu.wish.glance != wishes[i].glance) {
+      gpu.glance_at = wishes[i].glance > Duration{} ? now : MonoTime::max();
+      gpu.used.reset();
+    }
+    gpu.wish = std::move(wishes[i]);
+  }
+  plan();
+  return !same;
+}
+
+void Sampler::plan() {
+  due_ = MonoTime::max();
+  for (const Gpu& gpu : gpus_) due_ = std::min({due_, gpu.at, gpu.glance_at});
+}
+
+void Sampler::handles(const std::vector<Held>& held) {
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    const auto found = std::ranges::find(held, samples_[i].uuid, &Held::uuid);
+    gpus_[i].device = found == held.end() ? nullptr : found->device;
+    gpus_[i].fresh = true;
+    gpus_[i].used.reset();
+    if (gpus_[i].device != nullptr) continue;
+    samples_[i].holders.clear();
+    samples_[i].problem = "the driver does not answer for this GPU";
+  }
+}
+
+bool Sampler::round(const Library& library, MonoTime now) {
+  bool news = false;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    Gpu& gpu = gpus_[i];
+    bool due = now >= gpu.at;
+    if (now >= gpu.glance_at) {
+      gpu.glance_at = next_on_grid(now, gpu.wish.glance);
+      if (gpu.device != nullptr && has_grown(library.functions(), gpu.device, gpu.used)) due = true;
+    }
+    if (!due) continue;
+    gpu.at = next_on_grid(now, gpu.wish.every);
+    samples_[i].at = now;
+    if (gpu.device != nullptr && read(library, gpu, samples_[i], now)) news = true;
+  }
+  plan();
+  return news;
+}
+
+bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now) {
+  const Functions& f = library.functions();
+  const bool other = gpu.compute.read(f.compute_processes, gpu.device, f.compute_processes_entry) || gpu.fresh;
+  gpu.fresh = false;
+  if (gpu.compute.code() != Return::kSuccess) {
+    if (!other) return false;
+    sample.holders.clear();
+    sample.problem = to_string(library.error(gpu.compute.code(), "cannot list the processes", sample.uuid));
+    return true;
+  }
+  bool news = !sample.problem.empty();
+  sample.problem.clear();
+  if (other) {
+    auto holders = holders_of(gpu.compute.entries());
+    if (keep_clients(sample.holders, holders)) {
+      gpu.clients_at = now;
+      gpu.pause = gpu.wish.every;
+    }
+    news = news || holders != sample.holders;
+    sample.holders = std::move(holders);
+  }
+  if (sample.holders.empty() || now < gpu.clients_at) return news;
+  if (gpu.clients.read(f.mps_processes, gpu.device, f.mps_processes_entry) || other || gpu.pause < kClientsAtLeastEvery)
+    news = true;
+  mark_clients(gpu.clients, sample.holders);
+  sample.clients_read = now;
+  gpu.clients_at = now + gpu.pause;
+  gpu.pause = std::min(gpu.pause * 2, kClientsAtLeastEvery);
+  return news;
+}
+
+}  // namespace tranche::host::nvml

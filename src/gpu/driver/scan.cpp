@@ -1,0 +1,187 @@
+#include "gpu/driver/scan.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/text.h"
+#include "gpu/driver/mig/mig.h"
+#include "gpu/driver/mig/mig_nodes.h"
+#include "gpu/driver/sysfs.h"
+#include "gpu/driver/topology.h"
+#include "gpu/inventory/platform.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+template <class F, std::size_t N>
+Return read_text(F* function, Device device, std::array<char, N>& buffer, std::string& text) {
+  buffer.fill('\0');
+  const Return code = call(function, device, buffer.data(), static_cast<std::uint32_t>(N - 1));
+  if (code == Return::kSuccess) text = buffer.data();
+  return code;
+}
+
+std::string clique_of(const Functions& f, Device device) {
+  const auto name = [](const std::uint8_t(&uuid)[16], std::int32_t status, std::uint8_t state, std::uint32_t clique) {
+    const bool set = std::any_of(std::begin(uuid), std::end(uuid), [](std::uint8_t b) { return b != 0; });
+    if (state != kFabricCompleted || status != 0 || !set) return std::string();
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    for (std::size_t i = 0; i < 16; ++i) {
+      if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+      text += kDigits[uuid[i] >> 4];
+      text += kDigits[uuid[i] & 15];
+    }
+    return text + "." + std::to_string(clique);
+  };
+  FabricInfo info{};
+  if (call(f.fabric_info, device, &info) == Return::kSuccess) {
+    return name(info.cluster_uuid, info.status, info.state, info.clique_id);
+  }
+  FabricInfoV2 info_v{};
+  info_v.version = kFabricInfoV2Version;
+  if (call(f.fabric_info_v, device, &info_v) == Return::kSuccess) {
+    return name(info_v.cluster_uuid, info_v.status, info_v.state, info_v.clique_id);
+  }
+  return {};
+}
+
+// Reads one GPU; what it would not say is put among the node's doubts, so that it is served and the doubt is shown.
+class Reader {
+ public:
+  Reader(const Library& library, const ScanPlace& place, inventory::Inventory& node)
+      : library_(library), f_(library.functions()), place_(place), node_(node) {}
+
+  Result<inventory::Gpu> read(Device device, std::uint32_t index) {
+    device_ = device;
+    gpu_ = {};
+    gpu_.index = index;
+    std::array<char, kUuidLength> uuid{};
+    if (const Return code = read_text(f_.uuid, device, uuid, gpu_.uuid); code != Return::kSuccess)
+      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetUUID"));
+    std::array<char, kNameLength> name{};
+    if (const Return code = read_text(f_.name, device, name, gpu_.name); code == Return::kGpuIsLost)
+      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetName"));
+    TRY_STATUS(read_minor());
+    read_pci();
+    read_size();
+    TRY_STATUS(read_mig(library_, device, gpu_, node_.unreadable));
+    gpu_.fabric_clique = clique_of(f_, device);
+    return std::move(gpu_);
+  }
+
+ private:
+  void doubt(Error error) {
+    node_.doubts.push_back("GPU " + std::to_string(gpu_.index) + " (" + gpu_.uuid + "): " + to_string(error));
+  }
+  void doubt(Return code, const char* what, const char* call) { doubt(library_.error(code, what, call)); }
+
+  // Without it nobody knows which device node is this GPU's, and a guess would give somebody a wrong GPU. Where GPUs
+  // have no nodes of their own (WSL, integrated ones) nothing hangs on it.
+  Status read_minor() {
+    const Return code = call(f_.minor_number, device_, &gpu_.minor);
+    if (code == Return::kSuccess) return {};
+    gpu_.minor = gpu_.index;
+    if (!place_.a_node_for_each || inventory::is_integrated_gpu(gpu_.name)) return {};
+    return std::unexpected(
+        library_.error(code, "the driver does not say which device node is its own", "nvmlDeviceGetMinorNumber"));
+  }
+
+  void read_pci() {
+    PciInfo pci{};
+    if (call(f_.pci_info, device_, &pci) == Return::kSuccess) {
+      pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
+      gpu_.pci_bus_id = pci.bus_id;
+    }
+    PciInfoExt ext{};
+    ext.version = kPciInfoExtVersion;
+    if (call(f_.pci_info_ext, device_, &ext) == Return::kSuccess) {
+      gpu_.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
+    } else if (const auto pci_class = pci_class_of(place_.root, gpu_.pci_bus_id)) {
+      gpu_.pci_class = *pci_class;
+    } else {
+      gpu_.pci_class = 0;  // not known: the label gpu.mode is then "unknown", as NVIDIA's is
+    }
+    if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
+      gpu_.numa_node = *node;
+    } else {
+      doubt(within(std::move(node).error(), "it is served without a NUMA node"));
+    }
+  }
+
+  void read_size() {
+    Memory memory{};
+    if (const Return code = call(f_.memory, device_, &memory); code == Return::kSuccess) {
+      gpu_.memory = {memory.total};
+    } else {
+      doubt(code, "the driver does not say how much memory it has", "nvmlDeviceGetMemoryInfo");
+    }
+    std::int32_t major = 0, minor = 0;
+    if (const Return code = call(f_.compute_capability, device_, &major, &minor); code == Return::kSuccess) {
+      gpu_.compute_capability = {major, minor};
+    } else {
+      doubt(code, "the driver does not say its compute capability", "nvmlDeviceGetCudaComputeCapability");
+    }
+    std::uint32_t cores = 0;
+    if (call(f_.cuda_cores, device_, &cores) == Return::kSuccess)
+      gpu_.sm_count = inventory::sm_count_from_cores(cores, gpu_.compute_capability);
+    std::int32_t mode = 0;
+    if (call(f_.compute_mode, device_, &mode) == Return::kSuccess && mode >= 0 && mode <= 3)
+      gpu_.compute_mode = static_cast<inventory::ComputeMode>(mode);
+  }
+
+  const Library& library_;
+  const Functions& f_;
+  const ScanPlace& place_;
+  inventory::Inventory& node_;
+  Device device_ = nullptr;
+  inventory::Gpu gpu_;
+};
+
+std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known) {
+  const auto it = std::find_if(known.begin(), known.end(), [index](const Held& held) { return held.index == index; });
+  return "GPU " + std::to_string(index) + (it != known.end() ? " (" + it->uuid + ")" : "");
+}
+
+}  // namespace
+
+Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known) {
+  const Functions& f = library.functions();
+  Scan scan;
+  inventory::Inventory& node = scan.inventory;
+  std::array<char, kVersionLength> version{};
+  if (call(f.driver_version, version.data(), static_cast<std::uint32_t>(version.size() - 1)) == Return::kSuccess) {
+    node.driver_version = version.data();
+  }
+  std::int32_t cuda = 0;
+  if (call(f.cuda_driver_version, &cuda) == Return::kSuccess) node.cuda_driver_version = cuda;
+
+  std::uint32_t count = 0;
+  if (const Return code = call(f.device_count, &count); code != Return::kSuccess) {
+    return std::unexpected(library.error(code, "cannot count the GPUs", "nvmlDeviceGetCount"));
+  }
+  Reader reader(library, place, node);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    Device device = nullptr;
+    if (const Return code = call(f.device_by_index, index, &device); code != Return::kSuccess) {
+      scan.missing.push_back({index, code == Return::kGpuIsLost});
+      node.unreadable.push_back(to_string(
+          library.error(code, name_of_missing(index, known) + " does not answer", "nvmlDeviceGetHandleByIndex")));
+      continue;
+    }
+    Result<inventory::Gpu> gpu = reader.read(device, index);
+    if (!gpu) {
+      scan.missing.push_back({index, gpu.error().code == static_cast<int>(Return::kGpuIsLost)});
+      node.unreadable.push_back(to_string(within(std::move(gpu).error(), name_of_missing(index, known))));
+      continue;
+    }
+    scan.held.push_back({gpu->uuid, index, device, gpu->mig_enabled});
+    node.gpus.push_back(*std::move(gpu));
+  }
+  find_mig_nodes(place.root, node);
+  node.links = read_links(library, scan.held, node.gpus);
+  return scan;
+}
+
+}  // namespace tranche::host::nvml

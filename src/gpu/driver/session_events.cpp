@@ -1,0 +1,163 @@
+// What a session hears from the driver about faults, and what it tells when it would hear nothing.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gpu/driver/session.h"
+#include "os/clock/clock.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+constexpr int kMostEventFailures = 6;  // in a row; then the library is started afresh
+constexpr std::uint32_t kEventWaitMs = 1;
+constexpr int kEventsPerTurn = 64;  // so that a storm of events does not keep requests waiting
+
+}  // namespace
+
+void Session::new_events() {
+  events_.reset();
+  events_ = std::make_unique<Events>(driver_->library(), driver_->held(), settings_.fault_events);
+}
+
+void Session::drain_events() {
+  for (int i = 0; i < kEventsPerTurn; ++i) {
+    EventData event;
+    const Return code = events_->wait(kEventWaitMs, event);
+    if (code == Return::kTimeout) return wait_worked();
+    if (code == Return::kSuccess) {
+      wait_worked();
+      if (!deliver(event)) continue;
+      usable_ = scan_and_register(false);  // MIG handles may now mean other instances
+      return;
+    }
+    if (code == Return::kGpuIsLost && find_lost()) return;
+    return wait_failed(code);
+  }
+}
+
+void Session::wait_worked() {
+  if (events_->registered() == 0) return;  // nothing was waited for
+  event_failures_ = 0;
+  event_pause_ = settings_.event_retry_first;
+  if (wait_trouble_.empty()) return;
+  wait_trouble_.clear();
+  tell_watches();
+}
+
+// Once may be an accident: the set is made anew and nobody is told. From the second time on faults are not seen.
+void Session::wait_failed(Return code) {
+  events_again_at_ = mono_now() + event_pause_;  // it would fail again at once
+  event_pause_ = std::min(event_pause_ * 2, settings_.probe_most);
+  if (++event_failures_ >= 2)
+    wait_trouble_ = to_string(driver_->library().error(code, "waiting for events fails", "nvmlEventSetWait"));
+  if (event_failures_ >= kMostEventFailures) {
+    usable_ = false;
+  } else {
+    new_events();
+  }
+  tell_watches();
+}
+
+void Session::flush_events() {
+  if (!events_) return;
+  EventData event;
+  for (int i = 0; i < kEventsPerTurn && events_->wait(0, event) == Return::kSuccess; ++i) deliver(event);
+}
+
+bool Session::deliver(const EventData& event) {
+  GpuEvent told;
+  told.gpu_uuid = uuid_of(event.device);
+  told.gpu_instance = event.gpu_instance;
+  told.compute_instance = event.compute_instance;
+  switch (event.event_type) {
+    case kEventDemand:
+      told.what = GpuEvent::What::kDemand;
+      break;
+    case kEventXid:
+      told.what = GpuEvent::What::kXid;
+      told.xid = event.event_data;
+      break;
+    case kEventEccDouble:
+      told.what = GpuEvent::What::kEccDouble;
+      break;
+    case kEventEccSingle:
+      told.what = GpuEvent::What::kEccSingle;
+      break;
+    default:
+      return event.event_type == kEventMigChange;
+  }
+  channel_->tell_event(std::move(told));
+  return false;
+}
+
+std::string Session::uuid_of(Device device) const {
+  for (const Held& gpu : driver_->held()) {
+    if (gpu.device == device) return gpu.uuid;
+  }
+  std::array<char, kUuidLength> uuid{};  // a MIG device's handle, or one that is not ours
+  if (device == nullptr || call(driver_->library().functions().uuid, device, uuid.data(),
+                                static_cast<std::uint32_t>(uuid.size() - 1)) != Return::kSuccess)
+    return {};
+  return uuid.data();
+}
+
+void Session::tell_watches() {
+  std::map<std::string, std::string> unwatched;
+  if (events_) {
+    for (const Watch& watch : events_->watches()) {
+      if (watch.state == Watch::State::kFailed) unwatched[watch.uuid] = watch.why;
+      if (watch.state == Watch::State::kUnsupported && unsupported_.insert(watch.uuid).second)
+        channel_->tell_event({.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
+    }
+  }
+  if (!wait_trouble_.empty() && settings_.fault_events)
+    for (const Held& gpu : driver_->held()) unwatched.try_emplace(gpu.uuid, wait_trouble_);
+  for (const auto& [uuid, why] : unwatched) {
+    const auto old = unwatched_.find(uuid);
+    if (old == unwatched_.end() || old->second != why)
+      channel_->tell_event({.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
+  }
+  for (const auto& [uuid, why] : unwatched_)
+    if (!unwatched.contains(uuid)) channel_->tell_event({.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
+  unwatched_ = std::move(unwatched);
+}
+
+void Session::watch_again() {
+  const bool failed =
+      std::ranges::any_of(events_->watches(), [](const Watch& watch) { return watch.state == Watch::State::kFailed; });
+  watch_every_ = failed ? std::min(watch_every_ * 2, settings_.probe_most) : settings_.probe_first;
+  watch_at_ = mono_now() + watch_every_;
+  if (!failed) return;
+  events_->try_again(driver_->held());
+  tell_watches();
+}
+
+// Leaves GPUs that the driver calls lost out of the event set, which would otherwise answer GPU_IS_LOST for ever.
+bool Session::find_lost() {
+  bool found = false;
+  for (const Held& gpu : driver_->held()) {
+    if (driver_->answers(gpu)) continue;
+    found = true;
+    if (lost_.insert(gpu.uuid).second) {
+      channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
+    }
+  }
+  if (!found) return false;
+  probes_ = 0;
+  probe_every_ = settings_.probe_first;
+  probe_at_ = mono_now() + probe_every_;
+  usable_ = scan_and_register(false);
+  return true;
+}
+
+void Session::all_lost(const Error& why) {
+  const auto code = static_cast<Return>(why.code);
+  if (code != Return::kDriverNotLoaded && code != Return::kVersionMismatch) return;
+  for (const std::string& uuid : known_) {
+    if (lost_.insert(uuid).second)
+      channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
+  }
+}
+
+}  // namespace tranche::host::nvml

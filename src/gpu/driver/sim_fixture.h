@@ -1,0 +1,73 @@
+#pragma once
+// A simulated node for the tests of this folder, found the way a real one is: its driver library under a driver root,
+// its sysfs under a system root.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "gpu/driver/nvml.h"
+#include "standins/node/test_node.h"
+
+namespace tranche::host::nvml {
+
+class SimFixture {
+ public:
+  explicit SimFixture(const std::string& yaml) : place_(yaml), node_(place_.open()) {
+    ::setenv(sim::kNodeVariable, place_.dir().c_str(), 1);
+    std::filesystem::create_directories(root() + "/usr/lib64");
+    std::filesystem::create_directories(root() + "/dev");
+    add_library();
+  }
+
+  sim::Node& node() { return *node_; }
+  std::string root() const { return place_.dir() + "/root"; }
+  void add_library() {
+    const char* build = std::getenv("TRANCHE_BUILD");
+    const std::string library = std::string(build != nullptr ? build : ".") + "/standins/libnvidia-ml.so.1";
+    ASSERT_EQ(::access(library.c_str(), R_OK), 0) << library;
+    // Stays mapped: what the stand-in keeps for the life of its process would look like a leak once it is unmapped.
+    ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    put(library, root() + "/usr/lib64/libnvidia-ml.so.1");
+  }
+  // Links are followed inside the driver root, so that one to the build folder would lead nowhere.
+  static void put(const std::string& library, const std::string& at) {
+    std::error_code not_here;
+    std::filesystem::create_hard_link(library, at, not_here);  // the same file, hence the same mapping
+    if (not_here) std::filesystem::copy_file(library, at);
+  }
+  void remove_library() { std::filesystem::remove(root() + "/usr/lib64/libnvidia-ml.so.1"); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
+    std::ofstream(root() + path) << text;
+  }
+
+  NvmlSettings settings() const {
+    NvmlSettings settings;
+    settings.driver_root = root();
+    settings.system_root = root();
+    return settings;
+  }
+  void fail_call(const char* call, int gpu, std::uint32_t code) { add(call, gpu, sim::FaultKind::kFail, code); }
+  void hang_call(const char* call, std::uint32_t ms) { add(call, -1, sim::FaultKind::kHang, ms); }  // 0 = until cleared
+  void lose(int gpu, bool lost) {
+    node_->update_gpu(gpu, [lost](sim::GpuState& state) { state.lost = lost ? 1 : 0; });
+  }
+
+ private:
+  void add(const char* call, int gpu, sim::FaultKind kind, std::uint32_t value) {
+    sim::Fault fault{.call = {}, .gpu = gpu, .kind = kind, .value = value, .skip = 0, .times = 0};
+    fault.call = call;
+    ASSERT_TRUE(node_->add_fault(fault));
+  }
+
+  sim::TestNode place_;
+  std::unique_ptr<sim::Node> node_;
+};
+
+}  // namespace tranche::host::nvml

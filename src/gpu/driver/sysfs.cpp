@@ -1,0 +1,82 @@
+#include "gpu/driver/sysfs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/text.h"
+
+namespace tranche::host::nvml {
+namespace {
+
+// sysfs files are one line of at most a page; nothing here is longer than a number.
+std::string read_line(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  std::array<char, 64> buffer{};
+  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
+  ::close(fd);
+  return size > 0 ? std::string(trimmed({buffer.data(), static_cast<std::size_t>(size)})) : std::string();
+}
+
+std::string path_of(const std::string& root, std::string_view bus_id, const char* name) {
+  const std::string address = sysfs_address(bus_id);
+  if (address.empty()) return {};
+  return (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address + "/" + name;
+}
+
+std::string attribute_of(const std::string& root, std::string_view bus_id, const char* name) {
+  const std::string path = path_of(root, bus_id, name);
+  return path.empty() ? std::string() : read_line(path);
+}
+
+}  // namespace
+
+std::string sysfs_address(std::string_view nvml_bus_id) {
+  // <domain>:<bus>:<device>.<function>; the kernel writes a domain of at least four digits, NVML always eight.
+  constexpr std::string_view kTail = "#:##:##.#";  // # = a hexadecimal digit; the domain's other digits stand before
+  if (nvml_bus_id.size() < kTail.size() + 3 || nvml_bus_id.size() > kTail.size() + 7) return {};
+  std::string address(nvml_bus_id);
+  const std::size_t tail = address.size() - kTail.size();
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    char& c = address[i];
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    const char wanted = i < tail ? '#' : kTail[i - tail];
+    if (wanted == '#' ? !digit : c != wanted) return {};
+  }
+  std::size_t spare = tail - 3;
+  while (spare > 0 && address.front() == '0') {
+    address.erase(0, 1);
+    --spare;
+  }
+  return address;
+}
+
+bool has_function(const std::string& root, std::string_view nvml_bus_id) {
+  const std::string folder = path_of(root, nvml_bus_id, "");
+  return !folder.empty() && ::access(folder.c_str(), F_OK) == 0;
+}
+
+Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id) {
+  constexpr std::int64_t kMostNodes = 0xffff;
+  const std::string text = attribute_of(root, nvml_bus_id, "numa_node");
+  if (text.empty()) return std::nullopt;
+  const std::optional<std::int64_t> node = parse_signed(text);
+  if (!node || *node > kMostNodes)
+    return fail(Kind::kInvalid, in_quotes(text) + " is not the number of a NUMA node",
+                path_of(root, nvml_bus_id, "numa_node"));
+  if (*node < 0) return std::nullopt;
+  return static_cast<std::uint32_t>(*node);
+}
+
+std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id) {
+  std::string text = attribute_of(root, nvml_bus_id, "class");
+  if (!text.starts_with("0x")) return std::nullopt;
+  const std::optional<std::uint64_t> number = parse_unsigned(std::string_view(text).substr(2), 16);
+  if (!number || *number > 0xffffff) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+}  // namespace tranche::host::nvml

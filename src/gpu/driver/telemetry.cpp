@@ -1,0 +1,205 @@
+#include "gpu/driver/telemetry.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+
+namespace tranche::host::nvml {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kShortestWindow = 1s;    // two that ask within it get the same activity
+constexpr Duration kLongestWindow = 10min;  // a mean over more tells nothing
+
+constexpr std::uint32_t kMemoryTemperature = 82, kEnergy = 83, kEccCorrected = 3, kEccUncorrected = 4,
+                        kPowerLimit = 192;
+constexpr std::uint32_t kSmClock = 1, kMemoryClock = 2;
+
+std::optional<std::uint64_t> value_of(const FieldValue& field) {
+  constexpr std::int32_t kUnsignedLong = 2, kUnsignedLongLong = 3;
+  if (field.result != Return::kSuccess) return {};
+  if (field.value_type == kValueUnsigned) return field.value.u32;
+  if (field.value_type == kUnsignedLong || field.value_type == kUnsignedLongLong) return field.value.u64;
+  return {};
+}
+
+std::optional<double> thousandth(std::optional<std::uint64_t> value) {
+  return value ? std::optional(static_cast<double>(*value) / 1000) : std::nullopt;
+}
+
+void read_fields(const Functions& f, Device device, GpuTelemetry& into) {
+  std::array<FieldValue, 5> fields{};
+  const std::array ids{kMemoryTemperature, kEnergy, kEccCorrected, kEccUncorrected, kPowerLimit};
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    fields[i].field = ids[i];
+    fields[i].result = Return::kUnknown;
+  }
+  if (call(f.field_values, device, static_cast<std::int32_t>(fields.size()), fields.data()) != Return::kSuccess) return;
+  if (const auto value = value_of(fields[0])) into.memory_celsius = static_cast<double>(*value);
+  into.energy_joules = thousandth(value_of(fields[1]));
+  into.ecc_corrected = value_of(fields[2]);
+  into.ecc_uncorrected = value_of(fields[3]);
+  into.power_limit_watts = thousandth(value_of(fields[4]));
+}
+
+std::optional<double> clock_of(const Functions& f, Device device, std::uint32_t which) {
+  std::uint32_t mhz = 0;
+  if (call(f.clock_info, device, which, &mhz) != Return::kSuccess) return {};
+  return mhz * 1e6;
+}
+
+std::optional<Bytes> memory_of(const Functions& f, Device device) {
+  Memory memory{};
+  if (call(f.memory, device, &memory) != Return::kSuccess) return {};
+  return Bytes{memory.used};
+}
+
+std::string uuid_of(const Functions& f, Device device) {
+  std::array<char, kUuidLength> uuid{};
+  if (call(f.uuid, device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) != Return::kSuccess) return {};
+  return uuid.data();
+}
+
+bool has_activity(const Functions& f, Device device) {
+  GpmSupport support{.version = 1, .supported = 0};
+  return call(f.gpm_support, device, &support) == Return::kSuccess && support.supported != 0;
+}
+
+struct Wanted {
+  std::uint32_t id;
+  std::optional<double> GpuActivity::* member;
+  double unit;
+};
+constexpr double kPercent = 0.01, kMib = 1 << 20;
+constexpr std::array kWanted{
+    Wanted{1, &GpuActivity::graphics, kPercent},   Wanted{2, &GpuActivity::sm, kPercent},
+    Wanted{3, &GpuActivity::occupancy, kPercent},  Wanted{5, &GpuActivity::tensor, kPercent},
+    Wanted{10, &GpuActivity::dram, kPercent},      Wanted{20, &GpuActivity::pcie_sent, kMib},
+    Wanted{21, &GpuActivity::pcie_received, kMib}, Wanted{60, &GpuActivity::nvlink_received, kMib},
+    Wanted{61, &GpuActivity::nvlink_sent, kMib},
+};
+
+}  // namespace
+
+void Telemetry::begin(const std::vector<Held>& held) {
+  if (under_way()) return;
+  round_.clear();
+  waiting_.assign(held.rbegin(), held.rend());
+}
+
+bool Telemetry::step(const Library& library, MonoTime now) {
+  if (waiting_.empty()) return false;
+  const Held gpu = std::move(waiting_.back());
+  waiting_.pop_back();
+  round_.push_back(read(library, gpu, now));
+  return waiting_.empty();
+}
+
+void Telemetry::forget(const Library& library) {
+  const Functions& f = library.functions();
+  for (const auto& [key, window] : windows_)
+    for (const GpmSample sample : {window.before, window.next})
+      if (sample != nullptr) (void)call(f.gpm_sample_free, sample);
+  windows_.clear();
+  waiting_.clear();
+  round_.clear();
+}
+
+std::optional<GpuActivity> Telemetry::between(const Functions& f, const Window& window) const {
+  // Any header's size will do: the library touches as many metrics as are counted.
+  const auto get = std::make_unique<GpmMetricsGet>();
+  get->version = 1;
+  get->count = kWanted.size();
+  get->first = window.before;
+  get->second = window.next;
+  for (std::size_t i = 0; i < kWanted.size(); ++i) {
+    get->metrics[i].id = kWanted[i].id;
+    get->metrics[i].result = Return::kUnknown;
+  }
+  if (call(f.gpm_metrics_get, get.get()) != Return::kSuccess) return {};
+  GpuActivity activity;
+  for (std::size_t i = 0; i < kWanted.size(); ++i) {
+    const GpmMetric& metric = get->metrics[i];
+    if (metric.result == Return::kSuccess && std::isfinite(metric.value))
+      activity.*kWanted[i].member = metric.value * kWanted[i].unit;
+  }
+  return activity;
+}
+
+template <class Take>
+GpuActivity Telemetry::activity(const Library& library, const std::string& key, MonoTime now, Take take) {
+  const Functions& f = library.functions();
+  if (f.gpm_sample_alloc == nullptr || f.gpm_metrics_get == nullptr) return {};
+  Window& window = windows_[key];
+  if (window.at && now - *window.at < kShortestWindow) return window.last;
+  for (GpmSample* sample : {&window.before, &window.next})
+    if (*sample == nullptr && call(f.gpm_sample_alloc, sample) != Return::kSuccess) return {};
+  if (take(f, window.next) != Return::kSuccess) {
+    window.at.reset();
+    window.last = {};
+    return {};
+  }
+  const bool comparable = window.at && now - *window.at <= kLongestWindow;
+  window.last = comparable ? between(f, window).value_or(GpuActivity{}) : GpuActivity{};
+  std::swap(window.before, window.next);
+  window.at = now;
+  return window.last;
+}
+
+GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime now) {
+  const Functions& f = library.functions();
+  GpuTelemetry into;
+  into.uuid = gpu.uuid;
+  into.at = now;
+  into.memory_used = memory_of(f, gpu.device);
+  Utilization utilization{};
+  if (call(f.utilization, gpu.device, &utilization) == Return::kSuccess) into.utilization = utilization.gpu / 100.0;
+  std::uint32_t value = 0;
+  if (call(f.power_usage, gpu.device, &value) == Return::kSuccess) into.power_watts = value / 1000.0;
+  if (call(f.temperature, gpu.device, 0U, &value) == Return::kSuccess) into.celsius = value;
+  into.sm_hertz = clock_of(f, gpu.device, kSmClock);
+  into.memory_hertz = clock_of(f, gpu.device, kMemoryClock);
+  std::uint64_t reasons = 0;
+  if (call(f.clock_reasons, gpu.device, &reasons) == Return::kSuccess) into.clock_reasons = reasons;
+  read_fields(f, gpu.device, into);
+  if (has_activity(f, gpu.device))
+    into.activity = activity(library, gpu.uuid, now, [&gpu](const Functions& of, GpmSample sample) {
+      return call(of.gpm_sample_get, gpu.device, sample);
+    });
+  if (gpu.mig_enabled) read_mig(library, gpu, into, now);
+  return into;
+}
+
+// Pipes are of the compute instance, memory traffic of the GPU instance.
+void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& into, MonoTime now) {
+  const Functions& f = library.functions();
+  std::uint32_t most = 0;
+  if (call(f.max_mig_devices, gpu.device, &most) != Return::kSuccess) return;
+  for (std::uint32_t slot = 0; slot < most; ++slot) {
+    Device mig = nullptr;
+    if (call(f.mig_device_by_index, gpu.device, slot, &mig) != Return::kSuccess) continue;
+    MigTelemetry one;
+    one.uuid = uuid_of(f, mig);
+    if (one.uuid.empty()) continue;
+    one.memory_used = memory_of(f, mig);
+    if (has_activity(f, gpu.device)) {
+      one.activity = activity(library, one.uuid, now, [mig](const Functions& of, GpmSample sample) {
+        return call(of.gpm_sample_get, mig, sample);
+      });
+      std::uint32_t instance = 0;
+      if (call(f.gpu_instance_id, mig, &instance) == Return::kSuccess)
+        one.activity.dram = activity(library, gpu.uuid + "/" + std::to_string(instance), now,
+                                     [&](const Functions& of, GpmSample sample) {
+                                       return call(of.gpm_mig_sample_get, gpu.device, instance, sample);
+                                     })
+                                .dram;
+      one.activity.pcie_sent = one.activity.pcie_received = {};
+      one.activity.nvlink_sent = one.activity.nvlink_received = {};
+    }
+    into.mig.push_back(std::move(one));
+  }
+}
+
+}  // namespace tranche::host::nvml

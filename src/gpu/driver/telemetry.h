@@ -1,0 +1,48 @@
+#pragma once
+// Reads what the GPUs do, when asked: one GPU a step, because a step may take several milliseconds (energy and GPM),
+// and who holds memory is to be looked at in between. Activity is the mean since the reading before; the first has
+// none. Driver thread only.
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "gpu/driver/gpu_telemetry.h"
+#include "gpu/driver/library.h"
+#include "gpu/driver/scan.h"
+
+namespace tranche::host::nvml {
+
+class Telemetry {
+ public:
+  Telemetry() = default;
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  void begin(const std::vector<Held>& held);  // a round; goes on with the one under way, if there is one
+  bool under_way() const { return !waiting_.empty(); }
+  bool step(const Library& library, MonoTime now);  // true: the round is complete
+  const std::vector<GpuTelemetry>& round() const { return round_; }
+  // Handles and MIG devices may be others from here on. Before the library is shut down.
+  void forget(const Library& library);
+
+ private:
+  struct Window {  // between two samples of one GPU, GPU instance or compute instance
+    GpmSample before = nullptr;
+    GpmSample next = nullptr;
+    std::optional<MonoTime> at;
+    GpuActivity last;
+  };
+  template <class Take>
+  GpuActivity activity(const Library& library, const std::string& key, MonoTime now, Take take);
+  std::optional<GpuActivity> between(const Functions& f, const Window& window) const;
+  GpuTelemetry read(const Library& library, const Held& gpu, MonoTime now);
+  void read_mig(const Library& library, const Held& gpu, GpuTelemetry& into, MonoTime now);
+
+  std::vector<Held> waiting_;
+  std::vector<GpuTelemetry> round_;
+  std::map<std::string, Window> windows_;
+};
+
+}  // namespace tranche::host::nvml

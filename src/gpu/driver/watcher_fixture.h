@@ -1,0 +1,76 @@
+#pragma once
+// A driver thread whose news are collected, for the tests of this folder.
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "gpu/driver/nvml.h"
+#include "gpu/driver/sim_fixture.h"
+#include "gpu/inventory/mig_uuid.h"
+#include "os/loop/loop.h"
+
+namespace tranche::host::nvml {
+
+// Collects what the thread tells, and runs the loop until something has been told.
+class Watcher {
+ public:
+  explicit Watcher(NvmlSettings settings) : loop_(*Loop::open()) {
+    thread_ = NvmlThread::start(
+        *loop_, std::move(settings),
+        {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
+         .on_event = [this](const GpuEvent& event) { note(events, event); },
+         .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
+         .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
+         .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
+  }
+
+  NvmlThread& thread() { return *thread_; }
+  Loop& loop() { return *loop_; }
+  void end() { thread_.reset(); }
+  void told() { loop_->stop(); }
+
+  // Until `done` holds; false at the deadline.
+  bool until(const std::function<bool()>& done, Duration deadline = std::chrono::seconds(60)) {
+    bool late = false;
+    const Loop::Id timer = loop_->after(deadline, [&] {
+      late = true;
+      loop_->stop();
+    });
+    while (!done() && !late) loop_->run();
+    loop_->cancel(timer);
+    return done();
+  }
+
+  std::deque<Result<inventory::Inventory>> inventories;
+  std::deque<GpuEvent> events;
+  std::deque<Result<std::vector<GpuUse>>> uses;
+  std::deque<std::vector<GpuSample>> samples;
+  std::deque<std::vector<GpuTelemetry>> rounds;
+
+ private:
+  template <class T>
+  void note(std::deque<T>& into, const T& value) {
+    into.push_back(value);
+    loop_->stop();
+  }
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<NvmlThread> thread_;
+};
+
+inline NvmlSettings quick(const SimFixture& sim) {
+  NvmlSettings settings = sim.settings();
+  settings.retry_first = std::chrono::milliseconds(10);
+  settings.retry_most = std::chrono::milliseconds(20);
+  settings.event_pace = std::chrono::milliseconds(5);
+  settings.event_retry_first = std::chrono::milliseconds(5);
+  settings.probe_first = std::chrono::milliseconds(10);
+  settings.probe_most = std::chrono::milliseconds(20);
+  return settings;
+}
+
+inline bool has_gpus(const Watcher& watcher, std::size_t count) {
+  return !watcher.inventories.empty() && watcher.inventories.back() && watcher.inventories.back()->gpus.size() == count;
+}
+
+}  // namespace tranche::host::nvml

@@ -1,0 +1,61 @@
+#include "gpu/health/healthchecks.h"
+
+#include "base/text.h"
+
+namespace tranche::health {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+}  // namespace
+
+XidChoice parse_xid_choice(std::string_view text, std::string_view variable, std::vector<Problem>& problems) {
+  XidChoice choice;
+  const std::string folded = lower(text);
+  for (const std::string_view piece : split(folded, ',')) {
+    const std::string_view token = trimmed(piece);
+    if (token.empty()) continue;  // a comma too many
+    if (token == "all" || token == "xids") {
+      choice.all = true;
+    } else if (const auto number = parse_unsigned(token); !number) {
+      problems.push_back({.severity = Severity::kWarning,
+                          .place = {.source = "$" + std::string(variable)},
+                          .path = {},
+                          .what = in_quotes(token) + " is not the number of an XID, and is skipped",
+                          .remedy = "write numbers separated by commas, such as 48,79, or all"});
+    } else if (*number == 0) {
+      choice.all = true;
+    } else {
+      choice.xids.insert(*number);
+    }
+  }
+  return choice;
+}
+
+HealthChecks parse_health_checks(std::string_view disable, std::string_view enable, std::vector<Problem>& problems) {
+  HealthChecks checks;
+  checks.disabled = parse_xid_choice(disable, kDisableVariable, problems);
+  checks.enabled = parse_xid_choice(enable, kEnableVariable, problems);
+  return checks;
+}
+
+std::string to_string(const XidChoice& choice) {
+  std::string text = choice.all ? "all" : "";
+  for (const std::uint64_t xid : choice.xids) text += (text.empty() ? "" : ",") + std::to_string(xid);
+  return text;
+}
+
+XidClass class_of(const HealthChecks& checks, std::uint64_t xid) {
+  const XidClass own = class_of_xid(xid);
+  if (checks.enabled.all || checks.enabled.xids.contains(xid))
+    return own == XidClass::kReset ? XidClass::kReset : XidClass::kDrain;
+  if (checks.disabled.all || checks.disabled.xids.contains(xid)) return XidClass::kIgnore;
+  return own;
+}
+
+}  // namespace tranche::health

@@ -1,0 +1,75 @@
+#include "gpu/inventory/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tranche::inventory {
+namespace {
+
+std::string name_of(const Gpu& gpu) {
+  return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+}
+
+std::string profiles_of(const Gpu& gpu) {
+  if (gpu.mig_devices.empty()) return "none";
+  std::string text;
+  for (const MigDevice& mig : gpu.mig_devices) text += (text.empty() ? "" : ", ") + mig.profile;
+  return text;
+}
+
+void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& out) {
+  const std::string name = name_of(after);
+  const std::size_t already = out.size();
+  if (before.index != after.index) out.push_back(fmt::format("{} had index {} before", name, before.index));
+  if (before.minor != after.minor)
+    out.push_back(fmt::format("{} is /dev/nvidia{} now, and was /dev/nvidia{}", name, after.minor, before.minor));
+  if (before.mig_enabled != after.mig_enabled)
+    out.push_back(fmt::format("{} has MIG {} now", name, after.mig_enabled ? "on" : "off"));
+  if (before.mig_devices != after.mig_devices)
+    out.push_back(
+        fmt::format("{} has other MIG devices: {} before, {} now", name, profiles_of(before), profiles_of(after)));
+  if (before.memory != after.memory)
+    out.push_back(
+        fmt::format("{} reports {} of memory, and {} before", name, to_string(after.memory), to_string(before.memory)));
+  if (before.sm_count != after.sm_count)
+    out.push_back(fmt::format("{} reports {} SMs, and {} before", name, after.sm_count, before.sm_count));
+  if (before.compute_mode != after.compute_mode)
+    out.push_back(fmt::format("{} is in compute mode {}, and was in {}", name, to_string(after.compute_mode),
+                              to_string(before.compute_mode)));
+  if (before.fabric_clique != after.fabric_clique)
+    out.push_back(after.fabric_clique.empty()
+                      ? fmt::format("{} has left its fabric clique", name)
+                      : fmt::format("{} is in fabric clique {} now", name, after.fabric_clique));
+  if (already == out.size() && before != after) out.push_back(fmt::format("{} describes itself differently", name));
+}
+
+}  // namespace
+
+std::vector<std::string> changes(const Inventory& before, const Inventory& after) {
+  std::vector<std::string> out;
+  if (before.platform != after.platform)
+    out.push_back(
+        fmt::format("the platform is {} now, and was {}", to_string(after.platform), to_string(before.platform)));
+  if (before.driver_version != after.driver_version)
+    out.push_back(fmt::format("the driver is {} now, and was {}", after.driver_version, before.driver_version));
+  if (before.cuda_driver_version != after.cuda_driver_version)
+    out.push_back(fmt::format("the driver offers CUDA {}.{} now", after.cuda_driver_version / 1000,
+                              after.cuda_driver_version % 1000 / 10));
+  for (const Gpu& gpu : before.gpus)
+    if (find_gpu(after, gpu.uuid) == nullptr) out.push_back(fmt::format("{}, {}, is gone", name_of(gpu), gpu.name));
+  for (const Gpu& gpu : after.gpus) {
+    if (const Gpu* old = find_gpu(before, gpu.uuid))
+      compare_gpu(*old, gpu, out);
+    else
+      out.push_back(fmt::format("{}, {}, is new", name_of(gpu), gpu.name));
+  }
+  for (const auto list : {&Inventory::unreadable, &Inventory::doubts})
+    for (const std::string& sentence : after.*list)
+      if (std::ranges::find(before.*list, sentence) == (before.*list).end()) out.push_back(sentence);
+  if (out.empty() && before.links != after.links) out.push_back("the links between GPUs are different");
+  if (out.empty() && before != after) out.push_back("the driver says more or less of its GPUs than before");
+  return out;
+}
+
+}  // namespace tranche::inventory

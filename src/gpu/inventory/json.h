@@ -1,0 +1,15 @@
+#pragma once
+// Inventory ⇄ JSON: what `tranche plan --inventory-only` writes and `tranche plan --inventory F` reads. A recording of
+// a real node is simulator input and test input. Reading is strict and names the field that is wrong. Pure; fuzzed.
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "base/result.h"
+#include "gpu/inventory/inventory.h"
+
+namespace tranche::inventory {
+
+nlohmann::ordered_json to_json(const Inventory& inventory);
+Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source);
+
+}  // namespace tranche::inventory

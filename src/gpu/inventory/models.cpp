@@ -1,0 +1,103 @@
+#include "gpu/inventory/models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/problem.h"
+#include "base/text.h"
+
+namespace tranche::inventory {
+namespace {
+
+constexpr GpuModel kModels[] = {
+    {"A10", "NVIDIA A10", 23028, {8, 6}, 72, false},
+    {"A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB", 40960, {8, 0}, 108, true},
+    {"A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 40960, {8, 0}, 108, true},
+    {"A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 81920, {8, 0}, 108, true},
+    {"A30", "NVIDIA A30", 24576, {8, 0}, 56, true},
+    {"B200", "NVIDIA B200", 183359, {10, 0}, 148, true},
+    {"H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 81559, {9, 0}, 132, true},
+    {"H200", "NVIDIA H200", 143771, {9, 0}, 132, true},
+    {"L4", "NVIDIA L4", 23034, {8, 9}, 58, false},
+    {"L40S", "NVIDIA L40S", 46068, {8, 9}, 142, false},
+    {"RTX-5090", "NVIDIA GeForce RTX 5090", 32607, {12, 0}, 170, false, 0x030000},
+    {"RTX-PRO-6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, {12, 0}, 188, true},
+    {"T4", "Tesla T4", 15360, {7, 5}, 40, false},
+    {"V100", "Tesla V100-SXM2-16GB", 16384, {7, 0}, 80, false},
+};
+constexpr std::uint32_t kMostGpus = 16;
+
+struct Asked {
+  std::uint32_t count = 1;
+  std::string_view model;
+};
+
+// "8xH200"; nothing where no count stands before an x.
+std::optional<Asked> counted(std::string_view text) {
+  const auto x = text.find('x');
+  const auto count = x == std::string_view::npos ? std::nullopt : parse_unsigned(text.substr(0, x));
+  if (!count) return std::nullopt;
+  return Asked{static_cast<std::uint32_t>(std::min<std::uint64_t>(*count, kMostGpus + 1)), text.substr(x + 1)};
+}
+
+Gpu gpu_of(const GpuModel& model, std::uint32_t index) {
+  Gpu gpu;
+  gpu.uuid = fmt::format("GPU-{0:08x}-0000-4000-8000-{0:012x}", index);
+  gpu.index = gpu.minor = index;
+  gpu.name = model.name;
+  gpu.pci_bus_id = fmt::format("00000000:{:02X}:00.0", index + 1);
+  gpu.pci_class = model.pci_class;
+  gpu.memory = mib(model.memory_mib);
+  gpu.compute_capability = model.compute_capability;
+  gpu.sm_count = model.sm_count;
+  gpu.mig_capable = model.mig_capable;
+  return gpu;
+}
+
+}  // namespace
+
+std::span<const GpuModel> gpu_models() {
+  return kModels;
+}
+
+const GpuModel* find_model(std::string_view profile) {
+  const auto found = std::ranges::find(kModels, profile, &GpuModel::profile);
+  return found == std::end(kModels) ? nullptr : found;
+}
+
+std::string known_models(std::string_view profile) {
+  std::vector<std::string_view> names;
+  for (const GpuModel& model : kModels) names.push_back(model.profile);
+  std::string meant;
+  for (const std::string_view name : names)  // "H100" is closer to H200 as a misspelling
+    if (meant.empty() && profile.size() > 1 && name.starts_with(profile)) meant = name;
+  if (meant.empty()) meant = did_you_mean(profile, names);
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+  return (meant.empty() ? "" : "did you mean " + meant + "? ") + "The models are " + list;
+}
+
+bool names_model(std::string_view text) {
+  return counted(text).has_value() || find_model(text) != nullptr;
+}
+
+Result<Inventory> inventory_of_model(std::string_view text) {
+  const Asked asked = counted(text).value_or(Asked{1, text});
+  const GpuModel* model = find_model(asked.model);
+  if (model == nullptr)
+    return fail(Kind::kInvalid,
+                fmt::format("{} is not a known GPU model; {}", in_quotes(asked.model), known_models(asked.model)));
+  if (asked.count < 1 || asked.count > kMostGpus)
+    return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), kMostGpus));
+  Inventory inventory;
+  inventory.driver_version = "580.159.04";
+  inventory.cuda_driver_version = 13000;
+  for (std::uint32_t i = 0; i < asked.count; ++i) inventory.gpus.push_back(gpu_of(*model, i));
+  for (std::uint32_t a = 0; a < asked.count; ++a)
+    for (std::uint32_t b = a + 1; b < asked.count; ++b) inventory.links.push_back({a, b, 50, 0});
+  return inventory;
+}
+
+}  // namespace tranche::inventory

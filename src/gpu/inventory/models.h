@@ -1,0 +1,34 @@
+#pragma once
+// GPU models for plans without a node: `tranche plan --inventory 8xH200`. models_test compares the figures with the
+// profiles of the tests, which is where they are kept. Pure.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "gpu/inventory/inventory.h"
+
+namespace tranche::inventory {
+
+struct GpuModel {
+  std::string_view profile;  // "H100-SXM5-80GB"
+  std::string_view name;     // "NVIDIA H100 80GB HBM3", as the driver reports it
+  std::uint32_t memory_mib = 0;
+  ComputeCapability compute_capability;
+  std::uint32_t sm_count = 0;
+  bool mig_capable = false;
+  std::uint32_t pci_class = 0x030200;
+};
+
+std::span<const GpuModel> gpu_models();
+const GpuModel* find_model(std::string_view profile);  // nullptr = not known
+// The remedy for a name that is not known: "did you mean H200?" or the list.
+std::string known_models(std::string_view profile);
+
+// Whether the text is written as "8xMODEL", or is a model alone.
+bool names_model(std::string_view text);
+// 1 to 16 equal GPUs, without NVLinks, with driver 580.159.04 and CUDA 13.0. Errors: kInvalid.
+Result<Inventory> inventory_of_model(std::string_view text);
+
+}  // namespace tranche::inventory

@@ -1,0 +1,71 @@
+#pragma once
+// The node agent's view of what happens to its GPUs: turns the driver's news into faults (src/gpu/health decides),
+// keeps the log and the counters, and says what must be advertised as unhealthy and why. Loop thread only.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/resolve.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/health/book.h"
+#include "gpu/health/healthchecks.h"
+#include "gpu/health/journal.h"
+#include "gpu/inventory/inventory.h"
+#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+// What status and metrics show of it.
+struct HealthReport {
+  std::string off;  // why no faults are looked for, "" when they are
+  Duration quiet_period{};
+  std::vector<Problem> problems;                                        // of the variables
+  std::map<std::string, health::Unhealthy> faults;                      // by UUID, also of what no plan has
+  std::map<std::string, health::Condition> unhealthy;                   // by UUID of the planned device
+  std::map<health::Cause, std::uint64_t> falls;                         // how often devices became unhealthy
+  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xids;  // seen, by GPU and number, harmless ones too
+};
+
+class GpuHealth {
+ public:
+  GpuHealth(const config::Environment& environment, health::Settings settings);
+
+  void log_settings() const;
+  bool off() const { return checks_.off(); }
+
+  // True: a look at the GPUs (NvmlThread::ask_use) would tell more.
+  bool on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+                MonoTime now);
+  // `inventory` has the missing GPUs too, which the newest scan did not find.
+  void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
+  void on_use(const std::vector<host::GpuUse>& use, MonoTime now);
+  bool wants_look(MonoTime now) { return book_.wants_look(now); }
+  std::optional<MonoTime> next_change() const { return book_.next_change(); }
+
+  // What is wrong now; logs what has changed since the last call. driver_problem: "" while the driver answers; `others`
+  // are faults that no GPU tells, by device.
+  advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
+                          const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
+                          std::map<std::string, std::string> pools, MonoTime now);
+  // What the last judge() found changed, once.
+  std::vector<health::Change> take_changes() { return std::exchange(changes_, {}); }
+  const HealthReport& report() const { return report_; }
+
+ private:
+  void on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+
+  health::HealthChecks checks_;
+  health::Book book_;
+  health::Journal journal_;
+  std::vector<health::Change> changes_;
+  std::vector<std::string> missing_;
+  std::string silent_;  // why the driver does not answer at all
+  HealthReport report_;
+};
+
+}  // namespace tranche::agent

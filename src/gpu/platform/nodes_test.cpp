@@ -1,0 +1,89 @@
+#include "gpu/platform/nodes.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+namespace nodes_test {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::array kChannels{0, 3};
+
+struct Roots : ::testing::Test {
+  Roots() {
+    for (const auto& root : {driver, system}) fs::create_directory(root);
+  }
+  static void file(const std::string& root, const std::string& path) {
+    fs::create_directories(fs::path(root + path).parent_path());
+    std::ofstream(root + path) << "x";
+  }
+  // A character device, as the null device; false where this user may not make one.
+  static bool device(const std::string& root, const std::string& path) {
+    fs::create_directories(fs::path(root + path).parent_path());
+    return ::mknod((root + path).c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
+  }
+  std::vector<int> channels() const { return existing_imex_channels(kChannels, driver, system); }
+
+  Scratch scratch;
+  std::string driver = scratch / "driver";
+  std::string system = scratch / "system";
+};
+
+using ContainerDevRoot = Roots;
+using ControlNodes = Roots;
+using ImexChannels = Roots;
+
+TEST_F(ContainerDevRoot, IsTheDriverRootWhereThatHasADevFolder) {
+  EXPECT_EQ(container_dev_root(driver, system), system);
+  file(driver, "/dev/nvidia0");
+  EXPECT_EQ(container_dev_root(driver, system), driver);
+  EXPECT_EQ(container_dev_root("/nowhere/at/all"), "/");
+  fs::remove_all(driver + "/dev");
+  file(driver, "/dev");
+  EXPECT_EQ(container_dev_root(driver, system), system) << "a file of that name is no folder of devices";
+}
+
+TEST_F(ControlNodes, AreThoseThatExistInTheirOrder) {
+  constexpr std::array<std::string_view, 3> kNodes{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset"};
+  EXPECT_THAT(existing_nodes(kNodes, system), IsEmpty());
+  file(system, "/dev/nvidia-modeset");
+  file(system, "/dev/nvidiactl");
+  EXPECT_THAT(existing_nodes(kNodes, system), ElementsAre("/dev/nvidiactl", "/dev/nvidia-modeset"));
+}
+
+TEST_F(ImexChannels, AreFoundUnderTheDriverRootAndElseUnderTheOrdinaryOne) {
+  EXPECT_EQ(imex_channel_path(0), "/dev/nvidia-caps-imex-channels/channel0");
+  EXPECT_THAT(channels(), IsEmpty());
+  if (!device(system, imex_channel_path(3))) GTEST_SKIP() << "this user may not make device nodes";
+  EXPECT_THAT(channels(), ElementsAre(3)) << "the driver root has no dev folder";
+  ASSERT_TRUE(device(driver, imex_channel_path(0)));
+  EXPECT_THAT(channels(), ElementsAre(0, 3)) << "one under each";
+  fs::remove(system + imex_channel_path(3));
+  EXPECT_THAT(channels(), ElementsAre(0));
+}
+
+TEST_F(ImexChannels, ThatAreNoCharacterDevicesAreNotThere) {
+  file(driver, imex_channel_path(0));
+  fs::create_directories(system + imex_channel_path(3));
+  EXPECT_THAT(channels(), IsEmpty());
+}
+
+TEST_F(ImexChannels, AreFoundThroughALinkThatStaysInItsRoot) {
+  if (!device(driver, "/dev/elsewhere")) GTEST_SKIP() << "this user may not make device nodes";
+  fs::create_directories(driver + "/dev/nvidia-caps-imex-channels");
+  fs::create_symlink("/dev/elsewhere", driver + imex_channel_path(0));
+  EXPECT_THAT(channels(), ElementsAre(0));
+}
+
+}  // namespace nodes_test
+}  // namespace tranche::host

@@ -1,0 +1,57 @@
+#include "gpu/platform/signs.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "os/files/files.h"
+#include "os/files/rooted.h"
+
+namespace tranche::host {
+namespace {
+
+// The candidates and their order are those of NVIDIA's device plugin, so that one driver-root setting fits both.
+constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                              "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};
+constexpr const char* kDxcore = "libdxcore.so";
+constexpr const char* kTegraRelease = "/etc/nv_tegra_release";
+constexpr const char* kSocFamily = "/sys/devices/soc0/family";
+constexpr std::size_t kFamilyLimit = 4096;  // a page, as of everything in sysfs
+
+bool is_tegra_under(const std::string& root) {
+  if (path_in_root(root, kTegraRelease)) return true;
+  const auto path = path_in_root(root, kSocFamily);
+  if (!path) return false;
+  const auto family = read_file(*path, kFamilyLimit);
+  return family && inventory::is_tegra_family(*family);
+}
+
+}  // namespace
+
+std::string library_in_root(const std::string& driver_root, const std::string& soname) {
+  if (driver_root.find_first_not_of('/') == std::string::npos) return {};
+  for (const char* folder : kFolders) {
+    const auto path = path_in_root(driver_root, std::string(folder) + "/" + soname);
+    if (path && ::access(path->c_str(), R_OK) == 0) return *path;
+  }
+  return {};
+}
+
+bool library_loads(const std::string& driver_root, const std::string& soname) {
+  const std::string found = library_in_root(driver_root, soname);
+  void* handle = ::dlopen((found.empty() ? soname : found).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return false;
+  ::dlclose(handle);
+  return true;
+}
+
+inventory::PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root) {
+  inventory::PlatformSigns signs;
+  signs.dxcore = library_loads(driver_root, kDxcore);
+  signs.tegra_system = is_tegra_under(driver_root) || is_tegra_under(system_root);
+  return signs;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,130 @@
+#pragma once
+// One container's request → the Grant it receives: environment, mounts, device nodes, annotations, CDI names, and for
+// MPS the limits and the door (the directory that is the container's only way to the control daemon). Pure: nothing is
+// created here; host/ makes the door before the answer leaves.
+//
+// A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
+// with the same ids all name the same door.
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "config/model.h"
+#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
+
+namespace tranche::allocate {
+
+struct Mount {
+  std::string container_path;
+  std::string host_path;
+  bool read_only = false;
+  friend bool operator==(const Mount&, const Mount&) = default;
+};
+
+struct DeviceNode {
+  std::string container_path;
+  std::string host_path;
+  std::string permissions = "rw";
+  friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
+};
+
+// What the grant is worth on one device. A process has one thread percentage for all its devices, so on several it is
+// the smallest.
+struct GrantLimit {
+  std::string uuid;
+  std::uint32_t slots = 0;
+  plan::ShareLimits limits;
+  friend bool operator==(const GrantLimit&, const GrantLimit&) = default;
+};
+
+struct Grant {
+  std::string id;  // 16 hexadecimal digits
+  std::string resource;
+  std::vector<std::string> slots;   // sorted
+  std::vector<GrantLimit> devices;  // in driver order
+  std::string pool;                 // "" without MPS
+  std::map<std::string, std::string> envs;
+  std::vector<Mount> mounts;
+  std::vector<DeviceNode> device_nodes;
+  std::map<std::string, std::string> annotations;
+  std::vector<std::string> cdi_devices;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+std::string grant_id(std::span<const std::string> slots);  // order does not matter
+
+// Where MPS state lives; see docs/reference/paths.md. A grant's endpoint lies under its pool, so that `tranche mps` can
+// put a restarted daemon's socket into every endpoint by listing one directory.
+struct Paths {
+  std::string mps_root = "/run/nvidia/mps";
+  std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }
+  std::string pipe(const std::string& pool_id) const {
+    return pool(pool_id) + "/pipe";
+  }  // CUDA_MPS_PIPE_DIRECTORY of the daemon
+  std::string log(const std::string& pool_id) const { return pool(pool_id) + "/log"; }
+  std::string doors(const std::string& pool_id) const { return pool(pool_id) + "/doors"; }
+  std::string door(const std::string& pool_id, const std::string& grant) const { return doors(pool_id) + "/" + grant; }
+};
+// Where the door appears in the container.
+inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
+// Where the folder with tranche-drain appears, for preStop hooks (docs/guide/stop-and-change.md).
+inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
+
+struct Settings {
+  config::Flags flags;
+  config::Imex imex;
+  Paths paths;
+  std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
+  std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
+  // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
+  // one for GPUs, what has none is left out of answers; GPUs never are.
+  std::set<std::string> cdi_classes;
+  // Whether containers with a share are told what it is worth (framework_environment.h):
+  // sharing.mps.frameworkEnvironment.
+  bool framework_environment = true;
+  std::string program_dir;  // the node's folder with tranche-drain, for containers with a door; "" = not offered
+};
+
+// What an answer depends on beyond its resource.
+struct Around {
+  // Resources share the pool ("gpu0", "gpu1"), and a container may hold slots of several. kubelet merges their answers
+  // key by key, of an order that it draws, and never says that they are of one container: so each key is either equal
+  // in all of them or there for one device only, and limits, which are neither, are the server's alone.
+  bool pool_is_joined = false;
+  struct Room {
+    std::uint32_t live = 0;               // grants on the device, without the one that is asked for
+    std::uint32_t most = 0;               // clients that its MPS server takes; 0 = not known
+    std::optional<std::uint32_t> held{};  // slots of the device in other grants; nothing: not known
+    friend bool operator==(const Room&, const Room&) = default;
+  };
+  std::map<std::string, Room, std::less<>> room;  // by device; one that is not in it has room
+};
+// Without the living grants, which no plan knows.
+Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
+
+// What a CUDA context takes of its share at the least (measured on an H200 at 12 SMs; docs/guide/share-sizes.md).
+inline constexpr Bytes kLeastMemory = mib(72);
+
+// Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared
+// slot where that is refused, slots on several GPUs where that is refused, too little memory for a context, a device
+// whose MPS server has its clients. Each is one sentence that names ids and says what to ask instead.
+Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
+                       std::span<const std::string> ids, const Settings& settings, const Around& around = {});
+
+// Devices with limits that were decided elsewhere: a part of a claim (dra/prepare.h).
+struct ClaimPart {
+  std::string id;  // of the grant
+  // Not empty. One whose `pool` says whose endpoint it is, or any number without, which are only shown (monitoring).
+  std::vector<plan::PlannedDevice> devices;
+  plan::ShareLimits limits;  // of the pool's device; 0 = not limited
+};
+// As allocate() of slots, but that CDI names are always in cdi_devices and never in annotations, which an answer about
+// a claim does not have.
+Result<Grant> allocate(const ClaimPart& part, const Settings& settings);
+
+}  // namespace tranche::allocate

@@ -1,0 +1,49 @@
+#pragma once
+// Which of the available slots kubelet should hand out (GetPreferredAllocation): a hint, so it must be fast and never
+// wrong. Pure; the answer does not depend on input order.
+//
+//   undivided GPUs                 by topology score (align.h)
+//   several slots under MPS        all on one device when they fit (best fit: the fullest that still fits), else on as
+//                                  few devices as possible, because one process can use MPS on one of them only
+//                                  (under `split: span` each more costs SMs: docs/guide/share-sizes.md). A device whose
+//                                  MPS server has its clients comes last: Allocate would refuse it
+//   everything else                NVIDIA's rule, a slot at a time: the device with the fewest (`distributed`) or most
+//                                  (`packed`) slots taken, then the one picked least in this call. Where that says
+//                                  nothing, as always for MIG devices with one slot each: the same on the parent GPU,
+//                                  then driver order.
+//
+// WSL and Tegra know neither topology nor policy: always `distributed`, as NVIDIA's.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "grants/allocate/grant.h"
+#include "plan/plan.h"
+
+namespace tranche::allocate {
+
+// result ⊆ available ∪ must_include, ⊇ must_include, exactly `size` long; an Error when that cannot be. Ids that the
+// resource does not have are ignored in `available` (kubelet's list may be older than the plan) and an Error in
+// `must_include` (Allocate would refuse them).
+Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,
+                                        std::span<const std::string_view> available,
+                                        std::span<const std::string_view> must_include, std::uint32_t size,
+                                        config::AllocationPolicy policy, const Around& around = {});
+
+inline Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource,
+                                               const inventory::Inventory& inventory,
+                                               std::span<const std::string> available,
+                                               std::span<const std::string> must_include, std::uint32_t size,
+                                               config::AllocationPolicy policy, const Around& around = {}) {
+  const std::vector<std::string_view> offered(available.begin(), available.end());
+  const std::vector<std::string_view> required(must_include.begin(), must_include.end());
+  return prefer(resource, inventory, std::span<const std::string_view>(offered),
+                std::span<const std::string_view>(required), size, policy, around);
+}
+
+}  // namespace tranche::allocate

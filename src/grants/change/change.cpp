@@ -1,0 +1,91 @@
+#include "grants/change/change.h"
+
+#include <algorithm>
+
+#include "grants/change/words.h"
+
+namespace tranche::change {
+namespace {
+
+bool concerns(const Step& waiting, const Step& step) {
+  if (waiting.what != step.what || waiting.resource != step.resource) return false;
+  return step.devices.empty() || std::ranges::any_of(waiting.devices, [&](const std::string& uuid) {
+           return std::ranges::find(step.devices, uuid) != step.devices.end();
+         });
+}
+
+// What waits takes the place of the step that it is of, which else may be of several devices.
+std::vector<Step> merge(const std::vector<Step>& planned, const std::vector<Step>& waiting) {
+  std::vector<Step> all;
+  const auto comes_with_its_gpu = [&](const std::string& uuid) {
+    return std::ranges::any_of(waiting, [&](const Step& one) {
+      return one.what == What::kMeans && std::ranges::find(one.devices, uuid) != one.devices.end();
+    });
+  };
+  for (const auto& step : planned) {
+    if (step.what != What::kMeans && !step.devices.empty() && std::ranges::all_of(step.devices, comes_with_its_gpu))
+      continue;
+    const bool waits = std::ranges::any_of(waiting, [&](const Step& one) { return concerns(one, step); });
+    if (!waits) {
+      all.push_back(step);
+      continue;
+    }
+    const auto still = [&](const std::string& uuid) {
+      return std::ranges::any_of(waiting, [&](const Step& one) {
+        return one.what == step.what && std::ranges::find(one.devices, uuid) != one.devices.end();
+      });
+    };
+    if (!step.devices.empty() && !std::ranges::all_of(step.devices, still)) all.push_back(step);
+  }
+  all.insert(all.end(), waiting.begin(), waiting.end());
+  std::ranges::stable_sort(all, {}, &Step::what);
+  return all;
+}
+
+}  // namespace
+
+void Change::aim(plan::Plan newest) {
+  if (newest_ == newest) return;
+  planned_ = newest_ ? change::steps(now_.plan, newest) : std::vector<Step>{};
+  newest_ = std::move(newest);
+}
+
+// What was given since is known also then.
+Holdings Change::with_assumed(const Holdings& holdings) {
+  if (holdings.unknown.empty()) {
+    assumed_.reset();
+    return holdings;
+  }
+  if (!assumed_) assumed_ = shown(now_);
+  Holdings all = holdings;
+  for (auto share : *assumed_) {
+    for (const auto& known : holdings.held) {
+      if (known.resource != share.resource || known.device != share.device) continue;
+      std::erase_if(share.slots,
+                    [&](const std::string& slot) { return std::ranges::find(known.slots, slot) != known.slots.end(); });
+    }
+    if (!share.slots.empty()) all.held.push_back(std::move(share));
+  }
+  return all;
+}
+
+std::string Change::taken_for(const HeldShare& share) const {
+  if (!newest_ || has_its_means(now_.plan, share)) return {};
+  const auto* device = find_device(now_.plan, share.device);
+  if (device != nullptr) return change_text(means_of(share), means_of(*device));
+  return text_of(means_of(share)) + " → " + (share.pool.empty() ? "MIG devices" : "nothing");
+}
+
+bool Change::follow(const Holdings& holdings, Policy policy) {
+  if (!newest_) return false;
+  for (auto& step : planned_)
+    if (step.what == What::kMeans) step.means = means_words(policy);
+  auto next = settle(now_, *newest_, with_assumed(holdings), policy);
+  auto steps = merge(planned_, next.waiting);
+  const bool changed = next != now_ || steps != steps_;
+  now_ = std::move(next);
+  steps_ = std::move(steps);
+  return changed;
+}
+
+}  // namespace tranche::change

@@ -1,0 +1,63 @@
+#include "grants/change/held.h"
+
+#include <algorithm>
+
+#include "plan/slot_id.h"
+
+namespace tranche::change {
+
+using config::SharingStrategy;
+using plan::PlannedDevice;
+
+Means means_of(const PlannedDevice& device) {
+  if (!device.pool.empty()) return {SharingStrategy::kMps, device.pool};
+  return {device.replicated ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
+}
+
+Means means_of(const HeldShare& share) {
+  if (!share.pool.empty()) return {SharingStrategy::kMps, share.pool};
+  const bool divided = !share.slots.empty() && plan::device_of(share.slots.front()) != share.slots.front();
+  return {divided ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
+}
+
+bool has_its_means(const plan::Plan& plan, const HeldShare& share) {
+  const Means means = means_of(share);
+  if (!means.pool.empty() && plan::find_pool(plan, means.pool) == nullptr) return false;
+  if (const auto* device = find_device(plan, share.device)) return means_of(*device) == means;
+  for (const auto& resource : plan.resources)  // the GPU of before is cut into MIG devices now
+    for (const auto& device : resource.devices)
+      if (device.gpu_uuid == share.device) return false;
+  return true;
+}
+
+const PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid) {
+  const auto found = std::ranges::find(resource.devices, uuid, &PlannedDevice::uuid);
+  return found == resource.devices.end() ? nullptr : &*found;
+}
+
+const PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) {
+  for (const auto& resource : plan.resources)
+    if (const auto* device = find_device(resource, uuid)) return device;
+  return nullptr;
+}
+
+bool is_slot_of(const PlannedDevice& device, std::string_view id) {
+  const auto slot = plan::read_slot_id(id);
+  return slot && slot->uuid == device.uuid && slot->ordinal.has_value() == device.replicated &&
+         slot->ordinal.value_or(0) < device.slots;
+}
+
+std::vector<HeldShare> all_of(const plan::Plan& plan) {
+  std::vector<HeldShare> all;
+  for (const auto& resource : plan.resources) {
+    for (const auto& device : resource.devices) {
+      HeldShare share{resource.name, device.uuid, {}, device.pool, {device.share.memory.value * device.slots}};
+      for (std::uint32_t n = 0; n < device.slots; ++n)
+        share.slots.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
+      all.push_back(std::move(share));
+    }
+  }
+  return all;
+}
+
+}  // namespace tranche::change

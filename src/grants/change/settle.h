@@ -1,0 +1,39 @@
+#pragma once
+// What was in force + newest plan + what is held → the plan that may be in force now, and what is shown to kubelet
+// without being handed out. Nothing that is held is taken away or comes to mean something else:
+//
+//   * a held slot that the newest plan does not have stays, unhealthy, until it is free;
+//   * an id that is held under another resource is not given a second time;
+//   * a device that changes its means (exclusive, time-slicing, an MPS pool) stays as it is, and gives out nothing,
+//   while
+//     anything of it is held; the devices of a joined pool change together; all others change at once;
+//   * by force it changes at once all the same; what was taken so from a container (HeldShare::taken) is in nobody's
+//     way from then on;
+//   * where slots come to be worth more together than what is free of a device, as many wait.
+//
+// Level-triggered: the same question is asked again whenever the plan or the holdings are new, also after a restart,
+// when `before` is empty. Equal inputs give equal answers, and with nothing held the newest plan is the answer. Pure.
+#include <vector>
+
+#include "grants/change/held.h"
+#include "grants/change/policy.h"
+#include "grants/change/steps.h"
+#include "plan/advertise/withheld.h"
+#include "plan/plan.h"
+
+namespace tranche::change {
+
+struct Settled {
+  plan::Plan plan;
+  advertise::Withheld withheld;
+  std::vector<Step> waiting;  // each with what it waits for
+  friend bool operator==(const Settled&, const Settled&) = default;
+};
+
+// Every slot that kubelet sees, as held: what is assumed of it once nobody says who holds what.
+std::vector<HeldShare> shown(const Settled& settled);
+
+// Where nobody says who holds what, the holdings are what is assumed; why stands in their `unknown`.
+Settled settle(const Settled& before, const plan::Plan& newest, const Holdings& holdings, Policy policy);
+
+}  // namespace tranche::change

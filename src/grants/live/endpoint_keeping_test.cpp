@@ -1,0 +1,108 @@
+#include "grants/live/endpoint_keeping.h"
+
+#include <gmock/gmock.h>
+
+#include "os/files/scratch.h"
+
+namespace tranche::agent {
+namespace door_keeping_test {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+guard::Worth worth(std::uint64_t memory_mib, std::uint32_t threads) {
+  return {"set-1", "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
+}
+
+const DoorLimits kBoth{{"GPU-0", 5000, 2500}, {"GPU-1", 3000, 1500}};
+
+// `tranche mps` with two doors, which remembers what it is asked.
+class DoorKeepingTest : public ::testing::Test {
+ protected:
+  DoorKeepingTest() {
+    worths_ = {{{"g0", "GPU-0"}, worth(5000, 2500)}, {{"g1", "GPU-1"}, worth(3000, 1500)}};
+    pools_.connected = true;
+    pools_.pools["set-1"].door = "gate";
+    pools_.pools["set-1"].doors = {{"g0", {}, true, "", DoorLimits{{"GPU-0", 5000, 2500}}},
+                                   {"g1", {}, true, "", DoorLimits{{"GPU-1", 3000, 1500}}}};
+    auto opened = host::StatusServer::open(
+        *loop_, scratch_ / "mps.sock", [](const std::string&) { return Result<std::string>("{}"); }, {},
+        [this](const std::string& request, const host::StatusServer::Reply& reply) {
+          asked_.push_back(request);
+          reply(answer_);
+          if (asked_.size() == wanted_) loop_->after(50ms, [this] { loop_->stop(); });
+        });
+    server_ = *std::move(opened);
+    keeping_ = std::make_unique<DoorKeeping>(*loop_, scratch_ / "mps.sock");
+  }
+
+  void join() { guard::join(worths_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
+  void follow() { keeping_->follow(guard::tenants_of(worths_), pools_); }
+  // What was asked once there is so much, or after a while.
+  std::vector<std::string> asked(std::size_t count) {
+    wanted_ = count;
+    const auto timer = loop_->after(count == 0 ? Duration(100ms) : Duration(10s), [this] { loop_->stop(); });
+    loop_->run();
+    loop_->cancel(timer);
+    return std::exchange(asked_, {});
+  }
+
+  host::Scratch scratch_;
+  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
+  std::unique_ptr<host::StatusServer> server_;
+  guard::Worths worths_;
+  PoolReports pools_;
+  std::unique_ptr<DoorKeeping> keeping_;
+  std::string answer_ = R"({"ok":true})";
+  std::size_t wanted_ = 0;
+  std::vector<std::string> asked_;
+};
+
+TEST_F(DoorKeepingTest, SaysNothingWhileEachDoorHasWhatItsGrantIsWorth) {
+  follow();
+  EXPECT_THAT(asked(0), IsEmpty());
+}
+
+TEST_F(DoorKeepingTest, TellsEachDoorOfATenantWhatAllItsGrantsAreWorth) {
+  join();
+  follow();
+  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", kBoth), open_door_request("set-1", "g1", kBoth)));
+  for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
+  follow();
+  EXPECT_THAT(asked(0), IsEmpty());
+}
+
+TEST_F(DoorKeepingTest, ADoorThatIsGivenAnewHasNothingOfItsFormerTenant) {
+  join();
+  for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
+  guard::part(worths_, "g0");
+  follow();
+  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
+                                    open_door_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
+}
+
+TEST_F(DoorKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {
+  join();
+  answer_ = R"({"ok":false,"error":"not now"})";
+  follow();
+  EXPECT_THAT(asked(2), SizeIs(2));
+  follow();
+  EXPECT_THAT(asked(0), IsEmpty());
+}
+
+TEST_F(DoorKeepingTest, LeavesLinksAndGrantsOfAnEarlierReleaseAlone) {
+  join();
+  pools_.pools["set-1"].door = "link";
+  follow();
+  EXPECT_THAT(asked(0), IsEmpty());
+  pools_.pools["set-1"].door = "gate";
+  for (auto& [key, each] : worths_) each.threads.reset();
+  follow();
+  EXPECT_THAT(asked(0), IsEmpty());
+}
+
+}  // namespace door_keeping_test
+}  // namespace tranche::agent

@@ -1,0 +1,38 @@
+#pragma once
+// Which pod and container a grant belongs to: kubelet's word (PodResources: namespace, pod, container, slots) joined
+// with the API server's (uid, container id, whether it is going). Pure.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kube/event_json.h"
+#include "kube/pod_table.h"
+#include "kubelet/pod_resources.h"
+
+namespace tranche::agent {
+
+struct Holder;  // programs/node/reports.h
+
+struct GrantOwner {
+  std::string grant;  // its door's name
+  std::string pod_namespace;
+  std::string pod;
+  std::string container;
+  std::string uid;           // "" when only kubelet knows the pod (yet)
+  std::string container_id;  // "containerd://…", "" when not known
+  bool deleting = false;
+  std::optional<MonoTime> deletion_seen;
+  std::optional<std::int64_t> deletion_grace_seconds;
+
+  // What an event about it names.
+  kube::ObjectRef ref() const { return kube::ObjectRef::pod(pod_namespace, pod, uid); }
+  friend bool operator==(const GrantOwner&, const GrantOwner&) = default;
+};
+
+// By grant. Holders without a door are left out.
+std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods);
+
+// Whether kubelet lists a pod that the API server says is over or gone.
+bool lists_ended_pods(const std::vector<host::PodHolding>& holdings, const kube::PodTable& pods);
+
+}  // namespace tranche::agent

@@ -1,0 +1,47 @@
+#include "grants/live/lifted_limits.h"
+
+#include <algorithm>
+
+namespace tranche::agent {
+
+void LiftedLimits::given(const std::string& grant) {
+  holder_of_.erase(grant);
+  waiting_.erase(grant);
+}
+
+void LiftedLimits::holders(const std::map<std::string, std::string>& holder_of_grant) {
+  holder_of_ = holder_of_grant;
+  std::erase_if(told_, [&](const auto& told) {
+    return std::ranges::none_of(holder_of_, [&](const auto& held) { return held.second == told.first; });
+  });
+}
+
+void LiftedLimits::pools(const PoolReports& reports) {
+  if (!reports.connected) return;
+  std::map<std::string, std::uint64_t> now;
+  for (const auto& [id, pool] : reports.pools) {
+    for (const auto& door : pool.doors) {
+      const auto before = seen_.find(door.grant);
+      now[door.grant] = door.limits_lifted;
+      if (!first_ && door.limits_lifted > (before == seen_.end() ? 0 : before->second))
+        waiting_[door.grant] = door.refused_why;
+    }
+  }
+  std::erase_if(waiting_, [&](const auto& waiting) { return !now.contains(waiting.first); });
+  seen_ = std::move(now);
+  first_ = false;
+}
+
+std::vector<LiftedLimit> LiftedLimits::news() {
+  std::vector<LiftedLimit> news;
+  std::erase_if(waiting_, [&](const auto& waiting) {
+    const auto holder = holder_of_.find(waiting.first);
+    if (holder == holder_of_.end()) return false;
+    if (told_.emplace(holder->second, waiting.second).second)
+      news.push_back({holder->second, waiting.first, waiting.second});
+    return true;
+  });
+  return news;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,94 @@
+#include "grants/live/lifted_limits.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace lifted_limits_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr const char* kGrant = "0011223344556677";
+constexpr const char* kHolder = "default/a/main";
+
+PoolReports refused(std::uint64_t times, const std::string& why = "zz lifts it", bool has_door = true) {
+  PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .pools = {}};
+  PoolReport& pool = reports.pools["gpu-1"];
+  if (has_door)
+    pool.doors.push_back({.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times});
+  return reports;
+}
+
+class LiftedLimitsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    book_.pools(refused(0, ""));
+    book_.holders({{kGrant, kHolder}});
+  }
+  std::vector<LiftedLimit> after(const PoolReports& reports) {
+    book_.pools(reports);
+    return book_.news();
+  }
+  LiftedLimits book_;
+};
+
+TEST_F(LiftedLimitsTest, AContainerHearsOnceOfEachValue) {
+  EXPECT_THAT(after(refused(1)), ElementsAre(LiftedLimit{kHolder, kGrant, "zz lifts it"}));
+  EXPECT_THAT(after(refused(1)), IsEmpty());
+  EXPECT_THAT(after(refused(7)), IsEmpty()) << "it tries again";
+  EXPECT_THAT(after(refused(8, "0=0 lifts it")), ElementsAre(LiftedLimit{kHolder, kGrant, "0=0 lifts it"}));
+}
+
+TEST_F(LiftedLimitsTest, WhatIsRefusedForOtherReasonsIsNoNews) {
+  EXPECT_THAT(after(refused(0, "its container is being stopped")), IsEmpty());
+}
+
+TEST_F(LiftedLimitsTest, TheNewsWaitsForKubeletToSayWhoHoldsTheGrant) {
+  book_.given(kGrant);
+  EXPECT_THAT(after(refused(1)), IsEmpty()) << "not for whoever had it before";
+  book_.holders({{kGrant, "default/b/main"}});
+  EXPECT_THAT(book_.news(), ElementsAre(LiftedLimit{"default/b/main", kGrant, "zz lifts it"}));
+}
+
+TEST_F(LiftedLimitsTest, OfAFormerHoldersProcessesTheNextHearsNothing) {
+  book_.holders({});
+  EXPECT_THAT(after(refused(1)), IsEmpty());
+  book_.given(kGrant);
+  book_.holders({{kGrant, "default/b/main"}});
+  EXPECT_THAT(book_.news(), IsEmpty());
+}
+
+TEST_F(LiftedLimitsTest, TheNextHolderHearsTheSameNewsAnew) {
+  EXPECT_EQ(after(refused(1)).size(), 1u);
+  book_.holders({{kGrant, "default/b/main"}});
+  EXPECT_THAT(after(refused(2)), ElementsAre(LiftedLimit{"default/b/main", kGrant, "zz lifts it"}));
+}
+
+TEST_F(LiftedLimitsTest, ARestartOfTrancheMpsCountsFromNothing) {
+  EXPECT_EQ(after(refused(5)).size(), 1u);
+  EXPECT_THAT(after(refused(0, "")), IsEmpty());
+  EXPECT_THAT(after(refused(1, "= lifts it")), ElementsAre(LiftedLimit{kHolder, kGrant, "= lifts it"}));
+  PoolReports gone;
+  EXPECT_THAT(after(gone), IsEmpty()) << "nobody answers";
+  EXPECT_THAT(after(refused(1, "= lifts it")), IsEmpty()) << "the same as before";
+}
+
+TEST_F(LiftedLimitsTest, ADoorThatIsGoneIsForgotten) {
+  book_.holders({});
+  EXPECT_THAT(after(refused(1)), IsEmpty());
+  EXPECT_THAT(after(refused(0, "", false)), IsEmpty());
+  book_.holders({{kGrant, kHolder}});
+  EXPECT_THAT(book_.news(), IsEmpty());
+}
+
+TEST(LiftedLimitsFirst, WhatHappenedBeforeOurTimeWasToldThen) {
+  LiftedLimits book;
+  book.holders({{kGrant, kHolder}});
+  book.pools(refused(3));
+  EXPECT_THAT(book.news(), IsEmpty());
+  book.pools(refused(4));
+  EXPECT_EQ(book.news().size(), 1u);
+}
+
+}  // namespace lifted_limits_test
+}  // namespace tranche::agent

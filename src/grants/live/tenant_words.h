@@ -1,0 +1,40 @@
+#pragma once
+// The limits that pods set for themselves (mps/limits/tenant_limits.h), as the API server shows them, beside what their
+// containers were granted: each remark once a pod, for an event and the log. Nothing rests on them: what is in a
+// process's own environment is the tenant's to write, and is not looked at. Pure.
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "kube/event_json.h"
+#include "kube/pod_table.h"
+#include "mps/limits/tenant_limits.h"
+#include "programs/node/reports.h"
+
+namespace tranche::agent {
+
+struct ToldWords {
+  kube::ObjectRef pod;
+  std::string container;
+  mps::TenantRemark remark;
+};
+
+class TenantWords {
+ public:
+  void pods(const kube::PodChanges& changes);
+  // What has not been told yet, of containers that hold a grant.
+  std::vector<ToldWords> look(const std::vector<Holder>& holders);
+
+ private:
+  struct Pod {
+    std::string uid;
+    std::vector<kube::MpsWordsSeen> words;
+  };
+  std::map<std::pair<std::string, std::string>, Pod> pods_;           // by namespace and name: those that set some
+  std::set<std::tuple<std::string, std::string, std::string>> told_;  // uid, container, message
+};
+
+}  // namespace tranche::agent

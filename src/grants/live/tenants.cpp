@@ -1,0 +1,275 @@
+#include "grants/live/tenants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "os/log/log.h"
+#include "programs/node/reports.h"
+#include "termination/live/drain_program.h"
+#include "termination/live/watched_pod.h"
+
+namespace tranche::agent {
+namespace {
+
+std::string holder_name(const Holder& holder) {
+  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
+}
+
+// The pool in which the grant's door stands: another plan may have its devices in another.
+std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
+  for (const auto& device : holder.devices) {
+    const auto worth = snapshot.worths.find({holder.grant, device.uuid});
+    if (worth != snapshot.worths.end()) return worth->second.pool;
+  }
+  for (const auto& planned : snapshot.plan.pools)
+    for (const auto& device : holder.devices)
+      if (std::ranges::find(planned.devices, device.uuid) != planned.devices.end()) return planned.id;
+  return {};
+}
+
+std::string act_words(const GuardAct& act) {
+  std::string words =
+      fmt::format("the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: ", act.most.in_mib(),
+                  act.device, act.most > act.limit ? (act.most - act.limit).in_mib() : 0, act.limit.in_mib());
+  const std::string process = act.pid == 0 ? "" : fmt::format("process {} ", act.pid);
+  if (act.what == "terminate" && act.stopped) {
+    words += fmt::format("{}was stopped {} ms after the crossing was seen", process, milliseconds_of(*act.stopped));
+    words += act.outcome == "done" ? fmt::format(" and ended after {} ms", milliseconds_of(act.took))
+                                   : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
+  } else {
+    words += fmt::format("{}{}{}", process, act.what, act.outcome == "done" ? "" : " (" + act.outcome + ")");
+  }
+  if (!act.beside.empty()) words += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
+  return words;
+}
+
+}  // namespace
+
+Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world)
+    : loop_(loop),
+      world_(std::move(world)),
+      offer_(install_drain_program(settings.program_dir)),
+      collecting_(loop, settings.mps_root_here + "/mps.sock"),
+      keeping_(loop, settings.mps_root_here + "/mps.sock") {
+  if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
+  calls_ = std::make_unique<MpsCalls>(loop_, settings.mps_root_here + "/mps.sock");
+  Guarding::Hands hands;
+  hands.terminate = [this](const auto& pool, const auto& pids, const auto& reason, auto done) {
+    calls_->terminate(pool, pids, reason, std::move(done));
+  };
+  hands.admit = [this](const auto& pool, const auto& grant, bool open, const auto& reason, auto done) {
+    calls_->admit(pool, grant, open, reason, std::move(done));
+  };
+  hands.sample = world_.sample;
+  hands.last_sample = world_.last_sample;
+  hands.last_sample_of_any = world_.last_sample_of_any;
+  hands.told = [this](const GuardAct& act) { told_act(act); };
+  hands.changed = world_.changed;
+  hands.figures = world_.figures;
+  guarding_ = std::make_unique<Guarding>(loop_, settings.mps_root_here, settings.run_dir, std::move(hands));
+  open_stopping(settings);
+}
+
+Tenants::~Tenants() = default;
+
+void Tenants::open_stopping(const TenantsSettings& settings) {
+  StoppingHooks hooks;
+  hooks.drain = [this](const stopping::Drain& which, StoppingHooks::Done done) { drain(which, std::move(done)); };
+  hooks.told = [this](const StopEvent& event) { told_stop(event); };
+  stopping_ = std::make_unique<Stopping>(loop_, std::move(hooks),
+                                         std::make_unique<ContainerRecords>(settings.run_dir, settings.paths),
+                                         !offer_.dir.empty());
+}
+
+void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
+  const nlohmann::json request{{"do", "drain"},          {"pool", which.pool},   {"grant", which.grant},
+                               {"reason", which.reason}, {"spare", which.spare}, {"signal", which.stop_signal}};
+  calls_->drain(json_in_ascii(request), std::move(done));
+}
+
+void Tenants::follow(const Snapshot& snapshot) {
+  owners_ = snapshot.owners;
+  stopping_->set_stop_patience(snapshot.config.config.sharing.stop_patience);
+  guarding_->follow(snapshot);
+  keeping_.follow(guarding_->tenants(), pools_);
+  retiring_ = collecting_.retire(pools_, snapshot);
+}
+
+void Tenants::on_pools(const std::string& line, const PoolReports& reports) {
+  pools_ = reports;
+  guarding_->on_pools(line);
+  clients_are(reports);
+  tell_faults(faults_.update(reports, loop_.now()));
+  lifted_.pools(reports);
+  tell_lifted(lifted_.news());
+  keeping_.follow(guarding_->tenants(), pools_);
+}
+
+// By the doors they came through; behind links, as the guard attributes them.
+void Tenants::clients_are(const PoolReports& reports) {
+  if (!reports.connected) return stopping_->clients(std::nullopt);
+  std::map<std::string, std::vector<pid_t>> by_grant;
+  std::map<std::uint32_t, std::string> grant_of = guarding_->grants_of_processes();
+  bool links = false;
+  for (const auto& [id, pool] : reports.pools) {
+    links = links || pool.door != "gate";
+    for (const auto& door : pool.doors) {
+      for (const auto pid : door.clients) {
+        by_grant[door.grant].push_back(static_cast<pid_t>(pid));
+        grant_of[static_cast<std::uint32_t>(pid)] = door.grant;
+      }
+    }
+  }
+  if (links)
+    for (const auto& [pid, grant] : grant_of) {
+      auto& pids = by_grant[grant];
+      if (std::ranges::find(pids, static_cast<pid_t>(pid)) == pids.end()) pids.push_back(static_cast<pid_t>(pid));
+    }
+  faults_.processes(grant_of, loop_.now());
+  stopping_->clients(std::move(by_grant));
+}
+
+void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
+  fault_timer_.stop();
+  if (faults_.waiting())
+    fault_timer_.start(FaultBook::kPatience, [this] { tell_faults(faults_.settled(loop_.now())); });
+  for (const auto& fault : faults) {
+    const std::string words = culprit_words(fault);
+    log::error("mps.fault", {{"pool", fault.pool},
+                             {"kind", fault.kind},
+                             {"culprit", fault.culprit.pid},
+                             {"holder", fault.culprit.holder},
+                             {"victims", fault.victims.size()}});
+    if (fault.kind == "unclean-exit") {
+      world_.tell_node(kube::kNeighbourAtRisk, words);
+    } else if (!fault.culprit.holder.empty()) {
+      world_.tell(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, words);
+    }
+    std::set<std::string> told{fault.culprit.holder};
+    for (const auto& victim : fault.victims) {
+      if (victim.holder.empty() || !told.insert(victim.holder).second) continue;
+      world_.tell(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_words(fault));
+    }
+  }
+}
+
+void Tenants::on_pods(const kube::PodChanges& changes) {
+  std::vector<WatchedPod> changed;
+  for (const auto& change : changes) {
+    changed.push_back(watched_pod(change));
+    const auto& pod = changed.back();
+    const bool ended = change.what == kube::PodChange::What::kGone || change.what == kube::PodChange::What::kEnded;
+    if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
+    for (const auto& door : held_)
+      if (door.pod == pod.name && door.pod_namespace == pod.pod_namespace) collecting_.pod_ended(door.pool, door.grant);
+  }
+  stopping_->pods_changed(std::move(changed));
+  words_.pods(changes);
+  tell_words(words_.look(holders_));
+}
+
+void Tenants::tell_words(const std::vector<ToldWords>& told) const {
+  for (const auto& [pod, container, remark] : told) {
+    log::warning("tenant.limit",
+                 {{"pod", pod.object_namespace + "/" + pod.name}, {"container", container}, {"what", remark.message}});
+    world_.tell(pod, remark.understood ? kube::kMpsLimitWithoutEffect : kube::kMpsLimitNotUnderstood,
+                "container " + container + ": " + remark.message);
+  }
+}
+
+// Who is refused by `tranche mps` is in its log; here it is told whose container that was.
+void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
+  for (const auto& [holder, grant, why] : lifted) {
+    log::warning("tenant.refused", {{"holder", holder}, {"grant", grant}, {"why", why}});
+    const std::string container = holder.substr(holder.rfind('/') + 1);
+    world_.tell(pod_of(holder, grant), kube::kMpsLimitNotUnderstood,
+                "container " + container + ": a process was not let in to MPS: " + why);
+  }
+}
+
+void Tenants::tell_split(const std::vector<SplitContainer>& split) const {
+  for (const auto& [door, pools, words] : split) {
+    const std::string pod = door.pod_namespace + "/" + door.pod;
+    log::warning("tenant.pools", {{"pod", pod}, {"container", door.container}, {"pools", join(pools, ",")}});
+    world_.tell(pod_of(pod + "/" + door.container, door.grant), kube::kMpsTwoPools, words);
+  }
+}
+
+void Tenants::on_holdings(const Snapshot& snapshot) {
+  std::vector<HeldDoor> doors;
+  std::map<std::string, std::string> holder_of;
+  holders_ = holders(snapshot);
+  for (const auto& holder : holders_) {
+    if (holder.grant.empty()) continue;
+    holder_of[holder.grant] = holder_name(holder);
+    const std::string pool = pool_of(holder, snapshot);
+    if (holder.of_several) continue;  // the end of one of its pods must not end the clients of the others
+    if (!pool.empty())
+      doors.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant, holder.claim});
+  }
+  faults_.holders(holder_of);
+  tell_faults(faults_.settled(loop_.now()));
+  lifted_.holders(holder_of);
+  tell_lifted(lifted_.news());
+  tell_split(split_.look(doors));
+  held_ = doors;
+  stopping_->holdings(std::move(doors));
+  guarding_->follow(snapshot);
+  keeping_.follow(guarding_->tenants(), pools_);
+  collecting_.look(pools_, snapshot);
+  tell_words(words_.look(holders_));
+}
+
+void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
+  for (const auto& grant : grants) {
+    stopping_->granted(grant.id);
+    if (holders_known) continue;
+    faults_.given(grant.id);
+    lifted_.given(grant.id);
+  }
+  guarding_->granted(grants);
+  collecting_.handed_out(grants);
+}
+
+// An event about a claim that any pod may use is the claim's.
+kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
+  const auto owner = std::ranges::find(owners_, grant, &GrantOwner::grant);
+  const auto slash = holder.find('/');
+  const auto second = holder.find('/', slash + 1);
+  const std::string pod_namespace = holder.substr(0, slash);
+  const std::string name = holder.substr(slash + 1, second - slash - 1);
+  if (name.starts_with(kClaimAsPod)) {
+    const auto held = std::ranges::find(holders_, grant, &Holder::grant);
+    const bool known = held != holders_.end() && holder_name(*held) == holder;
+    return kube::ObjectRef::claim(pod_namespace, name.substr(kClaimAsPod.size()), known ? held->claim_uid : "");
+  }
+  const bool same = owner != owners_.end() && owner->pod_namespace == pod_namespace && owner->pod == name;
+  return kube::ObjectRef::pod(pod_namespace, name, same ? owner->uid : "");
+}
+
+void Tenants::told_act(const GuardAct& act) {
+  if (!act.holder.empty() && act.what != "let-in" && act.what != "continue")
+    world_.tell(pod_of(act.holder, act.grant), kube::kGuardActed, act_words(act));
+}
+
+void Tenants::told_stop(const StopEvent& event) {
+  if (event.pod.empty()) return;
+  world_.tell(kube::ObjectRef::pod(event.pod_namespace, event.pod, event.uid),
+              event.what == StopEvent::What::kDrained ? kube::kDrained : kube::kDrainFailed, event.message);
+}
+
+void Tenants::report(Snapshot& into) const {
+  into.guard = guarding_->report();
+  into.worths = guarding_->worths();
+  into.grant_of_pid = guarding_->grants_of_processes();
+  into.stopping = stopping_->report();
+  into.stopping.offer = offer_;
+  into.told_faults.assign(faults_.last().begin(), faults_.last().end());
+}
+
+}  // namespace tranche::agent

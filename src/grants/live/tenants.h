@@ -1,0 +1,98 @@
+#pragma once
+// Everything the node agent does for and about those who hold grants: the guard of their memory, draining them before
+// they are stopped, taking away doors that nobody needs, telling whose pod a fault was. It puts the parts together and
+// decides nothing itself. Asks `tranche mps` for what is to be done. Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/live/fault_book.h"
+#include "grants/live/endpoint_collecting.h"
+#include "grants/live/endpoint_keeping.h"
+#include "grants/live/lifted_limits.h"
+#include "grants/live/mps_calls.h"
+#include "grants/live/split_containers.h"
+#include "grants/live/tenant_words.h"
+#include "guard/live/guarding.h"
+#include "kube/event_json.h"
+#include "kube/pod_table.h"
+#include "kube/reasons.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "programs/node/snapshot.h"
+#include "termination/live/container_stops.h"
+
+namespace tranche::agent {
+
+struct TenantsSettings {
+  std::string mps_root_here;  // where the MPS root is for this process
+  allocate::Paths paths;      // and for the node
+  std::string run_dir;
+  std::string program_dir;  // tranche-drain for containers; "" = none
+};
+
+struct TenantsWorld {
+  std::function<void(std::vector<host::SampleWish>)> sample;
+  std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
+  std::function<MonoTime()> last_sample_of_any;
+  std::function<void()> changed;  // what report() gives is another
+  guard::SharedFigures* figures = nullptr;
+  std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> tell;
+  std::function<void(const kube::Reason& reason, const std::string& message)> tell_node;
+};
+
+class Tenants {
+ public:
+  Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world);
+  ~Tenants();
+  Tenants(const Tenants&) = delete;
+  Tenants& operator=(const Tenants&) = delete;
+
+  void follow(const Snapshot& snapshot);  // after every change of plan, configuration, holdings or pools
+  void on_pools(const std::string& line, const PoolReports& reports);
+  void on_pods(const kube::PodChanges& changes);
+  void on_holdings(const Snapshot& snapshot);  // an answer of kubelet's
+  // holders_known: kubelet has said since who holds them.
+  void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
+  void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
+  bool awaits_kubelet() const { return guarding_->awaits_kubelet(); }  // to tell whose a grant is
+  bool retires_doors() const { return retiring_; }                     // another answer of kubelet's may end a pool
+  void sample_again() { guarding_->sample_again(); }
+
+  void report(Snapshot& into) const;
+
+ private:
+  void open_stopping(const TenantsSettings& settings);
+  void drain(const stopping::Drain& drain, StoppingHooks::Done done);
+  void clients_are(const PoolReports& reports);
+  void tell_faults(const std::vector<ToldFault>& faults);
+  void tell_words(const std::vector<ToldWords>& told) const;
+  void tell_lifted(const std::vector<LiftedLimit>& lifted) const;
+  void tell_split(const std::vector<SplitContainer>& split) const;
+  void told_act(const GuardAct& act);
+  void told_stop(const StopEvent& event);
+  kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
+
+  host::Loop& loop_;
+  TenantsWorld world_;
+  DrainOffer offer_;
+  std::unique_ptr<MpsCalls> calls_;
+  std::unique_ptr<Guarding> guarding_;
+  std::unique_ptr<Stopping> stopping_;
+  DoorCollecting collecting_;
+  bool retiring_ = false;
+  DoorKeeping keeping_;
+  TenantWords words_;
+  SplitContainers split_;
+  std::vector<Holder> holders_;  // by kubelet's last answer
+  std::vector<HeldDoor> held_;   // the same, those with an endpoint
+  FaultBook faults_;
+  LiftedLimits lifted_;
+  host::Timer fault_timer_{loop_};
+  PoolReports pools_;
+  std::vector<GrantOwner> owners_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,170 @@
+#include "guard/live/guarded_processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "grants/allocate/grant.h"
+#include "guard/pid_namespace.h"
+#include "os/files/files.h"
+#include "os/files/rooted.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kRememberFor = 60s;         // one that holds nothing any more: its end may be told a little later
+constexpr Duration kLookAgain = 1s;            // at a process that was not to be seen
+constexpr std::size_t kMostContainers = 4096;  // that are remembered
+constexpr std::size_t kLongestMountTable = 4 << 20;
+
+std::optional<guard::Container> container_of(const std::string& process) {
+  const auto text = host::read_file("/proc/" + process + "/cgroup");
+  return text ? guard::container_of_cgroup(*text) : std::nullopt;
+}
+
+// Programs that administrators run on GPU nodes, some of them in pods. A name is a process's own choice, so it counts
+// only for those that hold no grant.
+bool is_host_daemon(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames{"nvidia-persiste", "nv-hostengine", "dcgm", "nvidia-fabricm",
+                                                   "nvidia-cuda-mps"};
+  return std::ranges::any_of(kNames, [&](std::string_view known) { return name.starts_with(known); });
+}
+
+}  // namespace
+
+GuardedProcesses::GuardedProcesses(host::Loop& loop, std::string mps_root,
+                                   std::function<void(const KnownProcess&)> ended)
+    : loop_(loop), mps_root_(std::move(mps_root)), ended_(std::move(ended)) {
+  if (const auto own = container_of("self")) own_container_ = own->id;
+}
+
+KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
+  KnownProcess process;
+  process.id.pid = pid;
+  process.looked = loop_.now();
+  const auto sight = host::look_at_process(static_cast<pid_t>(pid));
+  if (!sight) return process;
+  process.in_sight = true;
+  process.id.start_ticks = sight->ref.start_ticks;
+  process.name = sight->name;
+  process.parent = sight->parent;
+  if (auto handle = host::Process::adopt(loop_, sight->ref, [this, pid](host::ExitNote) {
+        const auto it = known_.find(pid);
+        if (it == known_.end()) return;
+        const KnownProcess gone = std::move(it->second);
+        known_.erase(it);
+        ended_(gone);
+      }))
+    process.handle = *std::move(handle);
+  const std::string name = fmt::format("{}", pid);
+  if (doors_) {
+    if (const auto mounts = host::read_file("/proc/" + name + "/mountinfo", kLongestMountTable))
+      process.door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer, *doors_);
+  }
+  process.container = container_of(name);
+  if (const auto status = host::read_file("/proc/" + name + "/status"))
+    process.first = guard::is_first_of_namespace(*status);
+  return process;
+}
+
+bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
+  for (auto it = known_.begin(); it != known_.end();) {
+    KnownProcess& process = it->second;
+    if (std::ranges::binary_search(pids, it->first)) {
+      process.left.reset();
+    } else if (!process.left) {
+      process.left = loop_.now();
+    }
+    const bool forget = process.left && (!process.handle || loop_.now() - *process.left > kRememberFor);
+    it = forget ? known_.erase(it) : std::next(it);
+  }
+  bool news = false;
+  for (const std::uint32_t pid : pids) {
+    const auto it = known_.find(pid);
+    if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
+    if (!doors_) {  // the root is made by whoever comes first
+      if (const auto own = host::read_file("/proc/self/mountinfo", kLongestMountTable))
+        doors_ = guard::where_doors_are(*own, host::path_in_root("/", mps_root_).value_or(mps_root_));
+    }
+    known_.insert_or_assign(pid, look_at(pid));
+    news = true;
+  }
+  return news;
+}
+
+void GuardedProcesses::given(const std::string& grant) {
+  std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; });
+  for (auto& [pid, process] : known_) {
+    if (!process.door || process.door->grant != grant) continue;
+    const auto left = process.left;
+    process = look_at(pid);
+    process.left = left;
+  }
+}
+
+void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolFacts>& pools) {
+  std::map<std::uint32_t, std::string> looked;
+  own_containers_ = {own_container_};
+  for (const auto& [id, pool] : pools) {
+    for (const std::uint32_t pid : pool.own) {
+      const auto it = pool_containers_.find(pid);
+      if (it != pool_containers_.end()) {
+        looked.insert(*it);
+      } else {
+        const auto container = container_of(fmt::format("{}", pid));
+        looked[pid] = container ? container->id : "";
+      }
+      if (!looked[pid].empty()) own_containers_.insert(looked[pid]);
+    }
+  }
+  own_containers_.erase("");
+  pool_containers_ = std::move(looked);
+}
+
+void GuardedProcesses::attribute(const std::map<std::string, guard::PoolFacts>& pools) {
+  learn_pool_containers(pools);
+  std::map<std::uint32_t, std::string> through_gate;
+  std::set<std::uint32_t> own;
+  for (const auto& [id, pool] : pools) {
+    through_gate.insert(pool.grant_of.begin(), pool.grant_of.end());
+    own.insert(pool.own.begin(), pool.own.end());
+  }
+  if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
+  for (auto& [pid, process] : known_) {
+    const auto gate = through_gate.find(pid);
+    process.grant = gate != through_gate.end() ? gate->second : process.door ? process.door->grant : std::string();
+    if (!process.grant.empty() && process.container) grant_of_container_[process.container->id] = process.grant;
+  }
+  for (auto& [pid, process] : known_) {
+    const bool in_own = process.container && own_containers_.contains(process.container->id);
+    process.ours = own.contains(pid);
+    if (!process.grant.empty() || process.ours) continue;
+    if (process.container && !in_own) {
+      if (const auto it = grant_of_container_.find(process.container->id); it != grant_of_container_.end())
+        process.grant = it->second;
+    }
+    const bool of_pool = own.contains(static_cast<std::uint32_t>(process.parent));  // a server's parent is its daemon
+    process.ours = process.grant.empty() && (in_own || of_pool);
+    process.spared = process.grant.empty() && is_host_daemon(process.name);
+  }
+}
+
+const KnownProcess* GuardedProcesses::find(std::uint32_t pid) const {
+  const auto it = known_.find(pid);
+  return it == known_.end() ? nullptr : &it->second;
+}
+
+Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
+  const auto it = known_.find(id.pid);
+  if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
+  if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
+  // One that the agent knows from before its restart only.
+  TRY(const auto process,
+      host::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](host::ExitNote) {}));
+  return process->signal(number);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,417 @@
+#include "guard/live/guarding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kWhole = 0xffffffff;
+constexpr Duration kSilentAfter = 2s;  // without figures of the driver
+constexpr Duration kWatchEvery = 5s;
+
+constexpr Duration kIdlePace = 1s;
+constexpr Duration kFiguresWithin = 200ms;
+constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
+
+// Those that are to be named: no MPS clients, and clients of no grant.
+bool is_named(const guard::Process& process) {
+  return !process.ours && (!process.mps_client || process.grant.empty());
+}
+
+}  // namespace
+
+Guarding::Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands)
+    : loop_(loop),
+      hands_(std::move(hands)),
+      worth_(run_dir),
+      processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
+      run_dir_(run_dir) {
+  report_.off = "there is no plan yet";
+  read_stopped();
+}
+
+Guarding::~Guarding() = default;
+
+void Guarding::follow(const Snapshot& snapshot) {
+  follow_plan(snapshot);
+  follow_worth(snapshot);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+void Guarding::follow_plan(const Snapshot& snapshot) {
+  const auto& config = snapshot.config.config;
+  planned_.clear();
+  std::set<std::string> gpus;
+  devices_of_pool_.clear();
+  for (const auto& pool : snapshot.plan.pools) devices_of_pool_[pool.id] = pool.devices;
+  policy_ = config.sharing.guard.memory;
+  report_.policies.clear();
+  const auto follow_device = [&](const plan::PlannedDevice& device, const std::string& resource,
+                                 config::GuardMemory policy) {
+    const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(snapshot.plan, device.pool);
+    if (pool == nullptr) return;
+    PlannedShare share{.uuid = device.uuid, .pool = device.pool};
+    share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
+    const auto* gpu = snapshot.inventory ? inventory::find_gpu(*snapshot.inventory, device.gpu_uuid) : nullptr;
+    for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
+      if (mig.uuid != device.uuid) continue;
+      share.gpu_instance = mig.gpu_instance;
+      share.compute_instance = mig.compute_instance;
+    }
+    planned_.emplace(device.gpu_uuid, std::move(share));
+    gpus.insert(device.gpu_uuid);
+    report_.policies[resource] = policy;
+  };
+  for (const auto& resource : snapshot.plan.resources)
+    for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
+  for (const auto& device : snapshot.plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
+  facts_.taken.clear();
+  for (const auto& [key, taken] : snapshot.taken_shares) facts_.taken.insert(key.second);
+  facts_.strangers = report_.strangers_policy = config.sharing.guard.strangers;
+  report_.interval = config.sharing.guard.interval;
+  report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
+  if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
+  sampled_gpus_ = std::move(gpus);
+  interval_ = report_.interval;
+  sample_again();
+}
+
+void Guarding::sample_again() {
+  wishes_.clear();
+  if (sampled_gpus_.empty()) {
+    samples_.clear();
+    hands_.sample({});
+  }
+  keep_pace();
+  watch_timer_.stop();
+  silent_ = false;
+  if (!sampled_gpus_.empty()) watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
+}
+
+// Seldom while there is nobody whose share could be held: no container has a GPU of the node, and no process is on one
+// but the node's own. A grant has its door before its container starts, so whoever comes is looked at often from the
+// first.
+Duration Guarding::wanted_pace() const {
+  const auto has_doors = [](const auto& pool) { return !pool.second.doors.empty(); };
+  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_doors)) return interval_;
+  const auto& all = processes_.all();
+  const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
+  return alone ? std::max(interval_, kIdlePace) : interval_;
+}
+
+std::vector<host::SampleWish> Guarding::wanted_samples() {
+  std::vector<host::SampleWish> wishes;
+  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
+  MonoTime look_again = MonoTime::max();
+  report_.paces.clear();
+  for (std::size_t i = 0; i < devices_.size() && pace_ == interval_; ++i) {
+    const guard::Device& device = devices_[i];
+    const auto wish = std::ranges::find(wishes, gpu_of_device_[i], &host::SampleWish::uuid);
+    if (wish == wishes.end()) continue;
+    std::map<std::uint32_t, std::string> clients;
+    if (const auto pool = pools_.find(device.pool); pool != pools_.end())
+      for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
+    const guard::Pace pace = guard::pace_of(device, facts_.limits, clients, pace_memory_, interval_, loop_.now());
+    wish->every = std::min(wish->every, pace.every);
+    if (pace.glance > Duration{}) wish->glance = pace.glance;
+    look_again = std::min(look_again, pace.look_again);
+    if (wish->every < pace_) report_.paces[wish->uuid] = wish->every;
+  }
+  for (auto& wish : wishes)
+    if (wish.glance >= wish.every) wish.glance = {};
+  std::erase_if(pace_memory_.grants, [this](const auto& entry) {
+    return std::ranges::find(devices_, entry.first.second, &guard::Device::uuid) == devices_.end();
+  });
+  pace_timer_.stop();
+  if (look_again != MonoTime::max()) pace_timer_.start(look_again - loop_.now(), [this] { keep_pace(); });
+  return wishes;
+}
+
+// A driver that tells nothing stays one, at whatever pace it is asked.
+void Guarding::keep_pace() {
+  if (sampled_gpus_.empty()) return;
+  pace_ = wanted_pace();
+  if (std::exchange(report_.pace, pace_) != pace_) hands_.changed();
+  auto wishes = wanted_samples();
+  if (wishes == wishes_) return;
+  wishes_ = std::move(wishes);
+  hands_.sample(wishes_);
+}
+
+// A call into the driver that hangs tells nothing by itself.
+void Guarding::watch_the_sampling() {
+  watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
+  const bool silent = loop_.now() - hands_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
+  if (silent == silent_) return;
+  silent_ = silent;
+  if (silent) {
+    log::error("guard.blind", {{"why", "the driver does not tell who holds memory"}});
+  } else {
+    log::info("guard.sees");
+  }
+  take_figures();
+  say_what_is_not_in_force();
+  hands_.changed();
+}
+
+void Guarding::granted(const std::vector<allocate::Grant>& grants) {
+  worth_.given(grants, loop_.now());
+  for (const auto& grant : grants) processes_.given(grant.id);
+  if (hands_.figures != nullptr) {
+    hands_.figures->change([&](guard::Figures& figures) {
+      for (const auto& grant : grants)  // of the tenant before
+        std::erase_if(figures,
+                      [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
+    });
+  }
+  processes_.attribute(pools_);
+  join_tenants();
+}
+
+void Guarding::follow_worth(const Snapshot& snapshot) {
+  const bool complete = snapshot.holdings_problem.empty() && !snapshot.holdings.empty();
+  const auto held = holders(snapshot);
+  worth_.held(held, snapshot.plan, snapshot.pools, complete, loop_.now());
+  holder_of_.clear();
+  for (const auto& holder : held)
+    if (!holder.grant.empty())
+      holder_of_[holder.grant] = holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+  join_tenants();
+}
+
+void Guarding::join_tenants() {
+  tenants_ = guard::tenants_of(worth_.worths());
+  report_.limits.clear();
+  for (const auto& [key, worth] : worth_.worths())
+    if (worth.memory.value > 0) report_.limits[key] = worth.memory;
+  facts_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
+  facts_.doors = doors_of_tenants();
+}
+
+// A tenant's doors together: open when all are.
+std::map<std::string, bool> Guarding::doors_of_tenants() const {
+  std::map<std::string, bool> doors;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& [grant, admitting] : pool.doors) {
+      const auto [it, fresh] = doors.try_emplace(guard::tenant_of(tenants_, grant), admitting);
+      if (!fresh) it->second = it->second && admitting;
+    }
+  }
+  return doors;
+}
+
+// While nobody answers, what was known last holds on: daemons outlive `tranche mps`.
+void Guarding::on_pools(const std::string& line) {
+  auto pools = guard::read_pool_facts(line);
+  connected_ = !pools.empty();
+  if (connected_) {
+    if (pools == pools_) return;
+    pools_ = std::move(pools);
+  } else {
+    for (auto& [id, pool] : pools_) pool.state = "absent";
+  }
+  facts_.doors = doors_of_tenants();
+  processes_.attribute(pools_);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
+  samples_ = samples;
+  std::vector<std::uint32_t> pids;
+  for (const auto& sample : samples)
+    for (const auto& holder : sample.holders) pids.push_back(holder.pid);
+  std::ranges::sort(pids);
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (processes_.follow(pids)) processes_.attribute(pools_);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+// Whether each process of the list is known to belong to a tenant, or to none. One that is not known has ended.
+bool Guarding::is_complete(const host::GpuSample& sample) const {
+  return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
+           const auto* known = processes_.find(holder.pid);
+           if (known == nullptr || known->ours || known->left || !known->grant.empty()) return true;
+           return known->in_sight && !(holder.mps_client && known->container);
+         });
+}
+
+void Guarding::take_sample() {
+  devices_.clear();
+  gpu_of_device_.clear();
+  for (const auto& sample : samples_) {
+    const bool complete = is_complete(sample);
+    const auto [first, last] = planned_.equal_range(sample.uuid);
+    for (auto it = first; it != last; ++it) {
+      const PlannedShare& share = it->second;
+      guard::Device device{.uuid = share.uuid,
+                           .pool = share.pool,
+                           .processes = {},
+                           .clients_read = sample.clients_read,
+                           .sampled = {},
+                           .complete = complete};
+      device.processes.reserve(sample.holders.size());
+      for (const auto& holder : sample.holders) {
+        const bool here = share.gpu_instance == kWhole || (holder.gpu_instance == share.gpu_instance &&
+                                                           holder.compute_instance == share.compute_instance);
+        if (!here) continue;
+        guard::Process process{
+            .id = {holder.pid, 0}, .memory = holder.memory, .mps_client = holder.mps_client, .grant = {}};
+        if (const auto* known = processes_.find(holder.pid)) {
+          process.id = known->id;
+          if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
+          process.ours = known->ours;
+          process.first = known->first;
+          process.in_container = !known->spared && (!known->grant.empty() || known->container);
+        }
+        device.processes.push_back(std::move(process));
+      }
+      devices_.push_back(std::move(device));
+      gpu_of_device_.push_back(sample.uuid);
+    }
+  }
+}
+
+// What is to be stopped is stopped before anything else is done.
+void Guarding::judge() {
+  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = hands_.last_sample(gpu_of_device_[i]);
+  guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
+  take_figures_soon(!memory_.over.empty());
+  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
+  without_limit_ = std::move(verdict.without_limit);
+  const auto before = report_.not_in_force;
+  const bool others = report_processes();
+  say_what_is_not_in_force();
+  const bool other = others || before != report_.not_in_force;
+  arm(verdict.open);
+  keep_stopped();
+  if (other) hands_.changed();
+}
+
+// Every change is in the figures within kFiguresWithin; while a limit is exceeded, at once.
+void Guarding::take_figures_soon(bool at_once) {
+  const MonoTime due = figures_at_ + kFiguresWithin;
+  if (at_once || loop_.now() >= due) return take_figures();
+  if (!figures_timer_.running()) figures_timer_.start(due - loop_.now(), [this] { take_figures(); });
+}
+
+void Guarding::take_figures() {
+  figures_timer_.stop();
+  figures_at_ = loop_.now();
+  if (hands_.figures == nullptr) return;
+  hands_.figures->change([this](guard::Figures& figures) {
+    guard::take_figures(figures, devices_, tenants_, facts_.limits, loop_.now());
+    if (silent_) guard::forget_use(figures);
+  });
+}
+
+// While something is to be looked at again, the same figures are judged at every interval: figures are told only when
+// they are others.
+void Guarding::arm(bool open) {
+  if (!open) {
+    timer_.stop();
+  } else if (!timer_.running()) {
+    timer_.start(interval_, [this] { judge(); });
+  }
+}
+
+void Guarding::ended(const KnownProcess& process) {
+  guard::exited(memory_, process.id);
+  keep_stopped();
+  keep_pace();  // the driver may have ceased to list it before its end was seen
+}
+
+std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
+  std::map<std::uint32_t, std::string> grants;
+  for (const auto& [pid, process] : processes_.all())
+    if (!process.grant.empty()) grants[pid] = process.grant;
+  return grants;
+}
+
+// Whether others are named than before. Their memory changes all the time and is not worth telling by itself.
+bool Guarding::report_processes() {
+  std::vector<std::pair<std::size_t, guard::ProcessId>> named;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    for (const auto& process : devices_[i].processes)
+      if (is_named(process)) named.emplace_back(i, process.id);
+  const bool others = named != named_;
+  if (!others && loop_.now() - named_at_ < kFiguresEvery) return false;
+  named_ = std::move(named);
+  named_at_ = loop_.now();
+  report_.strangers.clear();
+  report_.unattributed.clear();
+  for (const auto& device : devices_)
+    for (const auto& process : device.processes)
+      if (is_named(process)) name(device, process);
+  return others;
+}
+
+void Guarding::name(const guard::Device& device, const guard::Process& process) {
+  GuardedProcess shown;
+  shown.device = device.uuid;
+  shown.pid = process.id.pid;
+  shown.memory = process.memory;
+  shown.grant = process.grant;
+  if (const auto* known = processes_.find(process.id.pid)) {
+    shown.name = known->name;
+    if (known->container) {
+      shown.pod_uid = known->container->pod_uid;
+      shown.container_id = known->container->id;
+    }
+  }
+  (process.mps_client ? report_.unattributed : report_.strangers).push_back(std::move(shown));
+}
+
+void Guarding::say_what_is_not_in_force() {
+  auto& sentences = report_.not_in_force;
+  sentences.clear();
+  if (!report_.off.empty()) return;
+  if (silent_)
+    sentences.emplace_back(
+        "nothing is guarded: the driver does not tell who holds memory; see dmesg for Xid or GSP messages");
+  if (!connected_)
+    sentences.emplace_back(
+        "clients over their limit are stopped but not ended, and no endpoint is closed: tranche mps does not answer");
+  for (const auto& sample : samples_)
+    if (!sample.problem.empty())
+      sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));
+  const auto unseen = std::ranges::count_if(
+      processes_.all(), [](const auto& entry) { return !entry.second.in_sight && !entry.second.left; });
+  if (unseen > 0)
+    sentences.push_back(
+        fmt::format("{} processes on shared GPUs are not visible in /proc and are counted for no container: the guard "
+                    "needs the host's "
+                    "process ids (hostPID: true)",
+                    unseen));
+  for (const auto& grant : without_limit_)
+    sentences.push_back(fmt::format("grant {} is not held to a limit: its limits are not known", grant));
+  for (const auto& [gpu, share] : planned_) {
+    if (!share.leave) continue;
+    const auto pool = pools_.find(share.pool);
+    const std::string state = pool == pools_.end() ? "absent" : pool->second.state;
+    if (state == "serving") {
+      sentences.push_back(fmt::format(
+          "programs that avoid MPS have no limit on {}: its compute mode is left alone (computeMode: leave)",
+          share.uuid));
+    } else {
+      sentences.push_back(
+          fmt::format("every new program on {} runs without limits: pool {} is {}, and its compute mode is left alone "
+                      "(computeMode: leave)",
+                      share.uuid, share.pool, state));
+    }
+  }
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,148 @@
+#pragma once
+// The guard of the node: samples of who holds how much of the shared GPUs come in, processes are attributed to grants,
+// guard::judge decides, and what it orders is done through the hands that were given. docs/internals/guard.md. It reads
+// /proc, stops and continues processes, and kills those that are not MPS clients; all else is the hands'. Loop thread
+// only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/driver/nvml.h"
+#include "grants/allocate/grant.h"
+#include "grants/live/worth_book.h"
+#include "guard/figures.h"
+#include "guard/judge.h"
+#include "guard/live/guard_report.h"
+#include "guard/live/guarded_processes.h"
+#include "guard/pace.h"
+#include "guard/stopped_file.h"
+#include "guard/tenants.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "programs/node/reports.h"
+
+namespace tranche::agent {
+
+class Guarding {
+ public:
+  using Terminated = std::function<void(Result<std::vector<mps::Terminated>>)>;
+  struct Hands {
+    // Both answer once, in a callback of the loop; never inside the call.
+    std::function<void(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
+                       Terminated done)>
+        terminate;
+    std::function<void(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
+                       std::function<void(Status)> done)>
+        admit;
+    std::function<void(std::vector<host::SampleWish>)> sample;
+    std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
+    std::function<MonoTime()> last_sample_of_any;
+    std::function<void(const GuardAct&)> told;  // for events; may be empty
+    std::function<void()> changed;              // report() is another
+    guard::SharedFigures* figures = nullptr;    // what tenants use; may be none
+  };
+  // mps_root: where the MPS directory is for this process; run_dir: where what grants are worth is written down.
+  Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands);
+  ~Guarding();
+  Guarding(const Guarding&) = delete;
+  Guarding& operator=(const Guarding&) = delete;
+
+  // After every change of configuration, plan, inventory or of what kubelet says. Cheap when nothing is other.
+  void follow(const Snapshot& snapshot);
+  void sample_again();                     // the one who samples is another: it must be asked again
+  void on_pools(const std::string& line);  // what `tranche mps` says; "" = nobody answers
+  void granted(const std::vector<allocate::Grant>& grants);
+  void on_sample(const std::vector<host::GpuSample>& samples);
+
+  const GuardReport& report() const { return report_; }
+  std::map<std::uint32_t, std::string> grants_of_processes() const;
+  const guard::Worths& worths() const { return worth_.worths(); }
+  const guard::Tenants& tenants() const { return tenants_; }
+  bool awaits_kubelet() const { return worth_.awaits_kubelet(loop_.now()); }
+
+ private:
+  struct PlannedShare {  // a device that MPS shares
+    std::string uuid;
+    std::string pool;
+    std::uint32_t gpu_instance = 0xffffffff;
+    std::uint32_t compute_instance = 0xffffffff;
+    bool leave = false;  // computeMode: leave
+  };
+
+  void follow_plan(const Snapshot& snapshot);
+  void follow_worth(const Snapshot& snapshot);
+  void join_tenants();
+  std::map<std::string, bool> doors_of_tenants() const;
+  void take_sample();
+  bool is_complete(const host::GpuSample& sample) const;
+  void judge();
+  void take_figures();
+  void take_figures_soon(bool at_once);
+  void arm(bool open);
+  void watch_the_sampling();
+  Duration wanted_pace() const;
+  std::vector<host::SampleWish> wanted_samples();
+  void keep_pace();
+  void carry_out(guard::Order order);
+  void stop(const guard::Order& order);
+  void stop_the_container(const guard::Order& order);
+  void stop_or_continue(const guard::Order& order);
+  void terminate(guard::Order order);
+  void ask_to_terminate(guard::Order order, std::vector<GuardAct> acts);
+  void admit(const guard::Order& order);
+  void signal(const guard::Order& order, int number);
+  std::vector<std::string> beside(const guard::Order& order) const;
+  GuardAct act_of(const guard::Order& order, const guard::Process* process) const;
+  void note(const guard::Order& order, const guard::Process* process, const std::string& outcome, std::string note);
+  void note(GuardAct act, const guard::Order& order, const std::string& outcome, std::string note);
+  void read_stopped();
+  void report_stopped();
+  void keep_stopped();
+  void ended(const KnownProcess& process);
+  bool report_processes();
+  std::string holder_or_grant(const std::string& grant) const;
+  void name(const guard::Device& device, const guard::Process& process);
+  void say_what_is_not_in_force();
+
+  host::Loop& loop_;
+  Hands hands_;
+  WorthBook worth_;
+  guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
+  std::map<std::string, std::vector<std::string>> devices_of_pool_;
+  config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // where no resource says
+  GuardedProcesses processes_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+
+  std::multimap<std::string, PlannedShare> planned_;  // by GPU
+  std::map<std::string, std::string> holder_of_;      // grant → "namespace/pod/container"
+  std::map<std::string, guard::PoolFacts> pools_;
+  bool connected_ = false;
+  guard::Facts facts_;
+  guard::Memory memory_;
+  std::vector<host::GpuSample> samples_;
+  std::vector<guard::Device> devices_;
+  std::vector<std::string> gpu_of_device_;  // as devices_
+  std::vector<std::string> without_limit_;
+  std::set<std::string> sampled_gpus_;
+  Duration interval_{};
+  Duration pace_{};  // how often the driver is asked at least: the interval, or seldom while nobody holds anything
+  std::vector<host::SampleWish> wishes_;  // what it was asked for last
+  guard::PaceMemory pace_memory_;
+  host::Timer pace_timer_{loop_};
+  bool silent_ = false;  // the driver does not tell who holds memory
+  host::Timer timer_{loop_};
+  host::Timer watch_timer_{loop_};
+  host::Timer figures_timer_{loop_};
+  MonoTime figures_at_{};
+  std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
+  MonoTime named_at_{};
+  std::string run_dir_;
+  guard::StoppedProcesses written_;  // of memory_.stopped, in the file
+  GuardReport report_;
+};
+
+}  // namespace tranche::agent

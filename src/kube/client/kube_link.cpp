@@ -1,0 +1,53 @@
+#include "kube/client/kube_link.h"
+
+#include "kube/client/find_access.h"
+#include "os/log/log.h"
+
+namespace tranche::host {
+
+struct KubeLink::Prepared {
+  std::vector<Problem> problems;
+  Result<kube::Access> access = fail(Kind::kNotFound, "");
+  Result<std::shared_ptr<const CurlLibrary>> curl = fail(Kind::kNotFound, "");
+};
+
+KubeLink::KubeLink(Loop& loop, Worker& worker, std::string kubeconfig, config::Environment environment) : loop_(loop) {
+  worker.run([this, &loop, alive = alive_, kubeconfig = std::move(kubeconfig), environment = std::move(environment)] {
+    auto prepared = std::make_shared<Prepared>();
+    prepared->access = find_access(kubeconfig, environment, prepared->problems);
+    if (prepared->access) prepared->curl = KubeClient::load();
+    loop.post([this, alive, prepared] {
+      if (*alive) settle(std::move(*prepared));
+    });
+  });
+}
+
+KubeLink::~KubeLink() {
+  *alive_ = false;
+}
+
+void KubeLink::settle(Prepared prepared) {
+  settled_ = true;
+  for (const auto& problem : prepared.problems) log::warning("kube.problem", {{"text", to_string(problem)}});
+  if (!prepared.access) {
+    why_ = to_string(prepared.access.error());
+  } else if (!prepared.curl) {
+    why_ = to_string(prepared.curl.error());
+  } else if (auto client = KubeClient::open(loop_, *std::move(prepared.curl), *prepared.access)) {
+    client_ = *std::move(client);
+    server_ = prepared.access->server.url();
+    source_ = prepared.access->source;
+  } else {
+    why_ = to_string(client.error());
+  }
+  for (const auto& told : std::exchange(waiting_, {})) told();
+}
+
+void KubeLink::when_settled(std::function<void()> told) {
+  if (!settled_) return waiting_.push_back(std::move(told));
+  loop_.post([alive = alive_, told = std::move(told)] {
+    if (*alive) told();
+  });
+}
+
+}  // namespace tranche::host

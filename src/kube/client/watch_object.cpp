@@ -1,0 +1,58 @@
+#include "kube/client/watch_object.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kube/object.h"
+#include "kube/url.h"
+
+namespace tranche::host {
+namespace {
+
+kube::ReflectorSettings settings_for(const WatchedObject& what) {
+  kube::ReflectorSettings settings;
+  settings.selector = "fieldSelector=" + kube::percent_encoded("metadata.name=" + what.name);
+  settings.role = what.role;
+  settings.seed = what.seed;
+  return settings;
+}
+
+}  // namespace
+
+WatchObject::WatchObject(Loop& loop, KubeClient& client, WatchedObject what,
+                         std::function<void(const nlohmann::json*)> on_object, std::function<void()> on_turn)
+    : name_(what.name),
+      on_object_(std::move(on_object)),
+      watch_(loop, client, what.collection, settings_for(what),
+             {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
+              .on_line = [this](std::string_view line) { return on_line(line); },
+              .on_turn = std::move(on_turn)}) {}
+
+std::optional<std::string> WatchObject::unknown_because() const {
+  if (reflector().known()) return std::nullopt;
+  if (reflector().reason().empty()) return "the API server has not answered yet";
+  return reflector().reason();
+}
+
+Result<ListPage> WatchObject::on_page(std::string_view body, bool first) {
+  if (first) listed_ = false;
+  std::optional<nlohmann::json> found;  // not told before the page is known to be one
+  TRY(const auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
+        if (kube::name_of(object) == name_) found = object;
+        return {};
+      }));
+  if (found) {
+    listed_ = true;
+    on_object_(&*found);
+  }
+  if (head.next.empty() && !listed_) on_object_(nullptr);
+  return ListPage{head.resource_version, head.next};
+}
+
+Result<kube::WatchEvent> WatchObject::on_line(std::string_view line) {
+  return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
+    if (kube::name_of(object) == name_) on_object_(change == kube::Change::kDeleted ? nullptr : &object);
+    return {};
+  });
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,58 @@
+#pragma once
+// Keeps the condition TrancheReady of this Node what it should be, and takes a startup taint off once the node serves.
+// Asks the API server for nothing at rest: it writes when the condition is another than the one written last, at most
+// once a second, and after a failure again, later each time. Loop thread only.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/backoff.h"
+#include "kube/client/kube_client.h"
+#include "kube/node_condition.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+struct ConditionReport {
+  std::string written;  // "Serving"; "" = nothing yet
+  std::string problem;  // why the newest could not be written
+  friend bool operator==(const ConditionReport&, const ConditionReport&) = default;
+};
+
+class ConditionKeeper {
+ public:
+  // `startup_taint`: its key, "" = none. on_change: the report is another; not from within a call to this object.
+  ConditionKeeper(host::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
+                  std::function<void()> on_change);
+  ~ConditionKeeper();
+  ConditionKeeper(const ConditionKeeper&) = delete;
+  ConditionKeeper& operator=(const ConditionKeeper&) = delete;
+
+  void use(host::KubeClient& client);  // before that everything waits
+  void want(kube::NodeCondition condition);
+  const ConditionReport& report() const { return report_; }
+
+ private:
+  void step();
+  void write(const kube::NodeCondition& condition);
+  void look_for_taint();
+  void remove_taint(const std::string& patch);
+  bool failed(const host::KubeAnswer& answer, const char* what);  // true: tried again later
+  void wait(Duration duration);
+
+  host::Loop& loop_;
+  std::string node_;
+  std::string taint_;
+  std::function<void()> on_change_;
+  Backoff backoff_;
+  host::KubeClient* client_ = nullptr;
+  host::KubeClient::Id call_ = 0;
+  host::Timer timer_{loop_};
+  std::optional<kube::NodeCondition> wanted_;
+  std::optional<kube::NodeCondition> written_;
+  bool settled_ = false;  // the first moments of a start are no news
+  WallTime changed_{};
+  ConditionReport report_;
+};
+
+}  // namespace tranche::agent

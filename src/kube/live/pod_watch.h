@@ -1,0 +1,47 @@
+#pragma once
+// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). What an API
+// server sends is bounded: pods of other nodes are left out, and a list of more than kMostPods pods or kMostPages pages
+// counts as failed. Loop thread only.
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kube/client/list_watch.h"
+#include "kube/pod_table.h"
+
+namespace tranche::agent {
+
+class PodWatch {
+ public:
+  static constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds where configured
+  static constexpr int kMostPages = 50;
+
+  // on_pods: with all that arrived at once, never inside the constructor; it must not destroy this object. on_turn:
+  // also when only the state of the watch has changed.
+  PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
+           std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn);
+
+  const kube::PodTable& pods() const { return table_; }
+  const kube::Reflector& reflector() const { return watch_.reflector(); }
+  std::optional<MonoTime> last_news() const { return last_news_; }  // a list or an event, bookmarks included
+
+ private:
+  Result<host::ListPage> on_page(std::string_view body, bool first);
+  Result<kube::WatchEvent> on_line(std::string_view line);
+  void tell(kube::PodChanges changes);
+  void hand_on();
+  bool concerns_us(const kube::PodSeen& pod) const;
+
+  host::Loop& loop_;
+  const std::string node_;
+  std::function<void(const kube::PodChanges&)> on_pods_;
+  kube::PodTable table_;
+  std::vector<kube::PodSeen> listed_;  // the pages of a list that is not whole yet
+  int pages_ = 0;
+  kube::PodChanges changes_;  // not handed on yet: a burst of events is one callback
+  std::optional<MonoTime> last_news_;
+  host::ListWatch watch_;  // last: it calls the rest
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,270 @@
+#include "kubelet/dra_server.h"
+
+#include <dra_health/v1/api.grpc.pb.h>
+#include <dra_health/v1alpha1/api.grpc.pb.h>
+#include <fmt/format.h>
+#include <pluginregistration/v1/api.grpc.pb.h>
+
+#include <utility>
+
+#include "kubelet/dra_service.h"
+#include "kubelet/loop_gate.h"
+#include "kubelet/socket_server.h"
+#include "kubelet/streams.h"
+#include "os/files/files.h"
+#include "os/files/watch.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+
+std::uint64_t OpenCalls::enter(grpc::ServerUnaryReactor* reactor) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) {
+      calls_[++last_] = reactor;
+      return last_;
+    }
+  }
+  reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the node agent is stopping; ask again"});
+  return 0;
+}
+
+void OpenCalls::finish(std::uint64_t call, const std::function<void()>& write) {
+  grpc::ServerUnaryReactor* reactor = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(call);
+    if (found == calls_.end()) return;
+    reactor = found->second;
+    calls_.erase(found);
+  }
+  write();
+  reactor->Finish(grpc::Status::OK);
+}
+
+void OpenCalls::close() {
+  std::map<std::uint64_t, grpc::ServerUnaryReactor*> left;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    left.swap(calls_);
+  }
+  for (const auto& [call, reactor] : left)
+    reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the node agent is stopping; ask again"});
+}
+
+namespace {
+
+constexpr Duration kRetryAfter = std::chrono::seconds(5);  // a directory that is not there yet
+// kubelet takes the first of each kind that it knows.
+constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
+                                     "v1alpha1.DRAResourceHealth"};
+constexpr Duration kHealthEvery = std::chrono::seconds(60);
+constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
+constexpr std::size_t kLongestWhy = 1024;
+
+struct HealthV1 {
+  using Service = v1::DRAResourceHealth::CallbackService;
+  using Request = v1::NodeWatchResourcesRequest;
+  using Response = v1::NodeWatchResourcesResponse;
+  static constexpr auto kHealthy = v1::HEALTHY;
+  static constexpr auto kUnhealthy = v1::UNHEALTHY;
+};
+struct HealthV1alpha1 {
+  using Service = v1alpha1::DRAResourceHealth::CallbackService;
+  using Request = v1alpha1::NodeWatchResourcesRequest;
+  using Response = v1alpha1::NodeWatchResourcesResponse;
+  static constexpr auto kHealthy = v1alpha1::HEALTHY;
+  static constexpr auto kUnhealthy = v1alpha1::UNHEALTHY;
+};
+
+template <class Api>
+class HealthService final : public Api::Service {
+ public:
+  grpc::ServerWriteReactor<typename Api::Response>* NodeWatchResources(grpc::CallbackServerContext* context,
+                                                                       const typename Api::Request*) override {
+    return streams_.open(*context);
+  }
+  void offer(const std::vector<DraDeviceHealth>& devices, std::int64_t now) {
+    auto message = std::make_shared<typename Api::Response>();
+    for (const auto& each : devices) {
+      auto& device = *message->add_devices();
+      device.mutable_device()->set_pool_name(each.pool);
+      device.mutable_device()->set_device_name(each.device);
+      device.set_health(each.healthy ? Api::kHealthy : Api::kUnhealthy);
+      device.set_last_updated_time(now);
+      device.set_health_check_timeout_seconds(kHealthTimeoutSeconds);
+      device.set_message(each.why.substr(0, kLongestWhy));
+    }
+    streams_.offer(std::move(message));
+  }
+  void close() { streams_.close(); }
+
+ private:
+  Streams<typename Api::Response> streams_{[] {}};
+};
+
+class RegistrationService final : public pluginregistration::Registration::CallbackService {
+ public:
+  // on_told: on gRPC's threads.
+  RegistrationService(std::string driver, std::string endpoint, std::function<void(bool, std::string)> on_told)
+      : driver_(std::move(driver)), endpoint_(std::move(endpoint)), on_told_(std::move(on_told)) {}
+
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
+                                    pluginregistration::PluginInfo* info) override {
+    info->set_type("DRAPlugin");
+    info->set_name(driver_);
+    info->set_endpoint(endpoint_);
+    for (const char* service : kServices) info->add_supported_versions(service);
+    return done(context);
+  }
+
+  grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
+                                                     const pluginregistration::RegistrationStatus* status,
+                                                     pluginregistration::RegistrationStatusResponse*) override {
+    on_told_(status->plugin_registered(), status->error());
+    return done(context);
+  }
+
+ private:
+  static grpc::ServerUnaryReactor* done(grpc::CallbackServerContext* context) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  const std::string driver_, endpoint_;
+  const std::function<void(bool, std::string)> on_told_;
+};
+
+class KubeletDraServer final : public DraServer {
+ public:
+  KubeletDraServer(Loop& loop, DraServerSettings settings, DraAnswers& answers, std::function<void()> on_change)
+      : loop_(loop),
+        settings_(std::move(settings)),
+        own_dir_(settings_.plugins_dir + "/" + settings_.driver),
+        calls_(std::make_shared<DraCalls>()),
+        v1_(loop, calls_),
+        v1beta1_(loop, calls_),
+        registration_(settings_.driver, own_dir_ + "/" + kSocket,
+                      [this](bool registered, std::string why) { told(registered, std::move(why)); }),
+        looked_(loop, [this] { look(); }),
+        changed_(loop, std::move(on_change)) {
+    calls_->answers = &answers;
+  }
+  ~KubeletDraServer() override {
+    calls_->answers = nullptr;
+    calls_->open.close();
+    health_v1_.close();
+    health_v1alpha1_.close();
+    registry_socket_.reset();  // first: kubelet unregisters before the calls end
+    socket_.reset();
+  }
+
+  Status start() {
+    TRY(const auto own, Dir::create(own_dir_, 0750));
+    TRY_STATUS(bind(own_dir_, kSocket, {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
+    TRY_STATUS(serve_registration());
+    TRY(registry_watch_, DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
+          if (name.empty() || name == registry_name()) looked_.knock();
+        }));
+    return {};
+  }
+
+  void health(std::vector<DraDeviceHealth> devices) override {
+    if (devices == healthy_ && health_timer_.running()) return;
+    healthy_ = std::move(devices);
+    send_health();
+  }
+
+  DraServerState state() const override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+ private:
+  static constexpr const char* kSocket = "dra.sock";
+  std::string registry_name() const { return settings_.driver + "-reg.sock"; }
+
+  Status bind(const std::string& directory, const std::string& name, const std::vector<grpc::Service*>& services,
+              std::unique_ptr<SocketServer>& into) {
+    into.reset();
+    remove_left_over_sockets(directory, name, loop_.now());
+    TRY(into, SocketServer::open(services, directory + "/" + name, temporary_socket_name(name, loop_.now()),
+                                 settings_.stop_within));
+    return {};
+  }
+
+  void send_health() {
+    const auto now = std::chrono::duration_cast<std::chrono::seconds>(loop_.wall_now().time_since_epoch()).count();
+    health_v1_.offer(healthy_, now);
+    health_v1alpha1_.offer(healthy_, now);
+    health_timer_.start(kHealthEvery, [this] { send_health(); });
+  }
+
+  // After the socket that it names serves.
+  Status serve_registration() {
+    TRY_STATUS(bind(settings_.registry_dir, registry_name(), {&registration_}, registry_socket_));
+    set({true, false, ""});
+    return {};
+  }
+
+  void look() {
+    const auto place = registry_socket_ ? registry_socket_->look().place : SocketServer::Place::kDeleted;
+    if (place == SocketServer::Place::kOurs) return;
+    if (place == SocketServer::Place::kTaken)
+      return set({false, false, "another process serves " + registry_name() + " now; this one is not asked any more"});
+    if (const auto served = serve_registration(); !served) {
+      set({false, false, to_string(served.error())});
+      retry_.start(kRetryAfter, [this] { look(); });
+    }
+  }
+
+  void told(bool registered, std::string why) {
+    DraServerState next;
+    next.serving = true;
+    next.registered = registered;
+    if (!registered) next.problem = "kubelet refused to register the driver: " + why;
+    set(next);
+  }
+
+  void set(const DraServerState& next) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ == next) return;
+      state_ = next;
+    }
+    changed_.knock();
+  }
+
+  Loop& loop_;
+  const DraServerSettings settings_;
+  const std::string own_dir_;
+  std::shared_ptr<DraCalls> calls_;
+  DraService<DraV1> v1_;
+  DraService<DraV1beta1> v1beta1_;
+  HealthService<HealthV1> health_v1_;
+  HealthService<HealthV1alpha1> health_v1alpha1_;
+  std::vector<DraDeviceHealth> healthy_;
+  Timer health_timer_{loop_};
+  RegistrationService registration_;
+  mutable std::mutex mutex_;
+  DraServerState state_;
+  Timer retry_{loop_};
+  LoopGate looked_;
+  LoopGate changed_;
+  std::unique_ptr<SocketServer> socket_;
+  std::unique_ptr<SocketServer> registry_socket_;
+  std::unique_ptr<DirWatch> registry_watch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DraServer>> DraServer::open(Loop& loop, DraServerSettings settings, DraAnswers& answers,
+                                                   std::function<void()> on_change) {
+  auto server = std::make_unique<KubeletDraServer>(loop, std::move(settings), answers, std::move(on_change));
+  TRY_STATUS(server->start());
+  return server;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,81 @@
+#pragma once
+// Our side of kubelet's contract for Dynamic Resource Allocation: two gRPC servers, one for registration in kubelet's
+// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1 and v1beta1) and for the
+// health of devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the
+// facts relied on.
+//
+// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here; a
+// socket that was deleted is made again. The sockets have fixed names: the newest instance on a node takes them over,
+// and an older one that still runs is not asked any more.
+//
+// Threads: constructed, used and destroyed on the loop's thread. gRPC's threads only translate: DraAnswers is called on
+// the loop's thread, as many calls at a time as kubelet makes.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "dra/claim.h"
+#include "os/loop/loop.h"
+
+namespace tranche::host {
+
+// One device of a prepared claim, as kubelet is answered.
+struct DraDevice {
+  std::vector<std::string> requests;  // without subrequests
+  std::string pool;
+  std::string device;
+  std::string share_id;              // "" = none
+  std::vector<std::string> cdi_ids;  // "vendor/class=name"
+  friend bool operator==(const DraDevice&, const DraDevice&) = default;
+};
+
+class DraAnswers {
+ public:
+  using Prepared = std::function<void(Result<std::vector<DraDevice>>)>;
+  using Unprepared = std::function<void(Status)>;
+  virtual ~DraAnswers() = default;
+  // `done` is called once, at once or in a later turn; not called, the call ends with the server. kubelet waits 45 s.
+  virtual void prepare(const dra::ClaimName& claim, Prepared done) = 0;
+  virtual void unprepare(const dra::ClaimName& claim, Unprepared done) = 0;
+};
+
+struct DraDeviceHealth {
+  std::string pool;
+  std::string device;
+  bool healthy = true;
+  std::string why;  // "" when it is
+  friend bool operator==(const DraDeviceHealth&, const DraDeviceHealth&) = default;
+};
+
+struct DraServerSettings {
+  std::string driver;
+  std::string registry_dir = "/var/lib/kubelet/plugins_registry";
+  std::string plugins_dir = "/var/lib/kubelet/plugins";  // the driver's own directory is below
+  Duration stop_within = std::chrono::milliseconds(500);
+};
+
+struct DraServerState {
+  bool serving = false;
+  bool registered = false;  // kubelet said so
+  std::string problem;      // "" or why it is not serving or not registered: one sentence
+  friend bool operator==(const DraServerState&, const DraServerState&) = default;
+};
+
+class DraServer {
+ public:
+  // on_change: as a turn of its own, after what state() gives has changed. `answers` must outlive the server. Serves at
+  // once; kubelet may ask before this returns to the loop.
+  static Result<std::unique_ptr<DraServer>> open(Loop& loop, DraServerSettings settings, DraAnswers& answers,
+                                                 std::function<void()> on_change);
+  virtual ~DraServer() = default;  // calls under way end with UNAVAILABLE: kubelet asks again
+
+  virtual DraServerState state() const = 0;
+  // What kubelet shows in the status of pods; the whole list. Sent when it differs from the last one, and again and
+  // again while the loop turns: a loop that hangs turns every device Unknown.
+  virtual void health(std::vector<DraDeviceHealth> devices) = 0;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,223 @@
+#include "kubelet/plugin.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/text.h"
+#include "kubelet/translate.h"
+
+namespace tranche::host {
+namespace {
+
+// A newcomer binds first and listens a moment later; in between its socket refuses like a dead one.
+constexpr Duration kBindToListen = std::chrono::milliseconds(200);
+// Counts of calls are for people; the loop's work for them must not compete with the next call.
+constexpr Duration kCountsWait = std::chrono::milliseconds(50);
+
+std::string by_whom(pid_t pid) {
+  return pid == 0 ? "another process, in a process namespace not visible here" : fmt::format("process {}", pid);
+}
+
+}  // namespace
+
+std::string socket_name_of(const std::string& resource) {
+  return "nvidia-" + resource.substr(resource.rfind('/') + 1) + ".sock";
+}
+
+Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+               std::function<void()> on_change)
+    : loop_(loop),
+      settings_(settings),
+      answers_(answers),
+      resource_(std::move(resource)),
+      socket_name_(socket_name_of(resource_)),
+      socket_path_(settings.plugin_dir + "/" + socket_name_),
+      on_change_(std::move(on_change)),
+      backoff_(settings.retry_first, settings.retry_most, settings.seed ^ stable_hash(resource_)),
+      retry_(loop),
+      unwatched_(loop),
+      recheck_(loop),
+      gate_(loop, [this] { turn(); }),
+      counted_(loop, on_change_, kCountsWait) {}
+
+Plugin::~Plugin() = default;
+
+void Plugin::offer(const advertise::Advertised& advertised) {
+  if (advertised_ == advertised) return;
+  advertised_ = advertised;
+  devices_ = std::make_shared<const v1beta1::ListAndWatchResponse>(to_message(advertised));
+  if (endpoint_) endpoint_->streams().offer(devices_);
+}
+
+void Plugin::look(bool kubelet_is_there) {
+  kubelet_is_there_ = kubelet_is_there;
+  in_place_ = in_place();
+  if (in_place_ && settings_.register_with_kubelet) keep_registered();
+  on_change_();
+}
+
+void Plugin::kubelet_started() {
+  forget_registration();
+  retry_.stop();
+  backoff_.reset();
+}
+
+void Plugin::forget_registration() {
+  registering_.reset();
+  registered_ = false;
+  unwatched_.stop();
+}
+
+bool Plugin::in_place() {
+  if (!endpoint_) {
+    if (!retry_.running()) bind();
+    return endpoint_ != nullptr;
+  }
+  const Endpoint::Finding finding = endpoint_->look();
+  if (finding.place != Endpoint::Place::kDeserted) deserted_since_.reset();
+  switch (finding.place) {
+    case Endpoint::Place::kOurs:
+      return true;
+    case Endpoint::Place::kTaken:
+      // kubelet reads every stream it has, also that of a plugin since replaced: ours would contradict the newcomer's.
+      endpoint_->streams().finish_all();
+      forget_registration();
+      retry_.stop();
+      problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
+                             by_whom(finding.stranger), resource_, socket_path_);
+      return false;
+    case Endpoint::Place::kDeserted:
+      if (!deserted_for_long()) return false;
+      break;
+    case Endpoint::Place::kDeleted:
+      break;
+  }
+  bind();
+  return endpoint_ != nullptr;
+}
+
+bool Plugin::deserted_for_long() {
+  if (!deserted_since_) deserted_since_ = loop_.now();
+  if (loop_.now() - *deserted_since_ >= kBindToListen) return true;
+  recheck_.start(kBindToListen, [this] { look(kubelet_is_there_); });
+  return false;
+}
+
+void Plugin::bind() {
+  forget_registration();
+  endpoint_.reset();
+  deserted_since_.reset();
+  auto service = std::make_unique<DevicePluginService>(
+      resource_, answers_, counts_, [this] { gate_.knock(); }, [this] { counted_.knock(); });
+  // The first list is there before the first stream can be.
+  if (devices_) service->streams().offer(devices_);
+  const std::string directory = socket_path_.substr(0, socket_path_.rfind('/'));
+  remove_left_over_sockets(directory, socket_name_, loop_.now());
+  const std::string temporary = temporary_socket_name(socket_name_, loop_.now());
+  auto opened = Endpoint::open(std::move(service), socket_path_, temporary, settings_.stop_within);
+  if (!opened) {
+    retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
+    return;
+  }
+  endpoint_ = std::move(*opened);
+  retry_.stop();
+  problem_.clear();
+  note_ = endpoint_->predecessor().alive
+              ? fmt::format("took {} over from {}", socket_path_, by_whom(endpoint_->predecessor().pid))
+              : "";
+  if (endpoint_->predecessor().alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
+}
+
+void Plugin::keep_registered() {
+  if (!kubelet_is_there_) {
+    forget_registration();
+    problem_ = fmt::format("kubelet is not there: no socket at {}; {} registers as soon as it appears",
+                           settings_.kubelet_socket, resource_);
+    return;
+  }
+  if (registering_) return;
+  if (registered_) {
+    watch_the_watchers();
+    return;
+  }
+  if (retry_.running()) return;
+  if (streams_are_over()) start_registering();
+}
+
+bool Plugin::streams_are_over() {
+  WatchStreams& streams = endpoint_->streams();
+  streams.finish_all();
+  const bool over = streams.count().ending == 0;
+  if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
+  // Their end knocks at the gate; a connection that takes no bytes any more may not hold us up for ever.
+  if (!over && loop_.now() < *streams_end_by_) {
+    recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
+    return false;
+  }
+  streams_end_by_.reset();
+  return true;
+}
+
+void Plugin::watch_the_watchers() {
+  const WatchStreams::Count count = endpoint_->streams().count();
+  // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which one
+  // cannot be told from here: the loss of any is taken for the loss of that one.
+  if (count.open > 0 && count.lost == lost_before_) {
+    unwatched_.stop();
+    backoff_.reset();
+    problem_.clear();
+    return;
+  }
+  if (unwatched_.running()) return;
+  // kubelet opens one stream per registration and never a second (kubernetes/kubernetes#92958).
+  unwatched_.start(count.lost == lost_before_ ? settings_.unwatched_grace : settings_.lost_grace, [this] {
+    registered_ = false;
+    retry_later(fmt::format("kubelet accepted {} and does not watch it; registering it again", resource_));
+    on_change_();
+  });
+}
+
+void Plugin::start_registering() {
+  lost_before_ = endpoint_->streams().count().lost;
+  registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
+                                     [this] { gate_.knock(); });
+}
+
+void Plugin::read_outcome() {
+  if (!registering_) return;
+  const std::optional<Status> outcome = registering_->outcome();
+  if (!outcome) return;
+  registering_.reset();
+  if (*outcome) {
+    registered_ = true;
+    ++registrations_;  // a problem stays on show until somebody watches
+  } else {
+    retry_later(to_string(outcome->error()));
+  }
+}
+
+void Plugin::retry_later(std::string problem) {
+  problem_ = std::move(problem);
+  retry_.start(backoff_.next(), [this] { look(kubelet_is_there_); });
+}
+
+void Plugin::turn() {
+  read_outcome();
+  look(kubelet_is_there_);
+}
+
+PluginState Plugin::state() const {
+  return {.resource = resource_,
+          .endpoint = socket_name_,
+          .serving = in_place_,
+          .registered = registered_,
+          .watchers = endpoint_ ? endpoint_->streams().count().open : 0,
+          .problem = problem_,
+          .note = note_,
+          .registrations = registrations_,
+          .allocations = counts_.allocations,
+          .refused = counts_.refused};
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,91 @@
+#pragma once
+// One resource on its way to being advertised, as one level-triggered question asked again after every event: is our
+// socket in place, does kubelet know of it, is somebody watching? look() takes whatever step is missing.
+//
+//   unbound ──bind──► serving ──Register──► registered ──stream opens──► watched
+//      ▲                 ▲                      │ nobody watches for a while
+//      │ socket deleted  └──────────────────────┘ kubelet restarted, refused, absent: back-off
+//      └─ taken by a live stranger: wait until it is gone, register nothing
+//
+// Loop thread only.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/backoff.h"
+#include "kubelet/endpoint.h"
+#include "kubelet/loop_gate.h"
+#include "kubelet/plugin_host.h"
+#include "kubelet/register_call.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+
+class Plugin {
+ public:
+  // on_change: in a turn of the loop or within a call to this object; the state may have changed.
+  Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+         std::function<void()> on_change);
+  ~Plugin();  // withdraws the resource
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  void offer(const advertise::Advertised& advertised);
+  void look(bool kubelet_is_there);
+  void kubelet_started();  // its socket was made anew: it knows nothing of us any more
+
+  const std::string& resource() const { return resource_; }
+  const std::string& socket_name() const { return socket_name_; }
+  PluginState state() const;
+
+ private:
+  bool in_place();  // our socket is where kubelet looks for it; binds when it should be
+  bool deserted_for_long();
+  void bind();
+  void forget_registration();
+  void keep_registered();
+  // Before every registration all earlier streams end: an old stream's end disconnects the new client in kubelets
+  // before kubernetes/kubernetes#135437.
+  bool streams_are_over();
+  void watch_the_watchers();
+  void start_registering();
+  void read_outcome();
+  void retry_later(std::string problem);
+  void turn();  // after anything happened on gRPC's threads
+
+  Loop& loop_;
+  const PluginHostSettings& settings_;
+  Answers& answers_;
+  const std::string resource_;
+  const std::string socket_name_;
+  const std::string socket_path_;
+  const std::function<void()> on_change_;
+
+  Backoff backoff_;
+  Timer retry_;
+  Timer unwatched_;
+  Timer recheck_;
+  std::optional<advertise::Advertised> advertised_;
+  DeviceList devices_;
+  CallCounts counts_;
+
+  bool kubelet_is_there_ = false;
+  bool registered_ = false;
+  bool in_place_ = false;
+  std::optional<MonoTime> deserted_since_;
+  std::optional<MonoTime> streams_end_by_;
+  std::uint64_t lost_before_ = 0;  // streams lost before the last registration
+  std::uint64_t registrations_ = 0;
+  std::string problem_;
+  std::string note_;
+
+  LoopGate gate_;  // this and the next outlive the two below, whose threads knock at them
+  LoopGate counted_;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<RegisterCall> registering_;
+};
+
+// "nvidia.com/gpu.shared" → "nvidia-gpu.shared.sock"; the directory is kubelet's, the name NVIDIA's.
+std::string socket_name_of(const std::string& resource);
+
+}  // namespace tranche::host

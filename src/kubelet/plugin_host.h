@@ -1,0 +1,84 @@
+#pragma once
+// Our side of kubelet's device-plugin contract (v1beta1), for any number of resources: one gRPC server on one unix
+// socket per resource, registration, re-registration when kubelet restarts or stops watching, and a clean stop. gRPC
+// lives in this folder only. docs/internals/kubelet-contract.md lists each fact relied on, promises.md its tests.
+//
+// Threads: constructed, published to and destroyed on the loop thread. `Answers` is called on gRPC's threads, at any
+// time, concurrently: it must be a pure function of an immutable snapshot plus at most bounded file work.
+//
+// Two instances on one node: the newest one to bind is the one that kubelet reaches (that is how a rolling update
+// goes), and the older one sees it, says so in `problem`, and neither fights back nor registers until the newcomer is
+// gone.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "grants/allocate/grant.h"
+#include "os/loop/loop.h"
+#include "plan/advertise/advertise.h"
+
+namespace tranche::host {
+
+class Answers {
+ public:
+  virtual ~Answers() = default;
+  virtual Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) = 0;
+  virtual Result<std::vector<std::string>> prefer(const std::string& resource,
+                                                  std::span<const std::string_view> available,
+                                                  std::span<const std::string_view> must_include,
+                                                  std::uint32_t size) = 0;
+};
+
+struct PluginHostSettings {
+  std::string plugin_dir = "/var/lib/kubelet/device-plugins";  // our sockets go here
+  std::string kubelet_socket;                                  // "" = plugin_dir + "/kubelet.sock"
+  bool register_with_kubelet = true;                           // --kubelet-socket "" of NVIDIA's plugin
+  Duration registration_deadline = std::chrono::seconds(10);
+  Duration unwatched_grace = std::chrono::seconds(2);    // registered, and nobody opened a stream: register again after
+  Duration lost_grace = std::chrono::milliseconds(500);  // a stream was there and is lost: register again after
+  // Our socket took the place of a live one: what that instance needs to see it and to end its streams. Its streams
+  // have to end before we register, or kubelets that follow kubernetes/kubernetes#121994 (1.36 among them, as seen)
+  // take the end of its stream for the end of ours.
+  Duration handover = std::chrono::milliseconds(100);
+  Duration retry_first = std::chrono::milliseconds(250);  // between failed attempts; doubles, with jitter, up to …
+  Duration retry_most = std::chrono::seconds(30);
+  Duration audit_every = std::chrono::seconds(30);        // look at all sockets even when nothing was heard of them
+  Duration stop_within = std::chrono::milliseconds(500);  // for calls under way when a server stops
+  std::uint64_t seed = 0;                                 // of the jitter
+};
+
+// What `tranche status` and metrics show about one resource.
+struct PluginState {
+  std::string resource;
+  std::string endpoint;  // socket file name
+  bool serving = false;
+  bool registered = false;
+  int watchers = 0;     // open ListAndWatch streams
+  std::string problem;  // "" or why it is not registered, or not serving: one sentence
+  std::string note;     // "" or something worth a log line: whose socket was taken over
+  std::uint64_t registrations = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t refused = 0;
+  friend bool operator==(const PluginState&, const PluginState&) = default;
+};
+
+class PluginHost {
+ public:
+  // on_change: a turn of the loop, after any PluginState changed.
+  static Result<std::unique_ptr<PluginHost>> open(Loop& loop, PluginHostSettings settings, Answers& answers,
+                                                  std::function<void()> on_change);
+  virtual ~PluginHost() = default;  // finishes streams, stops servers, removes our sockets
+
+  // The newest truth: resources that appeared are served and registered, those that vanished are withdrawn, changed
+  // device lists go to every open stream (newest state only, no backlog).
+  virtual void publish(const std::vector<advertise::Advertised>& resources) = 0;
+  virtual std::vector<PluginState> states() const = 0;
+};
+
+}  // namespace tranche::host

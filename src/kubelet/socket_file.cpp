@@ -1,0 +1,85 @@
+#include "kubelet/socket_file.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "base/text.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::string_view kTemporary = ".t";
+constexpr Duration kBeingMade = std::chrono::seconds(2);  // takes milliseconds
+
+std::string mark_of(const std::string& socket_name) {
+  return fmt::format("{:04x}", stable_hash(socket_name) & 0xffffU);
+}
+
+}  // namespace
+
+std::optional<SocketFile> look_at_socket(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return std::nullopt;
+  return SocketFile{info.st_dev, info.st_ino, info.st_ctim.tv_sec * 1'000'000'000LL + info.st_ctim.tv_nsec};
+}
+
+Status check_socket_path(const std::string& path) {
+  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kLongest) return {};
+  return fail(
+      Kind::kInvalid,
+      fmt::format("the path of a unix socket may be {} characters long, but this one has {}; use a directory with "
+                  "a shorter name",
+                  kLongest, path.size()),
+      path);
+}
+
+std::string temporary_socket_name(const std::string& socket_name, MonoTime now) {
+  return fmt::format(".t{:x}{}", now.time_since_epoch().count(), mark_of(socket_name));
+}
+
+void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now) {
+  std::error_code error;
+  const std::string mark = mark_of(socket_name);
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark))
+      continue;
+    MonoTime::rep made = 0;
+    const char* last = name.data() + name.size() - mark.size();
+    const auto read = std::from_chars(name.data() + kTemporary.size(), last, made, 16);
+    if (read.ec != std::errc{} || read.ptr != last) continue;
+    const MonoTime then{MonoTime::duration(made)};
+    if (then <= now && now - then < kBeingMade) continue;  // after a restart of the machine `then` is ahead of us
+    const std::string path = directory + "/" + name;
+    if (look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
+  }
+}
+
+Listener probe_listener(const std::string& path) {
+  if (!check_socket_path(path)) return {};
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return {};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return {.alive = errno == EAGAIN, .pid = 0};  // EAGAIN: its queue is full, so somebody holds it
+  }
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
+  return {.alive = true, .pid = peer.pid};
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,132 @@
+#include "kubelet/socket_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+namespace {
+
+class SocketFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/trXXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    directory_ = name;
+    path_ = directory_ + "/s.sock";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  Fd bind_at(const std::string& path, bool listening) const {
+    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    if (listening) {
+      EXPECT_EQ(::listen(fd.get(), 1), 0);
+    }
+    return fd;
+  }
+
+  std::string directory_;
+  std::string path_;
+};
+
+TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
+  EXPECT_FALSE(look_at_socket(path_));
+  std::ofstream(path_) << "text";
+  EXPECT_FALSE(look_at_socket(path_));
+  EXPECT_FALSE(probe_listener(path_).alive);
+}
+
+TEST_F(SocketFiles, AListenerIsAliveAndTellsItsProcess) {
+  const Fd listener = bind_at(path_, true);
+  const Listener seen = probe_listener(path_);
+  EXPECT_TRUE(seen.alive);
+  EXPECT_EQ(seen.pid, ::getpid());
+}
+
+// Promise: kubelet/socket: A clean start removes the socket files of killed servers and no others.
+TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
+  const MonoTime now{std::chrono::hours(1)};
+  const auto put = [&](const std::string& socket, Duration age, bool listening) {
+    const std::string path = directory_ + "/" + temporary_socket_name(socket, now - age);
+    return std::pair(path, bind_at(path, listening));
+  };
+  const auto old = put("gpu", std::chrono::minutes(5), false);
+  const auto of_another_life = put("gpu", -std::chrono::minutes(5), false);
+  const auto being_made = put("gpu", std::chrono::seconds(1), false);
+  const auto serving = put("gpu", std::chrono::minutes(6), true);
+  const auto another_resources = put("gpu.shared", std::chrono::minutes(5), false);
+  std::ofstream(directory_ + "/" + temporary_socket_name("gpu", now - std::chrono::minutes(7))) << "a file";
+  std::ofstream(directory_ + "/.thidden") << "a file";
+  remove_left_over_sockets(directory_, "gpu", now);
+  EXPECT_FALSE(std::filesystem::exists(old.first));
+  EXPECT_FALSE(std::filesystem::exists(of_another_life.first));
+  for (const auto* kept : {&being_made, &serving, &another_resources})
+    EXPECT_TRUE(std::filesystem::exists(kept->first));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 5);
+}
+
+TEST_F(SocketFiles, AFullQueueIsAliveToo) {
+  const Fd listener = bind_at(path_, true);
+  std::vector<Fd> callers;
+  for (int i = 0; i < 16; ++i) {  // more than any backlog of 1 takes
+    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) break;
+    callers.push_back(std::move(fd));
+  }
+  ASSERT_LT(callers.size(), 16U);
+  EXPECT_TRUE(probe_listener(path_).alive);
+}
+
+TEST_F(SocketFiles, ASocketNobodyListensOnIsDead) {
+  {
+    const Fd gone = bind_at(path_, true);
+  }
+  EXPECT_TRUE(look_at_socket(path_));
+  EXPECT_FALSE(probe_listener(path_).alive);
+}
+
+TEST_F(SocketFiles, AReplacementIsAnotherFileWhileTheOldOneIsBound) {
+  const Fd old_one = bind_at(path_, true);
+  const auto before = look_at_socket(path_);
+  ::unlink(path_.c_str());
+  const Fd new_one = bind_at(path_, true);
+  const auto after = look_at_socket(path_);
+  ASSERT_TRUE(before && after);
+  EXPECT_FALSE(after->same_file(*before)) << "a bound socket keeps its inode number to itself";
+}
+
+TEST_F(SocketFiles, ARenameKeepsTheIdentity) {
+  const Fd socket = bind_at(directory_ + "/other", true);
+  const auto before = look_at_socket(directory_ + "/other");
+  std::filesystem::rename(directory_ + "/other", path_);
+  const auto after = look_at_socket(path_);
+  ASSERT_TRUE(before && after);
+  EXPECT_TRUE(after->same_file(*before));
+  EXPECT_TRUE(probe_listener(path_).alive);
+}
+
+// Promise: kubelet/register: A socket path above 107 characters is refused with its reason.
+TEST(SocketPath, MayHave107Characters) {
+  EXPECT_TRUE(check_socket_path(std::string(107, 'x')));
+  const Status too_long = check_socket_path(std::string(108, 'x'));
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().kind, Kind::kInvalid);
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,73 @@
+#include "kubelet/socket_server.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "kubelet/grpc_time.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kLargestRequest = 1 << 20;  // a thousand slots in one question are 50 KiB
+constexpr std::size_t kMemoryQuota = 16 << 20;
+
+std::unique_ptr<grpc::Server> serve(const std::vector<grpc::Service*>& services, const std::string& path) {
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("tranche");
+  quota.Resize(kMemoryQuota);  // a reader that never reads must not grow us
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(kLargestRequest);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  int bound = 0;
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  return builder.BuildAndStart();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SocketServer>> SocketServer::open(const std::vector<grpc::Service*>& services, std::string path,
+                                                         const std::string& temporary_name, Duration stop_within) {
+  TRY_STATUS(check_socket_path(path));
+  const std::string directory = path.substr(0, path.rfind('/'));
+  const std::string temporary = directory + "/" + temporary_name;
+  TRY_STATUS(check_socket_path(temporary));
+  // gRPC says only that it could not listen; the usual reasons show here.
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    return std::unexpected(error_from_errno(errno, "cannot create a socket in", directory));
+  }
+  std::unique_ptr<SocketServer> server(new SocketServer(std::move(path), stop_within));
+  server->predecessor_ = probe_listener(server->path_);
+  server->server_ = serve(services, temporary);
+  if (!server->server_) return fail(Kind::kUnavailable, "cannot listen on a socket in", directory);
+  server->file_ = look_at_socket(temporary);
+  if (::rename(temporary.c_str(), server->path_.c_str()) != 0) {
+    return std::unexpected(error_from_errno(errno, "cannot put the socket in place", server->path_));
+  }
+  return server;
+}
+
+SocketServer::~SocketServer() {
+  if (!server_) return;
+  if (look().place == Place::kOurs) ::unlink(path_.c_str());
+  server_->Shutdown(grpc_span(stop_within_));
+  server_->Wait();
+}
+
+SocketServer::Finding SocketServer::look() const {
+  const std::optional<SocketFile> there = look_at_socket(path_);
+  if (!there) return {Place::kDeleted, 0};
+  if (file_ && there->same_file(*file_)) return {Place::kOurs, 0};
+  const Listener listener = probe_listener(path_);
+  return listener.alive ? Finding{Place::kTaken, listener.pid} : Finding{Place::kDeserted, 0};
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,56 @@
+#pragma once
+// gRPC services on a unix socket: bound, served and removed without a moment in which a newcomer's socket could be
+// taken down by an old server's farewell. It listens on a name of its own, which is then renamed over the real one:
+// kubelet never finds the path missing or refusing, and gRPC's habit of unlinking what it listened on, when it stops,
+// hits a name nobody uses. Taking over from another process that serves there is deliberate: during a rolling update
+// the newest instance is the one that stays. Loop thread only.
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "kubelet/socket_file.h"
+
+namespace tranche::host {
+
+class SocketServer {
+ public:
+  // The services must outlive it. temporary_name: unlike any that another process could choose in this directory.
+  static Result<std::unique_ptr<SocketServer>> open(const std::vector<grpc::Service*>& services, std::string path,
+                                                    const std::string& temporary_name, Duration stop_within);
+  // Removes the socket if it is ours, and waits for calls under way not longer than stop_within; then they are
+  // cancelled, and whoever answers them must finish them.
+  ~SocketServer();
+  SocketServer(const SocketServer&) = delete;
+  SocketServer& operator=(const SocketServer&) = delete;
+
+  // Who answered at our path just before we took it over.
+  const Listener& predecessor() const { return predecessor_; }
+
+  enum class Place {
+    kOurs,      // the path leads to us
+    kDeleted,   // nothing is there: kubelet restarts, or somebody tidied up
+    kTaken,     // another process answers there
+    kDeserted,  // a socket is there, not ours, and nobody answers (or not yet)
+  };
+  struct Finding {
+    Place place = Place::kOurs;
+    pid_t stranger = 0;
+  };
+  Finding look() const;
+
+ private:
+  SocketServer(std::string path, Duration stop_within) : path_(std::move(path)), stop_within_(stop_within) {}
+
+  const std::string path_;
+  const Duration stop_within_;
+  std::unique_ptr<grpc::Server> server_;
+  std::optional<SocketFile> file_;
+  Listener predecessor_;
+};
+
+}  // namespace tranche::host

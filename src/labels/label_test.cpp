@@ -1,0 +1,259 @@
+#include "labels/label.h"
+
+#include <gmock/gmock.h>
+
+#include "labels/label_fixture.h"
+
+namespace tranche::label {
+namespace label_test {
+
+using config::Config;
+using config::MigStrategy;
+using config::SharingStrategy;
+using inventory::Gpu;
+using inventory::Inventory;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(LabelsTest, APlainNode) {
+  EXPECT_THAT(
+      labels_of({}, node(2),
+                {.machine_type = "Acme  Node 9\n", .loaded_at = WallTime(std::chrono::seconds(1700000000))}),
+      UnorderedElementsAre(
+          Pair("nvidia.com/gfd.timestamp", "1700000000"), Pair("nvidia.com/gpu.machine", "Acme-Node-9"),
+          Pair("nvidia.com/cuda.driver.major", "580"), Pair("nvidia.com/cuda.driver.minor", "159"),
+          Pair("nvidia.com/cuda.driver.rev", "04"), Pair("nvidia.com/cuda.driver-version.major", "580"),
+          Pair("nvidia.com/cuda.driver-version.minor", "159"), Pair("nvidia.com/cuda.driver-version.revision", "04"),
+          Pair("nvidia.com/cuda.driver-version.full", "580.159.04"), Pair("nvidia.com/cuda.runtime.major", "13"),
+          Pair("nvidia.com/cuda.runtime.minor", "0"), Pair("nvidia.com/cuda.runtime-version.major", "13"),
+          Pair("nvidia.com/cuda.runtime-version.minor", "0"), Pair("nvidia.com/cuda.runtime-version.full", "13.0"),
+          Pair("nvidia.com/mig.capable", "true"), Pair("nvidia.com/mps.capable", "false"),
+          Pair("nvidia.com/gpu.mode", "compute"), Pair("nvidia.com/gpu.product", "NVIDIA-H200"),
+          Pair("nvidia.com/gpu.count", "2"), Pair("nvidia.com/gpu.replicas", "1"),
+          Pair("nvidia.com/gpu.sharing-strategy", "none"), Pair("nvidia.com/gpu.memory", "143771"),
+          Pair("nvidia.com/gpu.family", "hopper"), Pair("nvidia.com/gpu.compute.major", "9"),
+          Pair("nvidia.com/gpu.compute.minor", "0"), Pair("tranche.io/model.NVIDIA-H200.count", "2"),
+          Pair("tranche.io/model.NVIDIA-H200.memory", "143771"), Pair("tranche.io/hazard.sm-counts", "unmeasured")));
+}
+
+TEST(LabelsTest, WithoutGpusOnlyTimestampAndVgpu) {
+  EXPECT_THAT(labels_of({}, {}, {.loaded_at = WallTime(std::chrono::seconds(1)), .vgpu = Vgpu{}}),
+              UnorderedElementsAre(Pair("nvidia.com/gfd.timestamp", "1"), Pair("nvidia.com/vgpu.present", "false")));
+  EXPECT_THAT(labels_of({}, {}), IsEmpty());
+}
+
+TEST(LabelsTest, NoTimestampMeansNone) {
+  Config config;
+  config.flags.gfd.no_timestamp = true;
+  EXPECT_THAT(labels_of(config, {}, {.loaded_at = WallTime(std::chrono::seconds(1))}), IsEmpty());
+}
+
+TEST(LabelsTest, SharingShowsInProductUnlessRenamed) {
+  EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 4), node(2)),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200-SHARED"), Pair("nvidia.com/gpu.count", "2"),
+                            Pair("nvidia.com/gpu.replicas", "4"), Pair("nvidia.com/gpu.sharing-strategy", "mps"),
+                            Pair("nvidia.com/mps.capable", "true")}));
+  EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 4, true), node(2)),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200"), Pair("nvidia.com/gpu.replicas", "4")}));
+  EXPECT_THAT(
+      labels_of(shared(SharingStrategy::kTimeSlicing, 10), node(1)),
+      IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200-SHARED"),
+                    Pair("nvidia.com/gpu.sharing-strategy", "time-slicing"), Pair("nvidia.com/mps.capable", "false")}));
+  EXPECT_THAT(labels_of(shared(SharingStrategy::kTimeSlicing, 10, false, "nvidia.com/mig-1g.5gb"), node(1)),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200"), Pair("nvidia.com/gpu.replicas", "1")}));
+}
+
+TEST(LabelsTest, MigGpusUnderNoneAreNotShared) {
+  Inventory inventory = node(2);
+  add_mig(inventory.gpus[0], "1g.18gb");
+  add_mig(inventory.gpus[1], "1g.18gb");
+  const Labels labels = labels_of(shared(SharingStrategy::kTimeSlicing, 10), inventory);
+  EXPECT_THAT(labels,
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200"), Pair("nvidia.com/gpu.count", "2"),
+                            Pair("nvidia.com/gpu.replicas", "0"), Pair("nvidia.com/gpu.sharing-strategy", "none")}));
+  EXPECT_THAT(labels, Not(Contains(Key("nvidia.com/mig.strategy"))));
+}
+
+TEST(LabelsTest, SingleOverwritesTheLabelsOfGpus) {
+  Config config = shared(SharingStrategy::kTimeSlicing, 2);
+  config.flags.mig_strategy = MigStrategy::kSingle;
+  EXPECT_THAT(labels_of(config, node(1)), IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200-SHARED"),
+                                                        Pair("nvidia.com/mig.strategy", "single")}));
+  Inventory inventory = node(2);
+  for (Gpu& gpu : inventory.gpus)
+    for (int i = 0; i < 3; ++i) add_mig(gpu, "1g.18gb+me");
+  EXPECT_THAT(labels_of(config, inventory),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200-MIG-1g.18gb.me-SHARED"),
+                            Pair("nvidia.com/gpu.count", "6"), Pair("nvidia.com/gpu.replicas", "2"),
+                            Pair("nvidia.com/gpu.sharing-strategy", "time-slicing"),
+                            Pair("nvidia.com/gpu.memory", "16384"), Pair("nvidia.com/gpu.multiprocessors", "16"),
+                            Pair("nvidia.com/gpu.slices.gi", "1"), Pair("nvidia.com/gpu.slices.ci", "1"),
+                            Pair("nvidia.com/gpu.engines.copy", "1"), Pair("nvidia.com/gpu.engines.decoder", "2"),
+                            Pair("nvidia.com/gpu.engines.encoder", "3"), Pair("nvidia.com/gpu.engines.jpeg", "4"),
+                            Pair("nvidia.com/gpu.engines.ofa", "5"), Pair("nvidia.com/gpu.family", "hopper")}));
+}
+
+TEST(LabelsTest, SingleThatCannotHoldSaysInvalid) {
+  Config config;
+  config.flags.mig_strategy = MigStrategy::kSingle;
+  Inventory empty = node(1);
+  empty.gpus[0].mig_enabled = true;
+  Inventory half = node(2);
+  add_mig(half.gpus[1], "1g.18gb");
+  Inventory unlike = node(1);
+  add_mig(unlike.gpus[0], "1g.18gb");
+  add_mig(unlike.gpus[0], "2g.35gb");
+  for (const Inventory& inventory : {empty, half, unlike})
+    EXPECT_THAT(labels_of(config, inventory),
+                IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200-MIG-INVALID"),
+                              Pair("nvidia.com/gpu.count", "0"), Pair("nvidia.com/gpu.replicas", "0"),
+                              Pair("nvidia.com/gpu.memory", "0"), Pair("nvidia.com/gpu.sharing-strategy", "")}));
+}
+
+TEST(LabelsTest, MixedHasLabelsForEveryProfile) {
+  Config config = shared(SharingStrategy::kTimeSlicing, 2, false, "nvidia.com/mig-1g.18gb");
+  config.flags.mig_strategy = MigStrategy::kMixed;
+  Inventory inventory = node(3);
+  add_mig(inventory.gpus[0], "1g.18gb");
+  add_mig(inventory.gpus[0], "1g.18gb+me");
+  inventory.gpus[1].mig_enabled = true;
+  EXPECT_THAT(labels_of(config, inventory),
+              IsSupersetOf({Pair("nvidia.com/mig-1g.18gb.product", "NVIDIA-H200-MIG-1g.18gb-SHARED"),
+                            Pair("nvidia.com/mig-1g.18gb.count", "1"), Pair("nvidia.com/mig-1g.18gb.replicas", "2"),
+                            Pair("nvidia.com/mig-1g.18gb.me.product", "NVIDIA-H200-MIG-1g.18gb.me"),
+                            Pair("nvidia.com/mig-1g.18gb.me.replicas", "1"),
+                            Pair("nvidia.com/gpu.product", "NVIDIA-H200"), Pair("nvidia.com/gpu.count", "3"),
+                            Pair("nvidia.com/gpu.replicas", "1"), Pair("nvidia.com/mig.strategy", "mixed")}));
+}
+
+// Promise: labels: Several models give one fixed answer and labels for each model.
+TEST(LabelsTest, SeveralModelsGiveOneFixedAnswer) {
+  Inventory inventory = node(5);
+  inventory.gpus[0].name = inventory.gpus[3].name = "Tesla T4";
+  EXPECT_THAT(labels_of({}, inventory),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "NVIDIA-H200"), Pair("nvidia.com/gpu.count", "3")}));
+  inventory.gpus[4].name = "Other";
+  EXPECT_THAT(labels_of({}, inventory),
+              IsSupersetOf({Pair("nvidia.com/gpu.product", "Tesla-T4"), Pair("nvidia.com/gpu.count", "2")}));
+  inventory.gpus[0].mig_enabled = inventory.gpus[3].mig_enabled = true;
+  EXPECT_THAT(labels_of({}, inventory), Contains(Pair("nvidia.com/gpu.product", "NVIDIA-H200")))
+      << "plain GPUs come first";
+}
+
+TEST(LabelsTest, WhatIsUnknownIsLeftOut) {
+  Inventory inventory = node(1);
+  inventory.gpus[0].memory = {};
+  inventory.gpus[0].compute_capability = {0, 0};
+  inventory.driver_version = "580";
+  inventory.cuda_driver_version = 0;
+  const Labels labels = labels_of({}, inventory);
+  for (const char* absent : {"nvidia.com/gpu.memory", "nvidia.com/gpu.family", "nvidia.com/gpu.compute.major",
+                             "nvidia.com/cuda.driver.major", "nvidia.com/cuda.runtime.major", "nvidia.com/gpu.clique",
+                             "nvidia.com/vgpu.present"})
+    EXPECT_THAT(labels, Not(Contains(Key(absent)))) << absent;
+  inventory.driver_version = "470.82";
+  EXPECT_THAT(labels_of({}, inventory), Contains(Pair("nvidia.com/cuda.driver.rev", "")));
+}
+
+TEST(LabelsTest, FamilyFollowsTheComputeCapability) {
+  struct Row {
+    inventory::ComputeCapability capability;
+    const char* family;
+  };
+  for (const Row& row : {Row{{3, 5}, "kepler"}, Row{{7, 0}, "volta"}, Row{{7, 5}, "turing"}, Row{{8, 6}, "ampere"},
+                         Row{{8, 9}, "ada-lovelace"}, Row{{9, 0}, "hopper"}, Row{{10, 0}, "blackwell"},
+                         Row{{12, 0}, "blackwell"}, Row{{13, 0}, "rubin"}, Row{{11, 0}, "undefined"}}) {
+    Inventory inventory = node(1);
+    inventory.gpus[0].compute_capability = row.capability;
+    EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.family"], row.family);
+  }
+}
+
+TEST(LabelsTest, ModeIsWhatAllGpusAre) {
+  Inventory inventory = node(2);
+  inventory.gpus[0].pci_class = inventory.gpus[1].pci_class = 0x030000;
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "graphics");
+  inventory.gpus[1].pci_class = 0x030200;
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "unknown");
+  inventory.gpus[0].pci_class = inventory.gpus[1].pci_class = 0;
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.mode"], "unknown");
+}
+
+TEST(LabelsTest, CliqueIsWhatGpusOnTheFabricAgreeOn) {
+  Inventory inventory = node(3);
+  inventory.gpus[1].fabric_clique = inventory.gpus[2].fabric_clique = "c0ffee.7";
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.clique"], "c0ffee.7");
+  inventory.gpus[0].fabric_clique = "c0ffee.8";
+  EXPECT_THAT(labels_of({}, inventory), Not(Contains(Key("nvidia.com/gpu.clique"))));
+}
+
+TEST(LabelsTest, DisplayGpusAreNotCounted) {
+  Inventory inventory = node(2);
+  inventory.gpus[1].name = "NVIDIA DGX Display";
+  inventory.gpus[1].pci_class = 0x030000;
+  EXPECT_THAT(labels_of({}, inventory),
+              IsSupersetOf({Pair("nvidia.com/gpu.count", "1"), Pair("nvidia.com/gpu.mode", "compute")}));
+}
+
+TEST(LabelsTest, VgpuTellsItsHostDriver) {
+  EXPECT_THAT(labels_of({}, {}, {.vgpu = Vgpu{true, "460.16", "r460_00"}}),
+              UnorderedElementsAre(Pair("nvidia.com/vgpu.present", "true"),
+                                   Pair("nvidia.com/vgpu.host-driver-version", "460.16"),
+                                   Pair("nvidia.com/vgpu.host-driver-branch", "r460_00")));
+}
+
+TEST(LabelsTest, ValuesAreSanitised) {
+  struct Row {
+    const char* text;
+    const char* value;
+  };
+  for (const Row& row : {Row{"NVIDIA H200", "NVIDIA-H200"}, Row{"  a  b\t c ", "a-b-c"}, Row{"a (b) [c]", "a-b-c"},
+                         Row{"a+b/c", "abc"}, Row{"x_y.z-1", "x_y.z-1"}, Row{"", ""}, Row{"é", ""}})
+    EXPECT_EQ(label_value(row.text), row.value) << row.text;
+}
+
+// Promise: labels: A model too long for a label is cut.
+TEST(LabelsTest, AModelTooLongForALabelGivesWayToWhatFollowsIt) {
+  Inventory inventory = node(1);
+  inventory.gpus[0].name = std::string(55, 'x') + " y z";
+  const std::string value = labels_of(shared(SharingStrategy::kMps, 4), inventory)["nvidia.com/gpu.product"];
+  EXPECT_LE(value.size(), 63u);
+  EXPECT_THAT(value, HasSubstr("x-SHARED"));
+  inventory.gpus[0].name = "-_.";
+  EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.product"], "");
+}
+
+TEST(LabelsTest, WhereEntriesDivideTheNodeTheGpuThatSpeaksTellsWhatItBecame) {
+  Config config = shared(SharingStrategy::kMps, 10);
+  config.sharing.per_device = true;
+  config.sharing.resources[0].devices = std::vector<config::DeviceRef>{{"0"}};
+  config.sharing.resources[0].rename = "nvidia.com/gpu.part";
+  Labels labels = labels_of(config, node(2));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "10");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200") << "renamed";
+  EXPECT_EQ(labels["nvidia.com/gpu.count"], "2");
+  config.sharing.resources[0].devices = std::vector<config::DeviceRef>{{"1"}};
+  labels = labels_of(config, node(2));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "1");
+  EXPECT_EQ(labels["nvidia.com/gpu.sharing-strategy"], "none");
+  EXPECT_EQ(labels["nvidia.com/mps.capable"], "true");
+}
+
+TEST(LabelsTest, SlotsOfAMemoryAreCountedAndOneSlotOfMpsIsSaid) {
+  Config config = shared(SharingStrategy::kMps, 0);
+  config.sharing.resources[0].slot_memory = gib(4);
+  EXPECT_EQ(labels_of(config, node(1))["nvidia.com/gpu.replicas"], "35");
+  Labels labels = labels_of(shared(SharingStrategy::kMps, 1), node(1));
+  EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "1");
+  EXPECT_EQ(labels["nvidia.com/gpu.sharing-strategy"], "mps");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200");
+}
+
+}  // namespace label_test
+}  // namespace tranche::label

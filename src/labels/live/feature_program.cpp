@@ -1,0 +1,325 @@
+#include "labels/live/feature_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/backoff.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "config/live/config_source.h"
+#include "config/live/driver_settings.h"
+#include "gpu/driver/nvml.h"
+#include "kube/client/find_access.h"
+#include "labels/live/label_writer.h"
+#include "labels/live/tegra.h"
+#include "labels/machine/features.h"
+#include "os/log/log.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "plan/make_plan.h"
+#include "plan/select.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kInfinite = Duration::max();
+constexpr Duration kLookForDriver = 60s;  // with an infinite interval, while there is no driver
+constexpr Duration kFirstRetry = 1s;
+constexpr Duration kMostRetry = 60s;
+// Labels that did not change are compared with what the API server has this often: somebody may have deleted them.
+constexpr Duration kCompareEvery = 10min;
+
+class FeatureProgram {
+ public:
+  explicit FeatureProgram(const FeatureOptions& options)
+      : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.node_name)) {}
+
+  int run();
+
+ private:
+  bool read_config();  // whether there is one to go on with
+  Status open();
+  Status open_cluster();
+  std::unique_ptr<LabelWriter> writer_for(LabelOutput output);
+  bool once() const { return options_.once || options_.remove || config_.config.flags.gfd.oneshot; }
+  bool of_cluster() const { return output_ == LabelOutput::kNodeFeature || output_ == LabelOutput::kNode; }
+
+  void round();
+  void take(Result<inventory::Inventory> found);
+  void publish();
+  void write(const label::Labels& labels);
+  void on_written(const label::Labels& labels, Result<Written> written);
+  void rest_for(Duration interval);
+  void end(int code);
+  label::Labels labels() const;
+  void print(const label::Labels& labels) const;
+
+  FeatureOptions options_;
+  ConfigView config_;
+  LabelOutput output_ = LabelOutput::kNone;
+  std::optional<WallTime> loaded_at_;
+  std::optional<inventory::Inventory> inventory_;  // of the last round that had one
+  std::optional<label::Labels> written_;
+  MonoTime compared_{};
+  std::string told_;  // the last complaint, so that it is said once
+  Backoff retry_;
+  int exit_code_ = 0;
+  bool ending_ = false;
+  bool again_ = false;
+
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::KubeClient> client_;
+  std::unique_ptr<LabelWriter> writer_;
+  std::unique_ptr<host::NvmlThread> driver_;
+  std::unique_ptr<host::Timer> timer_;
+};
+
+LabelOutput output_of(const config::Flags& flags) {
+  if (flags.use_node_feature_api) return LabelOutput::kNodeFeature;
+  return flags.gfd.output_file.empty() ? LabelOutput::kStdout : LabelOutput::kFile;
+}
+
+bool needs_a_person(const Error& error) {
+  return error.kind == Kind::kDenied || error.kind == Kind::kNotFound || error.kind == Kind::kInvalid;
+}
+
+bool FeatureProgram::read_config() {
+  ConfigView next =
+      load_config(options_.flags, options_.environment, options_.unknown_keys, config::Program::kFeatureDiscovery);
+  if (loaded_at_ && next == config_) return true;
+  for (const auto& problem : next.problems)
+    if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));
+  if (has_error(next.problems)) {
+    config_.problems = next.problems;
+    return loaded_at_.has_value();  // the last good one stays
+  }
+  config_ = std::move(next);
+  loaded_at_ = loop_->wall_now();
+  return true;
+}
+
+Status FeatureProgram::open_cluster() {
+  if (options_.node_name.empty())
+    return fail(Kind::kInvalid, "the name of this node is not known; give --node-name or $NODE_NAME");
+  if (output_ == LabelOutput::kNodeFeature && options_.feature_namespace.empty())
+    return fail(Kind::kInvalid, "no namespace for the NodeFeature object; give --namespace or $NAMESPACE");
+  std::vector<Problem> problems;
+  TRY(const auto access, host::find_access(options_.kubeconfig, options_.environment, problems));
+  for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
+  TRY(auto curl, host::KubeClient::load());
+  TRY(client_, host::KubeClient::open(*loop_, std::move(curl), access));
+  return {};
+}
+
+std::unique_ptr<LabelWriter> FeatureProgram::writer_for(LabelOutput output) {
+  switch (output) {
+    case LabelOutput::kNodeFeature:
+      return node_feature(*client_, {options_.node_name, options_.feature_namespace, {}}, options_.pod_name);
+    case LabelOutput::kNode:
+      return node_object(*client_, options_.node_name);
+    case LabelOutput::kFile:
+      return label_file(config_.config.flags.gfd.output_file);
+    case LabelOutput::kStdout:
+    case LabelOutput::kNone:
+      break;
+  }
+  return label_printer([this](const label::Labels& labels) { print(labels); });
+}
+
+// Again when the configuration names another place.
+Status FeatureProgram::open() {
+  const LabelOutput output = options_.output.value_or(output_of(config_.config.flags));
+  output_ = output;
+  if (of_cluster() && !client_) TRY_STATUS(open_cluster());
+  writer_ = writer_for(output);
+  written_.reset();
+  return {};
+}
+
+int FeatureProgram::run() {
+  auto loop = host::Loop::open();
+  if (!loop) {
+    log::error("start.failed", {{"why", loop.error()}});
+    return 1;
+  }
+  loop_ = *std::move(loop);
+  timer_ = std::make_unique<host::Timer>(*loop_);
+  if (!read_config()) return 2;
+  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
+    if (number != SIGHUP) return end(0);
+    log::info("config.reload", {{"because", "SIGHUP"}});
+    loaded_at_ = loop_->wall_now();
+    written_.reset();
+    again_ = driver_ != nullptr;  // or else when that round is over
+    if (!again_) round();
+  });
+  if (!signals) {
+    log::error("start.failed", {{"why", signals.error()}});
+    return 1;
+  }
+  if (const auto opened = open(); !opened) {
+    log::error("start.failed", {{"why", opened.error()}});
+    return 1;
+  }
+  loop_->post([this] { round(); });
+  loop_->run();
+  driver_.reset();
+  const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != kInfinite;
+  if (exit_code_ == 0 && keeps_running) writer_->clean_up();
+  writer_.reset();
+  client_.reset();
+  return exit_code_;
+}
+
+void FeatureProgram::end(int code) {
+  ending_ = true;
+  exit_code_ = code;
+  loop_->stop();
+}
+
+void FeatureProgram::round() {
+  timer_->stop();
+  if (options_.remove && of_cluster()) return write({});
+  if (options_.remove) {
+    writer_->clean_up();
+    return end(0);
+  }
+  const ConfigView before = config_;
+  (void)read_config();
+  const auto& flags = config_.config.flags;
+  const auto& former = before.config.flags;
+  if (flags.gfd.output_file != former.gfd.output_file || output_of(flags) != output_of(former)) {
+    writer_->clean_up();
+    if (const auto opened = open(); !opened) {
+      log::error("labels.no_output", {{"why", opened.error()}});
+      return end(1);
+    }
+  }
+  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
+    return take(host::find_passed_through(options_.system_root));
+  auto settings = driver_settings(flags, "");
+  settings.system_root = options_.system_root;
+  settings.fault_events = false;
+  // One answer is enough; asking again is the next round's. A thread of its own, so that a driver that hangs does not
+  // keep us from ending.
+  driver_ = host::NvmlThread::start(*loop_, settings,
+                                    {.on_inventory =
+                                         [this](const auto& scanned) {
+                                           loop_->post([this, scanned] {
+                                             if (driver_ == nullptr) return;
+                                             driver_.reset();
+                                             take(scanned);
+                                           });
+                                         },
+                                     .on_event = [](const auto&) {},
+                                     .on_use = [](const auto&) {}});
+}
+
+void FeatureProgram::take(Result<inventory::Inventory> found) {
+  if (ending_) return;
+  if (found && found->platform == inventory::Platform::kTegra)
+    if (auto tegra = read_tegra(); tegra || found->gpus.empty()) found = std::move(tegra);
+  if (found) {
+    inventory_ = plan::keep_gpus(config_.config.devices, *found);
+    told_.clear();
+    return publish();
+  }
+  const std::string why = to_string(found.error());
+  if (!inventory_ && config_.config.flags.fail_on_init_error) {
+    log::error("labels.no_driver", {{"why", why}});
+    return end(1);
+  }
+  // What was labelled stays: a label that goes because of one bad moment takes pods with it.
+  if (why != told_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
+  told_ = why;
+  publish();
+}
+
+label::Labels FeatureProgram::labels() const {
+  const auto& config = config_.config;
+  const inventory::Inventory inventory = inventory_.value_or(inventory::Inventory{});
+  label::Facts facts;
+  facts.machine_type = host::read_machine_type(config.flags.gfd.machine_type_file);
+  facts.loaded_at = loaded_at_;
+  if (auto vgpu = host::read_vgpu(options_.system_root)) {
+    facts.vgpu = *std::move(vgpu);
+  } else {
+    log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
+  }
+  // A node that the strategy does not fit has no plan, and labels that say so.
+  return label::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
+}
+
+void FeatureProgram::publish() {
+  const label::Labels now = labels();
+  const bool lately = loop_->now() - compared_ < kCompareEvery;
+  if (of_cluster() && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
+  write(now);
+}
+
+void FeatureProgram::write(const label::Labels& labels) {
+  writer_->write(labels, [this, labels](Result<Written> written) { on_written(labels, std::move(written)); });
+}
+
+void FeatureProgram::on_written(const label::Labels& labels, Result<Written> written) {
+  if (ending_) return;
+  if (!written) {
+    log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
+    // What may pass is tried again; the rest ends us, as it ends NVIDIA's program, so that somebody sees it.
+    if (once() || !of_cluster() || needs_a_person(written.error())) return end(1);
+    timer_->start(retry_.next(), [this] { round(); });
+    return;
+  }
+  retry_.reset();
+  for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
+  if (!written->foreign.empty())
+    log::warning("labels.foreign",
+                 {{"keys", join(written->foreign, ",")},
+                  {"what", "are on the node with different values, set by another client: left alone"}});
+  if (written->changed && output_ != LabelOutput::kStdout)
+    log::info("labels.written", {{"output", to_string(output_)}, {"count", labels.size()}});
+  written_ = labels;
+  compared_ = loop_->now();
+  if (once()) return end(0);
+  rest_for(config_.config.flags.gfd.sleep_interval);
+}
+
+void FeatureProgram::rest_for(Duration interval) {
+  if (std::exchange(again_, false)) interval = Duration::zero();
+  const bool complete = inventory_.has_value();
+  if (interval == kInfinite && complete) return;
+  timer_->start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
+}
+
+void FeatureProgram::print(const label::Labels& labels) const {
+  if (!options_.json) {
+    fmt::print("{}", label::file_text(labels));
+  } else {
+    nlohmann::ordered_json document{{"labels", labels}, {"notes", nlohmann::json::array()}};
+    if (inventory_) {
+      document["notes"] = label::notes_for(*inventory_);
+      if (const auto speaking = label::speaking_of(*inventory_)) {
+        document["speaker"] = {{"model", speaking->speaker.model}, {"count", speaking->speaker.count}};
+        document["silent"] = nlohmann::json::array();
+        for (const auto& [model, count] : speaking->silent)
+          document["silent"].push_back({{"model", model}, {"count", count}});
+      }
+    }
+    fmt::print("{}\n", json_text(document, 2));
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_feature_discovery(const FeatureOptions& options) {
+  return FeatureProgram(options).run();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,102 @@
+#pragma once
+// Keeps the node's labels written (docs/reference/labels.md). A change of configuration, inventory, plan or tier is
+// written once it has settled; without a change this class sends no request. It watches the labels on the Node object
+// and restores those that another client removes or overwrites, with a growing delay if that repeats. Until the driver
+// has reported the GPUs, the labels on the node stay: neither a restart nor the end of this program removes a label.
+// Loop thread only.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "kube/client/watch_object.h"
+#include "labels/label.h"
+#include "labels/live/label_report.h"
+#include "labels/live/label_writer.h"
+#include "mps/protocol/pools.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct LabelSettings {
+  LabelOutput output = LabelOutput::kNone;
+  std::string feature_namespace = "default";
+  std::string node_name;
+  std::string pod_name;
+  std::string system_root = "/";                     // what /sys is looked up under
+  bool node_is_told = false;                         // somebody else watches the Node, and tells it to node_is()
+  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
+  Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
+};
+
+class LabelKeeping {
+ public:
+  // on_turn: labels() or report() may have changed; not called from within this constructor or follow().
+  LabelKeeping(host::Loop& loop, host::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
+  ~LabelKeeping();
+  LabelKeeping(const LabelKeeping&) = delete;
+  LabelKeeping& operator=(const LabelKeeping&) = delete;
+
+  // nullptr: not reachable (yet). It must stay until another is given or this object is gone.
+  void use(host::KubeClient* client);
+  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
+              const PoolReports& pools);
+
+  // The Node object as it is now, for labels that are written on it; nullptr = there is none.
+  void node_is(const nlohmann::json* node);
+
+  const label::Labels& labels() const { return labels_; }  // as they should be
+  LabelReport report() const;
+
+ private:
+  void keep_tiers(const plan::Plan& plan, const PoolReports& pools);
+  void read_facts(const std::string& machine_type_file);
+  void work_out();
+  void arm();
+  void watch_node();
+  bool open_writer();
+  void write();
+  void on_written(const label::Labels& labels, Result<Written> written);
+
+  host::Loop& loop_;
+  host::Worker& worker_;
+  LabelSettings settings_;
+  std::function<void()> on_turn_;
+  host::KubeClient* client_ = nullptr;
+  std::unique_ptr<LabelWriter> writer_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may come back late
+
+  std::optional<config::Config> config_;
+  inventory::Inventory inventory_;
+  plan::Plan plan_;
+  label::Facts facts_;
+  bool facts_known_ = false;
+  std::string machine_type_file_;
+  std::string file_;
+
+  label::Labels labels_;
+  std::optional<label::Labels> written_;
+  bool writing_ = false;
+  std::optional<MonoTime> changed_first_;
+  host::Timer timer_{loop_};
+  Backoff retry_;
+  std::unique_ptr<host::WatchObject> watch_;  // uses client_
+  std::string unwatched_;                     // why, as it was logged
+  Backoff restoring_;
+  std::optional<MonoTime> restored_;
+  MonoTime not_before_{};
+  std::string failing_;
+  std::uint64_t writes_ = 0;
+  std::vector<std::string> foreign_;
+};
+
+}  // namespace tranche::agent

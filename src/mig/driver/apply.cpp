@@ -1,0 +1,193 @@
+#include "mig/driver/apply.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "gpu/driver/abi.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kTries = 4;  // of one call that does not do what it should
+constexpr Duration kFirstPause = 25ms;
+constexpr int kMostSteps = 400;  // more than any two layouts are apart: something else changes the GPU meanwhile
+
+}  // namespace
+
+Result<MigGpu> MigApply::read(const std::string& gpu_uuid) {
+  for (int attempt = 1;; ++attempt) {
+    auto gpu = admin_.read(gpu_uuid);
+    if (gpu || attempt == kTries || !pause(attempt)) return gpu;
+  }
+}
+
+bool MigApply::pause(int attempt) const {
+  const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
+  return callbacks_.pause ? callbacks_.pause(wait) : !stopped();
+}
+
+std::vector<std::string> MigApply::holders_of(const MigGpu& gpu, const MigStep& step) const {
+  std::vector<std::string> holders;
+  const auto add = [&](const std::vector<std::uint32_t>& pids) {
+    for (const std::uint32_t pid : pids) holders.push_back("process " + std::to_string(pid));
+  };
+  const MigGpuInstance* instance = nullptr;
+  if (step.what == MigStep::What::kSetMode) {
+    add(gpu.processes);
+    for (const auto& one : gpu.instances) add(one.processes);
+  } else {
+    const auto found = std::ranges::find(gpu.instances, step.gpu_instance, &MigGpuInstance::id);
+    if (found != gpu.instances.end()) instance = &*found;
+    if (instance != nullptr) add(instance->processes);
+  }
+  if (callbacks_.holders) {
+    const auto more = callbacks_.holders(gpu, instance);
+    holders.insert(holders.end(), more.begin(), more.end());
+  }
+  return holders;
+}
+
+Result<MigAdmin::Activation> MigApply::perform(const MigChange& change, const MigStep& step) {
+  using Activation = MigAdmin::Activation;
+  switch (step.what) {
+    case MigStep::What::kSetMode:
+      return admin_.set_mode(change.gpu, step.on);
+    case MigStep::What::kDestroyCompute:
+      TRY_STATUS(admin_.destroy_compute_instance(change.gpu, step.gpu_instance, step.compute_instance));
+      return Activation::kActive;
+    case MigStep::What::kDestroyInstance:
+      TRY_STATUS(admin_.destroy_gpu_instance(change.gpu, step.gpu_instance));
+      return Activation::kActive;
+    case MigStep::What::kCreateInstance: {
+      TRY([[maybe_unused]] const std::uint32_t id, admin_.create_gpu_instance(change.gpu, step.profile_id, step.place));
+      return Activation::kActive;
+    }
+    case MigStep::What::kCreateCompute: {
+      TRY([[maybe_unused]] const std::uint32_t id,
+          admin_.create_compute_instance(change.gpu, step.gpu_instance, step.slices, std::nullopt));
+      return Activation::kActive;
+    }
+  }
+  return Activation::kActive;
+}
+
+MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
+  MigOutcome outcome;
+  std::optional<MigStep> last;
+  int attempts = 0;
+  std::string problem;
+  bool refused_as_used = false;
+  const auto end = [&](MigOutcome::What what, std::string why) {
+    outcome.what = what;
+    outcome.why = std::move(why);
+    return outcome;
+  };
+  for (int count = 0; count < kMostSteps; ++count) {
+    auto gpu = read(change.gpu);
+    if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
+    if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
+    outcome.now = layout_of(*gpu);
+    const auto step = next_step(*gpu, target);
+    if (!step) return end(MigOutcome::What::kDone, "");
+    if (stopped()) return end(MigOutcome::What::kStopped, "");
+    if (step->what == MigStep::What::kSetMode && gpu->pending == step->on && gpu->enabled != step->on)
+      return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
+    attempts = step == last ? attempts + 1 : 0;
+    last = step;
+    if (attempts >= kTries && refused_as_used) {
+      outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
+      return end(MigOutcome::What::kInUse, "cannot " + to_string(*step) + ": " + problem);
+    }
+    if (attempts >= kTries)
+      return end(MigOutcome::What::kFailed,
+                 to_string(*step) + " failed " + std::to_string(kTries) +
+                     " times: " + (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
+    if (attempts > 0 && !pause(attempts)) return end(MigOutcome::What::kStopped, "");
+    if (destroys(*step)) {
+      outcome.holders = holders_of(*gpu, *step);
+      if (!outcome.holders.empty())
+        return end(MigOutcome::What::kInUse,
+                   "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
+    }
+    change.step = to_string(*step);
+    change.step_returned = false;
+    if (const auto written = journal_.write(change); !written)
+      return end(MigOutcome::What::kFailed,
+                 "the change cannot be recorded, so it is not made: " + to_string(written.error()));
+    if (callbacks_.on_step) callbacks_.on_step(*step);
+    outcome.steps.push_back(change.step);
+    const auto done = perform(change, *step);
+    problem = done ? "" : to_string(done.error());
+    if (done && *done == MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
+    refused_as_used = destroys(*step) && (done ? *done == MigAdmin::Activation::kInUse
+                                               : done.error().code == static_cast<int>(nvml::Return::kInUse));
+    change.step_returned = true;
+    if (done && !destroys(*step)) change.made.push_back(change.step);
+    (void)journal_.write(change);  // the record of the intent is what counts
+  }
+  return end(MigOutcome::What::kFailed, "the GPU changes under the change; does a second MIG manager run?");
+}
+
+MigOutcome MigApply::walk(MigChange& change) {
+  const auto ended = [&](const MigOutcome& outcome) {
+    return outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed;
+  };
+  if (!change.undoing) {
+    MigOutcome outcome = go(change, change.target);
+    change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
+    if (outcome.what == MigOutcome::What::kNeedsReset) (void)journal_.write(change);
+    if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
+      if (ended(outcome)) (void)journal_.forget(change.gpu);
+      return outcome;
+    }
+    change.undoing = true;
+    MigOutcome undone = go(change, change.before);
+    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
+    if (undone.what == MigOutcome::What::kStopped) return undone;
+    undone.why = undone.what == MigOutcome::What::kDone
+                     ? outcome.why + "; the layout is as before"
+                     : outcome.why + "; the layout before it is not restored: " + undone.why;
+    if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
+    undone.what = MigOutcome::What::kFailed;
+    (void)journal_.forget(change.gpu);
+    return undone;
+  }
+  MigOutcome outcome = go(change, change.before);
+  if (outcome.what == MigOutcome::What::kStopped) return outcome;
+  if (outcome.what != MigOutcome::What::kDone) outcome.left = to_string(outcome.now);
+  outcome.why =
+      "a change to " + to_string(change.target) + " had failed" + (outcome.why.empty() ? "" : "; " + outcome.why);
+  outcome.what = MigOutcome::What::kFailed;
+  (void)journal_.forget(change.gpu);
+  return outcome;
+}
+
+MigOutcome MigApply::run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config) {
+  const auto gpu = read(gpu_uuid);
+  if (!gpu) {
+    MigOutcome outcome;
+    outcome.what = MigOutcome::What::kFailed;
+    outcome.why = "the GPU cannot be read: " + to_string(gpu.error());
+    return outcome;
+  }
+  MigChange change;
+  change.gpu = gpu_uuid;
+  change.config = config;
+  change.boot = boot_id();
+  change.before = layout_of(*gpu);
+  change.target = target;
+  std::vector<std::string> lost;
+  for (auto& begun : journal_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
+    if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
+      change.before = std::move(begun.before);
+  return walk(change);
+}
+
+MigOutcome MigApply::resume(MigChange change) {
+  return walk(change);
+}
+
+}  // namespace tranche::host

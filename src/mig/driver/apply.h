@@ -1,0 +1,63 @@
+#pragma once
+// Cuts one GPU into a wanted layout, call by call. After each driver call the GPU is read again and the next call is
+// derived from what is there: a call that reports success and did nothing is noticed and repeated, a call that reports
+// failure and did its work is not repeated. Nothing is destroyed that the driver or the caller says is in use. A
+// failure undoes what was done, as far as nothing is in use; what is left then is said. Calls block: a worker's thread,
+// or the program's own in a command. One GPU at a time.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mig/driver/journal.h"
+#include "mig/driver/layout.h"
+
+namespace tranche::host {
+
+struct MigOutcome {
+  enum class What {
+    kDone,
+    kInUse,       // `holders` use instances that the change removes; nothing that is in use was touched
+    kNeedsReset,  // the mode is pending until the GPU is reset
+    kStopped,     // told to stop between two calls; the journal has where it was
+    kFailed,      // `why`, and `left` when the layout is not what it was before
+  };
+  What what = What::kDone;
+  std::string why;
+  std::string left;                  // what the GPU is cut into now, when that is neither the target nor as before
+  std::vector<std::string> holders;  // "process 4711"; the caller's own words
+  std::vector<std::string> steps;    // that were taken, in order
+  MigLayout now;                     // as it was read last
+};
+
+class MigApply {
+ public:
+  struct Callbacks {
+    // Who uses a GPU instance beside the processes that the driver lists; nullptr: the GPU as a whole (its mode
+    // changes). Any thread.
+    std::function<std::vector<std::string>(const MigGpu& gpu, const MigGpuInstance* instance)> holders{};
+    std::function<bool()> stop{};                        // asked between calls
+    std::function<void(const MigStep& step)> on_step{};  // before each call
+    std::function<bool(Duration)> pause{};               // between two tries; false: told to stop
+  };
+  MigApply(MigAdmin& admin, const MigJournal& journal, Callbacks callbacks)
+      : admin_(admin), journal_(journal), callbacks_(std::move(callbacks)) {}
+
+  MigOutcome run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config);
+  // Goes on with a change that an earlier process began: to its target, or back where that was under way.
+  MigOutcome resume(MigChange change);
+
+ private:
+  MigOutcome walk(MigChange& change);
+  MigOutcome go(MigChange& change, const MigLayout& target);
+  Result<MigGpu> read(const std::string& gpu_uuid);
+  std::vector<std::string> holders_of(const MigGpu& gpu, const MigStep& step) const;
+  Result<MigAdmin::Activation> perform(const MigChange& change, const MigStep& step);
+  bool pause(int attempt) const;
+  bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
+
+  MigAdmin& admin_;
+  const MigJournal& journal_;
+  Callbacks callbacks_;
+};
+
+}  // namespace tranche::host

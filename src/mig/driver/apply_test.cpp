@@ -1,0 +1,194 @@
+#include "mig/driver/apply.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu/driver/sim_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr const char* kPlain = "gpus:\n  - {profile: A100-PCIE-40GB, mig: [2g.10gb, 1g.5gb, 1g.5gb]}\n";
+constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",
+                                   "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"};
+
+struct Bed : nvml::SimFixture {
+  explicit Bed(const std::string& yaml = kPlain) : SimFixture(yaml) {
+    open();
+    uuid = node().gpus()[0].uuid;
+  }
+  void open() {
+    admin.reset();
+    auto opened = MigAdmin::open(settings());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    admin = *std::move(opened);
+    journal = *MigJournal::open(root() + "/run");
+  }
+  MigGpu read() { return admin->read(uuid).value_or(MigGpu{}); }
+  MigOutcome apply(const MigLayout& target, MigApply::Callbacks callbacks = {}) {
+    callbacks.pause = [](Duration) { return true; };
+    return MigApply(*admin, *journal, std::move(callbacks)).run(uuid, target, "test");
+  }
+  void fault(sim::FaultKind kind, const std::string& call, std::uint32_t value, std::uint32_t skip,
+             std::uint32_t times) {
+    sim::Fault one{.call = {}, .gpu = -1, .kind = kind, .value = value, .skip = skip, .times = times};
+    one.call = call;
+    ASSERT_TRUE(node().add_fault(one));
+  }
+  // A child process that changes the layout and is killed on its way.
+  void killed_on_its_way(const MigLayout& target) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      apply(target);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+  }
+  std::vector<MigChange> unfinished() {
+    std::vector<std::string> lost;
+    auto found = journal->unfinished(lost);
+    EXPECT_TRUE(lost.empty());
+    return found;
+  }
+
+  std::unique_ptr<MigAdmin> admin;
+  std::optional<MigJournal> journal;
+  std::string uuid;
+};
+
+MigWanted three_at(std::uint32_t start) {
+  return {9, "3g.20gb", {start, 4}, {3}};
+}
+const MigLayout kThrees{true, {three_at(0), three_at(4)}};
+
+TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
+  Bed bed;
+  const auto outcome = bed.apply(kThrees);
+  EXPECT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
+  EXPECT_EQ(layout_of(bed.read()), kThrees);
+  EXPECT_EQ(outcome.steps.size(), 10u) << "six to destroy three instances, four to create two";
+  EXPECT_TRUE(bed.unfinished().empty());
+  EXPECT_TRUE(bed.apply(kThrees).steps.empty()) << "nothing to do";
+}
+
+// Promise: mig/apply: An instance in use is never destroyed; what stays keeps its MIG device.
+TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
+  Bed bed("gpus:\n  - {profile: A100-PCIE-40GB, mig: [3g.20gb, 1g.5gb]}\n");
+  const auto before = bed.read();
+  const auto stays = std::ranges::find(before.instances, 9u, &MigGpuInstance::profile_id);
+  const auto goes = std::ranges::find(before.instances, 19u, &MigGpuInstance::profile_id);
+  ASSERT_TRUE(stays != before.instances.end() && goes != before.instances.end());
+  bed.node().add_made_up_process({.pid = 5, .gpu = 0, .bytes = 1, .gpu_instance = goes->id, .compute_instance = 0});
+  bed.node().add_made_up_process({.pid = 6, .gpu = 0, .bytes = 1, .gpu_instance = stays->id, .compute_instance = 0});
+  auto outcome = bed.apply(kThrees);
+  EXPECT_EQ(outcome.what, MigOutcome::What::kInUse);
+  EXPECT_EQ(outcome.holders, std::vector<std::string>{"process 5"});
+  EXPECT_TRUE(outcome.steps.empty());
+  bed.node().detach(5, 0);
+  MigApply::Callbacks held;
+  held.holders = [](const MigGpu&, const MigGpuInstance*) { return std::vector<std::string>{"pod team/job"}; };
+  EXPECT_EQ(bed.apply(kThrees, held).what, MigOutcome::What::kInUse) << "by the caller's word";
+  outcome = bed.apply(kThrees);
+  ASSERT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
+  const auto after = bed.read();
+  const auto still = std::ranges::find(after.instances, stays->id, &MigGpuInstance::id);
+  ASSERT_TRUE(still != after.instances.end());
+  EXPECT_EQ(still->compute, stays->compute);
+}
+
+TEST(MigApply, TrustsNoSuccessAndNoFailure) {
+  for (const char* call : {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy"}) {
+    Bed bed;
+    bed.fault(sim::FaultKind::kLie, call, 0, 1, 1);
+    EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone) << call;
+    EXPECT_EQ(bed.node().gpu_state(0).mig_lies, 1u);
+    EXPECT_EQ(layout_of(bed.read()), kThrees);
+  }
+}
+
+// Promise: mig/apply: A driver call that fails once is repeated; one that keeps failing leaves the layout as before.
+TEST(MigApply, ACallThatFailsIsRepeatedOrWhatWasDoneIsUndone) {
+  for (const char* call : kWrites) {
+    for (std::uint32_t skip = 0; skip < 3; ++skip) {
+      SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
+      Bed bed;
+      const MigLayout before = layout_of(bed.read());
+      bed.fault(sim::FaultKind::kFail, call, 999, skip, 1);
+      EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
+      EXPECT_EQ(layout_of(bed.read()), kThrees);
+    }
+    Bed bed;
+    const MigLayout before = layout_of(bed.read());
+    bed.fault(sim::FaultKind::kFail, call, 999, 1, 4);
+    const auto outcome = bed.apply(kThrees);
+    EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
+    EXPECT_NE(outcome.why.find("the layout is as before"), std::string::npos) << outcome.why;
+    EXPECT_EQ(layout_of(bed.read()), before);
+    EXPECT_TRUE(bed.unfinished().empty());
+  }
+}
+
+TEST(MigApply, SaysWhatIsLeftWhereNothingCanBeUndone) {
+  Bed bed;
+  bed.fault(sim::FaultKind::kFail, "nvmlDeviceCreateGpuInstanceWithPlacement", 999, 0, 0);
+  const auto outcome = bed.apply(kThrees);
+  EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
+  EXPECT_EQ(outcome.left, "MIG on, no instances");
+}
+
+// Promise: mig/apply: A change that was killed between any two driver calls is finished by the next process.
+TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
+  for (const auto kind : {sim::FaultKind::kKill, sim::FaultKind::kKillAfter}) {
+    for (const char* call : kWrites) {
+      for (std::uint32_t skip = 0; skip < 3; ++skip) {
+        SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
+        Bed bed;
+        const MigLayout before = layout_of(bed.read());
+        bed.fault(kind, call, 0, skip, 1);
+        bed.killed_on_its_way(kThrees);
+        bed.node().clear_faults();
+        bed.open();
+        auto begun = bed.unfinished();
+        if (begun.empty()) {  // fewer such calls than that
+          EXPECT_EQ(layout_of(bed.read()), kThrees);
+          continue;
+        }
+        EXPECT_EQ(begun[0].before, before);
+        EXPECT_EQ(begun[0].target, kThrees);
+        EXPECT_FALSE(begun[0].step.empty());
+        EXPECT_FALSE(begun[0].step_returned);
+        MigApply again(*bed.admin, *bed.journal, {.pause = [](Duration) { return true; }});
+        EXPECT_EQ(again.resume(begun[0]).what, MigOutcome::What::kDone);
+        EXPECT_EQ(layout_of(bed.read()), kThrees);
+        EXPECT_TRUE(bed.unfinished().empty());
+      }
+    }
+  }
+}
+
+TEST(MigApply, OnAmpereAModeChangeWaitsForAResetAndThenGoesOn) {
+  Bed bed("gpus: {profile: A100-PCIE-40GB, count: 1}\n");
+  auto outcome = bed.apply(kThrees);
+  EXPECT_EQ(outcome.what, MigOutcome::What::kNeedsReset);
+  EXPECT_EQ(outcome.steps.size(), 1u);
+  bed.node().update_gpu(0, [](sim::GpuState& state) { state.mig_mode = state.mig_pending; });
+  EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
+  EXPECT_EQ(layout_of(bed.read()), kThrees);
+  EXPECT_EQ(bed.apply({false, {}}).what, MigOutcome::What::kNeedsReset);
+  EXPECT_TRUE(bed.read().instances.empty());
+}
+
+TEST(MigApply, OnHopperTheModeChangesAtOnceWhenIdle) {
+  Bed bed("gpus: {profile: H200, count: 1}\n");
+  bed.node().add_made_up_process({.pid = 9, .gpu = 0, .bytes = 1});
+  EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kInUse);
+  bed.node().detach(9, 0);
+  EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
+  EXPECT_EQ(bed.apply({false, {}}).what, MigOutcome::What::kDone);
+  EXPECT_FALSE(bed.read().enabled);
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,74 @@
+#include "mig/live/evictions.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "kube/api_status.h"
+#include "kube/http_status.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string key_of(const Evictions::Pod& pod) {
+  return pod.pod_namespace + "/" + pod.name + "/" + pod.uid;
+}
+
+}  // namespace
+
+Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> told)
+    : loop_(loop), told_(std::move(told)) {}
+
+Evictions::~Evictions() {
+  if (client_ == nullptr) return;
+  for (const auto& [key, entry] : entries_) client_->cancel(entry.call);
+}
+
+void Evictions::want(const std::vector<Pod>& pods) {
+  std::set<std::string> keys;
+  for (const Pod& pod : pods) keys.insert(key_of(pod));
+  std::erase_if(entries_, [&](const auto& item) {
+    if (keys.contains(item.first)) return false;
+    if (client_ != nullptr) client_->cancel(item.second.call);
+    return true;
+  });
+  for (const Pod& pod : pods) {
+    const auto [at, fresh] = entries_.try_emplace(key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), 0,
+                                                                     false, std::make_unique<host::Timer>(loop_)});
+    if (fresh) ask(at->second);
+  }
+}
+
+void Evictions::ask(Entry& entry) {
+  if (client_ == nullptr) return;
+  nlohmann::json body{{"apiVersion", "policy/v1"},
+                      {"kind", "Eviction"},
+                      {"metadata", {{"name", entry.pod.name}, {"namespace", entry.pod.pod_namespace}}}};
+  if (!entry.pod.uid.empty()) body["deleteOptions"] = {{"preconditions", {{"uid", entry.pod.uid}}}};
+  const std::string path = "/api/v1/namespaces/" + entry.pod.pod_namespace + "/pods/" + entry.pod.name + "/eviction";
+  entry.call = client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const host::KubeAnswer& answer) {
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return;
+    Entry& one = found->second;
+    one.call = 0;
+    const bool gone = answer.status == kube::http::kNotFound;
+    one.accepted = gone || (answer.status >= 200 && answer.status < 300);
+    if (one.accepted && !gone) ++accepted_;
+    std::string why;
+    if (!one.accepted) {
+      const auto status = kube::status_of_body(answer.status, answer.body);
+      why = answer.status >= 400 ? status.message : answer.why;
+      const Duration wait = std::max(one.backoff.next(), status.retry_after);
+      one.timer->start(wait, [this, key] {
+        if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
+      });
+    }
+    const Pod pod = one.pod;
+    told_(pod, one.accepted, why);
+  });
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,36 @@
+#pragma once
+// Resets one GPU as an administrator does, with nvidia-smi of the driver's root: the driver library has no call for it.
+// nvidia-smi refuses while a program uses the GPU. Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
+
+namespace tranche::agent {
+
+// The words that run it, of a driver root that is mounted at another place with that root's own loader and libraries.
+// kNotFound: there is none.
+Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid);
+
+class GpuReset {
+ public:
+  // done: nothing on success, otherwise why not; a turn of its own. Ends the program when it takes too long.
+  GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
+  Status start(const std::string& driver_root, const std::string& gpu_uuid);
+
+ private:
+  host::Loop& loop_;
+  std::map<std::string, std::string> environment_;
+  std::function<void(Status)> done_;
+  std::string last_;
+  host::Timer patience_{loop_};
+  std::unique_ptr<host::Process> process_;
+};
+
+}  // namespace tranche::agent

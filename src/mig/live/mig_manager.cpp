@@ -1,0 +1,673 @@
+#include "mig/live/mig_manager.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.h"
+#include "kube/object.h"
+#include "mig/defaults.h"
+#include "mig/driver/values.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kSettling = 50ms;      // a file may be written in several steps
+constexpr Duration kAnswerPatience = 4s;  // for kubelet, the API server, a scan
+constexpr Duration kLookAgain = 5min;     // without any news
+constexpr const char* kRole = "deploy/rbac/mig.yaml";
+constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
+
+std::string gpu_name(unsigned index) {
+  return "GPU " + std::to_string(index);
+}
+
+std::string names_of(const std::vector<mig::Holder>& holders) {
+  std::vector<std::string> names;
+  for (const auto& holder : holders) names.push_back(holder.who);
+  return names.empty() ? "a program that is not known" : join(names, ", ");
+}
+
+}  // namespace
+
+struct MigManager::Shared {
+  std::mutex mutex;
+  std::condition_variable stopping;
+  bool stop = false;
+  MigUse use;
+
+  bool stopped() {
+    const std::lock_guard lock(mutex);
+    return stop;
+  }
+  bool pause(Duration duration) {  // false: told to stop
+    std::unique_lock lock(mutex);
+    return !stopping.wait_for(lock, duration, [this] { return stop; });
+  }
+  std::vector<mig::Holder> users(const std::string& uuid) {
+    const std::lock_guard lock(mutex);
+    std::vector<mig::Holder> holders;
+    if (!use.unknown.empty())
+      return {{"a holder that is not known, because kubelet does not answer (" + use.unknown + ")"}};
+    const auto found = use.users.find(uuid);
+    if (found == use.users.end()) return holders;
+    for (const MigUser& user : found->second) holders.push_back({to_string(user)});
+    return holders;
+  }
+};
+
+std::string to_string(const MigUser& user) {
+  if (user.pod.empty()) return "a container that kubelet does not list yet";
+  return "pod " + user.pod_namespace + "/" + user.pod + " (container " + user.container + ")";
+}
+
+MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks)
+    : loop_(loop),
+      link_(link),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      shared_(std::make_shared<Shared>()),
+      waits_(1s, 30s, stable_hash(settings_.node_name + " mig waits")),
+      retries_(5s, 5min, stable_hash(settings_.node_name + " mig retries")),
+      state_label_(loop, settings_.node_name,
+                   [this] {
+                     report_.written = state_label_.written();
+                     if (phase_ == Phase::kWriting && state_label_.settled()) idle();
+                     callbacks_.changed();
+                   }),
+      evictions_(loop,
+                 [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
+                   report_.evictions = evictions_.accepted();
+                   log::info("mig.eviction",
+                             {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
+                   callbacks_.tell_pod(pod, kube::kMigEviction,
+                                       accepted
+                                           ? "evicted: it holds a MIG device that has to go for the configuration " +
+                                                 asked_.value_or("")
+                                           : "cannot be evicted yet: " + why);
+                   callbacks_.changed();
+                 }),
+      worker_(host::Worker::start()) {
+  report_.state = "starting";
+  report_.reason = "Starting";
+  report_.message = "the node's label is being read";
+  watch_file();
+  link_.when_settled([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) start();
+  });
+}
+
+MigManager::~MigManager() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->stopping.notify_all();
+}
+
+void MigManager::start() {
+  auto* client = link_.client();
+  if (client == nullptr || settings_.node_name.empty()) {
+    state("off", "NoCluster",
+          client == nullptr ? "the node's label cannot be read: " + link_.closed_because()
+                            : "the name of this node is not known (--node-name, $NODE_NAME)");
+    return;
+  }
+  state_label_.use(*client);
+  evictions_.use(*client);
+  node_watch_ = std::make_unique<host::WatchObject>(
+      loop_, *client,
+      host::WatchedObject{"/api/v1/nodes", settings_.node_name, kRole, stable_hash(settings_.node_name + " mig")},
+      [this](const nlohmann::json* node) {
+        if (node == nullptr) return;  // what it asked for last stays
+        const auto labels = kube::labels_of(*node);
+        const auto value = [&](const char* key) {
+          const auto found = labels.find(key);
+          return found == labels.end() ? std::string() : found->second;
+        };
+        state_label_.is(value(kMigStateLabel));
+        const bool by_operator = value(kMigOperatorLabel) == "true";
+        const std::string asked = value(kMigConfigLabel);
+        if (label_ == asked && operator_ == by_operator) return;
+        label_ = asked;
+        operator_ = by_operator;
+        news(true);
+      },
+      [this] {
+        const auto why = node_watch_->unknown_because();
+        if (!label_ && why && report_.message != *why) state("starting", "Starting", *why);
+      });
+  if (settings_.options.config_map.empty()) return;
+  const auto name = kube::parse_object_name(settings_.options.config_map);
+  if (!name) {
+    text_problem_ = name.error().what;
+    return news(true);
+  }
+  source_ = "ConfigMap " + settings_.options.config_map + "[" + kMapKey + "]";
+  text_pending_ = true;
+  map_watch_ = std::make_unique<host::WatchObject>(
+      loop_, *client,
+      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+                          stable_hash(settings_.node_name + " mig map")},
+      [this](const nlohmann::json* object) {
+        const auto before = std::pair(text_, text_problem_);
+        const bool first = std::exchange(text_pending_, false);
+        text_.reset();
+        text_problem_ = object == nullptr ? source_ + " does not exist" : "";
+        if (object != nullptr) {
+          const auto data = kube::data_of_config_map(*object);
+          const auto found = data.find(kMapKey);
+          if (found == data.end())
+            text_problem_ = "the ConfigMap " + settings_.options.config_map + " has no key " + kMapKey;
+          else
+            text_ = found->second;
+        }
+        if (first || before != std::pair(text_, text_problem_)) news(true);
+      },
+      [] {});
+}
+
+void MigManager::watch_file() {
+  const std::string& path = settings_.options.config_file;
+  if (path.empty()) return;
+  source_ = path;
+  read_file();
+  const auto folder = std::filesystem::path(path).parent_path();
+  auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
+    settle_.start(kSettling, [this] {
+      const auto before = std::pair(text_, text_problem_);
+      read_file();
+      if (before != std::pair(text_, text_problem_)) news(true);
+    });
+  });
+  if (watch)
+    dir_watch_ = *std::move(watch);
+  else
+    log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
+}
+
+void MigManager::read_file() {
+  auto text = host::read_file(settings_.options.config_file);
+  text_.reset();
+  text_problem_.clear();
+  if (text)
+    text_ = *std::move(text);
+  else
+    text_problem_ = to_string(text.error());
+}
+
+void MigManager::use_is(MigUse use) {
+  const bool answered = use.asked > use_.asked;
+  const bool other = use.users != use_.users || use.unknown != use_.unknown;
+  use_ = use;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->use = std::move(use);
+  }
+  if (phase_ == Phase::kAsking && answered && use_.asked >= withdrawn_at_) {
+    patience_.stop();
+    phase_ = Phase::kIdle;
+    return step();
+  }
+  if (other && report_.state == "pending") news(false);
+}
+
+void MigManager::on_inventory() {
+  if (phase_ == Phase::kScanning) {
+    patience_.stop();
+    phase_ = Phase::kIdle;
+    return step();
+  }
+  // After a failure the next try has its own time: our own undoing is a scan, too. A reset is what is waited for.
+  if (phase_ == Phase::kIdle && (loop_.now() >= not_before_ || report_.reason == "NeedsReset")) step();
+}
+
+// asked_anew: what was refused before may be possible now.
+void MigManager::news(bool asked_anew) {
+  if (asked_anew) {
+    retries_.reset();
+    reset_tried_.clear();
+  }
+  waits_.reset();
+  not_before_ = {};
+  step();
+}
+
+void MigManager::idle() {
+  patience_.stop();
+  phase_ = Phase::kIdle;
+  step();
+}
+
+void MigManager::again_in(Duration delay) {
+  not_before_ = loop_.now() + delay;
+  timer_.start(delay, [this] {
+    not_before_ = {};
+    step();
+  });
+}
+
+void MigManager::step() {
+  if (phase_ != Phase::kIdle) {
+    again_ = true;
+    return;
+  }
+  if (!label_ || text_pending_) return;
+  if (operator_) {
+    withdraw({});
+    evictions_.want({});
+    return state(
+        "off", "OtherManager",
+        std::string("the GPU Operator runs its own MIG manager on this node (label ") + kMigOperatorLabel + "=true)");
+  }
+  again_ = false;
+  phase_ = Phase::kReading;
+  worker_->run([this, alive = std::weak_ptr(alive_), driver = callbacks_.driver(), folder = settings_.folder] {
+    Reading reading;
+    if (auto journal = host::MigJournal::open(folder))
+      reading.unfinished = journal->unfinished(reading.lost);
+    else
+      reading.problem = to_string(within(journal.error(), "the record of changes cannot be kept"));
+    if (auto admin = host::MigAdmin::open(driver)) {
+      auto gpus = (*admin)->read(reading.silent);
+      if (gpus)
+        reading.gpus = *std::move(gpus);
+      else
+        reading.problem = to_string(gpus.error());
+    } else {
+      reading.problem = to_string(admin.error());
+    }
+    loop_.post([this, alive, reading = std::move(reading)]() mutable {
+      if (!alive.expired()) on_read(std::move(reading));
+    });
+  });
+}
+
+void MigManager::on_read(Reading reading) {
+  phase_ = Phase::kIdle;
+  if (again_) return step();  // something is new since
+  for (const auto& sentence : reading.lost) log::warning("mig.record_lost", {{"what", sentence}});
+  if (reading.problem != read_problem_ && !reading.problem.empty())
+    log::warning("mig.unreadable", {{"why", reading.problem}});
+  read_problem_ = reading.problem;
+  std::string name = label_.value_or("");
+  if (name.empty()) name = settings_.options.default_name;
+  if (name != asked_) {
+    asked_ = name;
+    changed_gpus_.clear();
+    begun_.clear();
+    told_waiting_.clear();
+    blocked_since_.clear();
+  }
+  report_.config = name;
+  report_.source = text_ ? source_ : "defaults";
+  if (!reading.problem.empty()) {
+    // Without a driver nothing is asked of anybody yet: it may come in a moment.
+    if (name.empty()) return state("idle", "NoConfig", reading.problem);
+    state("pending", "NoDriver", reading.problem);
+    return again_in(retries_.next());
+  }
+  const host::MigUsers users = [this](const std::string& uuid) { return shared_->users(uuid); };
+  std::vector<mig::GpuState> gpus;
+  report_.gpus.clear();
+  for (const auto& gpu : reading.gpus) {
+    gpus.push_back(host::state_of(gpu, users));
+    MigGpuReport one;
+    one.index = gpu.index;
+    one.uuid = gpu.uuid;
+    one.now = gpu.capable ? host::to_string(host::layout_of(gpu)) : "no MIG";
+    for (const auto& change : reading.unfinished)
+      if (change.gpu == gpu.uuid && !change.step_returned && change.boot == host::boot_id() &&
+          !begun_.contains(gpu.uuid)) {
+        one.unfinished = change.step;
+        log::warning("mig.resumed", {{"gpu", gpu.uuid},
+                                     {"config", change.config},
+                                     {"step", change.step},
+                                     {"target", host::to_string(change.target)},
+                                     {"before", host::to_string(change.before)},
+                                     {"made", join(change.made, "; ")}});
+        begun_.insert(gpu.uuid);
+      }
+    report_.gpus.push_back(std::move(one));
+  }
+  if (name.empty()) {
+    withdraw({});
+    return state("idle", "NoConfig",
+                 std::string("the node has no label ") + kMigConfigLabel + " and there is no default configuration");
+  }
+  std::string why;
+  const mig::Configuration* wanted = find(gpus, why);
+  if (wanted == nullptr) return failed("BadConfig", why);
+  decide(gpus, reading, *wanted);
+}
+
+// The file's own, else one of the names that exist without a file.
+const mig::Configuration* MigManager::find(const std::vector<mig::GpuState>& gpus, std::string& why) {
+  if (!text_problem_.empty()) {
+    why = "the MIG configurations cannot be read: " + text_problem_;
+    return nullptr;
+  }
+  if (text_) {
+    file_ = mig::parse_configuration_file(*text_, source_);
+    std::vector<std::string> errors;
+    for (const auto& problem : file_.problems)
+      if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
+    if (!errors.empty()) {
+      why = join(errors, "; ");
+      return nullptr;
+    }
+    if (const auto* found = file_.file.find(asked_.value_or(""))) return found;
+  }
+  defaults_.file = mig::default_configurations(gpus);
+  if (const auto* found = defaults_.file.find(asked_.value_or(""))) return found;
+  std::vector<std::string> known;
+  if (text_)
+    for (const auto one : file_.file.names()) known.emplace_back(one);
+  for (const auto one : defaults_.file.names())
+    if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);
+  why = "there is no MIG configuration " + in_quotes(asked_.value_or("")) + "; there are: " + join(known, ", ");
+  return nullptr;
+}
+
+void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& reading,
+                        const mig::Configuration& wanted) {
+  std::vector<Problem> problems;
+  std::vector<mig::GpuPlan> plans;
+  std::vector<std::string> doubts;
+  for (const auto& state : gpus) {
+    const auto* entry = mig::entry_of(wanted, state);
+    if (entry == nullptr || (!state.capable && !entry->devices))
+      continue;  // an entry for all passes over those without
+    plans.push_back(mig::plan_gpu(*entry, state, problems));
+  }
+  std::vector<std::string> errors;
+  for (const auto& problem : problems)
+    if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
+  if (!errors.empty()) return failed("NotPossible", join(errors, "; "));
+  if (!reading.silent.empty()) return failed("GpuSilent", join(reading.silent, "; "));
+
+  std::map<std::string, std::string> devices;
+  std::vector<const mig::GpuPlan*> blocked;
+  std::vector<Work> work;
+  bool all = true;
+  for (const auto& plan : plans) {
+    const auto gpu = std::ranges::find(reading.gpus, plan.uuid, &host::MigGpu::uuid);
+    const host::MigLayout target = host::target_of(plan);
+    if (!host::next_step(*gpu, target)) {
+      blocked_since_.erase(plan.uuid);
+      continue;
+    }
+    all = false;
+    const auto report = std::ranges::find(report_.gpus, plan.uuid, &MigGpuReport::uuid);
+    report->target = host::to_string(target);
+    const std::string reason = "the MIG manager repartitions " + gpu_name(plan.index) + " for the configuration " +
+                               *asked_ + "; this device has to go";
+    if (plan.mode_from != plan.mode_to) devices[plan.uuid] = reason;
+    const auto kept = host::staying(*gpu, target);
+    for (const auto& instance : gpu->instances)
+      for (const auto& compute : instance.compute)
+        if (!compute.uuid.empty() && std::ranges::find(kept, compute.uuid) == kept.end())
+          devices[compute.uuid] = reason;
+    if (!plan.blockers.empty()) {
+      blocked.push_back(&plan);
+      for (const auto& blocker : plan.blockers)
+        for (const auto& holder : blocker.holders) report->waits_for.push_back(holder.who);
+      blocked_since_.try_emplace(plan.uuid, loop_.now());
+    } else {
+      blocked_since_.erase(plan.uuid);
+      work.push_back({plan.index, plan.uuid, target});
+    }
+  }
+  if (all) return succeed();
+
+  if (report_.state != "failed" || begun_.empty()) {
+    state("pending", "Applying", "the GPUs are being partitioned for the configuration " + *asked_);
+    state_label_.want("pending");
+  }
+  if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes
+    phase_ = Phase::kWriting;
+    patience_.start(kAnswerPatience, [this] { idle(); });
+    return;
+  }
+  if (withdraw(std::move(devices)) || (!withdrawn_.empty() && use_.asked < withdrawn_at_)) {
+    phase_ = Phase::kAsking;
+    callbacks_.ask_use();
+    patience_.start(kAnswerPatience, [this] { idle(); });
+    return;
+  }
+  evict(blocked);
+  if (!work.empty()) return apply(std::move(work));
+  wait_for(blocked);
+}
+
+// true: devices are withdrawn that were not before, and kubelet may just have given one of them away.
+bool MigManager::withdraw(std::map<std::string, std::string> devices) {
+  if (devices == withdrawn_) return false;
+  const bool more = std::ranges::any_of(devices, [&](const auto& one) { return !withdrawn_.contains(one.first); });
+  withdrawn_ = std::move(devices);
+  if (more) withdrawn_at_ = loop_.now();
+  callbacks_.changed();
+  return more;
+}
+
+void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
+  std::vector<std::string> sentences;
+  for (const auto* plan : blocked)
+    for (const auto& blocker : plan->blockers) {
+      sentences.push_back(gpu_name(plan->index) + ": " + blocker.what + " is used by " + names_of(blocker.holders));
+      if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
+    }
+  const std::string message = "waits: " + join(sentences, "; ");
+  state("pending", "Waiting", message);
+  if (message != told_waiting_) {
+    told_waiting_ = message;
+    log::info("mig.waiting", {{"config", asked_.value_or("")}, {"for", join(sentences, "; ")}});
+    callbacks_.tell_node(kube::kMigWaiting, message);
+  }
+  again_in(waits_.next());
+}
+
+void MigManager::evict(const std::vector<const mig::GpuPlan*>& blocked) {
+  std::vector<Evictions::Pod> pods;
+  const Duration after = settings_.options.evict_after;
+  if (after > Duration::zero() && use_.unknown.empty()) {
+    for (const auto* plan : blocked) {
+      if (loop_.now() - blocked_since_[plan->uuid] < after) continue;
+      for (const auto& [device, reason] : withdrawn_) {
+        const bool of_this_gpu =
+            device == plan->uuid || std::ranges::any_of(plan->goes, [&](const mig::GpuInstance& gone) {
+              return std::ranges::find(gone.compute, device, &mig::ComputeInstance::uuid) != gone.compute.end();
+            });
+        const auto users = use_.users.find(device);
+        if (!of_this_gpu || users == use_.users.end()) continue;
+        for (const MigUser& user : users->second)
+          if (!user.pod.empty()) pods.push_back({user.pod_namespace, user.pod, callbacks_.uid_of(user)});
+      }
+    }
+  }
+  evictions_.want(pods);
+}
+
+void MigManager::apply(std::vector<Work> work) {
+  phase_ = Phase::kApplying;
+  for (const auto& one : work) {
+    begun_.insert(one.gpu);
+    log::info("mig.applying",
+              {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", host::to_string(one.target)}});
+  }
+  worker_->run([this, alive = std::weak_ptr(alive_), shared = shared_, driver = callbacks_.driver(),
+                folder = settings_.folder, work = std::move(work), config = asked_.value_or("")] {
+    std::vector<Done> all;
+    auto journal = host::MigJournal::open(folder);
+    auto admin = host::MigAdmin::open(driver);
+    host::MigApply::Callbacks callbacks;
+    callbacks.stop = [shared] { return shared->stopped(); };
+    callbacks.pause = [shared](Duration duration) { return shared->pause(duration); };
+    callbacks.holders = [shared](const host::MigGpu& gpu, const host::MigGpuInstance* instance) {
+      std::vector<mig::Holder> holders = shared->users(gpu.uuid);
+      const auto add = [&](const host::MigGpuInstance& one) {
+        for (const auto& compute : one.compute)
+          for (auto& holder : shared->users(compute.uuid)) holders.push_back(std::move(holder));
+      };
+      if (instance != nullptr)
+        add(*instance);
+      else
+        std::ranges::for_each(gpu.instances, add);
+      std::vector<std::string> names;
+      for (const auto& holder : holders) names.push_back(holder.who);
+      return names;
+    };
+    for (const Work& one : work) {
+      Done done{one, {}};
+      done.outcome.what = host::MigOutcome::What::kFailed;
+      if (!journal)
+        done.outcome.why = to_string(journal.error());
+      else if (!admin)
+        done.outcome.why = to_string(admin.error());
+      else
+        done.outcome = host::MigApply(**admin, *journal, callbacks).run(one.gpu, one.target, config);
+      all.push_back(std::move(done));
+    }
+    loop_.post([this, alive, all = std::move(all)] {
+      if (!alive.expired()) on_applied(all);
+    });
+  });
+}
+
+void MigManager::on_applied(const std::vector<Done>& all) {
+  std::vector<std::string> problems;
+  const Work* reset_wanted = nullptr;
+  bool in_use = false;
+  for (const auto& [work, outcome] : all) {
+    const std::string gpu = gpu_name(work.index);
+    log::info("mig.applied", {{"gpu", work.gpu},
+                              {"steps", join(outcome.steps, "; ")},
+                              {"now", host::to_string(outcome.now)},
+                              {"why", outcome.why}});
+    switch (outcome.what) {
+      case host::MigOutcome::What::kDone:
+        ++report_.changes;
+        changed_gpus_.push_back(gpu + ": " + host::to_string(work.target));
+        break;
+      case host::MigOutcome::What::kFailed:
+        ++report_.failures;
+        problems.push_back(gpu + ": " + outcome.why +
+                           (outcome.left.empty() ? "" : "; it is partitioned into: " + outcome.left));
+        break;
+      case host::MigOutcome::What::kNeedsReset:
+        reset_wanted = &work;
+        break;
+      case host::MigOutcome::What::kInUse:
+        in_use = true;
+        state("pending", "Waiting", gpu + ": " + outcome.why);
+        break;
+      case host::MigOutcome::What::kStopped:
+        break;
+    }
+  }
+  if (!problems.empty()) {
+    phase_ = Phase::kIdle;
+    callbacks_.rescan();
+    return failed("Failed", join(problems, "; "));
+  }
+  if (reset_wanted != nullptr) return reset(*reset_wanted);
+  if (in_use) {
+    phase_ = Phase::kIdle;
+    if (report_.message != told_waiting_) {
+      told_waiting_ = report_.message;
+      callbacks_.tell_node(kube::kMigWaiting, report_.message);
+    }
+    callbacks_.rescan();
+    return again_in(waits_.next());
+  }
+  phase_ = Phase::kScanning;
+  patience_.start(kAnswerPatience, [this] { idle(); });
+  callbacks_.rescan();
+}
+
+void MigManager::reset(const Work& work) {
+  const std::string what = gpu_name(work.index) + " needs a reset for its MIG mode";
+  const std::string remedy =
+      "; when nothing uses it, run `nvidia-smi --gpu-reset -i " + work.gpu + "` on the node, or restart the node";
+  phase_ = Phase::kIdle;
+  if (!settings_.options.may_reset) return failed("NeedsReset", what + remedy);
+  if (!reset_tried_.insert(work.gpu).second)
+    return failed("NeedsReset", what + ", and one has not changed it" + remedy);
+  state("pending", "NeedsReset", what);
+  log::info("mig.reset", {{"gpu", work.gpu}});
+  phase_ = Phase::kResetting;
+  const std::string root = callbacks_.driver().driver_root;
+  callbacks_.driver_is_ours(false);
+  reset_ = std::make_unique<GpuReset>(
+      loop_, settings_.environment, [this, alive = std::weak_ptr(alive_), work, what, remedy](const Status& status) {
+        if (alive.expired()) return;
+        on_reset(work, status ? status
+                              : fail(Kind::kConflict, what + ", which failed: " + to_string(status.error()) + remedy));
+      });
+  if (const auto started = reset_->start(root, work.gpu); !started)
+    on_reset(work,
+             fail(Kind::kNotFound, what + ", which cannot be done from here: " + to_string(started.error()) + remedy));
+}
+
+void MigManager::on_reset(const Work& work, const Status& status) {
+  reset_.reset();
+  callbacks_.driver_is_ours(true);
+  phase_ = Phase::kIdle;
+  if (!status) return failed("NeedsReset", status.error().what);
+  log::info("mig.reset_done", {{"gpu", work.gpu}});
+  step();
+}
+
+void MigManager::succeed() {
+  evictions_.want({});
+  blocked_since_.clear();
+  retries_.reset();
+  waits_.reset();
+  if (!changed_gpus_.empty()) {
+    callbacks_.tell_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
+    changed_gpus_.clear();
+  }
+  begun_.clear();
+  told_waiting_.clear();
+  state_label_.want("success");
+  withdraw({});
+  state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + asked_.value_or("") + " asks");
+  again_in(kLookAgain);
+  not_before_ = {};  // whatever changes the GPUs is put right at once
+}
+
+void MigManager::failed(const std::string& reason, std::string message) {
+  evictions_.want({});
+  withdraw({});
+  if (report_.state != "failed" || report_.message != message) {
+    log::error("mig.failed", {{"config", asked_.value_or("")}, {"why", message}});
+    callbacks_.tell_node(kube::kMigFailed, asked_.value_or("") + ": " + message);
+  }
+  state_label_.want("failed");
+  state("failed", reason.c_str(), std::move(message));
+  again_in(retries_.next());
+}
+
+void MigManager::state(const char* state, const char* reason, std::string message) {
+  report_.state = state;
+  report_.reason = reason;
+  report_.message = std::move(message);
+  callbacks_.changed();
+}
+
+kube::NodeCondition MigManager::condition() const {
+  kube::NodeCondition condition;
+  condition.ready = report_.state == "success" || report_.state == "idle" || report_.state == "off";
+  condition.reason = report_.reason;
+  condition.message = report_.message;
+  condition.type = std::string(kube::kMigCondition);
+  return condition;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,158 @@
+#pragma once
+// The MIG manager of the node agent: partitions this node's GPUs as its label nvidia.com/mig.config asks, changing only
+// what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does.
+//
+//   idle ─news─► reading ─► as asked ─────────────────────────────► success
+//                   │
+//                   ├─► not possible ────────────────────────────► failed, tried again with the next news or later
+//                   └─► "pending" is written, the devices that go are withdrawn from kubelet, kubelet is asked who
+//                       holds them ─► held: waits (or evicts) ─► free: the calls, on the worker ─► rescan ─► reading
+//
+// Level-triggered: what is asked for and what is there are compared at each piece of news, so a label that changes
+// meanwhile, a kill and a second manager all lead through the same path. Loop thread only; driver calls run on a worker
+// of its own.
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "kube/client/kube_link.h"
+#include "kube/client/watch_object.h"
+#include "kube/node_condition.h"
+#include "kube/reasons.h"
+#include "mig/configuration.h"
+#include "mig/driver/apply.h"
+#include "mig/live/evictions.h"
+#include "mig/live/gpu_reset.h"
+#include "mig/live/mig_options.h"
+#include "mig/live/mig_report.h"
+#include "mig/live/mig_use.h"
+#include "mig/live/state_label.h"
+#include "mig/plan.h"
+#include "os/files/watch.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
+
+namespace tranche::agent {
+
+struct MigSettings {
+  MigOptions options;
+  std::string node_name;
+  std::string folder;  // of the record of what is under way
+  std::map<std::string, std::string> environment;
+};
+
+class MigManager {
+ public:
+  struct Callbacks {
+    std::function<host::NvmlSettings()> driver;
+    std::function<void()> ask_use;                  // kubelet, now; use_is() comes after
+    std::function<void()> changed;                  // withdrawn() or report() are new
+    std::function<void()> rescan;                   // on_inventory() comes after
+    std::function<void(bool open)> driver_is_ours;  // false: let go of the driver for a reset; true: open it again
+    std::function<void(const kube::Reason&, const std::string&)> tell_node;
+    std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> tell_pod;
+    std::function<std::string(const MigUser&)> uid_of;  // of a pod; "" = not known
+  };
+  MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks);
+  ~MigManager();
+  MigManager(const MigManager&) = delete;
+  MigManager& operator=(const MigManager&) = delete;
+
+  void use_is(MigUse use);  // also when it is as before: kubelet was asked again
+  void on_inventory();      // the driver was scanned
+
+  // Devices (MIG devices, or whole GPUs) that take no new pods, with the reason.
+  const std::map<std::string, std::string>& withdrawn() const { return withdrawn_; }
+  const MigReport& report() const { return report_; }
+  kube::NodeCondition condition() const;
+
+ private:
+  enum class Phase { kIdle, kReading, kWriting, kAsking, kApplying, kScanning, kResetting };
+  struct Reading {
+    std::string problem;
+    std::vector<host::MigGpu> gpus;
+    std::vector<std::string> silent;
+    std::vector<host::MigChange> unfinished;
+    std::vector<std::string> lost;
+  };
+  struct Work {
+    unsigned index = 0;
+    std::string gpu;
+    host::MigLayout target;
+  };
+  struct Done {
+    Work work;
+    host::MigOutcome outcome;
+  };
+  struct Shared;  // what the worker's jobs may read while the loop goes on
+
+  void start();
+  void watch_file();
+  void read_file();
+  void news(bool asked_anew);
+  void step();
+  void on_read(Reading reading);
+  const mig::Configuration* find(const std::vector<mig::GpuState>& gpus, std::string& why);
+  void decide(const std::vector<mig::GpuState>& gpus, const Reading& reading, const mig::Configuration& wanted);
+  bool withdraw(std::map<std::string, std::string> devices);
+  void wait_for(const std::vector<const mig::GpuPlan*>& blocked);
+  void evict(const std::vector<const mig::GpuPlan*>& blocked);
+  void apply(std::vector<Work> work);
+  void on_applied(const std::vector<Done>& all);
+  void reset(const Work& work);
+  void on_reset(const Work& work, const Status& status);
+  void succeed();
+  void failed(const std::string& reason, std::string message);
+  void state(const char* state, const char* reason, std::string message);
+  void again_in(Duration delay);
+  void idle();
+  bool label_is_written();
+
+  host::Loop& loop_;
+  host::KubeLink& link_;
+  MigSettings settings_;
+  Callbacks callbacks_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<Shared> shared_;
+
+  std::unique_ptr<host::WatchObject> node_watch_, map_watch_;
+  std::unique_ptr<host::DirWatch> dir_watch_;
+  host::Timer settle_{loop_};
+  std::optional<std::string> label_;  // absent: not known yet
+  bool operator_ = false;             // NVIDIA's manager runs here
+  std::string source_;                // of text_
+  std::optional<std::string> text_;   // absent: none, or not read yet
+  std::string text_problem_;
+  bool text_pending_ = false;
+
+  Phase phase_ = Phase::kIdle;
+  bool again_ = false;
+  MonoTime not_before_{};
+  host::Timer timer_{loop_}, patience_{loop_};
+  Backoff waits_, retries_;
+  std::optional<std::string> asked_;  // the name that the state is about
+  mig::ParsedFile file_, defaults_;
+  std::map<std::string, std::string> withdrawn_;
+  MonoTime withdrawn_at_{};
+  MigUse use_;
+  std::map<std::string, MonoTime> blocked_since_;  // by GPU
+  std::set<std::string> begun_;                    // GPUs of the change under way that were worked on
+  std::string told_waiting_;
+  std::vector<std::string> changed_gpus_;  // "GPU 0: 3g.20gb at 0, 3g.20gb at 4", for the event
+  std::string read_problem_;
+  MigReport report_;
+
+  StateLabel state_label_;
+  Evictions evictions_;
+  std::unique_ptr<GpuReset> reset_;
+  std::set<std::string> reset_tried_;     // GPUs that were reset for asked_: a failed reset is not repeated
+  std::unique_ptr<host::Worker> worker_;  // last: joins before anything that its jobs use goes away
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,137 @@
+#include "mps/control/control_client.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/text.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::size_t kLongestAnswer = 1 << 20;
+// What the program prints, on either output and with either status, when a session of somebody else is open
+// (docs/internals/evidence/mps-handshake.md).
+constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
+
+Result<std::string> content_of(const Fd& file, const std::string& program) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot read an answer", program));
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
+  std::string text(size, '\0');
+  std::size_t have = 0;
+  while (have < size) {
+    const ssize_t n = ::pread(file.get(), text.data() + have, size - have, static_cast<off_t>(have));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    have += static_cast<std::size_t>(n);
+  }
+  text.resize(have);
+  return text;
+}
+
+// A file in memory that holds `content` and stands at its beginning.
+Result<Fd> memory_file(const char* name, const std::string& content) {
+  Fd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
+  std::size_t written = 0;
+  while (written < content.size()) {
+    const ssize_t n =
+        ::pwrite(file.get(), content.data() + written, content.size() - written, static_cast<off_t>(written));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
+    written += static_cast<std::size_t>(n);
+  }
+  return file;
+}
+
+class RunningQuestion final : public Question {
+ public:
+  RunningQuestion(Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
+      : loop_(loop), program_(std::move(program)), done_(std::move(done)) {
+    timer_.start(deadline, [this, deadline] {
+      finish(fail(Kind::kTimeout,
+                  fmt::format("no answer within {:.1f} s", std::chrono::duration<double>(deadline).count()), program_));
+    });
+  }
+  ~RunningQuestion() override { abandon(); }
+  RunningQuestion(const RunningQuestion&) = delete;
+  RunningQuestion& operator=(const RunningQuestion&) = delete;
+
+  void begin(Command what, const std::string& input) {
+    auto started = start(std::move(what), input);
+    if (started) return;
+    Error error = started.error();
+    error.kind = Kind::kUnavailable;  // says nothing about the daemon
+    timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
+  }
+
+ private:
+  Status start(Command what, const std::string& input) {
+    TRY(const Fd in, memory_file("mps-question", input));
+    TRY(output_, memory_file("mps-answer", ""));
+    what.input = in.get();
+    what.output = output_.get();
+    what.kill_on_drop = true;
+    TRY(process_, Process::start(loop_, what, {}, [this](ExitNote note) { ended(note); }));
+    return {};
+  }
+
+  void ended(const ExitNote& note) {
+    const auto text = content_of(output_, program_);
+    if (text && text->find(kSessionHeld) != std::string::npos) {
+      return finish(fail(Kind::kConflict, "another client holds the daemon's one control session", program_));
+    }
+    if (!text || (!note.signalled && note.code == 0)) return finish(text);
+    const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
+    if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
+      return finish(fail(Kind::kNotFound, "no daemon there" + words, program_, note.code));
+    }
+    finish(fail(Kind::kUnavailable, "it " + to_string(note) + words, program_, note.code));
+  }
+
+  void finish(const Result<std::string>& result) {
+    abandon();
+    const auto done = std::move(done_);
+    done(result);  // may drop this
+  }
+  void abandon() {
+    timer_.stop();
+    process_.reset();
+  }
+
+  Loop& loop_;
+  std::string program_;
+  std::function<void(Result<std::string>)> done_;
+  Timer timer_{loop_};
+  Fd output_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace
+
+std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
+                              std::function<void(Result<std::string>)> done) {
+  auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
+  Command what{.argv = {target.program}, .env = target.env};
+  what.argv.insert(what.argv.end(), target.words.begin(), target.words.end());
+  question->begin(std::move(what), input);
+  return question;
+}
+
+std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
+                                       const std::map<std::string, std::string>& env, Duration deadline,
+                                       std::function<void(Result<std::string>)> done) {
+  auto question = std::make_unique<RunningQuestion>(loop, argv[0], deadline, std::move(done));
+  question->begin({.argv = argv, .env = env}, "");
+  return question;
+}
+
+}  // namespace tranche::host

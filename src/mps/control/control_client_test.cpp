@@ -1,0 +1,95 @@
+#include "mps/control/control_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+struct Asked {
+  std::unique_ptr<Loop> loop = *Loop::open();
+  std::optional<Result<std::string>> answer;
+
+  Result<std::string> run(const std::vector<std::string>& argv, Duration deadline) {
+    const auto question = run_for_text(*loop, argv, {}, deadline, [this](Result<std::string> text) {
+      answer = std::move(text);
+      loop->stop();
+    });
+    loop->run();
+    return *answer;
+  }
+};
+
+TEST(ControlClient, GivesTheWholeAnswer) {
+  Asked asked;
+  EXPECT_EQ(*asked.run({"/bin/echo", "one\ntwo"}, 10s), "one\ntwo\n");
+}
+
+TEST(ControlClient, PutsTheCommandsOnStandardInput) {
+  const auto loop = *Loop::open();
+  std::optional<Result<std::string>> answer;
+  const auto question = ask(*loop, {"/bin/cat", {}}, "get_server_list\nps\n", 10s, [&](Result<std::string> text) {
+    answer = std::move(text);
+    loop->stop();
+  });
+  loop->run();
+  EXPECT_EQ(**answer, "get_server_list\nps\n");
+}
+
+TEST(ControlClient, GivesUpAtTheDeadlineAndLeavesNoProcess) {
+  Asked asked;
+  const auto answer = asked.run({"/bin/sleep", "1000"}, 20ms);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, Kind::kTimeout);
+  EXPECT_THAT(answer.error().what, HasSubstr("no answer within"));
+}
+
+// Promise: mps/control: A control program without a daemon is reported.
+TEST(ControlClient, SaysThatNoDaemonIsThere) {
+  const Scratch scratch;
+  const auto loop = *Loop::open();
+  std::optional<Result<std::string>> answer;
+  const ControlTarget target{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control",
+                             {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}};
+  const auto question = ask(*loop, target, "get_server_list\n", 10s, [&](Result<std::string> text) {
+    answer = std::move(text);
+    loop->stop();
+  });
+  loop->run();
+  ASSERT_FALSE(*answer);
+  EXPECT_EQ(answer->error().kind, Kind::kNotFound);
+  EXPECT_THAT(answer->error().what, HasSubstr("Cannot find MPS control daemon process"));
+}
+
+TEST(ControlClient, TellsAFailureOfOurOwnApartFromTheDaemons) {
+  Asked asked;
+  const auto answer = asked.run({"/nowhere/at/all"}, 10s);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
+  const auto failed = asked.run({"/bin/false"}, 10s);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().what, HasSubstr("exited with status 1"));
+}
+
+TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
+  const auto loop = *Loop::open();
+  bool called = false;
+  auto question =
+      run_for_text(*loop, {"/bin/sleep", "1000"}, {}, 10s, [&](const Result<std::string>&) { called = true; });
+  question.reset();
+  loop->after(5ms, [&] { loop->stop(); });
+  loop->run();
+  EXPECT_FALSE(called);
+}
+
+}  // namespace
+}  // namespace tranche::host

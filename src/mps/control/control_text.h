@@ -1,0 +1,37 @@
+#pragma once
+// Commands to an MPS control daemon (interface version 2), as the lines that nvidia-cuda-mps-control reads on stdin.
+// Limits always name a device by UUID and carry the unit M: an ordinal counts the daemon's own view of the devices, and
+// a number without a unit means something else than bytes or MiB. Pure. Replies: mps/control/replies.h.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "mps/limits/limits.h"
+
+namespace tranche::mps::command {
+
+std::string get_server_list();
+std::string get_server_status(int server);
+std::string get_client_list(int server);
+std::string get_default_threads();
+std::string set_default_threads(Percent threads);
+std::string get_default_memory(std::string_view uuid);
+std::string set_default_memory(std::string_view uuid, Bytes limit);
+std::string get_server_threads(int server);
+std::string set_server_threads(int server, Percent threads);
+std::string get_server_memory(int server, std::string_view uuid);
+std::string set_server_memory(int server, std::string_view uuid, Bytes limit);
+std::string quit(int seconds);  // at most so long for clients to leave
+
+// Sessions: several commands for one run of the program, whose replies follow each other without a mark between them.
+// The order is such that the replies can still be told apart (read by the function of the same name in replies.h).
+std::vector<std::string> health_session();
+std::vector<std::string> server_session(int server, const DaemonLimits& limits);  // limits: which devices to ask for
+std::vector<std::string> apply_server_session(int server, const DaemonLimits& limits);
+std::vector<std::string> apply_session(const DaemonLimits& limits);
+std::vector<std::string> read_session(const DaemonLimits& limits);
+
+std::string as_input(const std::vector<std::string>& commands);  // one per line
+
+}  // namespace tranche::mps::command

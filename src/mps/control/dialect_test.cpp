@@ -1,0 +1,63 @@
+#include "mps/control/dialect.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::mps {
+namespace dialect_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kGpu = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+const DaemonLimits kLimits{{{kGpu, mib(14377)}}, Percent::whole(10)};
+
+// Gives one reply after the other; the inputs of all runs, and what it came to.
+struct Talk {
+  std::vector<std::string> inputs;
+  std::optional<Event> event;
+  Talk(Exchange exchange, const std::vector<std::string>& replies) {
+    for (const auto& reply : replies) {
+      inputs.push_back(exchange.run.input);
+      Onward onward = exchange.then(reply);
+      if (auto* done = std::get_if<Event>(&onward)) {
+        event = *done;
+        return;
+      }
+      exchange = std::get<Exchange>(std::move(onward));
+    }
+  }
+  template <class E>
+  const E* came_to() const {
+    return event ? std::get_if<E>(&*event) : nullptr;
+  }
+};
+
+TEST(Dialect, OfV2StartsAndAsksAsBefore) {
+  const auto& v2 = dialect_of(Tier::kV2);
+  EXPECT_THAT(v2.daemon_options(false), ElementsAre("-f"));
+  EXPECT_THAT(v2.daemon_options(true), ElementsAre("-f", "-M"));
+  EXPECT_EQ(v2.quit(std::chrono::seconds(10)), (mps::Run{{}, "quit -t 10\n"}));
+  const Talk asked(v2.ask(7, kLimits), {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
+  const auto* answered = asked.came_to<Answered>();
+  ASSERT_NE(answered, nullptr);
+  EXPECT_EQ(answered->id, 7u);
+  ASSERT_EQ(answered->servers.size(), 1u) << "one that ended in between is nobody's fault";
+  EXPECT_EQ(answered->servers[0].pid, 12);
+  EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
+}
+
+TEST(Dialect, OfV2TellsAndReadsLimits) {
+  const auto& v2 = dialect_of(Tier::kV2);
+  const Talk told(v2.apply({1, kLimits}), {"10.0\n"});
+  ASSERT_NE(told.came_to<LimitsApplied>(), nullptr);
+  const Talk refused(v2.apply({2, kLimits}), {"Insufficient privileges for UID 7.\n"});
+  ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
+  EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
+  const Talk read(v2.read({3, kLimits}), {"14G\n10.0\n"});
+  ASSERT_NE(read.came_to<LimitsRead>(), nullptr);
+  EXPECT_EQ(read.came_to<LimitsRead>()->values, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
+  EXPECT_NE(Talk(v2.apply_server({4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
+}
+
+}  // namespace dialect_test
+}  // namespace tranche::mps

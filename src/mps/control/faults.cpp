@@ -1,0 +1,73 @@
+#include "mps/control/faults.h"
+
+#include <algorithm>
+
+namespace tranche::mps {
+namespace {
+
+constexpr std::size_t kMostRemembered = 256;  // deaths; a log that repeats them costs no more
+
+template <class T>
+void remember(std::deque<T>& all, T one) {
+  all.push_back(std::move(one));
+  if (all.size() > kMostRemembered) all.pop_front();
+}
+
+}  // namespace
+
+std::string_view to_string(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kFatal:
+      return "fatal";
+    case FaultKind::kException:
+      return "exception";
+    case FaultKind::kUncleanExit:
+      return "unclean-exit";
+  }
+  return "fatal";
+}
+
+FaultBook::News FaultBook::add(Fault fault) {
+  faults_.push_back(std::move(fault));
+  if (faults_.size() > kMostFaults) faults_.pop_front();
+  return News::kFault;
+}
+
+int FaultBook::dying_at(int server) const {
+  const auto found = std::ranges::find(dying_, server, &Dying::server);
+  return found == dying_.end() ? 0 : found->pid;
+}
+
+FaultBook::News FaultBook::read(const LogLine& line, WallTime now) {
+  switch (line.what) {
+    case LogWhat::kClientLost:
+      if (line.number > 0) remember(dying_, {line.writer, line.pid});
+      return News::kNothing;
+    case LogWhat::kClientLeft:
+      std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
+      return News::kNothing;
+    case LogWhat::kFatalCulprit: {
+      const int dead = dying_at(line.writer);
+      Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
+      if (dead != 0 && dead != line.pid) fault = {now, FaultKind::kUncleanExit, dead, {line.pid}, line.writer};
+      return add(std::move(fault));
+    }
+    case LogWhat::kFatalVictim: {
+      if (faults_.empty() || faults_.back().server != line.writer) return News::kNothing;
+      Fault& last = faults_.back();
+      const bool known = line.pid == last.culprit || std::ranges::find(last.victims, line.pid) != last.victims.end();
+      if (known || last.victims.size() >= kMostRemembered) return News::kNothing;
+      last.victims.push_back(line.pid);
+      return News::kVictim;
+    }
+    case LogWhat::kFatalException:
+      return add({now, FaultKind::kException, 0, {}, line.writer});
+    case LogWhat::kServerExited:
+      std::erase_if(dying_, [&](const Dying& one) { return one.server == line.pid; });
+      return News::kNothing;
+    default:
+      return News::kNothing;
+  }
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,144 @@
+#include "mps/control/log_lines.h"
+
+#include <limits>
+
+#include "base/text.h"
+
+namespace tranche::mps {
+namespace {
+
+// Takes `prefix` off the front; false and nothing taken when it is not there.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Takes the digits off the front.
+std::optional<int> take_number(std::string_view& text) {
+  const auto end = text.find_first_not_of("0123456789");
+  const auto number = parse_unsigned(text.substr(0, end));
+  if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return std::nullopt;
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end);
+  return static_cast<int>(*number);
+}
+
+// "… {PID: 554, Context ID: 1} …": the pid, with the text after the brace left over.
+std::optional<int> take_client(std::string_view& text, int* context = nullptr) {
+  if (!take(text, "{PID: ")) return std::nullopt;
+  const auto pid = take_number(text);
+  const auto brace = text.find('}');
+  if (context != nullptr && take(text, ", Context ID: ")) {
+    *context = take_number(text).value_or(0);
+    return pid && take(text, "}") ? pid : std::nullopt;
+  }
+  if (!pid || brace == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(brace + 1);
+  return pid;
+}
+
+void set(LogLine& line, LogWhat what, std::optional<int> pid) {
+  if (!pid) return;
+  line.what = what;
+  line.pid = *pid;
+}
+
+void read_control(LogLine& line) {
+  std::string_view rest = line.text;
+  if (take(rest, "NEW CLIENT ")) {
+    const auto pid = take_number(rest);
+    const bool has_uid = take(rest, " from user ");
+    const auto uid = has_uid ? take_number(rest) : std::nullopt;
+    if (uid && rest.starts_with(":")) {
+      set(line, LogWhat::kNewClient, pid);
+      line.uid = *uid;
+    }
+  } else if (take(rest, "Starting new server ")) {
+    const auto pid = take_number(rest);
+    const auto uid = take(rest, " for user ") ? take_number(rest) : std::nullopt;
+    if (uid) {
+      set(line, LogWhat::kServerStarting, pid);
+      line.uid = *uid;
+    }
+  } else if (take(rest, "NEW SERVER ")) {
+    const auto pid = take_number(rest);
+    if (rest == ": Ready") set(line, LogWhat::kServerReady, pid);
+  } else if (take(rest, "Server ")) {
+    const auto pid = take_number(rest);
+    const auto status = take(rest, " exited with status ") ? take_number(rest) : std::nullopt;
+    if (status && rest.empty()) {
+      set(line, LogWhat::kServerExited, pid);
+      line.number = *status;
+    }
+  }
+}
+
+void read_server(LogLine& line) {
+  std::string_view rest = line.text;
+  if (take(rest, "Client process ")) {
+    const auto pid = take_number(rest);
+    if (rest == " disconnected") set(line, LogWhat::kClientLeft, pid);
+  } else if (take(rest, "Client ")) {
+    int context = 0;
+    const auto pid = take_client(rest, &context);
+    if (rest == " encountered a fatal GPU error.") set(line, LogWhat::kFatalCulprit, pid);
+    if (rest == " connected") {
+      set(line, LogWhat::kClientTaken, pid);
+      line.number = context;
+    }
+  } else if (take(rest, "All clients belonging to error trigging process ")) {
+    const auto pid = take_number(rest);
+    if (rest == " will be torn down") set(line, LogWhat::kFatalVictim, pid);
+  } else if (take(rest, "Failed to accept client ")) {
+    const auto pid = take_client(rest);
+    const auto status = take(rest, " with status ") ? take_number(rest) : std::nullopt;
+    if (status) {
+      set(line, LogWhat::kClientRefused, pid);
+      line.number = *status;
+    }
+  } else if (take(rest, "MPS server requesting client ")) {
+    const auto pid = take_client(rest);
+    if (rest == " to exit") set(line, LogWhat::kClientTold, pid);
+  } else if (take(rest, "Server failed to recevie command with status ")) {  // misspelled by the server itself
+    const bool has_status = take_number(rest) && take(rest, ", assuming client ");
+    const auto pid = has_status ? take_client(rest, &line.number) : std::nullopt;
+    if (rest == " exit") set(line, LogWhat::kClientLost, pid);
+  } else if (rest == "Server is handling a fatal GPU error.") {
+    line.what = LogWhat::kFatalHandled;
+  } else if (rest.starts_with("Server encountered a fatal exception")) {
+    line.what = LogWhat::kFatalException;
+  }
+}
+
+LogRole role_of(std::string_view word) {
+  if (word == "Control") return LogRole::kControl;
+  if (word == "Server") return LogRole::kServer;
+  return LogRole::kOther;  // "Other", "Legacy Server"
+}
+
+}  // namespace
+
+std::optional<LogLine> parse_log_line(std::string_view line) {
+  constexpr std::size_t kWhen = std::string_view("2026-11-21 17:27:39.177").size();
+  const auto close = line.find("] ");
+  if (!line.starts_with('[') || close == std::string_view::npos || close < kWhen + 2) return std::nullopt;
+  LogLine out;
+  out.when = line.substr(1, kWhen);
+  if (out.when[4] != '-' || out.when[7] != '-' || out.when[10] != ' ' || out.when[13] != ':' || out.when[19] != '.') {
+    return std::nullopt;
+  }
+  const auto writer = trimmed(line.substr(1 + kWhen, close - 1 - kWhen));  // "Server   532"
+  const auto blank = writer.rfind(' ');
+  if (blank == std::string_view::npos) return std::nullopt;
+  std::string_view digits = writer.substr(blank + 1);
+  const auto pid = take_number(digits);
+  if (!pid || !digits.empty()) return std::nullopt;
+  out.writer = *pid;
+  out.role = role_of(trimmed(writer.substr(0, blank)));
+  out.text = line.substr(close + 2);
+  if (out.role == LogRole::kControl) read_control(out);
+  if (out.role == LogRole::kServer) read_server(out);
+  return out;
+}
+
+}  // namespace tranche::mps

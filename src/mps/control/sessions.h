@@ -1,0 +1,59 @@
+#pragma once
+// The control sessions of one daemon, one after the other: it serves one at a time and refuses a second
+// (docs/internals/evidence/mps-handshake.md). Urgent ones go first, otherwise the order is that of asking. A session
+// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; the
+// questions must go before this.
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mps/control/control_client.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+
+struct SessionAsked {
+  enum class Rank { kOrdinary, kUrgent };
+  ControlTarget target;
+  std::string input;
+  Duration deadline{};  // ordinary: from when it begins; urgent: from now, waiting included
+  Rank rank = Rank::kOrdinary;
+  std::function<void()> on_begun = {};  // its turn has come (again); may be empty
+};
+
+class Sessions {
+ public:
+  using Done = std::function<void(Result<std::string>)>;
+
+  explicit Sessions(Loop& loop) : loop_(loop) {}
+  ~Sessions();
+  Sessions(const Sessions&) = delete;
+  Sessions& operator=(const Sessions&) = delete;
+
+  // As host::ask(), with two more reasons to fail: kTimeout when an urgent one's turn did not come in time, kConflict
+  // when another program held the session all the time.
+  std::unique_ptr<Question> ask(SessionAsked what, Done done);
+  bool idle() const { return !open_ && waiting_.empty(); }
+  bool urgent() const;  // an urgent one is open or waits
+
+ private:
+  struct Entry;
+  class Handle;
+  using Shared = std::shared_ptr<Entry>;
+  void wait_for_turn(const Shared& entry);
+  void begin_soon(Duration pause = {});
+  void begin_next();
+  void answered(const Shared& entry, const Result<std::string>& reply);
+  void finish(const Shared& entry, const Result<std::string>& result);
+  void withdraw(const Shared& entry);
+
+  Loop& loop_;
+  std::deque<Shared> waiting_;
+  Shared open_;
+  Timer turn_{loop_};
+  MonoTime not_before_{};  // another program held the session: a short pause
+};
+
+}  // namespace tranche::host

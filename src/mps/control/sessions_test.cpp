@@ -1,0 +1,128 @@
+// Sessions with a program of the test's own in place of the control client: it notes what it was asked, and refuses
+// while a file says that somebody else holds the session.
+#include "mps/control/sessions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kProgram = R"(#!/bin/sh
+[ -e "$HELD" ] && echo 'Cannot send command to MPS control daemon process' && exit 0
+mkdir "$HELD.one" 2>/dev/null || { echo second session; exit 0; }
+read word
+[ "$word" = slow ] && sleep 0.1
+rmdir "$HELD.one"
+echo "$word"
+)";
+
+class SessionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    loop_ = *Loop::open();
+    const auto dir = Dir::open(scratch_.path());
+    ASSERT_TRUE(dir->write_atomically("control", kProgram));
+    ASSERT_EQ(::chmod((scratch_ / "control").c_str(), 0755), 0);
+    sessions_.emplace(*loop_);
+  }
+  ControlTarget target() const {
+    return {scratch_ / "control", {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
+  }
+  void ask(const std::string& word, Duration deadline, SessionAsked::Rank rank = SessionAsked::Rank::kOrdinary) {
+    questions_.push_back(sessions_->ask(
+        {.target = target(), .input = word + "\n", .deadline = deadline, .rank = rank},
+        [this](const Result<std::string>& reply) {
+          answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
+          if (answers_.size() == wanted_) loop_->stop();
+        }));
+  }
+  void run_until(std::size_t answers) {
+    wanted_ = answers;
+    const auto late = loop_->after(20s, [this] { loop_->stop(); });
+    if (answers_.size() < wanted_) loop_->run();
+    loop_->cancel(late);
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Loop> loop_;
+  std::optional<Sessions> sessions_;
+  std::vector<std::unique_ptr<Question>> questions_;
+  std::vector<std::string> answers_;
+  std::size_t wanted_ = 0;
+};
+
+// Promise: mps/control: Control sessions run one at a time, in the order of asking.
+TEST_F(SessionsTest, RunOneAfterTheOtherInTheOrderOfAsking) {
+  for (const char* word : {"slow", "a", "b"}) ask(word, 10s);
+  EXPECT_FALSE(sessions_->idle());
+  run_until(3);
+  EXPECT_THAT(answers_, ElementsAre("slow\n", "a\n", "b\n"));
+  EXPECT_TRUE(sessions_->idle());
+}
+
+TEST_F(SessionsTest, LetUrgentOnesGoFirst) {
+  for (const char* word : {"slow", "a"}) ask(word, 10s);
+  ask("urgent", 10s, SessionAsked::Rank::kUrgent);
+  EXPECT_TRUE(sessions_->urgent());
+  run_until(3);
+  EXPECT_EQ(answers_.back(), "a\n");
+}
+
+TEST_F(SessionsTest, DoNotCountWaitingAgainstAnOrdinaryQuestion) {
+  for (int i = 0; i < 4; ++i) ask("slow", 10s, SessionAsked::Rank::kUrgent);
+  ask("a", 300ms);
+  run_until(5);
+  EXPECT_EQ(answers_.back(), "a\n");
+}
+
+TEST_F(SessionsTest, EndAnUrgentQuestionWhoseTurnDoesNotComeInTime) {
+  ask("slow", 10s, SessionAsked::Rank::kUrgent);
+  ask("b", 5ms, SessionAsked::Rank::kUrgent);
+  run_until(2);
+  EXPECT_EQ(answers_.front(), "timeout: another control session took all the time there was");
+  EXPECT_EQ(answers_.back(), "slow\n");
+}
+
+// Promise: mps/control: A session that a foreign process holds is tried again and the pool serves on.
+TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
+  const auto dir = Dir::open(scratch_.path());
+  ASSERT_TRUE(dir->write_atomically("held", ""));
+  ask("a", 10s);
+  ask("urgent", 10s, SessionAsked::Rank::kUrgent);
+  loop_->after(100ms, [&] { EXPECT_TRUE(dir->remove("held")); });
+  run_until(2);
+  EXPECT_THAT(answers_, ElementsAre("urgent\n", "a\n"));
+}
+
+TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
+  ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("held", ""));
+  ask("a", 100ms);
+  ask("b", 100ms, SessionAsked::Rank::kUrgent);
+  run_until(2);
+  for (const auto& answer : answers_) {
+    EXPECT_EQ(answer, "conflict: another client holds the daemon's one control session");
+  }
+}
+
+TEST_F(SessionsTest, MakeRoomWhenAQuestionIsWithdrawn) {
+  ask("slow", 10s);
+  ask("a", 10s);
+  ask("b", 10s);
+  loop_->after(20ms, [&] {
+    questions_[0].reset();  // open
+    questions_[1].reset();  // waiting
+  });
+  run_until(1);
+  EXPECT_THAT(answers_, ElementsAre(testing::AnyOf("b\n", "second session\n")));  // the killed one left its mark
+}
+
+}  // namespace
+}  // namespace tranche::host

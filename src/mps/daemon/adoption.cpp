@@ -1,0 +1,277 @@
+#include "mps/daemon/adoption.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "base/text.h"
+#include "mps/pool/pool_dirs.h"
+#include "os/files/files.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
+constexpr const char* kPipe = "CUDA_MPS_PIPE_DIRECTORY";
+constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
+
+Result<std::string> link_of(pid_t pid, const char* name) {
+  const std::string link = fmt::format("/proc/{}/{}", pid, name);
+  char buffer[4096];
+  const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
+  if (length < 0) return std::unexpected(error_from_errno(errno, "cannot tell which program runs", link));
+  return std::string(buffer, static_cast<std::size_t>(length));
+}
+
+// The program's path, also when the file was replaced or removed under it.
+Result<std::string> program_of(pid_t pid) {
+  TRY(std::string path, link_of(pid, "exe"));
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+bool is_control_program(std::string_view path) {
+  return path.substr(path.rfind('/') + 1) == kProgram;
+}
+
+bool is_ours(pid_t pid) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid));
+  return status && is_of_user(*status, ::geteuid());
+}
+
+// The file is written without a line end, over what a longer number left there.
+std::optional<pid_t> pid_of(const std::string& text) {
+  const auto number = parse_unsigned(trimmed(split(trimmed(text), '\n').front()));
+  if (!number || *number == 0 || *number > 4194304) return std::nullopt;
+  return static_cast<pid_t>(*number);
+}
+
+// Who listens at a socket, as the kernel has known it since listen(). Absent: no process does, its queue is full, or it
+// cannot be seen from here.
+std::optional<pid_t> listener_of(const std::string& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
+  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return std::nullopt;
+  return peer.pid;
+}
+
+// The same program asks a daemon and is one, which its options tell apart.
+bool is_daemon(pid_t pid) {
+  const auto options = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+  return std::ranges::any_of(split(options, '\0'), [](auto word) { return word == "-f" || word == "-d"; });
+}
+
+// Every daemon of a program of this name. Reads a link for each process of the node.
+std::vector<pid_t> running_daemons() {
+  std::vector<pid_t> found;
+  const auto proc = Dir::open("/proc");
+  const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
+  if (!names) return found;
+  for (const auto& name : *names) {
+    const auto pid = parse_unsigned(name);
+    if (!pid) continue;
+    const auto program = program_of(static_cast<pid_t>(*pid));
+    if (program && is_control_program(*program) && is_daemon(static_cast<pid_t>(*pid)))
+      found.push_back(static_cast<pid_t>(*pid));
+  }
+  return found;
+}
+
+// Ours, or the host's: daemons are started in no other.
+bool is_outside_of_containers(pid_t pid, int host_pid) {
+  const auto theirs = link_of(pid, "ns/mnt");
+  if (!theirs) return false;
+  const auto ours = link_of(::getpid(), "ns/mnt"), hosts = link_of(host_pid, "ns/mnt");
+  return (ours && *ours == *theirs) || (hosts && *hosts == *theirs);
+}
+
+enum class Trace { kFile, kSocket, kProc };
+
+// Tries each process that may be the daemon of a pipe directory until `judge` has an answer: true = it is the one.
+// /proc is looked through only where the two others lead nowhere.
+void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe,
+                    const std::function<bool(pid_t, Trace)>& judge) {
+  const auto listens = listener_of(pipe + "/control");
+  if (listens && judge(*listens, Trace::kSocket)) return;
+  if (in_file && in_file != listens && judge(*in_file, Trace::kFile)) return;
+  for (const pid_t pid : running_daemons()) {
+    if (pid != in_file && pid != listens && judge(pid, Trace::kProc)) return;
+  }
+}
+
+std::map<std::string, std::string> environment_of(pid_t pid) {
+  const auto environ = read_file(fmt::format("/proc/{}/environ", pid));
+  return environ ? parse_environ(*environ) : std::map<std::string, std::string>{};
+}
+
+std::string value_of(const std::map<std::string, std::string>& variables, const char* name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string() : found->second;
+}
+
+// Whether a process knows this directory by the name that it was given: the MPS root may have another name where it
+// lives, and a daemon of another MPS root may serve a pool of the same id.
+bool is_its_directory(pid_t pid, const std::string& name, const std::string& directory) {
+  struct stat theirs{};
+  struct stat ours{};
+  return ::stat(fmt::format("/proc/{}/root{}", pid, name).c_str(), &theirs) == 0 &&
+         ::stat(directory.c_str(), &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+// The daemon of a pool, also of a plan that is not in force any more.
+std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
+  const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
+  const auto directory = Dir::open(pipe);
+  const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
+  std::optional<pid_t> daemon;
+  try_candidates(text ? pid_of(*text) : std::nullopt, pipe, [&](pid_t pid, Trace trace) {
+    const auto program = program_of(pid);
+    if (!is_ours(pid) || !program || !is_control_program(*program)) return false;
+    if (trace != Trace::kSocket && !is_outside_of_containers(pid, 1)) return false;
+    const std::string theirs = value_of(environment_of(pid), kPipe);
+    if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
+    daemon = pid;
+    return true;
+  });
+  return daemon;
+}
+
+std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDirs& dirs) {
+  return fail(
+      Kind::kConflict,
+      fmt::format("an MPS control daemon (pid {}) that this program did not start holds the pipe directory ({}); "
+                  "stop it with: echo quit | CUDA_MPS_PIPE_DIRECTORY={} nvidia-cuda-mps-control",
+                  pid, what, dirs.pipe()),
+      dirs.pipe());
+}
+
+// The same file, or what lay at its path when the process began.
+bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected) {
+  struct stat theirs{};
+  struct stat ours{};
+  if (::stat(fmt::format("/proc/{}/exe", pid).c_str(), &theirs) == 0 && ::stat(expected.program.c_str(), &ours) == 0 &&
+      theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
+    return true;
+  }
+  if (program == program_at_home(expected.home, expected.program)) return true;
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(expected.program.c_str(), nullptr), &std::free);
+  return real && program == real.get();
+}
+
+// nullopt: it is not a daemon of this pipe directory.
+Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs, const ExpectedDaemon& expected) {
+  const auto ref = process_ref(pid);
+  if (!ref || !is_ours(pid)) return std::nullopt;
+  const auto program = program_of(pid);
+  if (!program && program.error().code == ENOENT) return std::nullopt;  // of the kernel, or it ended
+  if (program && !is_control_program(*program)) return std::nullopt;    // the number belongs to another program by now
+  // Before its environment is read: a process in a container can make that reading take as long as it likes.
+  if (program && trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
+  const auto environ = program ? read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
+  if (!program || !environ) {
+    const auto again = process_ref(pid);
+    if (!again || *again != *ref) return std::nullopt;  // it ended while we looked
+    return foreign(pid, to_string(program ? environ.error() : program.error()), dirs);
+  }
+  const auto variables = parse_environ(*environ);
+  // Another pipe directory means another daemon: a stale pid file met a recycled number.
+  if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
+  if (!runs(pid, *program, expected))
+    return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), dirs);
+  if (const auto devices = value_of(variables, kDevices); devices != value_of(expected.environment, kDevices))
+    return foreign(pid, fmt::format("its {} is {}", kDevices, in_quotes(devices)), dirs);
+  return *ref;
+}
+
+std::string note_of(pid_t pid, Trace trace, std::optional<pid_t> in_file, const PoolDirs& dirs) {
+  if (pid == in_file) return {};
+  return fmt::format("{}/{} does not name the control daemon; pid {} was found {}", dirs.pipe(), kPidFile, pid,
+                     trace == Trace::kSocket ? "by the socket at which it listens" : "by its program and environment");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_environ(std::string_view text) {
+  std::map<std::string, std::string> variables;
+  for (const auto piece : split(text, '\0')) {
+    const auto equals = piece.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    variables.emplace(piece.substr(0, equals), piece.substr(equals + 1));
+  }
+  return variables;
+}
+
+// The owner of /proc/<pid> would not say: it is root for a process that made itself unreadable.
+bool is_of_user(std::string_view status, unsigned uid) {
+  constexpr std::string_view kField = "Uid:";
+  for (const auto line : split(status, '\n')) {
+    if (!line.starts_with(kField)) continue;
+    const auto ids = split(trimmed(line.substr(kField.size())), '\t');
+    return ids.size() == 4 && std::ranges::all_of(ids, [&](auto id) { return parse_unsigned(id) == uid; });
+  }
+  return false;
+}
+
+std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool) {
+  const auto pid = daemon_of(paths.mps_root, pool);
+  if (!pid) return std::nullopt;
+  const auto options = read_file(fmt::format("/proc/{}/cmdline", *pid));
+  if (!options) return std::nullopt;
+  auto tier = mps::Tier::kV2;
+  for (const auto word : split(*options, '\0')) {
+    if (word == "-p" || word == "--protocol") tier = mps::Tier::kV3;
+  }
+  return tier;
+}
+
+Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
+  const auto root = Dir::open(mps_root + "/pools");
+  if (!root && root.error().kind == Kind::kNotFound) return std::vector<LeftPool>{};
+  if (!root) return std::unexpected(root.error());
+  TRY(const auto names, root->list());
+  std::vector<LeftPool> left;
+  for (const auto& id : names) {
+    const auto pid = daemon_of(mps_root, id);
+    if (!pid) continue;
+    LeftPool pool{id, *pid, {}};
+    const auto devices = value_of(environment_of(*pid), kDevices);
+    for (const auto device : split(devices, ',')) {
+      if (!device.empty()) pool.devices.emplace_back(device);
+    }
+    left.push_back(std::move(pool));
+  }
+  return left;
+}
+
+Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected) {
+  const auto text = dirs.read_pid_file();
+  const auto in_file = text ? pid_of(*text) : std::nullopt;
+  std::optional<Leftover> found;
+  std::optional<Error> conflict;
+  try_candidates(in_file, dirs.pipe(), [&](pid_t pid, Trace trace) {
+    const auto judged = judge(pid, trace, dirs, expected);
+    if (!judged) conflict = conflict.value_or(judged.error());
+    if (judged && *judged) found = Leftover{**judged, note_of(pid, trace, in_file, dirs)};
+    return found.has_value();
+  });
+  if (!found && conflict) return std::unexpected(*conflict);
+  return found;
+}
+
+}  // namespace tranche::host

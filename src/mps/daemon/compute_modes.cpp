@@ -1,0 +1,114 @@
+#include "mps/daemon/compute_modes.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "os/files/kept.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr const char* kFile = "compute-mode.json";
+using inventory::ComputeMode;
+
+constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread, ComputeMode::kProhibited,
+                            ComputeMode::kExclusiveProcess};
+
+}  // namespace
+
+Result<ModeJournal> parse_mode_journal(std::string_view json) {
+  const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kFile); };
+  const auto document = json_of(json);
+  if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
+  ModeJournal journal;
+  for (const auto& [uuid, value] : document.items()) {
+    const auto* name = value.get_ptr<const std::string*>();
+    if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
+    bool known = false;
+    for (const ComputeMode mode : kModes) {
+      if (*name != to_string(mode)) continue;
+      journal[uuid] = mode;
+      known = true;
+    }
+    if (!known) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+  }
+  return journal;
+}
+
+std::string render_mode_journal(const ModeJournal& journal) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  for (const auto& [uuid, mode] : journal) document[uuid] = std::string(to_string(mode));
+  return json_text(document, 2) + "\n";
+}
+
+Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
+  TRY(Dir root, Dir::create(mps_root, 0755));
+  ModeJournal journal;
+  auto file = read_kept(root, kFile);
+  if (file.text && file.lost.empty()) {
+    if (auto parsed = parse_mode_journal(*file.text)) {
+      journal = *std::move(parsed);
+    } else {
+      file.lost = put_aside(root, kFile, parsed.error().what);
+    }
+  } else if (file.text) {
+    file.lost = put_aside(root, kFile, "it ends within a line");
+  }
+  ComputeModes modes(std::move(root), std::move(journal), std::move(set));
+  modes.lost_ = std::move(file.lost);
+  return modes;
+}
+
+Status ComputeModes::save(const ModeJournal& journal) {
+  TRY_STATUS(journal.empty() ? root_.remove(kFile)
+                             : write_kept(root_, kFile, render_mode_journal(journal), 0644, Sync::kYes));
+  journal_ = journal;
+  return {};
+}
+
+void ComputeModes::set(const std::string& uuid, ComputeMode mode, Done done) {
+  set_(uuid, mode, [this, uuid, mode, done = std::move(done)](const Status& status) {
+    if (status) present_[uuid] = mode;
+    done(status);
+  });
+}
+
+void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
+  const auto found = present_.find(uuid);
+  const auto present = found == present_.end() ? ComputeMode::kDefault : found->second;
+  if (present == ComputeMode::kExclusiveProcess) return done({});
+  // Written first: killed between the two steps, we give back a mode that was never changed, which is no harm.
+  if (!journal_.contains(uuid)) {
+    ModeJournal with = journal_;
+    with[uuid] = present;
+    if (auto saved = save(with); !saved) {
+      Error error = within(saved.error(), "the compute mode of " + uuid +
+                                              " is not changed, because the mode it had cannot be written down; make "
+                                              "the MPS root writable and free space on its file system");
+      error.kind = Kind::kUnavailable;  // no matter of rights over the GPU
+      return done(std::unexpected(std::move(error)));
+    }
+  }
+  set(uuid, ComputeMode::kExclusiveProcess, [uuid, done = std::move(done)](const Status& status) {
+    if (status) return done({});
+    done(
+        std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be set to EXCLUSIVE_PROCESS")));
+  });
+}
+
+void ComputeModes::give_back(const std::string& uuid, Done done) {
+  const auto found = journal_.find(uuid);
+  if (found == journal_.end()) return done({});
+  set(uuid, found->second, [this, uuid, done = std::move(done)](const Status& status) {
+    if (!status) {
+      return done(std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be given back")));
+    }
+    ModeJournal without = journal_;
+    without.erase(uuid);
+    done(save(without));
+  });
+}
+
+}  // namespace tranche::host

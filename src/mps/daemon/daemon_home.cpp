@@ -1,0 +1,142 @@
+#include "mps/daemon/daemon_home.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "base/text.h"
+#include "mps/daemon/daemon_cgroups.h"
+#include "mps/daemon/driver_libraries.h"
+#include "os/files/files.h"
+
+namespace tranche::host {
+namespace {
+
+bool same_namespace(const char* a, const char* b) {
+  struct stat left{};
+  struct stat right{};
+  return ::stat(a, &left) == 0 && ::stat(b, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+struct CgroupPath {
+  std::string parent;  // "…/tranche"
+  std::string dir;     // "…/tranche/gpu-3f2a1b4c"
+};
+
+// From here to enter_cgroup(): system calls only, for they run in the child before exec.
+
+// A cgroup of version 1's cpuset takes nobody before it has processors and memory nodes: those of its parent.
+void inherit(int dir, const char* file, const char* parents) {
+  char have[2] = {};
+  const int own = ::openat(dir, file, O_RDWR | O_CLOEXEC);
+  if (own < 0) return;
+  if (::read(own, have, sizeof have) > 0 && have[0] != '\n') {
+    ::close(own);
+    return;
+  }
+  char text[4096];
+  const int from = ::openat(dir, parents, O_RDONLY | O_CLOEXEC);
+  const ssize_t length = from < 0 ? 0 : ::read(from, text, sizeof text);
+  if (length > 0) (void)!::pwrite(own, text, static_cast<std::size_t>(length), 0);
+  if (from >= 0) ::close(from);
+  ::close(own);
+}
+
+bool enter_cgroup(const CgroupPath& path) {
+  int procs = -1;
+  for (const char* level : {path.parent.c_str(), path.dir.c_str()}) {
+    if (::mkdir(level, 0755) != 0 && errno != EEXIST) return false;
+    const int dir = ::open(level, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) return false;
+    inherit(dir, "cpuset.cpus", "../cpuset.cpus");
+    inherit(dir, "cpuset.mems", "../cpuset.mems");
+    if (level == path.dir.c_str()) procs = ::openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    ::close(dir);
+  }
+  if (procs < 0) return false;
+  const bool in = ::write(procs, "0\n", 2) == 2;  // 0 = who writes
+  ::close(procs);
+  return in;
+}
+
+// Invalid when it is the one that we are in.
+Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
+  const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
+  const std::string own = std::string("/proc/self/ns/") + name;
+  if (same_namespace(init.c_str(), own.c_str())) return Fd();
+  Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
+  return opened;
+}
+
+std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& pool) {
+  if (home.cgroup == kNoCgroup) return {};
+  std::vector<CgroupPath> paths;
+  const auto dirs = home.cgroup.empty() ? daemon_cgroups(read_file("/proc/self/cgroup").value_or(""), kCgroupRoot, pool)
+                                        : std::vector<std::string>{home.cgroup + "/" + pool};
+  for (const auto& dir : dirs) paths.push_back({dir.substr(0, dir.rfind('/')), dir});
+  return paths;
+}
+
+}  // namespace
+
+Status check_home(const DaemonHome& home) {
+  if (!home.host) return {};
+  if (::getpid() == 1)
+    return fail(
+        Kind::kUnsupported,
+        "--daemon-home host: this program is process 1 of its own process namespace, whose processes all end with "
+        "it; give the pod hostPID: true");
+  for (const char* name : {"mnt", "cgroup"}) {
+    if (const auto opened = other_namespace(home, name); !opened) {
+      return std::unexpected(within(opened.error(),
+                                    "--daemon-home host needs hostPID: true and a privileged container (CAP_SYS_ADMIN, "
+                                    "CAP_SYS_PTRACE)"));
+    }
+  }
+  return {};
+}
+
+std::string program_at_home(const DaemonHome& home, const std::string& path) {
+  const std::string& here = home.driver_root_here;
+  if (!home.host || here.empty() || here == "/" || !path.starts_with(here + "/")) return path;
+  return (home.driver_root == "/" ? "" : home.driver_root) + path.substr(here.size());
+}
+
+std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
+                                                       const std::map<std::string, std::string>& env) {
+  auto there = env;
+  if (!home.host) return there;
+  // Ours name the container's folders.
+  there["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  there.erase("LD_LIBRARY_PATH");
+  // Never the root's own folders: another C library lies there (mps/daemon/driver_libraries.h).
+  if (home.driver_root != "/" && !home.driver_root.empty())
+    there["LD_LIBRARY_PATH"] = home.mps_root + "/" + kHostsDriverLibraries;
+  return there;
+}
+
+Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
+                                                Command what, std::function<void(ExitNote)> on_exit) {
+  if (!home.host) return Process::start(loop, what, {}, std::move(on_exit));
+  TRY(const Fd mounts, other_namespace(home, "mnt"));
+  TRY(const Fd cgroups, other_namespace(home, "cgroup"));
+  auto& steps = what.before_exec;
+  steps.push_back({"cannot give the daemon a session of its own", "", [] { return ::setsid() >= 0; }});
+  if (cgroups)
+    steps.push_back({"cannot enter the host's cgroup namespace", "",
+                     [fd = cgroups.get()] { return ::setns(fd, CLONE_NEWCGROUP) == 0; }});
+  if (mounts)
+    steps.push_back({"cannot enter the host's mount namespace (the container needs CAP_SYS_ADMIN)", "",
+                     [fd = mounts.get()] { return ::setns(fd, CLONE_NEWNS) == 0; }});
+  for (const auto& path : cgroups_of(home, pool))
+    steps.push_back(
+        {"cannot put the daemon into a cgroup of its own", path.dir, [path] { return enter_cgroup(path); }});
+  return Process::start(loop, what, {}, std::move(on_exit));
+}
+
+}  // namespace tranche::host

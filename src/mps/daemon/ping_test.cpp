@@ -1,0 +1,82 @@
+#include "mps/daemon/ping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class PingTest : public ::testing::Test {
+ protected:
+  void SetUp() override { loop_ = *Loop::open(); }
+  Fd listen() const {
+    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path_.c_str());
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(fd.get(), 4), 0);
+    return fd;
+  }
+  Status ping(Duration deadline, const std::function<void()>& meanwhile = {}) {
+    std::optional<Status> answer;
+    const Ping ping(*loop_, path_, deadline, [&](const Status& greeted) {
+      answer = greeted;
+      loop_->stop();
+    });
+    EXPECT_FALSE(answer) << "told within the call";
+    if (meanwhile) meanwhile();
+    loop_->run();
+    return *answer;
+  }
+  Scratch scratch_;
+  std::unique_ptr<Loop> loop_;
+  std::string path_ = scratch_ / "control";
+};
+
+TEST_F(PingTest, IsAnsweredByAGreetingAndGoesAway) {
+  const Fd listener = listen();
+  Fd accepted;
+  EXPECT_TRUE(ping(10s, [&] {
+    accepted = Fd(::accept(listener.get(), nullptr, nullptr));
+    EXPECT_EQ(::send(accepted.get(), "OUTBHELL", 9, 0), 9);
+  }));
+  char rest[8];
+  EXPECT_EQ(::recv(accepted.get(), rest, sizeof rest, 0), 0) << "it stays, which would hold the daemon up";
+}
+
+TEST_F(PingTest, FailsAtItsDeadlineWhenNobodyGreets) {
+  const Fd listener = listen();
+  const auto answer = ping(20ms);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, Kind::kTimeout);
+  EXPECT_THAT(answer.error().what, HasSubstr("no greeting within 20 ms"));
+}
+
+TEST_F(PingTest, SaysThatNobodyIsThere) {
+  EXPECT_EQ(ping(10s).error().kind, Kind::kNotFound);
+  {
+    const Fd stale = listen();
+  }
+  EXPECT_FALSE(ping(10s));
+}
+
+TEST_F(PingTest, SaysThatTheConnectionWasClosed) {
+  const Fd listener = listen();
+  const auto answer = ping(10s, [&] { const Fd gone(::accept(listener.get(), nullptr, nullptr)); });
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().what, HasSubstr("without a greeting"));
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,60 @@
+#include "mps/daemon/server_memory.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "os/files/files.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kMostLooks = 8;                  // at one server that maps neither yet
+constexpr std::size_t kLongestMaps = 8 << 20;  // of a process with a CUDA context
+
+}  // namespace
+
+bool ServerMemory::look(const std::vector<pid_t>& servers) {
+  if (servers.empty()) return false;
+  const pid_t server = servers.front();  // all are of one driver
+  if (server != looked_at_) {
+    looked_at_ = server;
+    looks_ = 0;
+  }
+  if (looks_ == kMostLooks) return false;
+  const auto maps = read_file(fmt::format("/proc/{}/maps", server), kLongestMaps);
+  const auto found = maps ? mps::shared_memory_in(*maps) : mps::SharedMemory::kUnknown;
+  looks_ = found == mps::SharedMemory::kUnknown ? looks_ + 1 : kMostLooks;
+  if (found == mps::SharedMemory::kUnknown) return false;
+  std::error_code ignored;
+  const bool same = std::filesystem::equivalent(fmt::format("/proc/{}/root/dev/shm", server), folder_, ignored);
+  const bool news = found != where_ || same != is_folder_;
+  where_ = found;
+  is_folder_ = same;
+  return news;
+}
+
+// Containers write there as they like; only the size of a file system of its own bounds it.
+bool ServerMemory::is_bounded() const {
+  struct stat folder{};
+  struct stat above{};
+  return ::stat(folder_.c_str(), &folder) != 0 || ::stat((folder_ + "/..").c_str(), &above) != 0 ||
+         folder.st_dev != above.st_dev;
+}
+
+std::string ServerMemory::problem() const {
+  if (where_ != mps::SharedMemory::kNamed) return {};
+  if (is_folder_ && is_bounded()) return {};
+  if (is_folder_)
+    return fmt::format(
+        "containers get {} as their /dev/shm, and it is no file system of its own: one container can fill the node's; "
+        "mount one with a size there, for example: mount -t tmpfs -o size=1g,mode=1777 tmpfs {}",
+        folder_, folder_);
+  return fmt::format(
+      "this driver's MPS server shares memory with its clients through files in /dev/shm, and containers do not see "
+      "those: mount {} at /dev/shm of tranche mps",
+      folder_);
+}
+
+}  // namespace tranche::host

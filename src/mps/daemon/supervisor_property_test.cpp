@@ -1,0 +1,155 @@
+// After any order of events the supervisor can still reach Serving, or it says GivenUp and desired limits bring it
+// there.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "mps/daemon/supervisor.h"
+
+namespace tranche::mps {
+namespace supervisor_property_test {
+
+using namespace std::chrono_literals;
+
+const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+const std::vector<DaemonLimits> kWanted{{{{kA, mib(14377)}}, Percent::whole(10)},
+                                        {{{kA, mib(28754)}}, Percent::whole(20)}};
+
+LimitsReadBack honest(const DaemonLimits& limits) {
+  LimitsReadBack read;
+  for (const auto& [uuid, memory] : limits.memory) {
+    read.memory.emplace_back(uuid, std::to_string(memory.value >> 30) + "G");
+  }
+  read.threads = to_string(limits.threads);
+  return read;
+}
+
+struct World {
+  Supervisor s;
+  SupervisorSettings settings;
+  MonoTime now{1h};
+  std::vector<Action> actions;
+
+  void feed(const Event& event) {
+    auto out = step(std::move(s), event, now, settings);
+    s = std::move(out.next);
+    actions = std::move(out.actions);
+    if (s.state == State::kServing) {
+      ASSERT_TRUE(s.alive);
+      ASSERT_TRUE(s.read_back);
+    }
+    ASSERT_TRUE(s.state == State::kAbsent || s.state == State::kGivenUp || wake_at(s)) << "it would sleep for ever";
+  }
+  // What a well-behaved world answers to an action.
+  void obey(const Action& action) {
+    struct Obey {
+      World& w;
+      void operator()(const SpawnDaemon&) const { w.feed(Spawned{}); }
+      void operator()(const Ask& a) const { w.feed(Answered{a.id, {}}); }
+      void operator()(const ApplyLimits& a) const { w.feed(LimitsApplied{a.id}); }
+      void operator()(const ReadLimits& a) const { w.feed(LimitsRead{a.id, honest(a.limits)}); }
+      void operator()(const ApplyServerLimits& a) const { w.feed(ServerLimitsApplied{a.id}); }
+      void operator()(const Ping&) const { w.feed(Pinged{}); }
+      void operator()(const OpenDoors&) const {}
+      void operator()(const Quit&) const { w.feed(DaemonExited{"exited with status 0"}); }
+      void operator()(const SignalTerm&) const { w.feed(DaemonExited{"was killed by signal 15 (Terminated)"}); }
+      void operator()(const SignalKill&) const { w.feed(DaemonExited{"was killed by signal 9 (Killed)"}); }
+    };
+    std::visit(Obey{*this}, action);
+  }
+  void obey_all() {
+    for (int i = 0; i < 50 && !actions.empty(); ++i) {
+      const auto now_asked = std::exchange(actions, {});
+      for (const auto& action : now_asked) obey(action);
+    }
+  }
+};
+
+Event any_event(std::mt19937_64& random, const Supervisor& s) {
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  // Mostly the id that is open, sometimes a stale or a foreign one.
+  const QuestionId id = below(4) != 0 ? s.question : below(s.last_question + 2);
+  switch (below(22)) {
+    case 20:
+      return below(2) == 0 ? TurnTold{kWanted[0], honest(kWanted[0])} : TurnTold{kWanted[1], honest(kWanted[1])};
+    case 21:
+      return TurnNotTold{"no"};
+    case 0:
+      return Start{kWanted[below(2)], below(2) == 0};
+    case 1:
+      return Spawned{};
+    case 2:
+      return SpawnFailed{Error{Kind::kUnavailable, "no", "", 0}};
+    case 3:
+      return DaemonExited{"exited with status 1"};
+    case 4:
+      return Answered{id,
+                      {{.pid = static_cast<int>(below(5)) + 10,
+                        .status = below(3) == 0 ? "FAULT" : "ACTIVE",
+                        .clients = {static_cast<int>(below(5)) + 100},
+                        .limits = below(3) == 0 ? std::nullopt : std::optional(honest(kWanted[below(2)])),
+                        .since = {}}}};
+    case 5:
+      return LimitsApplied{id};
+    case 6:
+      return LimitsRead{id, honest(kWanted[below(2)])};
+    case 7:
+      return QuestionFailed{id, Error{below(2) == 0 ? Kind::kTimeout : Kind::kUnavailable, "no", "", 0}};
+    case 8:
+      return StopAsked{};
+    case 9:
+    case 10:
+      return DesiredChanged{kWanted[below(2)]};
+    case 11:
+      return Pinged{};
+    case 12:
+      return PingFailed{Error{Kind::kTimeout, "no", "", 0}};
+    case 13:
+      return below(3) == 0 ? Event(PingSkipped{}) : below(2) == 0 ? Event(LookNow{}) : Event(ServerLimitsApplied{id});
+    case 14:
+      return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
+    case 15:
+      return below(2) == 0 ? Event(QuestionWaits{id}) : Event(QuestionBegun{id});
+    case 16:
+      return below(8) == 0 ? Event(Replace{"no"}) : Event(Tick{});
+    default:
+      return Tick{};
+  }
+}
+
+// Promise: mps/daemon: After any order of events the pool reaches `serving` or reports `given-up`.
+TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
+  constexpr std::uint64_t kSeeds = 3000;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    World world;
+    world.s.jitter = seed;
+    const std::uint64_t length = random() % 200;
+    for (std::uint64_t i = 0; i < length; ++i) {
+      world.now +=
+          Duration(static_cast<Duration::rep>(random() % (random() % 3 == 0 ? 40'000'000'000ull : 500'000'000ull)));
+      world.feed(any_event(random, world.s));
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    // From here on everything goes well.
+    if (world.s.state == State::kGivenUp)
+      world.feed(DesiredChanged{kWanted[0]});
+    else if (world.s.state == State::kAbsent || world.s.state == State::kStopping)
+      world.feed(Start{kWanted[0]});
+    else
+      world.actions.clear();
+    for (int i = 0; i < 100 && world.s.state != State::kServing; ++i) {
+      world.obey_all();
+      if (world.s.state == State::kServing) break;
+      if (world.s.state == State::kGivenUp) world.feed(DesiredChanged{kWanted[0]});
+      if (const auto at = wake_at(world.s)) world.now = std::max(world.now, *at);
+      world.feed(Tick{});
+    }
+    ASSERT_EQ(to_string(world.s.state), "serving") << world.s.reason;
+    ASSERT_TRUE(disagreement(told(world.s), *world.s.read_back).empty());
+  }
+}
+
+}  // namespace supervisor_property_test
+}  // namespace tranche::mps

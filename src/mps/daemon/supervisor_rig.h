@@ -1,0 +1,109 @@
+#pragma once
+// For the supervisor's tests: one supervisor that is fed events, and the states that a test can start from.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mps/daemon/supervisor.h"
+
+namespace tranche::mps {
+
+using namespace std::chrono_literals;
+
+inline const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+inline const DaemonLimits kLimits{{{kA, mib(14377)}}, Percent::whole(10)};
+inline const DaemonLimits kOther{{{kA, mib(28754)}}, Percent::whole(20)};
+inline const LimitsReadBack kRead{{{kA, "14G"}}, "10.0"};
+inline const LimitsReadBack kReadOther{{{kA, "28G"}}, "20.0"};
+inline const Error kMute{Kind::kTimeout, "no answer within 1.0 s", "nvidia-cuda-mps-control", 0};
+inline const Error kNoFork{Kind::kUnavailable, "cannot start a process", "nvidia-cuda-mps-control", 11};
+
+// Feeds events to one supervisor and remembers the actions of the last one.
+struct Rig {
+  Supervisor s;
+  SupervisorSettings settings;
+  MonoTime now{1h};
+  std::vector<Action> last;
+
+  Rig& feed(const Event& event) {
+    auto [next, actions] = step(std::move(s), event, now, settings);
+    s = std::move(next);
+    last = std::move(actions);
+    return *this;
+  }
+  Rig& pass(Duration d) {
+    now += d;
+    return *this;
+  }
+  Rig& wake() {
+    if (const auto at = wake_at(s)) now = std::max(now, *at);
+    return feed(Tick{});
+  }
+  QuestionId open() const { return s.question; }
+  Rig& answer(std::vector<ServerSeen> servers = {}) { return feed(Answered{open(), std::move(servers)}); }
+  Rig& applied() { return feed(LimitsApplied{open()}); }
+  Rig& read(const LimitsReadBack& values) { return feed(LimitsRead{open(), values}); }
+  Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
+};
+
+// The states that a row can start from.
+inline Rig absent() {
+  return {};
+}
+inline Rig spawning() {
+  return absent().feed(Start{kLimits});
+}
+inline Rig starting() {
+  return spawning().feed(Spawned{});
+}
+inline Rig applying() {
+  return starting().answer();
+}
+inline Rig reading() {
+  return applying().applied();
+}
+inline Rig serving() {
+  return reading().read(kRead);
+}
+inline Rig adopted() {
+  return absent().feed(Start{kLimits, true});
+}
+inline Rig mute() {
+  Rig rig = serving();
+  return rig.pass(5s).feed(Tick{}).failed(kMute);
+}
+inline Rig backing_off() {
+  return serving().feed(DaemonExited{"was killed by signal 9 (Killed)"});
+}
+inline Rig stopping() {
+  return serving().feed(StopAsked{});
+}
+inline Rig given_up() {
+  Rig rig = spawning();
+  while (rig.s.state != State::kGivenUp) {
+    rig.feed(SpawnFailed{kNoFork});
+    if (rig.s.state == State::kBackingOff) rig.wake();
+  }
+  return rig;
+}
+
+inline std::vector<std::string> names(const std::vector<Action>& actions) {
+  struct Name {
+    std::string operator()(const SpawnDaemon&) const { return "spawn"; }
+    std::string operator()(const Ask&) const { return "ask"; }
+    std::string operator()(const ApplyLimits&) const { return "apply"; }
+    std::string operator()(const ReadLimits&) const { return "read"; }
+    std::string operator()(const ApplyServerLimits&) const { return "apply-server"; }
+    std::string operator()(const Ping&) const { return "ping"; }
+    std::string operator()(const OpenDoors&) const { return "open-doors"; }
+    std::string operator()(const Quit&) const { return "quit"; }
+    std::string operator()(const SignalTerm&) const { return "term"; }
+    std::string operator()(const SignalKill&) const { return "kill"; }
+  };
+  std::vector<std::string> out;
+  for (const auto& action : actions) out.push_back(std::visit(Name{}, action));
+  return out;
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,56 @@
+#include "mps/endpoints/client_looks.h"
+
+#include <utility>
+
+#include "mps/limits/tenant_limits.h"
+#include "os/log/log.h"
+#include "os/process/environment.h"
+
+namespace tranche::agent {
+namespace {
+
+// A process that may not be looked at (no CAP_SYS_PTRACE) or has ended comes in or not by other rules.
+std::string why_not(int pid, const std::vector<std::string>& devices) {
+  const auto value = host::variable_of(pid, mps::kPinnedLimitVariable).value_or(std::nullopt);
+  return value ? mps::lifting(*value, devices).value_or("") : std::string();
+}
+
+}  // namespace
+
+ClientLooks::ClientLooks(host::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {}
+
+void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
+  if (pid <= 0 || late_ > 0) return done("");
+  if (!worker_) worker_ = host::Worker::start();
+  const auto id = next_++;
+  auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
+  waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
+  worker_->run([this, id, pid, devices = std::move(devices), loop = &loop_, alive = std::weak_ptr(alive_)] {
+    loop->post([this, id, alive, why = why_not(pid, devices)] {
+      if (!alive.expired()) answered(id, why);
+    });
+  });
+}
+
+void ClientLooks::answered(std::uint64_t id, const std::string& why_not) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) {
+    --late_;
+    return;
+  }
+  waiting.mapped().done(why_not);
+}
+
+void ClientLooks::late(std::uint64_t id, int pid) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) return;
+  if (late_++ == 0) {
+    log::warning("door.look_late", {{"pid", pid},
+                                    {"effect",
+                                     "until that is over, clients are let in without a look at whether their "
+                                     "environment lifts their memory limit; the guard holds them"}});
+  }
+  waiting.mapped().done("");
+}
+
+}  // namespace tranche::agent

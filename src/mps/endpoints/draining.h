@@ -1,0 +1,94 @@
+#pragma once
+// Ends the clients of a container that is about to be stopped (docs/guide/stop-and-change.md): decides which of them
+// the stop signal would kill, has those stopped, waited for and killed with the container's first process held still
+// meanwhile, and keeps newcomers of the container out until its first process has ended. A client that handles the stop
+// signal is spared, unless everything is to end now. A container that asks itself costs one descriptor while it runs,
+// and a line in the log at most once a minute. Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "mps/endpoints/endpoint_log.h"
+#include "mps/pool/client_ending.h"
+#include "mps/pool/terminated.h"
+#include "mps/protocol/requests.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
+#include "termination/survival.h"
+
+namespace tranche::agent {
+
+using Terminated = std::vector<mps::Terminated>;
+// Ends clients of a pool: stop, wait, kill. One outcome for each; all are stopped when it returns.
+using Terminate = std::function<void(const std::string& pool, const host::EndRequest& request,
+                                     std::function<void(const Terminated&)> done)>;
+
+// Containers of one endpoint that are kept out at a time; of more, the first may come in again. A grant has one
+// container, and for a moment its successor.
+inline constexpr std::size_t kMostClosed = 4;
+
+// How long a verdict about a client is good: a container that asks without end costs one look a second.
+inline constexpr Duration kJudgedFor = std::chrono::seconds(1);
+
+struct DrainOrder {
+  int caller = 0;  // a process of the container that is about to be stopped; 0: all containers that have clients here
+  std::string reason = {};
+  bool spare = false;   // clients that the stop signal does not kill
+  int stop_signal = 0;  // 0: not known
+};
+
+class Draining {
+ public:
+  struct Callbacks {
+    std::function<std::vector<int>(const DoorName&)> clients;  // that are in by this endpoint
+    std::function<std::size_t(const DoorName&)> neighbours;    // clients of other grants in its pool
+    Terminate terminate;
+    std::function<void()> on_change;  // a container was closed, or is open again
+    // What /proc shows (termination/live). Empty: every client dies of its stop signal, and stands alone.
+    std::function<std::vector<stopping::Fate>(const std::vector<int>& clients, int stop_signal)> fates = {};
+    // Of each client, in order; absent: too many were asked for.
+    std::function<std::vector<std::optional<std::vector<int>>>(const std::vector<int>& clients)> ancestors = {};
+  };
+  using Reply = std::function<void(const std::string& json)>;
+
+  Draining(host::Loop& loop, Callbacks callbacks) : loop_(loop), callbacks_(std::move(callbacks)) {}
+  Draining(const Draining&) = delete;
+  Draining& operator=(const Draining&) = delete;
+
+  // reply comes once, at once or later; never when this is dropped before.
+  void drain(const DoorName& door, const DrainOrder& order, Reply reply);
+  // Why this process may not come in; "" when no drain keeps it out.
+  std::string refuses(const DoorName& door, int pid) const;
+  bool closed(const DoorName& door) const { return closed_.contains(door); }
+  void forget(const DoorName& door);
+
+ private:
+  struct Closed {
+    std::string container;                 // container_of()
+    std::unique_ptr<host::Process> first;  // its first process
+  };
+  struct Judged {
+    host::ProcessRef client;
+    int stop_signal = 0;
+    stopping::Fate fate;
+    MonoTime at;
+  };
+  // Each with the process to find its first one by: a client's first process where that is known, or any of it.
+  using Containers = std::map<std::string, int>;
+  void close(const DoorName& door, const Containers& first, const Containers& members);
+  std::vector<stopping::Fate> fates_of(const std::vector<int>& pids, int stop_signal);
+  void container_ended(const DoorName& door, const std::string& container);
+  std::string not_ended(const DoorName& door, const std::string& container, const Terminated& all) const;
+
+  host::Loop& loop_;
+  Callbacks callbacks_;
+  LogPace pace_;
+  std::vector<Judged> judged_;                                  // not older than kJudgedFor, the oldest first
+  std::map<DoorName, std::vector<Closed>> closed_;              // whose newcomers are refused, the first closed first
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // terminate() may answer after our end
+};
+
+}  // namespace tranche::agent

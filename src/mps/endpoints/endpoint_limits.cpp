@@ -1,0 +1,77 @@
+#include "mps/endpoints/endpoint_limits.h"
+
+#include <algorithm>
+
+#include "os/files/files.h"
+#include "os/files/kept.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr mode_t kOursAlone = 0700;
+constexpr std::string_view kAnyPod = ".any-pod";
+constexpr std::size_t kLongestFile = 16 << 10;
+
+std::string folder(const allocate::Paths& paths, const std::string& pool) {
+  return paths.pool(pool) + "/limits";
+}
+
+std::string any_pod_file(const DoorName& door) {
+  return door.grant + std::string(kAnyPod);
+}
+
+}  // namespace
+
+Result<std::optional<mps::GrantLimits>> read_door_limits(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  const auto text = dir ? dir->read(door.grant, kLongestFile) : Result<std::string>(std::unexpected(dir.error()));
+  if (!text && text.error().kind == Kind::kNotFound) return std::optional<mps::GrantLimits>{};
+  if (!text) return std::unexpected(within(text.error(), "the grant's limits cannot be read"));
+  auto limits = mps::parse_limits(*text);
+  if (!limits) return std::unexpected(within(limits.error(), "the grant's limits cannot be read"));
+  return std::optional(*std::move(limits));
+}
+
+Status write_door_limits(const allocate::Paths& paths, const DoorName& door, const mps::GrantLimits& limits) {
+  const auto dir = host::Dir::create(folder(paths, door.pool), kOursAlone);
+  if (!dir) return std::unexpected(within(dir.error(), "cannot make the directory of limits"));
+  const auto written = host::write_kept(*dir, door.grant, mps::render_limits(limits), 0600, host::Sync::kYes);
+  if (!written) return std::unexpected(within(written.error(), "cannot keep the grant's limits"));
+  return {};
+}
+
+bool kept_for_any_pod(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  return dir && dir->exists(any_pod_file(door));
+}
+
+Status keep_for_any_pod(const allocate::Paths& paths, const DoorName& door, bool any_pod) {
+  if (kept_for_any_pod(paths, door) == any_pod) return {};
+  TRY(const auto dir, host::Dir::create(folder(paths, door.pool), kOursAlone));
+  return any_pod ? host::write_kept(dir, any_pod_file(door), "", 0600, host::Sync::kYes)
+                 : dir.remove_tree(any_pod_file(door));
+}
+
+Status remove_door_limits(const allocate::Paths& paths, const DoorName& door) {
+  const auto dir = host::Dir::open(folder(paths, door.pool));
+  if (!dir && dir.error().kind == Kind::kNotFound) return {};
+  if (!dir) return std::unexpected(dir.error());
+  TRY_STATUS(dir->remove_tree(any_pod_file(door)));
+  return dir->remove_tree(door.grant);
+}
+
+Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, const std::vector<std::string>& doors) {
+  const auto dir = host::Dir::open(folder(paths, pool));
+  if (!dir && dir.error().kind == Kind::kNotFound) return {};
+  if (!dir) return std::unexpected(dir.error());
+  TRY(const auto names, dir->list());
+  Status first;
+  for (const auto& name : names) {
+    const auto grant = name.ends_with(kAnyPod) ? name.substr(0, name.size() - kAnyPod.size()) : name;
+    if (std::ranges::find(doors, grant) != doors.end()) continue;
+    if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
+  }
+  return first;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,42 @@
+#pragma once
+// What tenants try at their endpoints, for the log, so paced that no tenant can fill the node's disk. Loop thread only.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/time.h"
+#include "mps/relay/handshake.h"
+
+namespace tranche::agent {
+
+// At once, and then at most once a minute for each grant and kind of event.
+class LogPace {
+ public:
+  // How often it happened since without a line; absent: not now.
+  std::optional<std::uint64_t> due(const std::string& grant, std::string_view kind, MonoTime now);
+  void forget(const std::string& grant) {
+    std::erase_if(told_, [&](const auto& entry) { return entry.first.first == grant; });
+  }
+
+ private:
+  struct Told {
+    MonoTime at{};
+    std::uint64_t since = 0;  // times that were not told
+  };
+  std::map<std::pair<std::string, std::string>, Told> told_;
+};
+
+class DoorLog {
+ public:
+  void trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage, std::uint32_t user,
+               const std::string& why, MonoTime now);  // `why`: of a refusal
+  void forget(const std::string& grant) { pace_.forget(grant); }
+
+ private:
+  LogPace pace_;
+};
+
+}  // namespace tranche::agent

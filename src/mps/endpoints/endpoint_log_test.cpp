@@ -1,0 +1,47 @@
+// The pace of log lines about what tenants do.
+#include "mps/endpoints/endpoint_log.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+namespace tranche::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Optional;
+using namespace std::chrono_literals;
+
+constexpr MonoTime kT0{100s};
+
+// Promise: mps/relay: A tenant's events have one log line a minute for each kind, which counts the others.
+// between.
+TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
+  LogPace pace;
+  EXPECT_THAT(pace.due("a", "drain", kT0), Optional(0u));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(pace.due("a", "drain", kT0 + i * 10s), std::nullopt);
+  EXPECT_EQ(pace.due("a", "drain", kT0 + 1min - 1ns), std::nullopt);
+  EXPECT_THAT(pace.due("a", "stalled", kT0), Optional(0u)) << "an event of a different kind";
+  EXPECT_THAT(pace.due("b", "drain", kT0), Optional(0u)) << "a different grant";
+  EXPECT_THAT(pace.due("a", "drain", kT0 + 1min), Optional(6u));
+  EXPECT_EQ(pace.due("a", "drain", kT0 + 2min - 1ns), std::nullopt) << "a minute from the last line on";
+  EXPECT_THAT(pace.due("a", "drain", kT0 + 2min), Optional(1u)) << "each is counted in one line";
+  pace.forget("a");
+  EXPECT_THAT(pace.due("a", "drain", kT0 + 2min), Optional(0u)) << "the grant's next tenant";
+  EXPECT_EQ(pace.due("b", "drain", kT0 + 1s), std::nullopt);
+}
+
+TEST(DoorLog, WritesHowManyRefusalsHadNoLine) {
+  DoorLog log;
+  mps::Passage refused;
+  refused.end = mps::GateEnd::kRefused;
+  ::testing::internal::CaptureStderr();
+  for (const auto at : {0s, 1s, 2s, 60s}) log.trouble("gpu-1", "a", refused, 1000, "no room", kT0 + at);
+  const std::string lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 2) << lines;
+  EXPECT_THAT(lines, HasSubstr("untold=0"));
+  EXPECT_THAT(lines, HasSubstr("untold=2"));
+}
+
+}  // namespace
+}  // namespace tranche::agent

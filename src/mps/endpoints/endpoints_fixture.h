@@ -1,0 +1,129 @@
+#pragma once
+// The doors of a pool with the stand-in daemon behind them and tenants before them. For tests.
+#include "mps/endpoints/endpoints.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "run_until.h"
+#include "standins/mps/handshake.h"
+#include "standins/mps/mps_world.h"
+
+namespace tranche::agent {
+namespace doors_test {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+inline const std::string kPool = "gpu-1";
+inline const std::string kGrant = "0011223344556677";
+inline const DoorName kDoor{kPool, kGrant};
+
+inline ino_t inode_of(const std::string& path) {
+  struct stat facts{};
+  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+}
+
+inline bool readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+inline int connect_stream(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? fd : -1;
+}
+
+class DoorsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    loop_ = *host::Loop::open();
+    fs::create_directories(paths_.pipe(kPool));
+  }
+  void start_daemon() {
+    fs::create_directories(paths_.pipe(kPool));
+    world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
+  }
+  void make(config::DoorPolicy policy = config::DoorPolicy::kGate) {
+    doors_ = std::make_unique<Doors>(
+        *loop_, DoorsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
+        Doors::World{
+            .terminate =
+                [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
+                  asked_.push_back(ended.clients);
+                  done_ = std::move(done);
+                },
+            .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
+            .on_client_gone = {},
+            .on_change = [] {}});
+    const auto added = doors_->add_pool(kPool);
+    ASSERT_TRUE(added) << to_string(added.error());
+  }
+  void open() {
+    start_daemon();
+    make();
+    const auto opened = doors_->open_pool(kPool);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+  }
+  bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
+    return host::run_until(*loop_, condition, deadline);
+  }
+  // The reply, or "" when it does not come at once.
+  std::string request(const std::string& line) {
+    std::string answer;
+    doors_->answer(line, [&](const std::string& json) { answer = json; });
+    return answer;
+  }
+  Json document() {
+    Json pool = Json::object();
+    doors_->describe(kPool, pool);
+    return pool;
+  }
+  std::unique_ptr<sim::TestProcess> client(const std::string& grant = kGrant) {
+    return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, grant)}});
+  }
+  std::string first_line(sim::TestProcess& process) {
+    // The loop is our side of its handshake.
+    EXPECT_TRUE(until([&] { return process.says("\n") || process.ended_within(0ms); }));
+    return process.line_with("{");
+  }
+  static Terminated well(const std::vector<int>& pids) {
+    Terminated outcomes;
+    for (const int pid : pids) outcomes.push_back({pid, mps::TerminateOutcome::kTerminated, ""});
+    return outcomes;
+  }
+
+  sim::MpsWorld world_;
+  allocate::Paths paths_{world_.dir() + "/m"};
+  Duration former_clients_ = DoorsSettings{}.former_clients;
+  std::unique_ptr<host::Loop> loop_;
+  std::vector<std::vector<int>> asked_;
+  std::function<void(const Terminated&)> done_;
+  std::vector<int> came_;
+  std::unique_ptr<Doors> doors_;
+};
+
+}  // namespace doors_test
+}  // namespace tranche::agent

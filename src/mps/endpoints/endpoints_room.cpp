@@ -1,0 +1,75 @@
+// How many clients a pool's server still takes. The ceiling is the server's on each GPU (docs/guide/share-sizes.md), so
+// where a pool joins several, each is counted by itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mps/endpoints/endpoints.h"
+
+namespace tranche::agent {
+namespace {
+
+bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& device) {
+  return !limits || std::ranges::find(*limits, device, &mps::GrantLimit::uuid) != limits->end();
+}
+
+}  // namespace
+
+void Doors::set_most_clients(const std::string& id, std::size_t most, std::vector<std::string> devices,
+                             std::size_t promised) {
+  const auto found = pools_.find(id);
+  if (found == pools_.end()) return;
+  found->second.most_clients = most;
+  found->second.devices = std::move(devices);
+  found->second.promised = promised;
+}
+
+std::size_t Doors::clients_on(const Pool& pool, const std::string& device) {
+  if (pool.devices.size() <= 1) return pool.gate->clients();
+  std::size_t clients = 0;
+  for (const auto& [grant, door] : pool.doors)
+    if (holds(door.limits, device)) clients += pool.gate->door(grant).clients.size();
+  return clients;
+}
+
+// For the other grants that hold this device: what they were promised, less the clients that they have.
+std::size_t Doors::kept_on(const Pool& pool, const std::string& device, const std::string& grant) {
+  std::size_t kept = 0;
+  for (const auto& [other, door] : pool.doors) {
+    if (other == grant || !door.admitting) continue;
+    if (pool.devices.size() > 1 && !holds(door.limits, device)) continue;
+    const std::size_t has = pool.gate->door(other).clients.size();
+    kept += pool.promised - std::min(has, pool.promised);
+  }
+  return kept;
+}
+
+// Where more grants have an endpoint than the server takes clients, each gets what it was promised as long as there is
+// room at all.
+std::string Doors::no_room(const Pool& pool, const std::string& grant) {
+  if (pool.most_clients == 0) return {};
+  const auto door = pool.doors.find(grant);
+  const bool within_promise = pool.gate->door(grant).clients.size() < pool.promised;
+  const bool one = pool.devices.size() <= 1;
+  for (const auto& device : pool.devices) {
+    if (!one && door != pool.doors.end() && !holds(door->second.limits, device)) continue;
+    const std::string name = one ? "the GPU" : "GPU " + device;
+    const std::size_t has = clients_on(pool, device);
+    if (has >= pool.most_clients) return fmt::format("{} has its {} clients", name, pool.most_clients);
+    if (within_promise) continue;
+    if (const std::size_t kept = kept_on(pool, device, grant); has + kept >= pool.most_clients)
+      return fmt::format("{} has {} of its {} clients, and the other places are kept for other containers", name, has,
+                         pool.most_clients);
+  }
+  return {};
+}
+
+std::optional<std::size_t> Doors::clients_on_fullest(const std::string& id) const {
+  const auto found = pools_.find(id);
+  if (found == pools_.end() || !found->second.gate) return std::nullopt;
+  std::size_t most = 0;
+  for (const auto& device : found->second.devices) most = std::max(most, clients_on(found->second, device));
+  return most;
+}
+
+}  // namespace tranche::agent

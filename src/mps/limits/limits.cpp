@@ -1,0 +1,76 @@
+#include "mps/limits/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mps/control/replies.h"
+
+namespace tranche::mps {
+namespace {
+
+// The getter rounds percentages to one decimal; limits are at least a whole percent apart when they differ in earnest.
+constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
+
+std::string memory_disagreement(const std::string& uuid, Bytes told, const LimitsReadBack& read) {
+  const auto found = std::ranges::find(read.memory, uuid, &std::pair<std::string, std::string>::first);
+  if (found == read.memory.end()) return fmt::format("the memory limit of {} was not read back", uuid);
+  if (found->second == as_printed(told)) return {};
+  return fmt::format("the memory limit of {} was set to {}M and reads back as \"{}\" (expected {})", uuid,
+                     told.in_mib(), found->second, as_printed(told));
+}
+
+std::string namespaces_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
+  for (const auto& wanted : told.namespaces) {
+    const auto found = std::ranges::find(read.namespaces, wanted.name, &v3::Namespace::name);
+    if (found == read.namespaces.end()) return fmt::format("namespace {} was made and is not listed", wanted.name);
+    if (auto text = v3::disagreement(wanted.limits, *found); !text.empty()) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string as_printed(Bytes limit) {
+  return limit >= gib(1) ? fmt::format("{}G", limit.value >> 30) : fmt::format("{}M", limit.in_mib());
+}
+
+DaemonLimits limits_of(const plan::PlannedPool& pool) {
+  DaemonLimits limits;
+  Percent largest;
+  bool unlimited = pool.limits.empty();
+  for (const auto& [uuid, client] : pool.limits) {
+    if (client.memory.in_mib() > 0) limits.memory.emplace_back(uuid, mib(client.memory.in_mib()));
+    if (client.threads == Percent{}) unlimited = true;
+    largest = std::max(largest, client.threads);
+  }
+  if (!unlimited) limits.threads = largest;
+  return limits;
+}
+
+std::string to_string(const DaemonLimits& limits) {
+  std::string text;
+  for (const auto& [uuid, memory] : limits.memory) text += fmt::format("{}={}M ", uuid, memory.in_mib());
+  return text + to_string(limits.threads) + " %";
+}
+
+std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
+  auto text = server_disagreement(told, read);
+  return text.empty() ? namespaces_disagreement(told, read) : text;
+}
+
+std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
+  for (const auto& [uuid, memory] : told.memory) {
+    if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
+  }
+  const auto threads = parse_thread_percentage(read.threads);
+  return threads ? threads_disagreement(told, *threads) : to_string(threads.error());
+}
+
+std::string threads_disagreement(const DaemonLimits& told, Percent in_force) {
+  const auto wanted = told.threads.hundredths;
+  if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
+  return fmt::format("the thread percentage was set to {} and is {}", to_string(told.threads), to_string(in_force));
+}
+
+}  // namespace tranche::mps

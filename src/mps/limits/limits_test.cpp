@@ -1,0 +1,69 @@
+#include "mps/limits/limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mps/control/control_text.h"
+
+namespace tranche::mps {
+namespace limits_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+const std::string kB = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
+
+plan::PlannedPool pool() {
+  plan::PlannedPool p;
+  p.id = "gpu-3f2a1b4c";
+  p.devices = {kA, kB};
+  p.limits = {{kA, {Bytes{mib(14377).value + 5}, Percent::whole(10), 12}}, {kB, {mib(500), Percent::whole(25), 32}}};
+  return p;
+}
+
+TEST(Limits, OfAPoolAreWholeMebibytesAndItsLargestPercentage) {
+  const DaemonLimits limits = limits_of(pool());
+  EXPECT_THAT(limits.memory, ElementsAre(std::pair(kA, mib(14377)), std::pair(kB, mib(500))));
+  EXPECT_EQ(limits.threads, Percent::whole(25));
+}
+
+TEST(Limits, OfADeviceWithoutOneAreLeftOut) {
+  plan::PlannedPool p = pool();
+  p.limits[0].client = {};
+  const DaemonLimits limits = limits_of(p);
+  EXPECT_THAT(limits.memory, ElementsAre(std::pair(kB, mib(500))));
+  EXPECT_EQ(limits.threads, Percent::whole(100));
+}
+
+TEST(Limits, AreCommandsByUuidWithUnit) {
+  EXPECT_EQ(command::as_input(command::apply_session(limits_of(pool()))),
+            "set_default_device_pinned_mem_limit " + kA + " 14377M\nset_default_device_pinned_mem_limit " + kB +
+                " 500M\nset_default_active_thread_percentage 25\n");
+  EXPECT_EQ(command::as_input(command::read_session(limits_of(pool()))),
+            "get_default_device_pinned_mem_limit " + kA + "\nget_default_device_pinned_mem_limit " + kB +
+                "\nget_default_active_thread_percentage\n");
+  EXPECT_EQ(command::set_default_threads(Percent{1250}), "set_default_active_thread_percentage 12.5");
+}
+
+// Promise: mps/limits/limits: Limits are compared as the getter rounds them.
+TEST(Limits, AgreeAsTheGetterRoundsThem) {
+  const DaemonLimits told = limits_of(pool());
+  EXPECT_EQ(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "25.0"}), "");
+  EXPECT_EQ(disagreement({{}, Percent{3333}}, {{}, "33.3"}), "");
+  EXPECT_EQ(disagreement({{{kA, gib(1)}}, Percent::whole(100)}, {{{kA, "1G"}}, "100.0"}), "");
+}
+
+TEST(Limits, DisagreeWithASentence) {
+  const DaemonLimits told = limits_of(pool());
+  EXPECT_THAT(disagreement(told, {{{kA, "13G"}, {kB, "500M"}}, "25.0"}),
+              HasSubstr(kA + " was set to 14377M and reads back as \"13G\" (expected 14G)"));
+  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "0G"}}, "25.0"}), HasSubstr("(expected 500M)"));
+  EXPECT_THAT(disagreement(told, {{{kA, "14G"}}, "25.0"}), HasSubstr("was not read back"));
+  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "100.0"}),
+              HasSubstr("percentage was set to 25 and is 100"));
+  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
+}
+
+}  // namespace limits_test
+}  // namespace tranche::mps

@@ -1,0 +1,163 @@
+#include "mps/limits/tenant_limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tranche::mps {
+namespace {
+
+bool all_digits(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Fractions count (measured); more of them than we keep are cut off.
+std::optional<Percent> threads_of(std::string_view text) {
+  if (const auto point = text.find('.'); point != std::string_view::npos) {
+    if (!all_digits(text.substr(point + 1))) return std::nullopt;
+    text = text.substr(0, std::min(text.size(), point + 3));
+    if (text.ends_with('.')) text.remove_suffix(1);
+  }
+  const auto percent = parse_percent(text);
+  if (!percent || percent->hundredths == 0 || *percent > Percent::whole(100)) return std::nullopt;
+  return *percent;
+}
+
+bool same_letters(char a, char b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return lower(a) == lower(b);
+}
+
+// Whether the driver finds no device for this key. The beginning of a UUID in any case may do, and blanks around a
+// number: nobody has measured it, so they count as found.
+bool names_none(std::string_view key, const std::vector<std::string>& visible) {
+  if (visible.empty()) return key.empty();
+  constexpr std::string_view kKind = "GPU-";
+  const auto begins_with_key = [key](const std::string& uuid) {
+    return key.size() <= uuid.size() &&
+           std::ranges::equal(key, std::string_view(uuid).substr(0, key.size()), same_letters);
+  };
+  if (key.size() > kKind.size() && std::ranges::any_of(visible, begins_with_key)) return false;
+  const auto number = trimmed(key);
+  if (number.starts_with('-') || number.starts_with('+')) return false;
+  const auto place = parse_unsigned(number);
+  return !place || *place >= visible.size();
+}
+
+// Whether the driver reads no amount here: no number at the front, or zero. A negative one keeps the limit (measured).
+bool is_no_amount(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('-') || text.starts_with('+')) return false;
+  const auto digits = text.substr(0, text.find_first_not_of("0123456789"));
+  return std::ranges::all_of(digits, [](char c) { return c == '0'; });
+}
+
+bool lifts(std::string_view value, const std::vector<std::string>& visible) {
+  if (value.empty()) return false;                   // the same as none (measured)
+  if (value.ends_with(',')) value.remove_suffix(1);  // harmless (measured)
+  return std::ranges::any_of(split(value, ','), [&](std::string_view entry) {
+    const auto equals = entry.find('=');
+    return equals == std::string_view::npos || names_none(entry.substr(0, equals), visible) ||
+           is_no_amount(entry.substr(equals + 1));
+  });
+}
+
+// A key is the UUID of a device that the client sees, or its place among them.
+const DeviceMemory* device_of(std::string_view key, const TenantWorth& worth) {
+  const auto found = std::ranges::find(worth.memory, key, &DeviceMemory::first);
+  if (found != worth.memory.end()) return &*found;
+  const auto place = parse_unsigned(key);
+  return place && *place < worth.memory.size() ? &worth.memory[*place] : nullptr;
+}
+
+std::optional<Bytes> amount_of(std::string_view text) {
+  // Our own parser takes whole UUIDs only, whatever the entry's key is.
+  constexpr std::string_view kAnyDevice = "GPU-00000000-0000-0000-0000-000000000000=";
+  const auto parsed = parse_pinned_limit(std::string(kAnyDevice) + std::string(text));
+  return parsed && parsed->size() == 1 ? std::optional(parsed->front().second) : std::nullopt;
+}
+
+struct Entry {
+  const DeviceMemory* device = nullptr;
+  Bytes amount;
+};
+
+std::optional<std::vector<Entry>> entries_of(std::string_view text, const TenantWorth& worth) {
+  if (text.ends_with(',')) text.remove_suffix(1);  // harmless (measured)
+  std::vector<Entry> entries;
+  for (const auto part : split(text, ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const auto* device = device_of(part.substr(0, equals), worth);
+    const auto amount = amount_of(part.substr(equals + 1));
+    if (device == nullptr || !amount) return std::nullopt;
+    entries.push_back({device, *amount});
+  }
+  return entries;
+}
+
+std::string example(const TenantWorth& worth) {
+  return worth.memory.empty() ? std::string("0=4096M") : worth.memory.front().first + "=4096M";
+}
+
+std::optional<TenantRemark> on_threads(const std::string& text, Percent granted) {
+  if (text.empty()) return std::nullopt;
+  const auto threads = threads_of(text);
+  if (!threads) {
+    return TenantRemark{
+        false,
+        fmt::format("{}={} is no percentage above 0 up to 100, so the driver passes it over and the container "
+                    "has the {} % of its grant; write a number such as 12.5",
+                    kThreadPercentageVariable, in_quotes(text), granted.hundredths == 0 ? "100" : to_string(granted))};
+  }
+  if (granted.hundredths == 0 || *threads <= granted) return std::nullopt;
+  return TenantRemark{true,
+                      fmt::format("{}={} is more than the {} % that the container was granted and has no effect; "
+                                  "ask for more slots, or write at most {}",
+                                  kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
+}
+
+std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth& worth) {
+  if (text.empty()) return std::nullopt;  // the same as none (measured)
+  const auto entries = entries_of(text, worth);
+  if (!entries) {
+    return TenantRemark{
+        false,
+        fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
+                    "relay refuses the process, or the guard ends it when the container holds more than its grant; "
+                    "write device=amount for devices of the container, such as {}",
+                    kPinnedLimitVariable, in_quotes(text), example(worth))};
+  }
+  for (const auto& [device, amount] : *entries) {
+    if (device->second.value == 0 || amount <= device->second) continue;
+    return TenantRemark{true,
+                        fmt::format("{}={} is more than the {} MiB of {} that the container was granted and has no "
+                                    "effect there; ask for more slots, or write at most {}M",
+                                    kPinnedLimitVariable, in_quotes(text), device->second.in_mib(), device->first,
+                                    device->second.in_mib())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> lifting(std::string_view value, const std::vector<std::string>& visible) {
+  if (!lifts(value, visible)) return std::nullopt;
+  return fmt::format(
+      "{}={} is not understood by the driver, which would then hold the process to no memory limit; write "
+      "device=amount for a device of the container, such as {}=4096M, or unset the variable",
+      kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
+}
+
+std::vector<TenantRemark> remarks_on(const TenantWords& words, const TenantWorth& worth) {
+  std::vector<TenantRemark> remarks;
+  if (words.threads)
+    if (auto remark = on_threads(*words.threads, worth.threads)) remarks.push_back(*std::move(remark));
+  if (words.memory)
+    if (auto remark = on_memory(*words.memory, worth)) remarks.push_back(*std::move(remark));
+  return remarks;
+}
+
+}  // namespace tranche::mps

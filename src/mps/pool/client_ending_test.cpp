@@ -1,0 +1,186 @@
+// Ending clients of the stand-in daemon: processes as tenants start them, one outcome for each.
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "mps/pool/pool_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::HasSubstr;
+using enum mps::TerminateOutcome;
+
+char state_of(pid_t pid) {
+  const auto sight = look_at_process(pid);
+  return sight ? sight->state : 'X';
+}
+
+// A process that has this number, as if the kernel had come round to it; 0 = this may not be chosen here.
+pid_t start_as(pid_t pid) {
+  clone_args how{};
+  how.exit_signal = SIGCHLD;
+  how.set_tid = reinterpret_cast<std::uint64_t>(&pid);
+  how.set_tid_size = 1;
+  const long made = ::syscall(SYS_clone3, &how, sizeof how);
+  if (made != 0) return made == pid ? pid : 0;
+  for (;;) ::pause();
+}
+
+class PoolEnds : public PoolTest {
+ protected:
+  void begin(const EndRequest& request) {
+    outcomes_.reset();
+    pool_->end_clients(request, [&](const std::vector<mps::Terminated>& all) {
+      outcomes_ = all;
+      wake();
+    });
+    EXPECT_FALSE(outcomes_) << "answered within the call";
+  }
+  std::vector<mps::Terminated> finish() {
+    EXPECT_TRUE(until([&] { return outcomes_.has_value(); }));
+    return outcomes_.value_or(std::vector<mps::Terminated>{});
+  }
+  std::vector<mps::Terminated> end(const EndRequest& request) {
+    begin(request);
+    return finish();
+  }
+  std::optional<std::vector<mps::Terminated>> outcomes_;
+};
+
+// Promise: stop: A client is stopped at once, killed after the patience, and hurts no neighbor.
+TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAndHurtsNobody) {
+  serve();
+  pool_->set_stop_patience(600ms);
+  const pid_t busy = start_client({"--allocate", "1G", "--kernel-ms", "200", "--hold"});
+  const pid_t peer = start_client({"--allocate", "1G", "--hold"});
+  // The servers list it a moment after it has attached; the relay of a real pool knows it at once.
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients.size() == 2;
+  }));
+  begin({{busy}});
+  EXPECT_TRUE(until([&] { return state_of(busy) == 'T'; }));
+  const auto all = finish();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, kTerminated) << all[0].note;
+  EXPECT_GE(all[0].waited, 600ms);
+  EXPECT_EQ(state_of(busy), 'X');
+  EXPECT_TRUE(runs(peer));
+  EXPECT_EQ(pool_->counters().fatal_faults + pool_->counters().unclean_exits, 0u);
+}
+
+TEST_F(PoolEnds, GivesOneOutcomeForEachProcess) {
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  const auto all = end({{client, ::getpid(), 4194300, client}});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].pid, client);
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_EQ(all[1].outcome, kNotAClient);
+  EXPECT_EQ(all[2].outcome, kNotAClient);
+}
+
+TEST_F(PoolEnds, WithoutAServerNoProcessIsAClient) {
+  serve();
+  const auto all = end({{::getpid()}});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, kNotAClient);
+  EXPECT_THAT(all[0].note, HasSubstr("do not know this process"));
+}
+
+// Promise: stop: A mute daemon does not delay the end of its clients.
+TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients.size() == 1;
+  }));
+  ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
+  EXPECT_EQ(end({{client}})[0].outcome, kTerminated);
+  ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
+}
+
+TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
+  fast_.health_every = fast_.rest_every = 60s;
+  serve();
+  pool_->set_stop_patience(10ms);
+  const pid_t client = start_client({"--hold"});
+  pool_->look();
+  ASSERT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return !servers.empty() && servers[0].clients == std::vector<int>{client};
+  }));
+  ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGSTOP), 0) << "so that it lists the client still";
+  clients_.clear();
+  ASSERT_TRUE(until([&] { return !look_at_process(client); }));
+  const pid_t other = start_as(client);
+  if (other != 0) {
+    const auto all = end({{client}});
+    EXPECT_EQ(all.at(0).outcome, kNotAClient);
+    EXPECT_THAT(all.at(0).note, HasSubstr("has exited"));
+    EXPECT_NE(state_of(other), 'T');
+    EXPECT_EQ(::waitpid(other, nullptr, WNOHANG), 0) << "it lives";
+    (void)::kill(other, SIGKILL);
+    (void)::waitpid(other, nullptr, 0);
+  }
+  ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGCONT), 0);
+  if (other == 0) GTEST_SKIP() << "a process cannot be given a number here";
+}
+
+// Promise: stop: A container's first process is held until its clients have exited.
+TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
+  serve();
+  pool_->set_stop_patience(300ms);
+  const pid_t client = start_client({"--hold"});
+  const pid_t first = start_client({"--hold"});  // any process will do
+  begin({{client}, {first}});
+  EXPECT_TRUE(until([&] { return state_of(client) == 'T' && state_of(first) == 'T'; }));
+  EXPECT_EQ(finish()[0].outcome, kTerminated);
+  EXPECT_TRUE(until([&] { return state_of(first) != 'T'; })) << "it is continued";
+  EXPECT_TRUE(runs(first));
+}
+
+// Promise: stop: A continued client is stopped again and waited for anew.
+TEST_F(PoolEnds, AClientThatIsContinuedIsStoppedAgainAndWaitedForAnew) {
+  serve();
+  pool_->set_stop_patience(300ms);
+  const pid_t client = start_client({"--hold"});
+  begin({{client}});
+  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
+  ASSERT_EQ(::kill(client, SIGCONT), 0);
+  const auto all = finish();
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_GE(all[0].waited, 600ms);
+  EXPECT_THAT(all[0].note, HasSubstr("continued meanwhile"));
+}
+
+TEST_F(PoolEnds, AClientThatExitsByItselfIsDone) {
+  serve();
+  pool_->set_stop_patience(60s);
+  const pid_t client = start_client({"--hold"});
+  begin({{client}});
+  ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
+  ASSERT_EQ(::kill(client, SIGKILL), 0);
+  const auto all = finish();
+  EXPECT_EQ(all[0].outcome, kTerminated);
+  EXPECT_THAT(all[0].note, HasSubstr("before it was killed"));
+}
+
+// Promise: stop: Ending many clients at a time keeps the pool in service.
+TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
+  fast_.question_deadline = 250ms;
+  serve();
+  pool_->set_stop_patience(50ms);
+  std::vector<int> clients;
+  for (int i = 0; i < 30; ++i) clients.push_back(start_client({"--hold", "--stay"}));
+  history_.clear();
+  for (const auto& one : end({clients})) EXPECT_EQ(one.outcome, kTerminated) << one.note;
+  for (const auto& seen : history_) EXPECT_EQ(seen.state, mps::State::kServing) << seen.reason;
+}
+
+}  // namespace
+}  // namespace tranche::host

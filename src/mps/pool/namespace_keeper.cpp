@@ -1,0 +1,76 @@
+#include "mps/pool/namespace_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mps/daemon/room.h"
+#include "mps/pool/namespaces.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+void answer(std::vector<NamespaceKeeper::Done> whom, const Status& status) {
+  for (const auto& done : whom) done(status);
+}
+
+}  // namespace
+
+void NamespaceKeeper::settle(Done done) {
+  waiting_.push_back(std::move(done));
+  if (!busy_) begin();
+}
+
+void NamespaceKeeper::begin() {
+  auto next = world_.wanted();
+  const bool serves = world_.daemon().state == mps::State::kServing;
+  if (!serves || next == all_) {
+    const bool news = next != all_;
+    all_ = std::move(next);
+    if (news) world_.retell();
+    answer(std::exchange(waiting_, {}), {});
+    return look();
+  }
+  busy_ = true;
+  answered_ = std::exchange(waiting_, {});
+  world_.change(next, [this, next](const Status& status) { ended(status, next); });
+}
+
+void NamespaceKeeper::ended(const Status& status, const Namespaces& next) {
+  busy_ = false;
+  if (status) all_ = next;
+  answer(std::exchange(answered_, {}), status);
+  if (busy_) return;  // by one of those who were answered
+  if (!waiting_.empty()) return begin();
+  look();
+}
+
+// Whoever was in the way may have left.
+void NamespaceKeeper::look() {
+  const auto& daemon = world_.daemon();
+  const std::size_t clients = mps::live_clients(daemon);
+  if (daemon.state != mps::State::kServing) removed_.clear();
+  if (clients < std::exchange(clients_, clients)) refused_.clear();
+  for (const auto& one : all_) {
+    removed_.erase(one.name);
+    refused_.erase(one.name);
+  }
+  remove_next();
+}
+
+void NamespaceKeeper::remove_next() {
+  const auto& daemon = world_.daemon();
+  if (busy_ || daemon.state != mps::State::kServing || !daemon.read_back) return;
+  for (const auto& [name, server, memory, threads, pipe] : daemon.read_back->namespaces) {
+    if (server != mps::v3::kServer || name == mps::v3::kDefaultNamespace || mps::find(all_, name) != nullptr) continue;
+    if (removed_.contains(name) || refused_.contains(name)) continue;
+    busy_ = true;
+    return world_.remove(name, [this, name = name](const Status& status) {
+      if (!status) log::info("namespace.stays", {{"namespace", name}, {"why", status.error()}});
+      (status ? removed_ : refused_).insert(name);
+      ended({}, all_);
+    });
+  }
+}
+
+}  // namespace tranche::agent

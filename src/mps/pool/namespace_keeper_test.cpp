@@ -1,0 +1,141 @@
+#include "mps/pool/namespace_keeper.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace namespace_keeper_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+mps::v3::WantedNamespace wanted(const std::string& name) {
+  return {name, {mib(1024), Percent::whole(10)}};
+}
+
+class NamespaceKeeperTest : public ::testing::Test {
+ protected:
+  void open() {
+    keeper_ = std::make_unique<NamespaceKeeper>(
+        NamespaceKeeper::World{.wanted = [this] { return doors_; },
+                               .daemon = [this]() -> const mps::Supervisor& { return daemon_; },
+                               .change =
+                                   [this](const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done) {
+                                     changes_.push_back(all.size());
+                                     done_ = std::move(done);
+                                   },
+                               .retell = [this] { ++retold_; },
+                               .remove =
+                                   [this](const std::string& name, NamespaceKeeper::Done done) {
+                                     removed_.push_back(name);
+                                     done_ = std::move(done);
+                                   }});
+  }
+  void serve(const std::vector<std::string>& listed) {
+    daemon_.state = mps::State::kServing;
+    daemon_.read_back = mps::LimitsReadBack{};
+    daemon_.read_back->namespaces = {{"default", "pool", {}, {}, ""}};
+    for (const auto& name : listed) daemon_.read_back->namespaces.push_back({name, "pool", {}, {}, ""});
+  }
+  void settle() {
+    keeper_->settle([this](const Status& status) { answers_.push_back(status ? "" : to_string(status.error())); });
+  }
+  void finish(const Status& status = {}) {
+    const auto done = std::exchange(done_, {});
+    done(status);
+  }
+
+  NamespaceKeeper::Namespaces doors_;
+  mps::Supervisor daemon_;
+  std::vector<std::size_t> changes_;  // how many namespaces it should be
+  std::vector<std::string> removed_, answers_;
+  NamespaceKeeper::Done done_;
+  int retold_ = 0;
+  std::unique_ptr<NamespaceKeeper> keeper_;
+};
+
+TEST_F(NamespaceKeeperTest, ADoorIsAnsweredWhenTheDaemonHasItsNamespace) {
+  open();
+  serve({});
+  doors_ = {wanted("g1")};
+  settle();
+  EXPECT_THAT(changes_, ElementsAre(1u));
+  EXPECT_THAT(answers_, IsEmpty());
+  EXPECT_THAT(keeper_->all(), IsEmpty()) << "until it does";
+  serve({"g1"});
+  finish();
+  EXPECT_THAT(answers_, ElementsAre(""));
+  EXPECT_EQ(keeper_->all(), doors_);
+  settle();
+  EXPECT_EQ(answers_.size(), 2u) << "at once, for there is nothing to do";
+  EXPECT_EQ(changes_.size(), 1u);
+}
+
+TEST_F(NamespaceKeeperTest, OneChangeAfterTheOtherAndTheLastHoldsAllOfThem) {
+  open();
+  serve({});
+  doors_ = {wanted("g1")};
+  settle();
+  doors_ = {wanted("g1"), wanted("g2")};
+  settle();
+  doors_ = {wanted("g1"), wanted("g2"), wanted("g3")};
+  settle();
+  EXPECT_THAT(changes_, ElementsAre(1u));
+  finish();
+  EXPECT_EQ(answers_.size(), 1u);
+  EXPECT_THAT(changes_, ElementsAre(1u, 3u));
+  finish();
+  EXPECT_EQ(answers_.size(), 3u);
+}
+
+TEST_F(NamespaceKeeperTest, WhatTheDaemonWouldNotDoIsToldAndForgotten) {
+  open();
+  serve({});
+  doors_ = {wanted("g1")};
+  settle();
+  finish(fail(Kind::kUnavailable, "the daemon says no"));
+  EXPECT_THAT(answers_, ElementsAre(HasSubstr("says no")));
+  EXPECT_THAT(keeper_->all(), IsEmpty());
+}
+
+TEST_F(NamespaceKeeperTest, ADaemonThatDoesNotServeIsToldWhenItCan) {
+  open();
+  doors_ = {wanted("g1")};
+  settle();
+  EXPECT_THAT(answers_, ElementsAre("")) << "nobody comes in before it serves";
+  EXPECT_THAT(changes_, IsEmpty());
+  EXPECT_EQ(retold_, 1);
+  EXPECT_EQ(keeper_->all(), doors_);
+}
+
+TEST_F(NamespaceKeeperTest, ANamespaceWithoutADoorGoesAndWaitsForItsLastClient) {
+  doors_ = {wanted("g1")};
+  open();
+  serve({"g1", "old", "older"});
+  daemon_.servers = {{.pid = 9, .status = "ACTIVE", .clients = {101, 102}}};
+  keeper_->look();
+  EXPECT_THAT(removed_, ElementsAre("old"));
+  finish(fail(Kind::kUnavailable, "Namespace old has clients"));
+  EXPECT_THAT(removed_, ElementsAre("old", "older"));
+  finish();
+  keeper_->look();
+  EXPECT_EQ(removed_.size(), 2u) << "not asked again and again";
+  daemon_.servers[0].clients = {101};
+  keeper_->look();
+  EXPECT_THAT(removed_, ElementsAre("old", "older", "old"));
+}
+
+TEST_F(NamespaceKeeperTest, ADoorThatIsOpenedAnewWhileItsNamespaceGoesGetsAnother) {
+  open();
+  serve({"g1"});
+  keeper_->look();
+  ASSERT_THAT(removed_, ElementsAre("g1"));
+  doors_ = {wanted("g1")};
+  settle();
+  EXPECT_THAT(changes_, IsEmpty()) << "not beside the removal";
+  finish();
+  EXPECT_THAT(changes_, ElementsAre(1u));
+}
+
+}  // namespace namespace_keeper_test
+}  // namespace tranche::agent

@@ -1,0 +1,122 @@
+// When a pool of a set may end, and when one may begin: never over what another holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mps/pool/pool_set.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+
+void PoolSet::set_other_holders(std::set<std::string> devices) {
+  other_holders_ = std::move(devices);
+  look_again();
+}
+
+void PoolSet::look_again() {
+  loop_.post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    for (auto& [id, member] : members_) {
+      if (!member.wanted) retire(member);
+      yield_if_idle(member);
+      if (member.wanted && begins_anew(member) && !member.preparing && !stopped_ && !member.retry.running())
+        prepare(id);
+    }
+    sweep();
+    on_change_();
+  });
+}
+
+// Not begun yet, or wanted again while it ends or before its last server was gone: whoever came to its GPUs meanwhile
+// is waited for as at a first beginning.
+bool PoolSet::begins_anew(const Member& member) {
+  if (!member.pool) return true;
+  const auto state = member.pool->supervisor().state;
+  return !member.switching && (state == mps::State::kAbsent || state == mps::State::kStopping);
+}
+
+// Clients that are known of may be gone by now: what is known is up to a few seconds old.
+void PoolSet::retire(Member& member) {
+  retire_if_idle(member);
+  if (member.pool) member.pool->look();
+}
+
+void PoolSet::retire_if_idle(Member& member) {
+  if (!member.pool) return;
+  const auto& s = member.pool->supervisor();
+  if (s.state == mps::State::kAbsent || s.state == mps::State::kStopping) return;
+  if (member.forced) return;
+  if (change_ == config::ChangePolicy::kForce && !stopped_) return retire_by_force(member);
+  if (const auto end = end_of_use(member); !end.empty() && !stopped_) {
+    member.problem = "not configured any more: it ends when its last " + end;
+    return;
+  }
+  member.pool->stop();
+}
+
+// After which nobody uses it any more; "" = nobody does.
+std::string PoolSet::end_of_use(const Member& member) const {
+  const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
+  if (std::ranges::any_of(member.pool->supervisor().servers, has_clients)) return "client has left";
+  const bool has_doors = settings_.doors != nullptr && settings_.doors->has_doors(member.planned.id);
+  return has_doors ? "container is gone" : "";
+}
+
+// On a node where containers held GPUs before us, word of them may come when a pool has begun already: as long as
+// nobody uses it, it ends again for them.
+void PoolSet::yield_if_idle(Member& member) {
+  if (stopped_ || !member.wanted || member.preparing || member.switching || begins_anew(member)) return;
+  const bool held = std::ranges::any_of(member.planned.devices,
+                                        [this](const std::string& uuid) { return other_holders_.contains(uuid); });
+  if (!held || !end_of_use(member).empty()) return;
+  member.waits = true;
+  member.problem = waits_for(member.planned.id, member);
+  log::info("pool.waits", {{"pool", member.planned.id}, {"why", member.problem}});
+  member.pool->stop();
+}
+
+// Doors stay where they are: they lead nowhere once the pool is gone, and to the same grants should it come back.
+void PoolSet::retire_by_force(Member& member) {
+  const std::string id = member.planned.id;
+  std::set<int> pids;
+  for (const auto& server : member.pool->supervisor().servers)
+    pids.insert(server.clients.begin(), server.clients.end());
+  if (settings_.doors != nullptr)
+    for (const int pid : settings_.doors->clients(id)) pids.insert(pid);
+  const std::string why = stopped_ ? "tranche mps --end" : "sharing.change: force";
+  member.problem = "it is ended by force (" + why + ")";
+  member.forced = true;
+  log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", why}});
+  if (settings_.doors != nullptr) settings_.doors->hold_pool(id);  // nobody comes in any more
+  if (pids.empty()) return member.pool->stop();
+  member.pool->end_clients({{pids.begin(), pids.end()}}, [this, id](const auto& outcomes) {
+    const auto found = members_.find(id);
+    if (found == members_.end() || !found->second.pool) return;
+    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    log::info("pool.drained", {{"pool", id}, {"ended", ended}, {"of", outcomes.size()}});
+    if (!found->second.wanted || stopped_) return found->second.pool->stop();
+    // It is configured again by now: who is left, and whoever comes, is served on.
+    found->second.forced = false;
+    found->second.problem.clear();
+    if (settings_.doors == nullptr) return;
+    if (const auto opened = settings_.doors->open_pool(id); !opened)
+      log::warning("pool.doors_closed", {{"pool", id}, {"why", opened.error()}});
+  });
+}
+
+std::string PoolSet::waits_for(const std::string& id, const Member& member) const {
+  for (const auto& uuid : member.planned.devices) {
+    if (const auto found = giving_back_.find(uuid); found != giving_back_.end() && !found->second)
+      return fmt::format("waits: {} is being given back its compute mode; it begins after that", uuid);
+    if (other_holders_.contains(uuid))
+      return fmt::format("waits: containers hold {} without MPS; it begins when they are gone", uuid);
+    for (const auto& [other, had] : members_) {
+      const bool has = std::ranges::find(had.planned.devices, uuid) != had.planned.devices.end();
+      if (other != id && !had.wanted && has)
+        return fmt::format("waits: pool {} still serves {}; it begins when that has ended", other, uuid);
+    }
+  }
+  return {};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,173 @@
+#pragma once
+// One pool with the stand-in daemon as a real process, for the tests of this folder: they wait for events with a
+// deadline, never for time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "mps/pool/pool.h"
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+
+using namespace std::chrono_literals;
+
+inline const std::string kUuid = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
+inline const mps::DaemonLimits kLimits{{{kUuid, mib(14377)}}, Percent::whole(10)};
+inline const mps::DaemonLimits kOther{{{kUuid, mib(28754)}}, Percent::whole(20)};
+
+inline std::string standins() {
+  return std::string(std::getenv("TRANCHE_BUILD")) + "/standins";
+}
+
+class PoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loop = Loop::open();
+    ASSERT_TRUE(loop) << to_string(loop.error());
+    loop_ = *std::move(loop);
+    const auto dir = Dir::open(scratch_.path());
+    ASSERT_TRUE(dir);
+    ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid + "\n"));
+    fast_.ask_again = 5ms;
+    fast_.health_every = fast_.rest_every = 20ms;
+    fast_.backoff_first = 1ms;
+    fast_.backoff_longest = 20ms;
+    fast_.stable_after = 0ms;
+    fast_.start_deadline = 10s;
+    fast_.quit_patience = 5s;
+  }
+  void TearDown() override {
+    clients_.clear();
+    if (pool_) {
+      pool_->stop();
+      EXPECT_TRUE(until([&] { return pool_->gone(); })) << "a process was left behind";
+    }
+    pool_.reset();
+  }
+
+  virtual PoolSettings settings() {
+    PoolSettings s;
+    s.id = "gpu-3f2a1b4c";
+    s.devices = {kUuid};
+    s.paths.mps_root = scratch_.path();
+    s.binary.path = standins() + "/nvidia-cuda-mps-control";
+    s.binary.env = {{"TRANCHE_SIM_NODE", scratch_.path()}, {"TRANCHE_BUILD", std::getenv("TRANCHE_BUILD")}};
+    s.supervisor = fast_;
+    s.seed = 1;
+    return s;
+  }
+  void open_pool() {
+    auto pool = Pool::open(*loop_, settings(),
+                           {.on_change =
+                                [this](const mps::Supervisor&, const mps::Supervisor& after) {
+                                  history_.push_back(after);
+                                  wake();
+                                },
+                            .on_log = [this](const mps::LogLine&) { wake(); },
+                            .on_fault = [this](const mps::Fault&) { wake(); },
+                            .on_proof = [this](const mps::Proof&, const mps::Proof&) { wake(); }});
+    ASSERT_TRUE(pool) << to_string(pool.error());
+    pool_ = *std::move(pool);
+  }
+  void serve() {
+    open_pool();
+    pool_->want(kLimits);
+    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  }
+
+  void wake() {
+    if (check_ && check_()) loop_->stop();
+  }
+  // Runs the loop until `condition` holds, looked at after every change and now and then for what tells no one.
+  bool until(std::function<bool()> condition, Duration deadline = 60s) {
+    if (condition()) return true;
+    bool late = false;
+    check_ = condition;
+    const auto timer = loop_->after(deadline, [&] {
+      late = true;
+      loop_->stop();
+    });
+    std::function<void()> look = [&] {
+      if (condition()) return loop_->stop();
+      poll_ = loop_->after(2ms, look);
+    };
+    look();
+    loop_->run();
+    loop_->cancel(timer);
+    loop_->cancel(poll_);
+    check_ = {};
+    return !late;
+  }
+  bool until_state(mps::State state) {
+    return until([&] { return pool_->supervisor().state == state; });
+  }
+  // The daemon's answer to one command, asked by the program itself.
+  // The daemon serves one session at a time: while the pool itself has it, this one is refused and comes again.
+  std::string tell(const std::string& command) {
+    for (int attempt = 0;; ++attempt) {
+      std::optional<Result<std::string>> answer;
+      const auto question = ask(*loop_, pool_->target(), command + "\n", 5s, [&](Result<std::string> reply) {
+        answer = std::move(reply);
+        wake();
+      });
+      EXPECT_TRUE(until([&] { return answer.has_value(); }));
+      if (!answer) return "";
+      if (*answer) return **answer;
+      if (answer->error().kind != Kind::kConflict || attempt == 50) return to_string(answer->error());
+    }
+  }
+  // A CUDA process of this pool, once it has attached.
+  pid_t start_client(const std::vector<std::string>& options) {
+    Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->environment(), .kill_on_drop = true};
+    command.argv.insert(command.argv.end(), options.begin(), options.end());
+    const std::size_t lines = output_.size();
+    auto process = Process::start(
+        *loop_, command,
+        [this](const std::string& line) {
+          output_.push_back(line);
+          wake();
+        },
+        [this](ExitNote) { wake(); });
+    EXPECT_TRUE(process) << to_string(process.error());
+    EXPECT_TRUE(until([&] { return output_.size() > lines; })) << "the client did not attach";
+    clients_.push_back(*std::move(process));
+    return clients_.back()->ref().pid;
+  }
+  std::string pipe() const { return scratch_ / "pools/gpu-3f2a1b4c/pipe"; }
+
+  Scratch scratch_;
+  std::unique_ptr<Loop> loop_;
+  mps::SupervisorSettings fast_;
+  std::unique_ptr<Pool> pool_;
+  std::vector<mps::Supervisor> history_;
+  std::vector<std::string> output_;  // of clients
+  std::vector<std::unique_ptr<Process>> clients_;
+  std::function<bool()> check_;
+  Loop::Id poll_ = 0;
+};
+
+// A process that ended and whose parent has not looked yet is gone, too.
+inline bool runs(pid_t pid) {
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto paren = stat.rfind(") ");
+  return paren != std::string::npos && stat.compare(paren + 2, 1, "Z") != 0;
+}
+
+inline int open_descriptors() {
+  const auto dir = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<int>(std::distance(begin(dir), end(dir)));
+}
+
+inline ino_t inode_of(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,202 @@
+// The limits for whom the daemon takes next: told, read back, and not fought over with the pool's own watching.
+#include "mps/pool/pool_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kSecond = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
+const mps::DaemonLimits kSmall{{{kUuid, mib(7188)}}, Percent{550}};
+
+class PoolTelling : public PoolTest {
+ protected:
+  std::string told(const mps::DaemonLimits& limits) {
+    std::optional<std::string> answer;
+    pool_->tell_next(limits, [&](const Status& status) {
+      answer = status ? "told" : to_string(status.error());
+      wake();
+    });
+    EXPECT_TRUE(until([&] { return answer.has_value(); }));
+    return answer.value_or("");
+  }
+  std::string server() const {
+    return pool_->supervisor().servers.empty() ? "" : std::to_string(pool_->supervisor().servers[0].pid);
+  }
+  // Long enough for several looks at the servers.
+  void looks() {
+    const auto before = pool_->supervisor().last_question;
+    ASSERT_TRUE(until([&] { return pool_->supervisor().last_question > before + 3; }));
+  }
+};
+
+// Promise: mps/limits/limits: A grant's limits are set as defaults and on a running server.
+TEST_F(PoolTelling, SetsTheDefaultsForTheServerThatTheClientWillStart) {
+  serve();
+  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "7G\n");
+  EXPECT_EQ(tell("get_default_active_thread_percentage"), "5.5\n");
+  (void)start_client({"--hold"});
+  EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
+}
+
+// Promise: mps/limits/limits: A grant's limits are set as defaults and on a running server.
+TEST_F(PoolTelling, SetsARunningServerToo) {
+  serve();
+  (void)start_client({"--hold"});
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
+  EXPECT_EQ(tell("get_active_thread_percentage " + server()), "5.5\n");
+  (void)start_client({"--hold"});
+  EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
+  EXPECT_THAT(output_.front(), HasSubstr("\"limit\":" + std::to_string(14377ull << 20))) << "keeps what it began with";
+}
+
+// Promise: mps/limits/limits: A server that started meanwhile gets the grant's limits too.
+TEST_F(PoolTelling, FindsAServerThatBeganMeanwhile) {
+  serve();
+  (void)tell("start_server -uid " + std::to_string(::getuid()));
+  EXPECT_EQ(told(kSmall), "told");  // whether or not the log was read by now
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
+}
+
+TEST_F(PoolTelling, IsNotMendedByThePoolThatWatchesItsServers) {
+  serve();
+  (void)start_client({"--hold"});
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  EXPECT_EQ(told(kSmall), "told");
+  const auto states = history_.size();
+  looks();
+  EXPECT_EQ(tell("get_active_thread_percentage " + server()), "5.5\n");
+  for (std::size_t i = states; i < history_.size(); ++i) EXPECT_EQ(history_[i].state, mps::State::kServing);
+}
+
+TEST_F(PoolTelling, WhatSomebodyElseChangesGoesBackToTheLimitsOfTheTurn) {
+  serve();
+  (void)start_client({"--hold"});
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  EXPECT_EQ(told(kSmall), "told");
+  (void)tell("set_active_thread_percentage " + server() + " 100");
+  ASSERT_TRUE(until([&] { return tell("get_active_thread_percentage " + server()) == "5.5\n"; }));
+  ASSERT_TRUE(until_state(mps::State::kServing));
+  EXPECT_EQ(pool_->supervisor().reason, "");
+}
+
+TEST_F(PoolTelling, TheSameLimitsAgainCostNoSession) {
+  serve();
+  EXPECT_FALSE(pool_->holds(kSmall));
+  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_TRUE(pool_->holds(kSmall));
+  bool at_once = false;
+  pool_->tell_next(kSmall, [&](const Status& status) { at_once = status.has_value(); });
+  EXPECT_TRUE(at_once);
+  EXPECT_EQ(told(pool_->own_limits()), "told");
+  EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
+}
+
+// Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
+TEST_F(PoolTelling, LimitsThatDoNotReadBackAreAnErrorThatThePoolTells) {
+  serve();
+  const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M takes a limit away
+  EXPECT_THAT(told(impossible), HasSubstr("a limit of the daemon is not set"));
+  EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
+  EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
+  EXPECT_FALSE(pool_->holds(pool_->own_limits())) << "it is not known what it holds";
+  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(pool_->supervisor().reason, "");
+}
+
+TEST_F(PoolTelling, TheNewestOfThoseThatWaitCounts) {
+  serve();
+  std::vector<std::string> answers;
+  const auto note = [&](const char* who) {
+    return [&answers, who](const Status& status) {
+      answers.push_back(std::string(who) + (status ? " told" : " " + std::string(to_string(status.error().kind))));
+    };
+  };
+  pool_->tell_next(kSmall, note("first"));
+  pool_->tell_next(kLimits, note("second"));
+  pool_->tell_next(kOther, note("third"));
+  ASSERT_TRUE(until([&] { return answers.size() == 3; }));
+  EXPECT_THAT(answers, ::testing::ElementsAre("second unavailable", "first told", "third told"));
+  EXPECT_EQ(tell("get_default_active_thread_percentage"), "20.0\n");
+}
+
+TEST_F(PoolTelling, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasThePoolsOwnLimits) {
+  serve();
+  EXPECT_EQ(told(kSmall), "told");
+  const pid_t pid = pool_->daemon_pid();
+  std::optional<Status> answer;
+  pool_->tell_next(kOther, [&](const Status& status) { answer = status; });
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_FALSE(*answer);
+  EXPECT_FALSE(pool_->holds(kSmall));
+  EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
+}
+
+TEST_F(PoolTelling, WhileItDoesNotServeNothingIsTold) {
+  open_pool();
+  EXPECT_THAT(told(kSmall), HasSubstr("does not serve"));
+}
+
+class PoolOfTwo : public PoolTelling {
+ protected:
+  void SetUp() override {
+    PoolTelling::SetUp();
+    const auto dir = Dir::open(scratch_.path());
+    ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid +
+                                                       "\n  - profile: H200\n    uuid: " + kSecond + "\n"));
+  }
+  PoolSettings settings() override {
+    auto s = PoolTelling::settings();
+    s.devices = {kUuid, kSecond};
+    return s;
+  }
+  const mps::DaemonLimits both_{{{kUuid, mib(14377)}, {kSecond, mib(28754)}}, Percent::whole(20)};
+  const mps::DaemonLimits second_alone_{{{kUuid, mib(1)}, {kSecond, mib(7188)}}, Percent{550}};
+};
+
+TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
+  open_pool();
+  pool_->want(both_);
+  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
+  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kSecond), "28G\n");
+  const auto environ = read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
+  EXPECT_THAT(*environ, HasSubstr("CUDA_VISIBLE_DEVICES=" + kUuid + "," + kSecond));
+  (void)start_client({"--hold", "--all-devices"});
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  EXPECT_EQ(told(second_alone_), "told");
+  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "1M\n");
+  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
+  looks();
+  EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
+  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
+}
+
+TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
+  open_pool();
+  pool_->want(both_);
+  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  (void)start_client({"--hold"});
+  ASSERT_TRUE(until([&] { return !server().empty(); }));
+  (void)tell("set_device_pinned_mem_limit " + server() + " " + kSecond + " 100G");
+  ASSERT_TRUE(until([&] { return tell("get_device_pinned_mem_limit " + server() + " " + kSecond) == "28G\n"; }));
+}
+
+// Promise: mps/limits/limits: A device of the pool that the grant does not hold gives no context.
+TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
+  open_pool();
+  pool_->want(both_);
+  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  EXPECT_EQ(told(second_alone_), "told");
+  (void)start_client({"--hold", "--all-devices"});
+  EXPECT_THAT(output_.back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,229 @@
+#include "mps/proof/proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tranche::mps {
+namespace {
+
+class ProofTurn {
+ public:
+  ProofTurn(ProofStepped& out, MonoTime now, const ProofSettings& settings)
+      : p_(out.next), actions_(out.actions), now_(now), settings_(settings) {}
+
+  void on(const PoolServes&) {
+    p_.serves = true;
+    if (settings_.every == Duration{}) {
+      if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
+      p_.lost_at.reset();
+      p_.due.reset();
+      p_.state = ProofState::kOff;
+      p_.reason.clear();
+      p_.trusted = true;
+      return;
+    }
+    if (p_.state == ProofState::kOff) {  // turned on while it serves
+      p_.state = ProofState::kUnknown;
+      p_.reason = "not tried yet";
+      if (p_.trusted) p_.due = now_ + settings_.settle;
+    }
+    if (p_.running) return;
+    if (!p_.trusted) return start();
+    if (!p_.due) p_.due = now_ + settings_.every;
+  }
+
+  void on(const PoolLeft& event) {
+    p_.serves = false;
+    p_.due.reset();
+    if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
+    p_.lost_at.reset();
+    if (event.why == PoolLeft::Why::kLimits) return;
+    p_.trusted = p_.doubted = false;
+    if (event.why == PoolLeft::Why::kDaemon) {
+      p_.wedged = 0;
+      p_.step = Step::kNone;
+      p_.step_due.reset();
+      p_.fault_since.reset();
+    }
+    if (p_.state == ProofState::kOff || p_.state == ProofState::kFailed) return;  // the reason stays worth reading
+    p_.state = ProofState::kUnknown;
+    p_.reason = "not tried since the daemon last served";
+  }
+
+  void on(const Doubt& event) {
+    if (!p_.serves || p_.state == ProofState::kOff || p_.step_due) return;
+    if (p_.running) {
+      p_.doubted = true;
+      return;
+    }
+    MonoTime at = now_ + settings_.settle;
+    if (event.kind == DoubtKind::kDeath && p_.last_started) at = std::max(at, *p_.last_started + settings_.doubt_every);
+    p_.due = p_.due ? std::min(*p_.due, at) : at;
+  }
+
+  void on(const FaultHandled& event) {
+    if (!event.now) {
+      p_.fault_since.reset();
+    } else if (!p_.fault_since && p_.state != ProofState::kOff) {
+      p_.fault_since = now_;
+    }
+  }
+
+  void on(const ProofEnded& event) {
+    if (!std::exchange(p_.running, false)) return;
+    p_.lost_at.reset();
+    p_.ended_at = now_;
+    p_.reason = event.reason;
+    switch (event.verdict) {
+      case ProofVerdict::kPassed:
+        p_.state = ProofState::kProven;
+        ++p_.passed;
+        return trust();
+      case ProofVerdict::kInconclusive:
+        p_.state = ProofState::kUnknown;
+        return trust();
+      case ProofVerdict::kUnfit:
+        distrust();
+        p_.due = now_ + settings_.again;
+        return;
+      case ProofVerdict::kWedged:
+        distrust();
+        if (++p_.wedged == 1) {
+          p_.due = now_ + settings_.again;
+          return;
+        }
+        return end(next_step(event.has_clients, event.has_servers), event.reason);
+    }
+  }
+
+  void on(const StepDone&) {
+    if (!p_.step_due) return;
+    p_.step_due.reset();
+    p_.due = now_ + settings_.settle;
+  }
+
+  void on(const ProofTick&) {
+    if (p_.lost_at && now_ >= *p_.lost_at) {
+      actions_.push_back(CancelProof{});
+      // Of clients and servers nothing is known: both are ended, which is nothing where there are none.
+      on(ProofEnded{ProofVerdict::kWedged, "nobody told how the CUDA start ended", true, true});
+    }
+    if (p_.step_due && now_ >= *p_.step_due) on(StepDone{});
+    if (fault_is_old() && p_.serves && p_.step == Step::kNone) {
+      if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
+      p_.lost_at.reset();
+      p_.reason = fmt::format("a server has handled a fatal GPU error for {} s",
+                              std::chrono::duration_cast<std::chrono::seconds>(settings_.fault_patience).count());
+      distrust();
+      p_.wedged = 2;
+      return end(Step::kClients, p_.reason);
+    }
+    if (p_.due && now_ >= *p_.due && p_.serves && !p_.running) start();
+  }
+
+ private:
+  bool fault_is_old() const { return p_.fault_since && now_ >= *p_.fault_since + settings_.fault_patience; }
+
+  void start() {
+    p_.due.reset();
+    p_.doubted = false;
+    p_.running = true;
+    p_.last_started = now_;
+    p_.lost_at = now_ + settings_.lost_after;
+    if (!p_.trusted && p_.state != ProofState::kFailed) {
+      p_.state = ProofState::kRunning;
+      p_.reason.clear();
+    }
+    actions_.push_back(StartProof{});
+  }
+  void trust() {
+    p_.trusted = true;
+    p_.wedged = 0;
+    p_.step = Step::kNone;
+    p_.due = now_ + (std::exchange(p_.doubted, false) ? settings_.settle : settings_.every);
+  }
+  void distrust() {
+    p_.state = ProofState::kFailed;
+    p_.trusted = false;
+    ++p_.failed;
+  }
+  Step next_step(bool clients, bool servers) const {
+    if (p_.step == Step::kNone && clients) return Step::kClients;
+    if (p_.step < Step::kServers && servers) return Step::kServers;
+    return Step::kDaemon;
+  }
+  void end(Step step, const std::string& why) {
+    p_.step = step;
+    p_.due.reset();
+    p_.step_due = now_ + settings_.step_patience;
+    ++(step == Step::kClients ? p_.clients_ended : step == Step::kServers ? p_.servers_ended : p_.daemons_ended);
+    if (step == Step::kClients && p_.fault_since) p_.fault_since = now_;  // it gets its patience anew
+    actions_.push_back(EndStep{step, why});
+  }
+
+  Proof& p_;
+  std::vector<ProofAction>& actions_;
+  MonoTime now_;
+  const ProofSettings& settings_;
+};
+
+}  // namespace
+
+std::string_view to_string(ProofState state) {
+  switch (state) {
+    case ProofState::kOff:
+      return "off";
+    case ProofState::kUnknown:
+      return "unknown";
+    case ProofState::kRunning:
+      return "running";
+    case ProofState::kProven:
+      return "proven";
+    case ProofState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Step step) {
+  switch (step) {
+    case Step::kNone:
+      return "";
+    case Step::kClients:
+      return "clients";
+    case Step::kServers:
+      return "servers";
+    case Step::kDaemon:
+      return "daemon";
+  }
+  return "";
+}
+
+ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {
+  ProofStepped out{std::move(state), {}};
+  ProofTurn turn(out, now, settings);
+  std::visit([&](const auto& e) { turn.on(e); }, event);
+  return out;
+}
+
+std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& settings) {
+  std::optional<MonoTime> at;
+  const auto sooner = [&](const std::optional<MonoTime>& other) {
+    if (other) at = at ? std::min(*at, *other) : *other;
+  };
+  if (state.serves && !state.running) sooner(state.due);
+  sooner(state.lost_at);
+  sooner(state.step_due);
+  if (state.serves && state.step == Step::kNone && state.fault_since)
+    sooner(*state.fault_since + settings.fault_patience);
+  return at;
+}
+
+std::string_view pool_word(const Proof& state) {
+  if (state.trusted) return "serving";
+  return state.state == ProofState::kFailed ? "wedged" : "proving";
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,136 @@
+#include "mps/protocol/pools.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kAllThreads = 10000;  // hundredths of a percent
+
+std::int64_t number(const Json& object, std::string_view key) {
+  return number_at(object, key).value_or(0);
+}
+
+std::vector<std::int64_t> pids_at(const Json& object, std::string_view key) {
+  std::vector<std::int64_t> pids;
+  for (const auto& value : list_at(object, key))
+    if (const auto pid = number_of(value)) pids.push_back(*pid);
+  return pids;
+}
+
+std::map<std::string, std::uint64_t> counts_at(const Json& object, std::string_view key) {
+  std::map<std::string, std::uint64_t> counts;
+  const Json& members = map_at(object, key);
+  for (const auto& [name, value] : members.items())
+    if (number_of(value)) counts[name] = count_at(members, name);
+  return counts;
+}
+
+PoolProof read_proof(const Json& proof) {
+  return {text_at(proof, "state"),   text_at(proof, "reason"),  number(proof, "ageMs"),   number(proof, "pid"),
+          count_at(proof, "passed"), count_at(proof, "failed"), counts_at(proof, "ended")};
+}
+
+// All of them as they should be, or none.
+std::optional<DoorLimits> read_limits(const Json& door) {
+  DoorLimits limits;
+  for (const Json& entry : list_at(door, "limits")) {
+    const auto memory = number_at(entry, "memoryMiB"), threads = number_at(entry, "threadsHundredths");
+    if (!memory || *memory < 0 || !threads || *threads < 0 || *threads > kAllThreads) return std::nullopt;
+    if (text_at(entry, "uuid").empty()) return std::nullopt;
+    limits.push_back(
+        {text_at(entry, "uuid"), static_cast<std::uint64_t>(*memory), static_cast<std::uint32_t>(*threads)});
+  }
+  return limits.empty() ? std::nullopt : std::optional(std::move(limits));
+}
+
+PoolReport read_pool(const Json& object) {
+  PoolReport pool;
+  pool.id = text_at(object, "id");
+  pool.state = text_at(object, "state");
+  pool.reason = text_at(object, "reason");
+  pool.daemon_pid = number(object, "daemonPid");
+  pool.daemon_state = text_at(member_at(object, "daemon"), "state");
+  pool.restarts = count_at(object, "restarts");
+  for (const Json& server : list_at(object, "servers")) {
+    const auto clients = pids_at(server, "clients");
+    pool.clients.insert(pool.clients.end(), clients.begin(), clients.end());
+    if (const auto pid = number(server, "pid"); pid > 0) pool.servers[pid] = text_at(server, "status");
+  }
+  pool.door = text_at(object, "door");
+  pool.door_reason = text_at(object, "doorReason");
+  for (const Json& door : list_at(object, "doors")) {
+    if (text_at(door, "grant").empty()) continue;
+    const Json& admitting = member_at(door, "admitting");
+    pool.doors.push_back({text_at(door, "grant"), pids_at(door, "clients"),
+                          !admitting.is_boolean() || admitting == true, text_at(door, "reason"), read_limits(door),
+                          text_at(door, "refusedWhy"), count_at(door, "limitsLifted"), count_at(door, "made")});
+  }
+  for (const Json& fault : list_at(object, "faults")) {
+    if (fault.is_object())
+      pool.faults.push_back({number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),
+                             pids_at(fault, "victims"), number(fault, "server")});
+  }
+  pool.faults_total = counts_at(object, "faultsTotal");
+  if (const Json& proof = member_at(object, "proof"); proof.is_object()) pool.proof = read_proof(proof);
+  pool.clients_live = number(member_at(object, "clients"), "live");
+  pool.clients_most = number(member_at(object, "clients"), "most");
+  pool.tier = text_at(object, "tier");
+  pool.shared_memory = truth_at(member_at(object, "sharedMemory"), "mount");
+  return pool;
+}
+
+}  // namespace
+
+Result<PoolReports> parse_pool_reports(std::string_view json_line) {
+  const Json document = json_of(json_line);
+  if (!document.is_object())
+    return fail(Kind::kInvalid, "tranche mps answered with something that is not a JSON object");
+  const Json& pools = member_at(document, "pools");
+  if (!pools.is_array()) return fail(Kind::kInvalid, "tranche mps answered without a list of pools");
+  PoolReports reports;
+  reports.connected = true;
+  reports.pages_problem = text_at(member_at(document, "pages"), "problem");
+  for (const auto& entry : pools) {
+    if (!entry.is_object()) return fail(Kind::kInvalid, "tranche mps answered with a pool that is not an object");
+    PoolReport pool = read_pool(entry);
+    if (pool.id.empty() || pool.state.empty())
+      return fail(Kind::kInvalid, "tranche mps answered with a pool without id or state");
+    std::string id = pool.id;
+    reports.pools[std::move(id)] = std::move(pool);
+  }
+  return reports;
+}
+
+namespace {
+// Words for a pool whose daemon serves.
+bool says_pool(std::string_view state) {
+  return state == "proving" || state == "wedged";
+}
+}  // namespace
+
+std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports) {
+  std::map<std::string, std::string> faults;
+  for (const auto& pool : plan.pools) {
+    if (!reports.connected) {
+      faults[pool.id] = reports.problem.empty() ? "tranche mps is not running" : reports.problem;
+      continue;
+    }
+    const auto it = reports.pools.find(pool.id);
+    if (it == reports.pools.end()) {
+      faults[pool.id] = "tranche mps does not serve this pool (yet): it may run with another configuration";
+    } else if (it->second.state != "serving") {
+      faults[pool.id] = fmt::format("the MPS {} is {}{}{}", says_pool(it->second.state) ? "pool" : "control daemon",
+                                    it->second.state, it->second.reason.empty() ? "" : ": ", it->second.reason);
+    }
+  }
+  return faults;
+}
+
+}  // namespace tranche::agent

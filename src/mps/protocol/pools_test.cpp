@@ -1,0 +1,112 @@
+#include "mps/protocol/pools.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace {
+
+using ::testing::HasSubstr;
+
+plan::Plan plan_with_pools(std::initializer_list<const char*> ids) {
+  plan::Plan plan;
+  for (const char* id : ids) {
+    plan::PlannedPool pool;
+    pool.id = id;
+    plan.pools.push_back(pool);
+  }
+  return plan;
+}
+
+TEST(Pools, AnswerIsReadWithItsClients) {
+  const auto reports = parse_pool_reports(
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12,"clients":[101,102]}],"restarts":3}]})");
+  ASSERT_TRUE(reports) << to_string(reports.error());
+  EXPECT_THAT(reports->pools.at("gpu-1").clients, testing::ElementsAre(101, 102));
+  EXPECT_EQ(reports->pools.at("gpu-1").restarts, 3u);
+}
+
+TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
+  const auto reports = parse_pool_reports(
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":{"pid":11,"state":"running"},"tier":"v2","sharedMemory":{"where":"/dev/shm","mount":true},
+      "servers":[{"pid":12,"status":"FAULT","clients":[101]}],"clients":{"live":1,"most":48},"door":"gate",
+      "doors":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over","refusedWhy":"zz","limitsLifted":3},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
+      "faults":[{"atMs":5,"kind":"unclean-exit","culprit":7,"victims":[8,"x",9],"server":12}],
+      "faultsTotal":{"fatal":2,"exception":"x"},
+      "proof":{"state":"running","reason":"r","ageMs":4,"pid":13,"passed":3,"failed":1,"ended":{"clients":1}}}]})");
+  ASSERT_TRUE(reports) << to_string(reports.error());
+  const PoolReport& pool = reports->pools.at("gpu-1");
+  EXPECT_EQ(pool.daemon_state, "running");
+  EXPECT_EQ(pool.servers.at(12), "FAULT");
+  EXPECT_EQ(pool.tier, "v2");
+  EXPECT_TRUE(pool.shared_memory);
+  EXPECT_EQ(pool.clients_live, 1);
+  EXPECT_EQ(pool.clients_most, 48);
+  EXPECT_EQ(pool.door, "gate");
+  EXPECT_THAT(pool.doors, testing::ElementsAre(DoorReport{"0011223344556677", {101}, false, "over", {}, "zz", 3},
+                                               DoorReport{"8899aabbccddeeff", {}, true, ""}));
+  EXPECT_THAT(pool.faults, testing::ElementsAre(PoolFault{5, "unclean-exit", 7, {8, 9}, 12}));
+  EXPECT_EQ(pool.faults_total, (std::map<std::string, std::uint64_t>{{"fatal", 2}}));
+  EXPECT_EQ(pool.proof, (PoolProof{"running", "r", 4, 13, 3, 1, {{"clients", 1}}}));
+}
+
+TEST(Pools, PagesThatAreNotServedAreReported) {
+  EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":{"problem":"taken"}})")->pages_problem, "taken");
+  EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":[]})")->pages_problem, "");
+}
+
+TEST(Pools, LimitsOfADoorAreReadAsAWholeOrNotAtAll) {
+  const auto door = [](const std::string& limits) {
+    const auto reports = parse_pool_reports(R"({"pools":[{"id":"set-1","state":"serving","doors":[{"grant":"g",)"
+                                            R"("limits":)" +
+                                            limits + "}]}]}");
+    return reports ? reports->pools.at("set-1").doors.at(0).limits : std::nullopt;
+  };
+  EXPECT_THAT(door(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
+              testing::Optional(testing::ElementsAre(DoorLimit{"GPU-1", 7188, 500})));
+  for (const char* bad : {"[]", "{}", "[1]", R"([{"memoryMiB":1}])", R"([{"uuid":"GPU-1","memoryMiB":-1}])",
+                          R"([{"uuid":"GPU-1","threadsHundredths":10001}])"})
+    EXPECT_EQ(door(bad), std::nullopt) << bad;
+}
+
+TEST(Pools, WhatIsOfAnotherTypeIsAsGoodAsAbsent) {
+  const auto reports = parse_pool_reports(
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":1,"tier":2,"servers":{},"clients":[],"door":{},"doors":[1],
+      "faults":{"a":1},"faultsTotal":[],"proof":"x","sharedMemory":{"mount":1}}]})");
+  ASSERT_TRUE(reports) << to_string(reports.error());
+  PoolReport bare;
+  bare.id = "gpu-1";
+  bare.state = "serving";
+  EXPECT_EQ(reports->pools.at("gpu-1"), bare);
+}
+
+TEST(Pools, AnAnswerThatIsNotUnderstoodIsNoAnswer) {
+  for (const char* text : {"", "[]", "{}", R"({"pools":{}})", R"({"pools":[1]})", R"({"pools":[{"id":"gpu-1"}]})"})
+    EXPECT_FALSE(parse_pool_reports(text)) << text;
+}
+
+TEST(Pools, OnlyAServingPoolIsHealthy) {
+  PoolReports reports;
+  reports.connected = true;
+  const auto add = [&](const std::string& id, const std::string& state, const std::string& reason) {
+    reports.pools[id].id = id;
+    reports.pools[id].state = state;
+    reports.pools[id].reason = reason;
+  };
+  add("gpu-1", "serving", "");
+  add("gpu-2", "backing-off", "the daemon exited with status 1");
+  add("gpu-4", "wedged", "new CUDA programs do not start");
+  const auto faults = pool_faults(plan_with_pools({"gpu-1", "gpu-2", "gpu-3", "gpu-4"}), reports);
+  EXPECT_EQ(faults.at("gpu-4"), "the MPS pool is wedged: new CUDA programs do not start");
+  EXPECT_EQ(faults.count("gpu-1"), 0u);
+  EXPECT_THAT(faults.at("gpu-2"), HasSubstr("exited with status 1"));
+  EXPECT_THAT(faults.at("gpu-3"), HasSubstr("does not serve this pool"));
+}
+
+TEST(Pools, WithoutAConnectionEveryPoolIsFaulty) {
+  PoolReports reports;
+  reports.problem = "tranche mps is not running (no answer on /x/mps.sock)";
+  EXPECT_THAT(pool_faults(plan_with_pools({"gpu-1"}), reports).at("gpu-1"), HasSubstr("/x/mps.sock"));
+}
+
+}  // namespace
+}  // namespace tranche::agent

@@ -1,0 +1,68 @@
+#pragma once
+// What `tranche node` asks of `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): one line of JSON
+// → a value, and a value → the line of JSON that answers it. Strict: a field that is missing, of another type or
+// unknown is an error that names it. Pure; fuzzed.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "mps/limits/grant_limits.h"
+#include "mps/pool/terminated.h"
+
+namespace tranche::agent {
+
+// One door: a pool's, of a grant.
+struct DoorName {
+  std::string pool;
+  std::string grant;
+  auto operator<=>(const DoorName&) const = default;
+};
+
+struct OpenDoorRequest {
+  DoorName door;
+  std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
+  bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
+  bool any_pod = false;                    // several pods may come in by it: those of one claim
+};
+struct RemoveDoorRequest {
+  DoorName door;
+  std::optional<std::uint64_t> made = {};  // as the status document has it: only this endpoint, not its successor
+};
+struct AdmitRequest {
+  DoorName door;
+  bool open = true;
+  std::string reason;
+};
+struct TerminateRequest {
+  std::string pool;
+  std::vector<int> pids;
+  std::string reason;
+};
+struct DrainRequest {
+  DoorName door;
+  std::string reason;
+  bool spare = false;   // clients that the stop signal does not kill
+  int stop_signal = 0;  // 0: not known
+};
+using MpsRequest = std::variant<OpenDoorRequest, RemoveDoorRequest, AdmitRequest, TerminateRequest, DrainRequest>;
+
+inline constexpr std::size_t kMostPids = 512;
+
+bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
+bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
+
+Result<MpsRequest> parse_mps_request(std::string_view line);
+
+std::string done_reply();
+std::string error_reply(const Error& error);
+// `neighbours`: clients of other grants in the pool at the time, which a kill into work in flight would have hurt.
+// `problem`: why this is no success; "" when it is one.
+std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0,
+                             const std::string& problem = {});
+
+}  // namespace tranche::agent

@@ -1,0 +1,193 @@
+#include "mps/relay/drain_socket.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "mps/relay/relay_packet.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::size_t kLongestRequest = 16;
+constexpr int kLargestSignal = 64;
+constexpr std::string_view kWaiting = "{\"waiting\":true}\n";
+
+// "drain" or "drain N", without the end of line; absent: neither.
+std::optional<int> signal_of(std::string_view line) {
+  constexpr std::string_view kWord = "drain";
+  if (line == kWord) return 0;
+  if (!line.starts_with(kWord) || line[kWord.size()] != ' ') return std::nullopt;
+  const auto number = parse_unsigned(line.substr(kWord.size() + 1));
+  if (!number || *number == 0 || *number > kLargestSignal) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+constexpr Duration kPauseOfDrains = std::chrono::seconds(1);
+
+struct Caller {
+  explicit Caller(Loop& loop) : timer(loop) {}
+  Fd fd;
+  Peer peer;
+  Loop::Id watch = 0;
+  Timer timer;
+  std::string words;
+  bool asked = false;
+};
+
+class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<DoorDrain> {
+ public:
+  DoorDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(const Asked&, Reply)> asked)
+      : loop_(loop), listening_(std::move(listening)), limits_(limits), asked_(std::move(asked)) {}
+  ~DoorDrain() override { close_all(); }
+  DoorDrain(const DoorDrain&) = delete;
+  DoorDrain& operator=(const DoorDrain&) = delete;
+
+  bool watch();
+  void close_all();
+
+ private:
+  void accept_some();
+  bool may_accept();
+  void pause(Duration duration);
+  void hear(std::uint64_t id);
+  void answer(std::uint64_t id, const std::string& json);
+  void close(std::uint64_t id);
+
+  Loop& loop_;
+  Fd listening_;
+  DrainSocketLimits limits_;
+  std::function<void(const Asked&, Reply)> asked_;
+  Loop::Id watch_ = 0;
+  Timer pause_{loop_};
+  double accepts_ = limits_.burst;  // that may still come at once
+  MonoTime counted_ = loop_.now();
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, Caller> callers_;
+};
+
+bool DoorDrain::watch() {
+  if (watch_ == 0) watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+  return watch_ != 0;
+}
+
+void DoorDrain::close_all() {
+  loop_.cancel(std::exchange(watch_, 0));
+  pause_.stop();
+  for (const auto& [id, caller] : callers_) loop_.cancel(caller.watch);
+  callers_.clear();
+}
+
+void DoorDrain::pause(Duration duration) {
+  loop_.cancel(std::exchange(watch_, 0));
+  pause_.start(duration, [this] { watch(); });
+}
+
+bool DoorDrain::may_accept() {
+  const auto now = loop_.now();
+  const std::chrono::duration<double> passed = now - std::exchange(counted_, now);
+  accepts_ = std::min(limits_.burst, accepts_ + passed.count() * limits_.per_second);
+  if (accepts_ >= 1) return true;
+  pause(std::chrono::duration_cast<Duration>(std::chrono::duration<double>((1 - accepts_) / limits_.per_second)) +
+        std::chrono::milliseconds(1));
+  return false;
+}
+
+void DoorDrain::accept_some() {
+  while (callers_.size() < limits_.connections) {
+    if (!may_accept()) return;
+    Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!fd && errno == EAGAIN) return;
+    if (!fd) return pause(kPauseOfDrains);
+    accepts_ -= 1;
+    const auto id = next_id_++;
+    Caller& caller = callers_.try_emplace(id, loop_).first->second;
+    caller.fd = std::move(fd);
+    caller.peer = peer_of(caller.fd.get());
+    caller.timer.start(limits_.words, [this, id] { close(id); });
+    caller.watch = loop_.watch(caller.fd.get(), EPOLLIN | EPOLLRDHUP, [this, id](std::uint32_t) { hear(id); });
+    if (caller.watch == 0) close(id);
+  }
+  loop_.cancel(std::exchange(watch_, 0));  // close() looks again
+}
+
+void DoorDrain::hear(std::uint64_t id) {
+  Caller& caller = callers_.at(id);
+  if (caller.asked) return close(id);  // it hung up; the drain goes on
+  char bytes[64];
+  const auto got = ::recv(caller.fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return close(id);
+  caller.words.append(bytes, static_cast<std::size_t>(got));
+  const auto end = caller.words.find('\n');
+  if (end == std::string::npos) {
+    if (caller.words.size() >= kLongestRequest) close(id);
+    return;
+  }
+  const auto signal = signal_of(std::string_view(caller.words).substr(0, end));
+  if (!signal || end + 1 != caller.words.size()) return close(id);
+  // Its number may be that of a process of another container by now, which has asked for nothing.
+  if (!caller.peer.lives()) return close(id);
+  caller.asked = true;
+  loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
+  caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
+  caller.timer.start(limits_.answer, [this, id] { close(id); });
+  caller.peer.pidfd.reset();  // it is not looked at again
+  const auto peer = caller.peer.sender;
+  asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
+    if (const auto self = weak.lock()) self->answer(id, json);
+  });
+  // The clients are stopped by now; the answer may have been given as well.
+  if (const auto found = callers_.find(id); *signal != 0 && found != callers_.end())
+    (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void DoorDrain::answer(std::uint64_t id, const std::string& json) {
+  const auto found = callers_.find(id);
+  if (found == callers_.end()) return;
+  // A caller that does not read loses its answer, not our time.
+  const std::string line = json + "\n";
+  (void)::send(found->second.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(id);
+}
+
+void DoorDrain::close(std::uint64_t id) {
+  const auto found = callers_.find(id);
+  if (found == callers_.end()) return;
+  loop_.cancel(found->second.watch);
+  callers_.erase(found);
+  if (!pause_.running()) watch();
+}
+
+// Replies hold the one that does the work weakly; whoever drops this one ends it.
+class OwnedDrain final : public DrainSocket {
+ public:
+  explicit OwnedDrain(std::shared_ptr<DoorDrain> drain) : drain_(std::move(drain)) {}
+  ~OwnedDrain() override { drain_->close_all(); }
+  OwnedDrain(const OwnedDrain&) = delete;
+  OwnedDrain& operator=(const OwnedDrain&) = delete;
+
+ private:
+  std::shared_ptr<DoorDrain> drain_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& door, DrainSocketLimits limits,
+                                                       std::function<void(const Asked&, Reply reply)> asked) {
+  TRY(Fd listening, listen_in(door, "drain", Protocol::kStream));
+  auto drain = std::make_shared<DoorDrain>(loop, std::move(listening), limits, std::move(asked));
+  if (!drain->watch()) return fail(Kind::kUnavailable, "the event loop refuses to watch a drain socket", door.path());
+  return std::make_unique<OwnedDrain>(std::move(drain));
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,433 @@
+#include "mps/relay/relay.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "mps/relay/client_table.h"
+#include "mps/relay/relay_packet.h"
+#include "mps/relay/relay_passage.h"
+#include "mps/relay/relay_settling.h"
+#include "mps/relay/relay_turns.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kAcceptedPerTurn = 16;
+constexpr int kLateInARow = 2;
+constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is away or busy although the pool serves
+
+const std::string kOurselves;  // where a grant's name stands
+
+bool may_pass(Kind kind) {
+  return kind == Kind::kConflict || kind == Kind::kTimeout || kind == Kind::kUnavailable;
+}
+
+struct Door {
+  explicit Door(Loop& loop) : pause(loop) {}
+  Fd listening;
+  Loop::Id watch = 0;
+  Timer pause;
+  bool waits = false;
+  std::size_t connections = 0;
+  std::size_t handshakes = 0;
+  DoorCounters counters;
+};
+
+class RelayGate final : public Gate {
+ public:
+  RelayGate(Loop& loop, GateSettings settings, Callbacks callbacks)
+      : loop_(loop),
+        settings_(std::move(settings)),
+        callbacks_(std::move(callbacks)),
+        clients_(loop,
+                 [this](const std::string& grant, int pid) {
+                   callbacks_.on_gone(grant, pid);
+                   callbacks_.on_change();
+                 }),
+        settling_(loop, [this](std::uint64_t id) { settled(id); }) {
+    passing_.wants_turn = [this](GatePassage& p) { wants_turn(p); };
+    passing_.introduced = [this](GatePassage& p, const Status& as_itself) { introduced(p, as_itself); };
+    passing_.let_in = [this](GatePassage& p) { let_in(p); };
+    passing_.answer = [this](const GatePassage& p) {
+      return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();
+    };
+    passing_.ended = [this](GatePassage& p) { ended(p); };
+  }
+  ~RelayGate() override;
+  RelayGate(const RelayGate&) = delete;
+  RelayGate& operator=(const RelayGate&) = delete;
+
+  Status open_door(const std::string& grant, const Dir& door) override;
+  void set_kind(const std::string& grant, const std::string& kind) override { turns_.set_kind(grant, kind); }
+  void close_door(const std::string& grant) override;
+  void keep_waiting(const std::string& grant, bool waits) override;
+  void disown(const std::string& grant) override {
+    clients_.disown(grant);
+    callbacks_.on_change();
+  }
+  void server_took(int pid) override { settling_.server_took(pid); }
+  void serve() override;
+  void hold() override;
+  std::uint64_t take_turn(std::function<void()> on_turn) override;
+  void end_turn(std::uint64_t turn) override;
+  void new_server() override {
+    stuck_ = false;
+    late_ = 0;
+  }
+  void remember(const std::string& grant, int pid) override {
+    if (clients_.remember(grant, pid)) callbacks_.on_change();
+  }
+  bool has_door(const std::string& grant) const override { return doors_.contains(grant); }
+  DoorView door(const std::string& grant) const override;
+  std::vector<std::string> doors() const override;
+  const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
+  std::size_t clients() const override { return clients_.size(); }
+
+ private:
+  void watch_door(const std::string& grant);
+  void accept_some(const std::string& grant);
+  bool has_room(const Door& door) const;
+  void make_room();
+  void pump();
+  void pump_at(std::optional<MonoTime> due);
+  void prepare(std::uint64_t id, const std::string& grant);
+  void prepared(std::uint64_t id, const Status& status);
+  void own_turn(std::uint64_t id);
+  void settled(std::uint64_t id);
+  std::string socket_for(const std::string& grant) const;
+  bool refuses(GatePassage& passage);
+  void wants_turn(GatePassage& passage);
+  void looked(std::uint64_t id, bool refused);
+  void introduced(GatePassage& passage, const Status& as_itself);
+  void let_in(GatePassage& passage);
+  void ended(GatePassage& passage);
+  void count_end(Door& door, const GatePassage& passage, const mps::Passage& state);
+
+  Loop& loop_;
+  GateSettings settings_;
+  Callbacks callbacks_;
+  GatePassage::Callbacks passing_;
+  ClientTable clients_;
+  mps::GateTurns turns_;
+  std::map<std::string, Door> doors_;
+  std::map<std::uint64_t, std::shared_ptr<GatePassage>> passages_;
+  std::map<std::uint64_t, std::function<void()>> own_turns_;
+  GateSettling settling_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
+  std::uint64_t next_id_ = 1;
+  std::size_t handshakes_ = 0;
+  std::size_t connections_ = 0;
+  bool serving_ = false;
+  bool pumping_ = false;
+  bool try_again_ = false;  // nothing can be done for a moment
+  bool told_not_itself_ = false;
+  bool stuck_ = false;  // somebody stalled, and nobody was let in since
+  int late_ = 0;        // clients in a row that got no server in time
+  Timer wake_{loop_};
+};
+
+RelayGate::~RelayGate() {
+  for (auto& [grant, door] : doors_) loop_.cancel(door.watch);
+  for (auto& [id, passage] : passages_) passage->drop();
+}
+
+Status RelayGate::open_door(const std::string& grant, const Dir& directory) {
+  if (has_door(grant)) return {};
+  TRY(Fd listening, listen_in(directory, "control", Protocol::kPackets));
+  Door& door = doors_.try_emplace(grant, loop_).first->second;
+  door.listening = std::move(listening);
+  watch_door(grant);
+  if (door.watch == 0) {
+    doors_.erase(grant);
+    return fail(Kind::kUnavailable, "the event loop refuses to watch an endpoint", directory.path());
+  }
+  callbacks_.on_change();
+  return {};
+}
+
+void RelayGate::close_door(const std::string& grant) {
+  const auto found = doors_.find(grant);
+  if (found == doors_.end()) return;
+  loop_.cancel(found->second.watch);
+  for (auto it = passages_.begin(); it != passages_.end();) {
+    const auto passage = it->second;
+    if (passage->grant() != grant) {
+      ++it;
+      continue;
+    }
+    if (mps::is_handshake(passage->state())) --handshakes_;
+    --connections_;
+    if (!passage->was_let_in()) turns_.leave(passage->id(), false, loop_.now());
+    settling_.left(passage->id());
+    it = passages_.erase(it);
+    passage->drop();
+  }
+  turns_.forget(grant);
+  doors_.erase(found);
+  callbacks_.on_change();
+  make_room();
+  pump();
+}
+
+void RelayGate::keep_waiting(const std::string& grant, bool waits) {
+  const auto found = doors_.find(grant);
+  if (found == doors_.end()) return;
+  found->second.waits = waits;
+  if (waits) loop_.cancel(std::exchange(found->second.watch, 0));
+  make_room();
+}
+
+void RelayGate::watch_door(const std::string& grant) {
+  Door& door = doors_.at(grant);
+  if (door.watch != 0 || door.pause.running()) return;
+  door.watch = loop_.watch(door.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
+}
+
+bool RelayGate::has_room(const Door& door) const {
+  return !door.waits && door.handshakes < settings_.handshakes_per_grant &&
+         (door.handshakes == 0 || handshakes_ < settings_.handshakes) &&
+         door.connections < settings_.connections_per_grant &&
+         (door.connections < settings_.connections_always || connections_ < settings_.connections);
+}
+
+// A newcomer that finds no room is not accepted yet, instead of being sent away: a CUDA process that nobody greets
+// would run beside MPS.
+void RelayGate::accept_some(const std::string& grant) {
+  for (int i = 0; i < kAcceptedPerTurn; ++i) {
+    const auto found = doors_.find(grant);
+    if (found == doors_.end()) return;  // closed by a callback
+    Door& door = found->second;
+    if (!has_room(door)) return loop_.cancel(std::exchange(door.watch, 0));
+    Fd fd(::accept4(door.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!fd && errno == EAGAIN) return;
+    if (!fd) {  // out of descriptors or memory: the socket stays readable, so do not look at it for a while
+      loop_.cancel(std::exchange(door.watch, 0));
+      door.pause.start(kPauseWhenFull, [this, grant] { watch_door(grant); });
+      return;
+    }
+    const auto id = next_id_++;
+    const auto passage = std::make_shared<GatePassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
+    passages_.emplace(id, passage);
+    ++door.connections;
+    ++connections_;
+    ++door.handshakes;
+    ++handshakes_;
+    passage->begin();
+  }
+}
+
+void RelayGate::make_room() {
+  for (auto& [grant, door] : doors_) {
+    if (door.watch == 0 && has_room(door)) watch_door(grant);
+  }
+}
+
+void RelayGate::serve() {
+  serving_ = true;
+  pump();
+}
+
+void RelayGate::hold() {
+  serving_ = false;
+  wake_.stop();
+}
+
+void RelayGate::pump() {
+  if (!serving_ || std::exchange(pumping_, true)) return;
+  try_again_ = false;
+  while (const auto id = try_again_ ? std::nullopt : turns_.next(loop_.now())) {
+    if (own_turns_.contains(*id)) {
+      prepare(*id, kOurselves);
+    } else if (const auto passage = passages_.at(*id); !refuses(*passage)) {
+      prepare(*id, passage->grant());
+    }
+  }
+  pumping_ = false;
+  pump_at(try_again_ ? loop_.now() + kTryAgain : turns_.wake_at(loop_.now()));
+}
+
+void RelayGate::pump_at(std::optional<MonoTime> due) {
+  wake_.stop();
+  if (!due) return;
+  wake_.start(*due - loop_.now(), [this] { pump(); });
+}
+
+void RelayGate::prepare(std::uint64_t id, const std::string& grant) {
+  if (!callbacks_.prepare) return prepared(id, {});
+  callbacks_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
+    if (!alive.expired()) prepared(id, status);
+  });
+}
+
+void RelayGate::prepared(std::uint64_t id, const Status& status) {
+  if (own_turns_.contains(id)) return own_turn(id);
+  const auto found = passages_.find(id);
+  if (found == passages_.end()) return;  // it has left meanwhile, and with it its turn
+  const auto passage = found->second;
+  if (!status && !may_pass(status.error().kind)) return passage->no_limits();
+  // Nobody there, or somebody else holds the daemon: the pool will hear of it by its own ways; until then nobody is let
+  // in or sent away.
+  if (status && serving_ && passage->connect(socket_for(passage->grant()))) return;
+  turns_.back(id);
+  if (pumping_) {
+    try_again_ = true;
+  } else if (serving_) {
+    pump_at(loop_.now() + kTryAgain);
+  }
+}
+
+std::string RelayGate::socket_for(const std::string& grant) const {
+  return callbacks_.socket ? callbacks_.socket(grant) : settings_.daemon_socket;
+}
+
+bool RelayGate::refuses(GatePassage& passage) {
+  const int pid = passage.state().client.pid;
+  if (!passage.connector_lives()) {
+    passage.abandoned();
+    return true;
+  }
+  if (callbacks_.refuse(passage.grant(), pid).empty()) return false;
+  passage.refuse();
+  return true;
+}
+
+void RelayGate::wants_turn(GatePassage& passage) {
+  if (refuses(passage)) return;
+  if (!callbacks_.look) return looked(passage.id(), false);
+  callbacks_.look(passage.grant(), passage.state().client.pid,
+                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
+                    if (!alive.expired()) looked(id, !why_not.empty());
+                  });
+}
+
+void RelayGate::looked(std::uint64_t id, bool refused) {
+  const auto found = passages_.find(id);
+  if (found == passages_.end()) return;  // it has left meanwhile
+  const auto passage = found->second;
+  if (refused) return passage->refuse();
+  turns_.wait(id, passage->grant());
+  pump();
+}
+
+// From here on the daemon knows it: whoever lists the grant's clients has to see it.
+void RelayGate::introduced(GatePassage& passage, const Status& as_itself) {
+  turns_.connected(passage.id());
+  settling_.introduced(passage.id(), passage.state().client.pid);
+  if (!as_itself && !std::exchange(told_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
+  if (as_itself) told_not_itself_ = false;
+  if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
+    callbacks_.on_client(passage.grant(), passage.state().client.pid);
+    callbacks_.on_change();
+  }
+  pump();
+}
+
+void RelayGate::let_in(GatePassage& passage) {
+  Door& door = doors_.at(passage.grant());
+  ++door.counters.let_in;
+  stuck_ = false;
+  late_ = 0;
+  --door.handshakes;
+  --handshakes_;
+  turns_.went_well(passage.grant());
+  // Where all are worth the same there is nothing to settle.
+  if (!callbacks_.prepare || settling_.let_in(passage.id(), settings_.times.settled)) {
+    turns_.leave(passage.id(), false, loop_.now());
+  } else {
+    turns_.settle(passage.id());
+  }
+  make_room();
+  pump();
+}
+
+std::uint64_t RelayGate::take_turn(std::function<void()> on_turn) {
+  const auto id = next_id_++;
+  own_turns_[id] = std::move(on_turn);
+  turns_.wait(id, kOurselves);
+  pump();
+  return id;
+}
+
+void RelayGate::end_turn(std::uint64_t turn) {
+  own_turns_.erase(turn);
+  turns_.leave(turn, false, loop_.now());
+  pump();
+}
+
+void RelayGate::own_turn(std::uint64_t id) {
+  turns_.connected(id);
+  const auto on_turn = std::exchange(own_turns_.at(id), [] {});
+  on_turn();
+  pump();
+}
+
+void RelayGate::settled(std::uint64_t id) {
+  turns_.leave(id, false, loop_.now());
+  pump();
+}
+
+void RelayGate::ended(GatePassage& passage) {
+  const auto self = passage.shared_from_this();
+  passages_.erase(passage.id());
+  --connections_;
+  settling_.left(passage.id());
+  auto state = passage.state();
+  if (state.end == mps::GateEnd::kStalled && std::exchange(stuck_, true)) state.end = mps::GateEnd::kServerLate;
+  const auto found = doors_.find(passage.grant());
+  if (found == doors_.end()) return;
+  --found->second.connections;
+  if (!passage.was_let_in()) {
+    --found->second.handshakes;
+    --handshakes_;
+    turns_.leave(passage.id(), state.end == mps::GateEnd::kStalled, loop_.now());
+  }
+  count_end(found->second, passage, state);
+  make_room();
+  pump();
+}
+
+void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Passage& state) {
+  using enum mps::GateEnd;
+  if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
+  if (mps::is_attempt(state.end)) {
+    ++door.counters.attempts;
+  } else if (state.end == kRefused || state.end == kAbandoned) {
+    ++door.counters.refused;
+  } else if (state.end == mps::GateEnd::kStalled) {
+    ++door.counters.stalled;
+  } else {
+    ++door.counters.failed;
+  }
+  callbacks_.on_trouble(passage.grant(), state, passage.user());
+  if (state.end == kServerLate) ++late_;
+  const bool doubted = state.end == kStalled || (state.end == kServerLate && late_ >= kLateInARow);
+  if (doubted && callbacks_.on_server_doubted)
+    callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));
+  callbacks_.on_change();
+}
+
+DoorView RelayGate::door(const std::string& grant) const {
+  const auto found = doors_.find(grant);
+  return {clients_.of(grant), found == doors_.end() ? DoorCounters{} : found->second.counters};
+}
+
+std::vector<std::string> RelayGate::doors() const {
+  std::vector<std::string> grants;
+  for (const auto& [grant, door] : doors_) grants.push_back(grant);
+  return grants;
+}
+
+}  // namespace
+
+std::unique_ptr<Gate> Gate::open(Loop& loop, GateSettings settings, Callbacks callbacks) {
+  return std::make_unique<RelayGate>(loop, std::move(settings), std::move(callbacks));
+}
+
+}  // namespace tranche::host

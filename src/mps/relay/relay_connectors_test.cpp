@@ -1,0 +1,166 @@
+// Connections whose connector has ended, held open by another process: the kernel gives its number to a process that
+// has nothing to do with them (docs/guide/security.md).
+#include "mps/relay/relay_fixture.h"
+
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cstdint>
+
+#include "mps/relay/drain_socket.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A connection that a process made, and said the words on, that has ended by now.
+struct Planted {
+  sim::Fd fd;
+  pid_t connector = -1;
+};
+
+bool connects(int fd, const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+Planted plant(const std::string& path, int type, bool (*speaks)(int fd)) {
+  Planted planted{sim::Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0)), -1};
+  planted.connector = ::fork();
+  if (planted.connector == 0) ::_exit(connects(planted.fd.get(), path) && speaks(planted.fd.get()) ? 0 : 1);
+  siginfo_t how{};  // it stays to be waited for
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(planted.connector), &how, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(how.si_status, 0) << path;
+  return planted;
+}
+
+Planted plant_client(const std::string& path) {
+  return plant(path, SOCK_SEQPACKET, [](int fd) { return sim::introduce(fd, ConnectionType::kClient); });
+}
+
+// Before Linux 6.5 it does not: who has the number at the accept is taken for the one that connected.
+bool kernel_tells_the_process() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  const sim::Fd one(pair[0]), other(pair[1]);
+  int pidfd = -1;
+  socklen_t size = sizeof pidfd;
+  const bool tells = ::getsockopt(one.get(), SOL_SOCKET, 77, &pidfd, &size) == 0;  // SO_PEERPIDFD
+  const sim::Fd held(pidfd);
+  return tells;
+}
+
+// A process of that number, as the kernel would make one in the end. false: we may not choose numbers here.
+class Successor {
+ public:
+  explicit Successor(pid_t number) {
+    clone_args how{};
+    how.exit_signal = SIGCHLD;
+    how.set_tid = reinterpret_cast<std::uintptr_t>(&number);
+    how.set_tid_size = 1;
+    pid_ = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+    if (pid_ == 0) ::syscall(SYS_close_range, 0U, ~0U, 0U);  // or connections would stay open by it
+    while (pid_ == 0) ::pause();
+  }
+  ~Successor() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Successor(const Successor&) = delete;
+  Successor& operator=(const Successor&) = delete;
+  explicit operator bool() const { return pid_ > 0; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Promise: mps/relay: A connection of a process that has ended is refused.
+TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
+  const Planted planted = plant_client(path(kOne) + "/control");  // not waited for yet
+  EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
+  EXPECT_EQ(next(planted.fd).bytes, "end");
+  ::waitpid(planted.connector, nullptr, 0);
+  const Planted later = plant_client(path(kOne) + "/control");
+  ::waitpid(later.connector, nullptr, 0);
+  EXPECT_EQ(next(later.fd).bytes, sim::kHello);
+  EXPECT_EQ(next(later.fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned, mps::GateEnd::kAbandoned));
+  EXPECT_EQ(gate_->door(kOne).counters.refused, 2u);
+  EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
+}
+
+// Promise: mps/relay: A process with the reused number of a dead connector is not the grant's client.
+TEST_F(GateAtTheDoor, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
+  if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
+  const Planted planted = plant_client(path(kOne) + "/control");
+  ::waitpid(planted.connector, nullptr, 0);
+  const Successor successor(planted.connector);
+  if (!successor) GTEST_SKIP() << "needs root to choose a process's number";
+  EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
+  EXPECT_EQ(next(planted.fd).bytes, "end");
+  EXPECT_THAT(gate_->door(kOne).clients, IsEmpty());
+  EXPECT_THAT(came_, IsEmpty());
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
+}
+
+// It lived when its turn came, and the daemon greets after its end.
+TEST_F(GateAtTheDoor, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
+  const std::string daemon = world_.dir() + "/slow";
+  socket_ = [&daemon](const std::string&) { return daemon; };
+  open_gate();
+  open_door(kOne);
+  gate_->serve();
+  const sim::Fd listening = sim::listen_at(daemon, 0666);
+  const sim::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const pid_t connector = ::fork();
+  if (connector == 0) {
+    if (!connects(fd.get(), path(kOne) + "/control") || !sim::introduce(fd.get(), ConnectionType::kClient)) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ASSERT_TRUE(until([&] { return readable(listening.get()); }));
+  const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ::kill(connector, SIGKILL);
+  ::waitpid(connector, nullptr, 0);
+  const Successor successor(connector);
+  ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
+  EXPECT_EQ(next(accepted).bytes, "end") << "no client is introduced to the daemon";
+  EXPECT_THAT(came_, IsEmpty());
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
+}
+
+// Promise: mps/relay: A drain request of a caller that has ended is not acted on.
+TEST_F(GateAtTheDoor, ADrainOfACallerThatHasEndedIsNotHeard) {
+  if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
+  std::vector<int> heard;
+  const auto door = Dir::create(path(kOne), 0755);
+  ASSERT_TRUE(door);
+  const auto socket =
+      DrainSocket::open(*loop_, *door, {}, [&](const DrainSocket::Asked& asked, const DrainSocket::Reply& reply) {
+        heard.push_back(asked.pid);
+        reply("{}");
+      });
+  ASSERT_TRUE(socket);
+  const auto speaks = [](int fd) { return ::write(fd, "drain\n", 6) == 6; };
+  const Planted planted = plant(path(kOne) + "/drain", SOCK_STREAM, speaks);
+  ::waitpid(planted.connector, nullptr, 0);
+  const Successor successor(planted.connector);
+  ASSERT_TRUE(until([&] { return readable(planted.fd.get()); }));
+  char answer[64];
+  EXPECT_LE(::recv(planted.fd.get(), answer, sizeof answer, MSG_DONTWAIT), 0);
+  EXPECT_THAT(heard, IsEmpty());
+  const sim::Fd ours(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(connects(ours.get(), path(kOne) + "/drain") && speaks(ours.get()));
+  EXPECT_TRUE(until([&] { return heard.size() == 1; }));
+  EXPECT_THAT(heard, ElementsAre(::getpid()));
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,137 @@
+#pragma once
+// The gate between real sockets: the stand-in daemon behind it, tenants before it. Every wait is for an event, with a
+// deadline.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "mps/relay/relay.h"
+#include "run_until.h"
+#include "standins/mps/handshake.h"
+#include "standins/mps/mps_world.h"
+
+namespace tranche::host {
+
+using namespace std::chrono_literals;
+using sim::ConnectionType;
+
+inline constexpr const char* kOne = "0011223344556677";
+inline constexpr const char* kOther = "8899aabbccddeeff";
+
+inline bool readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+class GateAtTheDoor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::permissions(world_.dir(), std::filesystem::perms(0755));
+    loop_ = *Loop::open();
+    world_.start_daemon({"-M"});
+    open_gate();
+    for (const char* grant : {kOne, kOther}) open_door(grant);
+    gate_->serve();
+  }
+  void open_gate() {
+    bounds_.daemon_socket = world_.pipe() + "/control";
+    bounds_.times = times_;
+    gate_ = Gate::open(*loop_, bounds_,
+                       {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
+                        .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
+                        .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
+                        .on_trouble = [this](const std::string&, const mps::Passage& passage,
+                                             std::uint32_t) { ends_.push_back(passage.end); },
+                        .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
+                        .on_change = [] {},
+                        .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
+                        .prepare = prepare_,
+                        .answer =
+                            [this](const std::string& grant, const mps::GateQuestion& question) {
+                              const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
+                                                             Percent::whole(grant == kOne ? 25 : 75)};
+                              const std::vector<std::string> devices{"GPU-a"};
+                              return mps::answer_to(question, limits, devices);
+                            },
+                        .look = look_,
+                        .socket = socket_});
+  }
+  std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }
+  void open_door(const std::string& grant) {
+    const auto door = Dir::create(path(grant), 0755);
+    ASSERT_TRUE(door);
+    const auto opened = gate_->open_door(grant, *door);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+  }
+
+  bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
+    return run_until(*loop_, condition, deadline);
+  }
+  void turns(Duration time) {
+    (void)until([] { return false; }, time);
+  }
+
+  // A client of our own making, message by message.
+  sim::Packet next(const sim::Fd& fd) {
+    sim::Packet packet;
+    EXPECT_TRUE(until([&] { return readable(fd.get()); })) << "nothing comes";
+    if (readable(fd.get()) && sim::receive_packet(fd.get(), &packet) != sim::Arrived::kPacket) packet.bytes = "end";
+    return packet;
+  }
+  sim::Fd greeted(const std::string& grant) {
+    sim::Fd fd = sim::connect_to(path(grant) + "/control");
+    EXPECT_TRUE(fd.valid()) << grant;
+    EXPECT_EQ(next(fd).bytes, sim::kHello);
+    return fd;
+  }
+  sim::Fd introduced(const std::string& grant, ConnectionType type = ConnectionType::kClient) {
+    sim::Fd fd = greeted(grant);
+    EXPECT_TRUE(sim::introduce(fd.get(), type));
+    return fd;
+  }
+  // To the end of the handshake: the socket to the server.
+  sim::Fd let_in(const std::string& grant) {
+    const sim::Fd fd = introduced(grant);
+    sim::Packet packet = next(fd);
+    EXPECT_EQ(packet.bytes, sim::kDescriptor);
+    sim::send_message(packet.descriptor.get(), {"init", {}});
+    EXPECT_TRUE(sim::send_packet(fd.get(), sim::kAcknowledged));
+    EXPECT_EQ(next(fd).bytes, "end");
+    return std::move(packet.descriptor);
+  }
+  std::unique_ptr<sim::TestProcess> start_client(const std::string& grant, uid_t uid = static_cast<uid_t>(-1)) {
+    return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", path(grant)}}, uid);
+  }
+  bool until_let_in(const std::string& grant, int pid) {
+    return until([&] {
+      const auto clients = gate_->door(grant).clients;
+      return std::ranges::find(clients, pid) != clients.end() && gate_->door(grant).counters.let_in > 0;
+    });
+  }
+  std::string command(const std::string& line, const std::string& pipe) {
+    sim::TestProcess process({.argv = {"nvidia-cuda-mps-control", line},
+                              .env = {{"CUDA_MPS_PIPE_DIRECTORY", pipe}, {sim::kNodeVariable, world_.dir()}}});
+    EXPECT_TRUE(until([&] { return process.ended_within(0ms); }));
+    return process.rest();
+  }
+
+  sim::MpsWorld world_;
+  mps::GateTimes times_;
+  GateSettings bounds_;
+  std::map<std::string, std::string> refusals_;
+  std::vector<std::pair<std::string, int>> came_;
+  std::vector<int> gone_;
+  std::vector<mps::GateEnd> ends_;
+  std::vector<std::string> doubts_;
+  std::string not_itself_;
+  std::function<void(const std::string&, const Gate::Prepared&)> prepare_;
+  std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;
+  std::function<std::string(const std::string&)> socket_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Gate> gate_;
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,185 @@
+// Clients of grants that are worth different limits, one kind after the other (docs/internals/mps-contract.md, "A
+// grant's own limits").
+#include "mps/relay/relay_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Where grants are worth different limits: what the test says to `prepare`, and when the log would name a client.
+class GateWithLimits : public GateAtTheDoor {
+ protected:
+  GateWithLimits() {
+    times_.settled = 20s;  // so that only the log ends a turn
+    prepare_ = [this](const std::string& grant, const Gate::Prepared& done) {
+      prepared_.push_back(grant);
+      waiting_.push_back(done);
+      if (at_once_) waiting_.back()(status_);
+    };
+  }
+  void SetUp() override {
+    GateAtTheDoor::SetUp();
+    gate_->set_kind(kOne, "5 %");
+    gate_->set_kind(kOther, "50 %");
+  }
+  bool comes_in(const sim::Fd& fd) {
+    sim::Packet packet = next(fd);
+    if (packet.bytes != sim::kDescriptor) return false;
+    sim::send_message(packet.descriptor.get(), {"init", {}});
+    servers_.push_back(std::move(packet.descriptor));
+    return sim::send_packet(fd.get(), sim::kAcknowledged);
+  }
+  bool at_once_ = true;
+  Status status_;
+  std::vector<std::string> prepared_;
+  std::vector<Gate::Prepared> waiting_;
+  std::vector<sim::Fd> servers_;
+};
+
+TEST_F(GateWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
+  at_once_ = false;
+  const sim::Fd fd = introduced(kOne);
+  ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
+  turns(20ms);
+  EXPECT_FALSE(readable(fd.get()));
+  waiting_[0]({});
+  EXPECT_TRUE(comes_in(fd));
+  EXPECT_THAT(prepared_, ElementsAre(kOne));
+}
+
+// Promise: mps/limits/limits: A step of admission ends with the client's acknowledgement and the server's log line.
+TEST_F(GateWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) {
+  const sim::Fd one = introduced(kOne);
+  sim::Packet packet = next(one);
+  ASSERT_EQ(packet.bytes, sim::kDescriptor);
+  const sim::Fd other = introduced(kOther);
+  turns(20ms);
+  EXPECT_THAT(prepared_, ElementsAre(kOne)) << "it has not said its word";
+  sim::send_message(packet.descriptor.get(), {"init", {}});
+  ASSERT_TRUE(sim::send_packet(one.get(), sim::kAcknowledged));
+  turns(20ms);
+  EXPECT_THAT(prepared_, ElementsAre(kOne)) << "the server's log has not named it";
+  gate_->server_took(::getpid() + 1);
+  EXPECT_EQ(prepared_.size(), 1u);
+  gate_->server_took(::getpid());
+  EXPECT_TRUE(comes_in(other));
+  EXPECT_THAT(prepared_, ElementsAre(kOne, kOther));
+}
+
+TEST_F(GateWithLimits, TheLogMayBeBeforeTheClientsWord) {
+  const sim::Fd one = introduced(kOne);
+  sim::Packet packet = next(one);
+  ASSERT_EQ(packet.bytes, sim::kDescriptor);
+  gate_->server_took(::getpid());
+  const sim::Fd other = introduced(kOther);
+  turns(20ms);
+  EXPECT_EQ(prepared_.size(), 1u);
+  sim::send_message(packet.descriptor.get(), {"init", {}});
+  ASSERT_TRUE(sim::send_packet(one.get(), sim::kAcknowledged));
+  EXPECT_TRUE(comes_in(other));
+}
+
+TEST_F(GateWithLimits, ThoseOfOneKindComeInTogether) {
+  gate_->set_kind(kOther, "5 %");
+  const sim::Fd one = introduced(kOne);
+  EXPECT_EQ(next(one).bytes, sim::kDescriptor);  // and stays silent
+  const sim::Fd other = introduced(kOther);
+  EXPECT_TRUE(comes_in(other));
+}
+
+// Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
+TEST_F(GateWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
+  status_ = fail(Kind::kInvalid, "they read back otherwise");
+  const sim::Fd fd = introduced(kOne);
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNoLimits));
+  EXPECT_EQ(gate_->door(kOne).counters.failed, 1u);
+  status_ = {};
+  EXPECT_TRUE(comes_in(introduced(kOther)));
+}
+
+// Promise: mps/limits/limits: A client waits while the daemon is busy.
+TEST_F(GateWithLimits, WhileTheDaemonIsBusyTheClientWaits) {
+  status_ = fail(Kind::kConflict, "somebody else holds the session");
+  const sim::Fd fd = introduced(kOne);
+  ASSERT_TRUE(until([&] { return prepared_.size() == 2; })) << "tried again";
+  EXPECT_FALSE(readable(fd.get()));
+  status_ = {};
+  EXPECT_TRUE(comes_in(fd));
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
+TEST_F(GateWithLimits, OneThatLeavesWhileItsLimitsAreBeingSetHoldsNobodyUp) {
+  at_once_ = false;
+  sim::Fd fd = introduced(kOne);
+  ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
+  fd = sim::Fd();
+  const sim::Fd other = introduced(kOther);
+  ASSERT_TRUE(until([&] { return prepared_.size() == 2; }));
+  waiting_[0]({});  // too late
+  waiting_[1]({});
+  EXPECT_TRUE(comes_in(other));
+}
+
+TEST_F(GateWithLimits, AnAnswerAfterTheGateHasGoneIsHarmless) {
+  at_once_ = false;
+  const sim::Fd fd = introduced(kOne);
+  ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
+  gate_.reset();
+  waiting_[0]({});
+  EXPECT_EQ(next(fd).bytes, "end");
+}
+
+TEST_F(GateWithLimits, ATurnOfOurOwnKeepsOtherKindsOutUntilItIsGivenBack) {
+  bool came = false;
+  const auto turn = gate_->take_turn([&] { came = true; });
+  EXPECT_TRUE(came);
+  const sim::Fd fd = introduced(kOne);
+  turns(20ms);
+  EXPECT_THAT(prepared_, ElementsAre(""));
+  gate_->end_turn(turn);
+  EXPECT_TRUE(comes_in(fd));
+  bool second = false;
+  const auto waits = gate_->take_turn([&] { second = true; });
+  EXPECT_FALSE(second) << "the log has not named the client";
+  gate_->end_turn(waits);
+  gate_->server_took(::getpid());
+  EXPECT_FALSE(second);
+}
+
+class GateThatSettlesSoon : public GateWithLimits {
+ protected:
+  GateThatSettlesSoon() { times_.settled = 50ms; }
+};
+
+TEST_F(GateThatSettlesSoon, ALogThatNeverNamesAClientHoldsOthersUpForAMoment) {
+  EXPECT_TRUE(comes_in(introduced(kOne)));
+  EXPECT_TRUE(comes_in(introduced(kOther)));
+}
+
+// Where each grant has a socket of its own (tier v3).
+class GateOfSockets : public GateAtTheDoor {
+ protected:
+  GateOfSockets() {
+    socket_ = [this](const std::string& grant) { return sockets_[grant]; };
+  }
+  void SetUp() override {
+    GateAtTheDoor::SetUp();
+    sockets_[kOne] = world_.pipe() + "/control";
+    sockets_[kOther] = world_.dir() + "/not yet";
+  }
+  std::map<std::string, std::string> sockets_;
+};
+
+TEST_F(GateOfSockets, AGrantsClientsGoToItsOwnAndWaitWhereThereIsNone) {
+  const sim::Fd early = introduced(kOther);
+  (void)let_in(kOne);
+  EXPECT_FALSE(readable(early.get())) << "nobody is sent to another grant's socket";
+  sockets_[kOther] = world_.pipe() + "/control";
+  EXPECT_EQ(next(early).bytes, sim::kDescriptor) << "and comes in when there is one";
+}
+
+}  // namespace
+}  // namespace tranche::host

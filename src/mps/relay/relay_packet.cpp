@@ -1,0 +1,187 @@
+#include "mps/relay/relay_packet.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace tranche::host {
+namespace {
+
+constexpr int kBacklog = 128;
+
+#ifdef SO_PEERPIDFD
+constexpr int kPeerPidfd = SO_PEERPIDFD;
+#else
+constexpr int kPeerPidfd = 77;  // of Linux 6.5; younger than the headers
+#endif
+
+// Room for all the descriptors that we take, and for credentials.
+struct Ancillary {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * mps::kGateMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
+};
+
+void take_ancillary(msghdr& header, GatePacket& packet) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_RIGHTS) {
+      const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+        packet.descriptors.emplace_back(fd);
+      }
+    } else if (c->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
+      packet.sender = mps::GateSender{sender.pid, sender.uid, sender.gid};
+    }
+  }
+}
+
+void append(msghdr& header, std::size_t& used, int type, const void* data, std::size_t size) {
+  auto* at = reinterpret_cast<cmsghdr*>(static_cast<char*>(header.msg_control) + used);
+  at->cmsg_level = SOL_SOCKET;
+  at->cmsg_type = type;
+  at->cmsg_len = CMSG_LEN(size);
+  std::memcpy(CMSG_DATA(at), data, size);
+  used += CMSG_SPACE(size);
+}
+
+Result<Fd> new_socket(int type, const std::string& path) {
+  Fd fd(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
+  return fd;
+}
+
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Kind::kInvalid, "the path of a socket is longer than the kernel takes", path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+}  // namespace
+
+Arrival receive_packet(int fd, GatePacket& packet) {
+  char bytes[mps::kGateLongest];
+  iovec part{bytes, sizeof bytes};
+  Ancillary room;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room.bytes;
+  header.msg_controllen = sizeof room.bytes;
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    // A peer that hung up with our message unread is told once as ECONNRESET, before what it had sent us.
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+  if (got < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
+  packet = {};
+  take_ancillary(header, packet);
+  if (got == 0 && packet.descriptors.empty()) return Arrival::kEnd;
+  packet.bytes.assign(bytes, static_cast<std::size_t>(got));
+  packet.truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  return Arrival::kPacket;
+}
+
+Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors, const mps::GateSender* as) {
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+  Ancillary room;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room.bytes;
+  std::size_t used = 0;
+  if (!descriptors.empty()) {
+    std::vector<int> numbers;
+    for (const auto& one : descriptors) numbers.push_back(one.get());
+    numbers.resize(std::min(numbers.size(), mps::kGateMostDescriptors));
+    append(header, used, SCM_RIGHTS, numbers.data(), numbers.size() * sizeof(int));
+  }
+  if (as != nullptr) {
+    const ucred sender{as->pid, as->uid, as->gid};
+    append(header, used, SCM_CREDENTIALS, &sender, sizeof sender);
+  }
+  header.msg_controllen = used;
+  if (used == 0) header.msg_control = nullptr;
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == static_cast<ssize_t>(bytes.size())) return {};
+  if (sent < 0 && errno == EPERM)
+    return fail(Kind::kDenied, "the kernel does not let us speak for a client", "", EPERM);
+  if (sent < 0 && errno == ESRCH) return fail(Kind::kNotFound, "there is no such process", "", ESRCH);
+  return fail(Kind::kUnavailable, "the other side does not take a message", "", sent < 0 ? errno : 0);
+}
+
+Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol protocol) {
+  const std::string path = directory.path() + "/" + name;
+  // Through the held directory, so that the length of its path does not matter.
+  const std::string here = fmt::format("/proc/self/fd/{}/", directory.fd());
+  const std::string newer = here + "." + name + ".new";
+  TRY(const auto address, address_of(newer));
+  TRY(Fd fd, new_socket(protocol == Protocol::kPackets ? SOCK_SEQPACKET : SOCK_STREAM, path));
+  TRY_STATUS(directory.remove_tree("." + name + ".new"));
+  const auto failed = [&](const char* doing) {
+    const int err = errno;
+    ::unlink(newer.c_str());
+    return std::unexpected(error_from_errno(err, doing, path));
+  };
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return failed("cannot bind");
+  if (::chmod(newer.c_str(), 0666) != 0) return failed("cannot open a socket to all users");
+  const int on = 1;
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return failed("cannot ask for credentials");
+  if (::listen(fd.get(), kBacklog) != 0) return failed("cannot listen");
+  struct stat there{};  // rename() does not replace a directory; only root writes here
+  if (::lstat((here + name).c_str(), &there) == 0 && S_ISDIR(there.st_mode)) TRY_STATUS(directory.remove_tree(name));
+  if (::rename(newer.c_str(), (here + name).c_str()) != 0) return failed("cannot put a socket in its place");
+  return fd;
+}
+
+Result<Fd> connect_to_daemon(const std::string& path) {
+  TRY(const auto address, address_of(path));
+  TRY(Fd fd, new_socket(SOCK_SEQPACKET, path));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));
+  return fd;
+}
+
+bool has_ended(const Fd& pidfd) {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) != 0;
+}
+
+bool Peer::lives() const {
+  return pidfd ? !has_ended(pidfd) : sender.pid <= 0;
+}
+
+Peer peer_of(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  Peer who{{peer.pid, peer.uid, peer.gid}, {}};
+  int pidfd = -1;
+  size = sizeof pidfd;
+  // Any other failure is that of a process that has ended and was waited for (newer kernels give a pidfd of it, too),
+  // or there is no descriptor for it: without one the owner of the number is not known.
+  if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
+    who.pidfd = Fd(pidfd);
+  } else if (errno == ENOPROTOOPT && peer.pid > 0) {
+    who.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  }
+  return who;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,74 @@
+#pragma once
+// Private to mps: one client's connection at a door, and ours to the daemon for it. Carries out what
+// mps/relay/handshake.h decides. Loop thread only.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "mps/relay/relay_packet.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+namespace tranche::host {
+
+class GatePassage : public std::enable_shared_from_this<GatePassage> {
+ public:
+  // Each is called from a turn, or from inside connect(); `ended` last, after which the passage does nothing more.
+  struct Callbacks {
+    std::function<void(GatePassage&)> wants_turn;
+    std::function<void(GatePassage&, const Status& as_itself)> introduced;  // to the daemon; in whose name
+    std::function<void(GatePassage&)> let_in;
+    std::function<std::string(const GatePassage&)> answer;  // to what it asked about its share; "" = nothing is said
+    std::function<void(GatePassage&)> ended;
+  };
+
+  GatePassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::GateTimes& times,
+              const Callbacks& callbacks);
+  ~GatePassage();
+  GatePassage(const GatePassage&) = delete;
+  GatePassage& operator=(const GatePassage&) = delete;
+
+  void begin();                             // greets
+  Status connect(const std::string& path);  // its turn: to the daemon. An error: nobody is there, it still waits
+  void refuse();
+  void no_limits();
+  void abandoned();  // the process that connected has ended
+  void drop();       // closes both sides, without a callback
+
+  std::uint64_t id() const { return id_; }
+  const std::string& grant() const { return grant_; }
+  const mps::Passage& state() const { return state_; }
+  std::uint32_t user() const { return peer_.sender.uid; }
+  bool connector_lives() const { return peer_.lives(); }  // until it is introduced
+  Fd take_connector() { return std::move(peer_.pidfd); }  // once introduced
+  bool was_let_in() const { return was_let_in_; }
+
+ private:
+  void on_client();
+  void on_daemon();
+  void happens(mps::GateEvent event, GatePacket packet = {});
+  void introduce();
+  void to_client(const GatePacket& packet);
+  void hand_over(const GatePacket& packet);
+  void let_in();
+  void drop_daemon();
+  void arm();
+
+  Loop& loop_;
+  std::uint64_t id_;
+  std::string grant_;
+  Fd client_;
+  Peer peer_;
+  const mps::GateTimes& times_;
+  const Callbacks& callbacks_;
+  mps::Passage state_;
+  bool was_let_in_ = false;
+  Fd daemon_;
+  Loop::Id client_watch_ = 0;
+  Loop::Id daemon_watch_ = 0;
+  Timer timer_{loop_};
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,518 @@
+// The gate between real sockets: the stand-in daemon behind it, tenants before it.
+// docs/internals/evidence/mps-handshake.md, "What was tried". Every wait is for an event, with a deadline.
+#include "mps/relay/relay_fixture.h"
+
+#include "damage.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace tranche::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::size_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST_F(GateAtTheDoor, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEnds) {
+  auto client = start_client(kOne);
+  ASSERT_TRUE(until_let_in(kOne, client->pid()));
+  EXPECT_THAT(client->line_with("attached"), HasSubstr("\"mps\":true"));
+  EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(client->pid()) + " from user"), "");
+  EXPECT_THAT(came_, ElementsAre(std::pair(std::string(kOne), client->pid())));
+  EXPECT_EQ(*gate_->grant_of(client->pid()), kOne);
+  EXPECT_THAT(gate_->door(kOther).clients, IsEmpty());
+  client->signal(SIGKILL);
+  ASSERT_TRUE(until([&] { return !gone_.empty(); }));
+  EXPECT_EQ(gate_->grant_of(client->pid()), nullptr);
+  EXPECT_EQ(gate_->clients(), 0u);
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
+// Promise: mps/relay: Clients of two users keep their own credentials.
+TEST_F(GateAtTheDoor, ClientsOfTwoUsersKeepTheirNames) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  for (const auto& entry : std::filesystem::directory_iterator(world_.dir()))
+    ::chmod(entry.path().c_str(), entry.is_directory() ? 0777 : 0666);
+  auto root = start_client(kOne);
+  auto other = start_client(kOther, 1001);
+  ASSERT_TRUE(until_let_in(kOne, root->pid()) && until_let_in(kOther, other->pid()));
+  const std::string log = world_.daemon().lines_until("from user 1001");
+  EXPECT_THAT(log, HasSubstr("NEW CLIENT " + std::to_string(other->pid()) + " from user 1001"));
+  EXPECT_THAT(other->line_with("attached"), HasSubstr("\"mps\":true"));
+  EXPECT_EQ(not_itself_, "");
+}
+
+// Promise: mps/relay: A command is refused and does not reach the daemon.
+TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
+  auto neighbour = start_client(kOther);
+  ASSERT_TRUE(until_let_in(kOther, neighbour->pid()));
+  const std::string server = std::to_string(world_.server());
+  const std::vector<std::string> commands{"terminate_client " + server + " " + std::to_string(neighbour->pid()),
+                                          "shutdown_server " + server + " -f",
+                                          "set_active_thread_percentage " + server + " 100",
+                                          "set_default_active_thread_percentage 100",
+                                          "start_server -uid 0",
+                                          "get_server_list",
+                                          "ps",
+                                          "quit"};
+  for (const auto& line : commands) EXPECT_EQ(command(line, path(kOne)), "") << line;
+  EXPECT_EQ(gate_->door(kOne).counters.attempts, commands.size());
+  EXPECT_THAT(ends_, ::testing::Each(mps::GateEnd::kCommand));
+  EXPECT_EQ(std::to_string(world_.server()), server);
+  EXPECT_FALSE(neighbour->ended_within(0ms));
+  EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
+}
+
+// By the control program, as a person asks it in a pod; the daemon itself would say 100.0.
+// Promise: mps/relay: A container may ask for its own share and nothing else.
+TEST_F(GateAtTheDoor, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
+  EXPECT_EQ(command("get_default_active_thread_percentage", path(kOne)), "25.0\n");
+  EXPECT_EQ(command("get_default_active_thread_percentage", path(kOther)), "75.0\n");
+  EXPECT_EQ(command("get_default_device_pinned_mem_limit 0", path(kOne)), "3G\n");
+  EXPECT_EQ(command("get_default_device_pinned_mem_limit 1", path(kOne)), "");
+  EXPECT_EQ(gate_->door(kOne).counters, DoorCounters{});
+  EXPECT_TRUE(ends_.empty());
+  EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
+}
+
+// Promise: mps/relay: A connection that asks without end is closed.
+TEST_F(GateAtTheDoor, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
+  const sim::Fd fd = introduced(kOne, ConnectionType::kCommands);
+  for (unsigned i = 0; i < mps::kMostQuestions; ++i)
+    ASSERT_TRUE(sim::send_command(fd.get(), "get_default_active_thread_percentage"));
+  (void)sim::send_command(fd.get(), "get_default_active_thread_percentage");
+  EXPECT_TRUE(until([&] { return gate_->door(kOne).counters.attempts == 1; }));
+  auto client = start_client(kOne);
+  EXPECT_TRUE(until_let_in(kOne, client->pid()));
+}
+
+TEST_F(GateAtTheDoor, RefusesTypesThatNoClientHas) {
+  for (const unsigned type : {0u, 1u, 3u, 9u, 0x02000000u}) {
+    const sim::Fd fd = introduced(kOne, static_cast<ConnectionType>(type));
+    EXPECT_EQ(next(fd).bytes, "end") << type;
+  }
+  EXPECT_EQ(gate_->door(kOne).counters.attempts, 5u);
+}
+
+TEST_F(GateAtTheDoor, RefusesTheCredentialsOfAnotherProcess) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to speak for another process";
+  const sim::Fd fd = greeted(kOne);
+  sim::introduce(fd.get(), ConnectionType::kClient, {world_.daemon().pid(), 0, 0});
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNotItself));
+}
+
+TEST_F(GateAtTheDoor, ACommandAfterHavingBeenLetInGoesNowhere) {
+  const sim::Fd fd = introduced(kOne);
+  sim::Packet packet = next(fd);
+  ASSERT_EQ(packet.bytes, sim::kDescriptor);
+  ASSERT_TRUE(sim::send_type(fd.get(), ConnectionType::kCommands));  // where four zero bytes are waited for
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kGarbled));
+  EXPECT_EQ(gate_->door(kOne).counters.let_in, 0u);
+}
+
+// Promise: mps/relay: Mute connections delay no other client.
+TEST_F(GateAtTheDoor, MuteConnectionsOfATenantHoldNobodyUp) {
+  std::vector<sim::Fd> mute;
+  for (int i = 0; i < 16; ++i) mute.push_back(greeted(kOne));
+  EXPECT_TRUE(let_in(kOther).valid());
+  EXPECT_NE(world_.server(), 0) << "commands are answered";
+}
+
+TEST_F(GateAtTheDoor, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
+  std::vector<sim::Fd> mute;
+  for (int i = 0; i < 16; ++i) mute.push_back(greeted(kOne));
+  const sim::Fd next_one = sim::connect_to(path(kOne) + "/control");
+  turns(50ms);
+  EXPECT_FALSE(readable(next_one.get())) << "neither greeted nor hung up on";
+  mute.pop_back();
+  EXPECT_EQ(next(next_one).bytes, sim::kHello);
+}
+
+TEST_F(GateAtTheDoor, BoundsAreThoseOfTheContract) {
+  EXPECT_EQ(GateSettings{}.handshakes_per_grant, 16u);
+  EXPECT_EQ(GateSettings{}.handshakes, 256u);
+  EXPECT_EQ(GateSettings{}.connections_per_grant, 512u);
+}
+
+TEST_F(GateAtTheDoor, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
+  bounds_.handshakes = 3;
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  std::vector<sim::Fd> mute;
+  for (const char* grant : {kOne, kOne, kOther}) mute.push_back(greeted(grant));
+  const sim::Fd next_one = sim::connect_to(path(kOther) + "/control");
+  turns(50ms);
+  EXPECT_FALSE(readable(next_one.get())) << "neither greeted nor hung up on";
+  mute.erase(mute.begin());  // of the other grant
+  EXPECT_EQ(next(next_one).bytes, sim::kHello);
+}
+
+// Many tenants together: none is kept out by the others.
+TEST_F(GateAtTheDoor, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
+  const auto kept_out = [&](const char* grant) {
+    const sim::Fd fd = sim::connect_to(path(grant) + "/control");
+    turns(50ms);
+    return !readable(fd.get());
+  };
+  // Two connections of one grant fill what all have together; one of another grant still comes in, and no second.
+  const auto filled = [&] {
+    open_gate();
+    for (const char* grant : {kOne, kOther}) open_door(grant);
+    std::vector<sim::Fd> held;
+    for (int i = 0; i < 2; ++i) held.push_back(greeted(kOne));
+    EXPECT_TRUE(kept_out(kOne));
+    held.push_back(greeted(kOther));
+    EXPECT_TRUE(kept_out(kOther));
+    return held;
+  };
+  bounds_.handshakes = 2;
+  filled().clear();
+  bounds_ = {};
+  bounds_.connections = 2;
+  bounds_.connections_always = 1;
+  const auto held = filled();
+  gate_->close_door(kOne);
+  const sim::Fd next_one = greeted(kOther);
+}
+
+// The daemon of this test leaves the connections of clients that are in open.
+TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
+  bounds_.connections_per_grant = 2;
+  const std::string daemon = world_.dir() + "/patient";
+  socket_ = [&daemon](const std::string&) { return daemon; };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd listening = sim::listen_at(daemon, 0666);
+  std::vector<sim::Fd> in, accepted;
+  for (std::size_t i = 1; i <= 2; ++i) {
+    in.push_back(introduced(kOne));
+    ASSERT_TRUE(until([&] { return readable(listening.get()); }));
+    accepted.emplace_back(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kHello));
+    ASSERT_TRUE(until([&] { return readable(accepted.back().get()); }));
+    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, listening.get()));
+    EXPECT_EQ(next(in.back()).bytes, sim::kDescriptor);
+    ASSERT_TRUE(sim::send_packet(in.back().get(), sim::kAcknowledged));
+    ASSERT_TRUE(until([&] { return gate_->door(kOne).counters.let_in == i; }));
+  }
+  const sim::Fd third = sim::connect_to(path(kOne) + "/control");
+  turns(50ms);
+  EXPECT_FALSE(readable(third.get())) << "neither greeted nor hung up on";
+  const sim::Fd other = greeted(kOther);
+  in.pop_back();
+  EXPECT_EQ(next(third).bytes, sim::kHello);
+}
+
+TEST_F(GateAtTheDoor, WhateverLiesInASocketsPlaceIsReplaced) {
+  for (const auto& kind : all_damage()) {
+    SCOPED_TRACE(kind.name);
+    gate_->close_door(kOne);
+    kind.spoil(path(kOne) + "/control");
+    kind.spoil(path(kOne) + "/.control.new");
+    open_door(kOne);
+    const sim::Fd fd = greeted(kOne);
+  }
+}
+
+class GateWithShortTimes : public GateAtTheDoor {
+ protected:
+  GateWithShortTimes() {
+    times_.words = 400ms;
+    times_.taken = 400ms;
+    times_.turn = 1200ms;
+    times_.greeting = 1200ms;
+  }
+};
+
+TEST_F(GateWithShortTimes, AConnectionThatSaysNothingIsClosed) {
+  const sim::Fd mute = greeted(kOne);
+  EXPECT_EQ(next(mute).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kMute));
+}
+
+// Promise: mps/relay: A client that stalls is named and delays neither commands nor other handshakes.
+TEST_F(GateWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandshakesUpAndIsNamed) {
+  const sim::Fd stalled = introduced(kOne);
+  const sim::Packet packet = next(stalled);
+  ASSERT_EQ(packet.bytes, sim::kDescriptor);
+  EXPECT_NE(world_.ask("get_default_active_thread_percentage"), "");
+  EXPECT_TRUE(let_in(kOther).valid());
+  EXPECT_EQ(next(stalled).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kStalled));
+  EXPECT_EQ(gate_->door(kOne).counters.stalled, 1u);
+  // Its next one has to wait: it would get the server that replaces this one stuck just as fast.
+  const sim::Fd again = introduced(kOne);
+  EXPECT_TRUE(let_in(kOther).valid());
+  EXPECT_FALSE(readable(again.get()));
+}
+
+TEST_F(GateWithShortTimes, AClientThatBreaksOffWithItsServerMakesTheServerDoubted) {
+  {
+    const sim::Fd client = introduced(kOne);
+    ASSERT_EQ(next(client).bytes, sim::kDescriptor);
+  }
+  ASSERT_TRUE(until([&] { return !doubts_.empty(); }));
+  EXPECT_THAT(doubts_, ElementsAre(HasSubstr(kOne)));
+}
+
+TEST_F(GateWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAndOneDoesNot) {
+  times_.server = 100ms;
+  const std::string daemon = world_.pipe() + "/control", without_server = world_.dir() + "/without-server";
+  std::string socket = daemon;
+  socket_ = [&socket](const std::string&) { return socket; };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd listening = sim::listen_at(without_server, 0666);
+  const auto goes_without = [&] {
+    socket = without_server;
+    const sim::Fd client = introduced(kOne);
+    ASSERT_TRUE(until([&] { return readable(listening.get()); }));
+    const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
+    EXPECT_EQ(next(client).bytes, "end");
+    EXPECT_EQ(ends_.back(), mps::GateEnd::kServerLate);
+    socket = daemon;
+  };
+  goes_without();
+  ASSERT_TRUE(let_in(kOther).valid());
+  goes_without();
+  EXPECT_THAT(doubts_, IsEmpty()) << "one was let in between";
+  goes_without();
+  EXPECT_EQ(doubts_.size(), 1u);
+}
+
+TEST_F(GateWithShortTimes, AMuteDaemonIsNotWaitedForWithoutEnd) {
+  world_.daemon().signal(SIGSTOP);
+  const sim::Fd fd = introduced(kOne);
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kDaemonMute));
+  world_.daemon().signal(SIGCONT);
+  EXPECT_TRUE(let_in(kOne).valid());
+}
+
+TEST_F(GateWithShortTimes, WhileThePoolDoesNotServeClientsWaitAndInTheEndAreSentAway) {
+  gate_->hold();
+  const sim::Fd fd = introduced(kOne);
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNotServed));
+}
+
+TEST_F(GateAtTheDoor, AServerThatStartsIsNoStall) {
+  // The first client of all: its server is started for it, and others of other grants are not held up by that.
+  auto first = start_client(kOne);
+  ASSERT_TRUE(until_let_in(kOne, first->pid()));
+  EXPECT_EQ(gate_->door(kOne).counters.stalled, 0u);
+}
+
+TEST_F(GateAtTheDoor, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
+  for (const char* grant : {"0000000000000001", "0000000000000002"}) open_door(grant);
+  const std::vector<std::string> grants{kOne, kOther, "0000000000000001", "0000000000000002"};
+  std::vector<sim::Fd> waiting;
+  for (std::size_t i = 0; i < 64; ++i) {
+    waiting.push_back(sim::connect_to(path(grants[i % 4]) + "/control"));
+    ASSERT_TRUE(waiting.back().valid());
+  }
+  // All at once, each as far as it comes.
+  std::vector<int> stage(waiting.size());
+  std::vector<sim::Fd> servers;
+  const auto advance = [&](std::size_t i) {
+    sim::Packet packet;
+    if (stage[i] == 2 || !readable(waiting[i].get())) return;
+    ASSERT_EQ(sim::receive_packet(waiting[i].get(), &packet), sim::Arrived::kPacket);
+    if (stage[i]++ == 0) {
+      ASSERT_TRUE(sim::introduce(waiting[i].get(), ConnectionType::kClient));
+      return;
+    }
+    ASSERT_EQ(packet.bytes, sim::kDescriptor);
+    sim::send_message(packet.descriptor.get(), {"init", {}});
+    servers.push_back(std::move(packet.descriptor));
+    ASSERT_TRUE(sim::send_packet(waiting[i].get(), sim::kAcknowledged));
+  };
+  EXPECT_TRUE(until([&] {
+    for (std::size_t i = 0; i < waiting.size(); ++i) advance(i);
+    return servers.size() == waiting.size();
+  }));
+  EXPECT_TRUE(until([&] {
+    std::uint64_t in = 0;
+    for (const auto& grant : grants) in += gate_->door(grant).counters.let_in;
+    return in == 64;
+  }));
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
+TEST_F(GateAtTheDoor, AClientThatWaitsWhileTheDaemonIsReplacedIsLetInByTheNextOne) {
+  world_.daemon().signal(SIGKILL);
+  world_.daemon().wait();
+  const sim::Fd early = introduced(kOne);  // nobody has told the gate yet
+  turns(20ms);
+  gate_->hold();
+  const sim::Fd later = introduced(kOther);
+  world_.start_daemon({"-M"});
+  turns(20ms);
+  EXPECT_FALSE(readable(early.get()) || readable(later.get())) << "no client before the limits";
+  gate_->serve();
+  ASSERT_TRUE(until([&] { return readable(early.get()) || readable(later.get()); }));
+  const bool early_first = readable(early.get());
+  for (const auto* fd : {early_first ? &early : &later, early_first ? &later : &early}) {
+    EXPECT_EQ(next(*fd).bytes, sim::kDescriptor);
+    EXPECT_TRUE(sim::send_packet(fd->get(), sim::kAcknowledged));
+  }
+}
+
+TEST_F(GateAtTheDoor, ANewGateTakesTheDoorsOfAnOldOneInPlace) {
+  auto tenant = start_client(kOne);
+  ASSERT_TRUE(until_let_in(kOne, tenant->pid()));
+  gate_.reset();
+  EXPECT_FALSE(sim::connect_to(path(kOne) + "/control").valid());
+  open_gate();
+  open_door(kOne);
+  gate_->serve();
+  gate_->remember(kOne, tenant->pid());
+  EXPECT_THAT(gate_->door(kOne).clients, ElementsAre(tenant->pid()));
+  EXPECT_TRUE(let_in(kOne).valid());
+  EXPECT_FALSE(tenant->ended_within(0ms));
+}
+
+TEST_F(GateAtTheDoor, ADoorHoldsTheSocketForEveryUserAndNothingElse) {
+  const auto names = Dir::open(path(kOne))->list();
+  ASSERT_TRUE(names);
+  EXPECT_THAT(*names, ElementsAre("control"));
+  struct stat facts{};
+  ASSERT_EQ(::stat((path(kOne) + "/control").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode, S_IFSOCK | 0666u);
+}
+
+TEST_F(GateAtTheDoor, AGrantThatIsNotAdmittedIsToldNothingAndTheOthersComeIn) {
+  refusals_[kOne] = "over its memory";
+  const sim::Fd fd = introduced(kOne);
+  EXPECT_EQ(next(fd).bytes, "end");
+  EXPECT_EQ(gate_->door(kOne).counters.refused, 1u);
+  EXPECT_TRUE(let_in(kOther).valid());
+  refusals_.clear();
+  EXPECT_TRUE(let_in(kOne).valid());
+}
+
+TEST_F(GateAtTheDoor, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsForAnothersLook) {
+  std::vector<std::pair<int, std::function<void(const std::string&)>>> looks;
+  look_ = [&](const std::string& grant, int pid, std::function<void(const std::string&)> done) {
+    if (grant == kOther) return done("");
+    looks.emplace_back(pid, std::move(done));
+  };
+  open_gate();
+  for (const char* grant : {kOne, kOther}) open_door(grant);
+  gate_->serve();
+  const sim::Fd good = introduced(kOne);
+  ASSERT_TRUE(until([&] { return looks.size() == 1; }));
+  EXPECT_EQ(looks[0].first, ::getpid());
+  const sim::Fd bad = introduced(kOne);
+  const sim::Fd gone = introduced(kOne);
+  ASSERT_TRUE(until([&] { return looks.size() == 3; }));
+  EXPECT_TRUE(let_in(kOther).valid()) << "while the others are looked at";
+  EXPECT_FALSE(readable(good.get()));
+  looks[1].second("its variable lifts its limit");
+  EXPECT_EQ(next(bad).bytes, "end");
+  EXPECT_EQ(gate_->door(kOne).counters.refused, 1u);
+  looks[0].second("");
+  EXPECT_EQ(next(good).bytes, sim::kDescriptor);
+  gate_->close_door(kOne);
+  looks[2].second("");  // of a connection that has ended
+  gate_.reset();
+  looks[2].second("");  // and after the gate's end
+}
+
+TEST_F(GateAtTheDoor, AClosedDoorEndsItsHandshakesAndNobodyElses) {
+  gate_->hold();
+  const sim::Fd one = introduced(kOne);
+  const sim::Fd other = introduced(kOther);
+  turns(20ms);
+  gate_->close_door(kOne);
+  EXPECT_EQ(next(one).bytes, "end");
+  gate_->serve();
+  EXPECT_EQ(next(other).bytes, sim::kDescriptor);
+  EXPECT_FALSE(gate_->has_door(kOne));
+  EXPECT_THAT(gate_->doors(), ElementsAre(kOther));
+}
+
+TEST_F(GateAtTheDoor, LeavesNoDescriptorBehind) {
+  {
+    EXPECT_TRUE(let_in(kOne).valid());
+  }
+  const auto before = open_files();
+  for (int i = 0; i < 50; ++i) {
+    {
+      EXPECT_TRUE(let_in(kOne).valid());
+    }
+    {
+      const sim::Fd look = greeted(kOne);
+    }
+    {
+      const sim::Fd attempt = introduced(kOther, ConnectionType::kCommands);
+    }
+    {
+      const sim::Fd left = introduced(kOther);
+    }
+  }
+  EXPECT_TRUE(until([&] { return open_files() == before; })) << open_files() << " after " << before;
+}
+
+// Promise: mps/relay: Without the capability the relay uses its own credentials and reports it.
+TEST_F(GateAtTheDoor, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSaysSo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a right up";
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct all[2]{}, fewer[2]{};
+  ASSERT_EQ(::syscall(SYS_capget, &header, all), 0);
+  std::ranges::copy(all, fewer);
+  fewer[0].effective &= ~(1u << CAP_SYS_ADMIN);
+  ASSERT_EQ(::syscall(SYS_capset, &header, fewer), 0);
+  auto client = start_client(kOne);
+  EXPECT_TRUE(until_let_in(kOne, client->pid())) << "known by its own number here";
+  ASSERT_EQ(::syscall(SYS_capset, &header, all), 0);
+  EXPECT_THAT(not_itself_, HasSubstr("speak for a client"));
+  EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(::getpid()) + " from user 0"), "");
+}
+
+TEST_F(GateAtTheDoor, ProbeKnowsTheDaemonAndTellsAStrangerFromAMuteOne) {
+  const auto probe = [&](const std::string& socket) {
+    std::optional<Status> answer;
+    const auto question = probe_daemon(*loop_, socket, 200ms, [&](const Status& status) { answer = status; });
+    EXPECT_TRUE(until([&] { return answer.has_value(); }));
+    return answer->has_value() ? "" : std::string(to_string(answer->error().kind));
+  };
+  const std::string control = world_.pipe() + "/control";
+  EXPECT_EQ(probe(control), "");
+  EXPECT_NE(world_.ask("get_default_active_thread_percentage"), "") << "it does not hold the daemon up";
+  world_.daemon().signal(SIGSTOP);
+  EXPECT_EQ(probe(control), to_string(Kind::kTimeout));
+  world_.daemon().signal(SIGCONT);
+  EXPECT_EQ(probe(world_.dir() + "/nobody"), to_string(Kind::kNotFound));
+
+  const sim::Fd stranger = sim::listen_at(world_.dir() + "/stranger", 0666);
+  std::optional<Status> answer;
+  const auto question = probe_daemon(*loop_, world_.dir() + "/stranger", 5s, [&](const Status& s) { answer = s; });
+  const sim::Fd accepted(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(sim::send_packet(accepted.get(), "MPS3HELO"));
+  ASSERT_TRUE(until([&] { return answer.has_value(); }));
+  EXPECT_EQ(answer->error().kind, Kind::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tranche::host

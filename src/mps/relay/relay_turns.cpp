@@ -1,0 +1,107 @@
+#include "mps/relay/relay_turns.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tranche::mps {
+
+void GateTurns::wait(std::uint64_t id, const std::string& grant) {
+  waiting_.push_back({id, grant});
+  standing_.try_emplace(grant);
+}
+
+void GateTurns::set_kind(const std::string& grant, const std::string& kind) {
+  standing_[grant].kind = kind;
+}
+
+bool GateTurns::may_go(const Turn& turn, MonoTime now) const {
+  const auto& standing = standing_.find(turn.grant)->second;
+  return !standing.with_daemon && now >= standing.not_before;
+}
+
+std::optional<std::uint64_t> GateTurns::next(MonoTime now) {
+  if (connecting_ != 0) return std::nullopt;
+  auto best = waiting_.end();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (!may_go(*it, now)) continue;
+    const auto since = [&](const Turn& turn) { return standing_.find(turn.grant)->second.last_turn; };
+    if (best == waiting_.end() || since(*it) < since(*best)) best = it;
+  }
+  if (best == waiting_.end()) return std::nullopt;
+  const Turn turn = *best;
+  auto& standing = standing_[turn.grant];
+  const auto is_other = [&](const auto& entry) { return entry.second.kind != standing.kind; };
+  if (std::ranges::any_of(with_daemon_, is_other)) return std::nullopt;
+  waiting_.erase(best);
+  standing.with_daemon = true;
+  standing.last_turn = ++turns_;
+  with_daemon_[turn.id] = {turn.grant, standing.kind};
+  connecting_ = turn.id;
+  return turn.id;
+}
+
+void GateTurns::connected(std::uint64_t id) {
+  if (connecting_ == id) connecting_ = 0;
+}
+
+void GateTurns::back(std::uint64_t id) {
+  const auto found = with_daemon_.find(id);
+  if (found == with_daemon_.end()) return;
+  standing_[found->second.grant].with_daemon = false;
+  waiting_.insert(waiting_.begin(), {id, found->second.grant});
+  with_daemon_.erase(found);
+  connected(id);
+}
+
+void GateTurns::settle(std::uint64_t id) {
+  connected(id);
+  const auto found = with_daemon_.find(id);
+  if (found == with_daemon_.end() || std::exchange(found->second.settling, true)) return;
+  standing_[found->second.grant].with_daemon = false;
+}
+
+void GateTurns::leave(std::uint64_t id, bool stalled, MonoTime now) {
+  connected(id);
+  std::string grant;
+  if (const auto found = with_daemon_.find(id); found != with_daemon_.end()) {
+    grant = found->second.grant;
+    const bool settling = found->second.settling;
+    with_daemon_.erase(found);
+    if (settling) return;
+    standing_[grant].with_daemon = false;
+  } else if (const auto at = std::ranges::find(waiting_, id, &Turn::id); at != waiting_.end()) {
+    grant = at->grant;
+    waiting_.erase(at);
+  } else {
+    return;
+  }
+  if (stalled) {
+    auto& standing = standing_[grant];
+    standing.penalty =
+        standing.penalty == Duration::zero() ? kFirstPenalty : std::min(standing.penalty * 2, kLongestPenalty);
+    standing.not_before = now + standing.penalty;
+  }
+}
+
+void GateTurns::went_well(const std::string& grant) {
+  const auto found = standing_.find(grant);
+  if (found == standing_.end()) return;
+  found->second.penalty = Duration::zero();
+  found->second.not_before = MonoTime{};
+}
+
+void GateTurns::forget(const std::string& grant) {
+  standing_.erase(grant);
+}
+
+std::optional<MonoTime> GateTurns::wake_at(MonoTime now) const {
+  std::optional<MonoTime> first;
+  for (const auto& turn : waiting_) {
+    const auto& standing = standing_.find(turn.grant)->second;
+    if (standing.with_daemon || standing.not_before <= now) continue;  // told otherwise, or may go already
+    if (!first || standing.not_before < *first) first = standing.not_before;
+  }
+  return first;
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,176 @@
+#include "mps/relay/relay_turns.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::mps {
+namespace gate_turns_test {
+
+using namespace std::chrono_literals;
+using ::testing::Eq;
+using ::testing::Optional;
+
+const MonoTime kNow{100s};
+
+// With the daemon from the moment of the introduction on.
+void connect(GateTurns& turns, std::uint64_t id) {
+  ASSERT_THAT(turns.next(kNow), Optional(Eq(id)));
+  turns.connected(id);
+}
+
+TEST(GateTurns, OneIsConnectedAfterTheOther) {
+  GateTurns turns;
+  turns.wait(1, "a");
+  turns.wait(2, "b");
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(1u)));
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.connected(1);
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+}
+
+TEST(GateTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
+  GateTurns turns;
+  for (std::uint64_t id : {1, 2}) turns.wait(id, "a");
+  connect(turns, 1);
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.leave(1, false, kNow);
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+}
+
+TEST(GateTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
+  GateTurns turns;
+  for (std::uint64_t id = 1; id <= 16; ++id) turns.wait(id, "many");
+  connect(turns, 1);
+  turns.wait(17, "one");
+  turns.leave(1, false, kNow);
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(17u)));
+}
+
+// Promise: mps/relay: A grant that stalled waits longer each time and the others do not.
+TEST(GateTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
+  GateTurns turns;
+  MonoTime now = kNow;
+  Duration expected = GateTurns::kFirstPenalty;
+  for (std::uint64_t id = 1; id <= 8; ++id) {
+    turns.wait(id, "stalls");
+    ASSERT_THAT(turns.next(now), Optional(Eq(id)));
+    turns.leave(id, true, now);
+    turns.wait(100 + id, "stalls");
+    EXPECT_EQ(turns.next(now), std::nullopt);
+    EXPECT_EQ(turns.wake_at(now), now + expected);
+    turns.wait(1000 + id, "other");
+    EXPECT_THAT(turns.next(now), Optional(Eq(1000 + id)));
+    turns.leave(1000 + id, false, now);
+    now += expected;
+    EXPECT_EQ(turns.wake_at(now), std::nullopt);
+    turns.leave(100 + id, false, now);
+    expected = std::min(expected * 2, GateTurns::kLongestPenalty);
+  }
+}
+
+TEST(GateTurns, OneThatWentWellEndsThePenalty) {
+  GateTurns turns;
+  turns.wait(1, "a");
+  connect(turns, 1);
+  turns.leave(1, true, kNow);
+  turns.went_well("a");
+  turns.wait(2, "a");
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+}
+
+TEST(GateTurns, WithoutADaemonItIsFirstAgain) {
+  GateTurns turns;
+  turns.wait(1, "a");
+  turns.wait(2, "b");
+  ASSERT_THAT(turns.next(kNow), Optional(Eq(1u)));
+  turns.back(1);
+  EXPECT_EQ(turns.waiting(), 2u);
+  // Its grant had the newest turn, so the other one tries; nobody is lost.
+  const auto first = turns.next(kNow);
+  ASSERT_TRUE(first);
+  turns.connected(*first);
+  EXPECT_TRUE(turns.next(kNow));
+}
+
+// Promise: mps/limits/limits: Only grants with equal limits are with the daemon together.
+TEST(GateTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
+  GateTurns turns;
+  for (const char* grant : {"small", "also small"}) turns.set_kind(grant, "5 %");
+  turns.set_kind("large", "50 %");
+  turns.wait(1, "small");
+  turns.wait(2, "also small");
+  turns.wait(3, "large");
+  connect(turns, 1);
+  connect(turns, 2);
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.leave(1, false, kNow);
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.leave(2, false, kNow);
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
+}
+
+TEST(GateTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
+  GateTurns turns;
+  for (const char* grant : {"a", "b", "c"}) turns.set_kind(grant, "5 %");
+  turns.set_kind("large", "50 %");
+  turns.wait(1, "a");
+  connect(turns, 1);
+  turns.wait(2, "large");
+  turns.wait(3, "b");
+  turns.wait(4, "c");
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.leave(1, false, kNow);
+  connect(turns, 2);
+  EXPECT_EQ(turns.next(kNow), std::nullopt) << "and the others wait for it in their turn";
+  turns.leave(2, false, kNow);
+  connect(turns, 3);
+  connect(turns, 4);
+}
+
+TEST(GateTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
+  GateTurns turns;
+  turns.set_kind("a", "5 %");
+  turns.set_kind("large", "50 %");
+  turns.wait(1, "a");
+  connect(turns, 1);
+  turns.settle(1);
+  turns.wait(2, "a");
+  connect(turns, 2);
+  turns.leave(2, false, kNow);
+  turns.wait(3, "large");
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.leave(1, false, kNow);
+  connect(turns, 3);
+  turns.settle(3);
+  turns.wait(4, "large");
+  connect(turns, 4);
+  turns.leave(3, false, kNow);
+  turns.wait(5, "large");
+  EXPECT_EQ(turns.next(kNow), std::nullopt) << "its grant has one with the daemon: 4";
+}
+
+TEST(GateTurns, AKindThatChangesCountsFromTheNextTurnOn) {
+  GateTurns turns;
+  turns.set_kind("a", "5 %");
+  turns.set_kind("b", "50 %");
+  turns.wait(1, "a");
+  connect(turns, 1);
+  turns.set_kind("a", "50 %");
+  turns.wait(2, "b");
+  EXPECT_EQ(turns.next(kNow), std::nullopt) << "the one that is in has 5 %";
+  turns.leave(1, false, kNow);
+  connect(turns, 2);
+  turns.wait(3, "a");
+  connect(turns, 3);
+}
+
+TEST(GateTurns, WhoLeavesTheQueueIsNotAskedFor) {
+  GateTurns turns;
+  turns.wait(1, "a");
+  turns.leave(1, false, kNow);
+  turns.leave(1, false, kNow);
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.waiting(), 0u);
+}
+
+}  // namespace gate_turns_test
+}  // namespace tranche::mps

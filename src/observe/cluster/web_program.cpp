@@ -1,0 +1,106 @@
+#include "observe/cluster/web_program.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+
+#include "kube/client/find_access.h"
+#include "observe/html/html.h"
+#include "observe/web/web.h"
+#include "os/clock/clock.h"
+#include "os/http/http.h"
+#include "os/loop/loop.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::size_t kSecondsOnly = 19;  // of "2026-01-02T03:04:05.678Z"
+
+// Made on the loop's thread, read on the pages'.
+class Latest {
+ public:
+  void put(web::Shown shown) {
+    const std::scoped_lock lock(mutex_);
+    shown_ = std::move(shown);
+  }
+  void put_problem(std::string problem) {
+    const std::scoped_lock lock(mutex_);
+    shown_.problem = std::move(problem);
+  }
+  std::string page(std::string_view query) const {
+    const std::scoped_lock lock(mutex_);
+    return web::page(shown_, query);
+  }
+  std::string json() const {
+    const std::scoped_lock lock(mutex_);
+    return web::to_json(shown_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  web::Shown shown_;
+};
+
+Status look(const kube::Access& access, const AgentsAsked& asked, Latest& latest) {
+  TRY(const auto statuses, agent_statuses(access, asked));
+  web::Shown shown;
+  shown.server = access.server.url();
+  shown.when = host::utc_text(host::wall_now()).substr(0, kSecondsOnly);
+  for (const auto& status : statuses) {
+    shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
+                                                  : web::make_node(status.node, status.document));
+  }
+  latest.put(std::move(shown));
+  return {};
+}
+
+int complain(const Error& error) {
+  fmt::print(stderr,
+             "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG) with the rights to list pods and to "
+             "get pods/proxy.\n",
+             to_string(error));
+  return 1;
+}
+
+}  // namespace
+
+int run_web(const WebOptions& options) {
+  std::vector<Problem> problems;
+  const auto access = host::find_access(options.kubeconfig, options.environment, problems);
+  if (!access) return complain(access.error());
+  auto opened = host::Loop::open();
+  if (!opened) return complain(opened.error());
+  host::Loop& loop = **opened;
+  if (const auto watched = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&loop](int) { loop.stop(); }); !watched)
+    return complain(watched.error());
+  Latest latest;
+  if (const auto first = look(*access, options.asked, latest); !first) return complain(first.error());
+  if (options.json) {
+    fmt::print("{}\n", latest.json());
+    return 0;
+  }
+  const auto server = host::HttpServer::open(
+      fmt::format("127.0.0.1:{}", options.port),
+      {{"/cluster.json", [&latest] { return host::HttpAnswer::json(latest.json()); }}}, {.only_own_names = true},
+      {{"/",
+        [&latest](std::string_view query) { return host::HttpAnswer::html(latest.page(query), html::policy(true)); }}});
+  if (!server) {
+    fmt::print(stderr, "tranche web: {}\n  Choose a different --port.\n", to_string(server.error()));
+    return 1;
+  }
+  fmt::print("The page of {} is at http://{}/ until you press Ctrl-C.\n", access->server.url(), (*server)->address());
+  std::fflush(stdout);
+  std::function<void()> again = [&] {
+    if (const auto looked = look(*access, options.asked, latest); !looked)
+      latest.put_problem("the last reading failed, and this page shows the one before it: " +
+                         to_string(looked.error()));
+    loop.after(options.interval, again);
+  };
+  loop.after(options.interval, again);
+  loop.run();
+  return 0;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,77 @@
+#include "observe/html/html.h"
+
+#include "observe/metrics/page.h"
+
+namespace tranche::html {
+namespace {
+
+// A test compares the digest with the style.
+constexpr std::string_view kDigest = "6ZW60uYV62SVwRmFgM8cgXxV0JJrIClwKcd5lTtN97U=";
+
+constexpr std::string_view kStyle =
+    R"css(:root{color-scheme:light dark;--back:#fff;--ink:#1b1f24;--dim:#57606a;--line:#d0d7de;--free:#e2e7ec;--bad:#b42318;--good:#1a6b34;--a:#2f6fd0;--b:#0f8a7e;--c:#9a5fc4;--d:#b8652a}
+@media(prefers-color-scheme:dark){:root{--back:#14171b;--ink:#e6edf3;--dim:#9aa4ae;--line:#3d444d;--free:#2c333b;--bad:#ff8a80;--good:#67d68a;--a:#6ea8fe;--b:#4fd1c5;--c:#c79bea;--d:#f0a66a}}
+html{background:var(--back)}
+body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--back);margin:0 auto;padding:12px;max-width:1200px}
+h1{font-size:1.3em;margin:0}h2{font-size:1.05em;margin:1.4em 0 .3em}p{margin:.3em 0}a{color:inherit}
+.dim{color:var(--dim)}.bad{color:var(--bad)}.good{color:var(--good)}
+svg{width:100%;height:26px;display:block}
+.f{fill:var(--free)}.t0{fill:var(--a)}.t1{fill:var(--b)}.t2{fill:var(--c)}.t3{fill:var(--d)}.x{fill:var(--bad)}
+.w{overflow-x:auto}table{border-collapse:collapse;width:100%}
+th,td{text-align:left;padding:.2em .7em .2em 0;border-bottom:1px solid var(--line);vertical-align:top}
+th[scope=row]{min-width:9em}td.n,th.n{text-align:right;white-space:nowrap}td.l{min-width:13em}
+meter{width:7em}bdi{overflow-wrap:anywhere}
+td.m{min-width:5em}td.m svg{height:16px}
+form{margin:.6em 0}input,button{font:inherit;color:inherit;background:var(--back);border:1px solid var(--dim);border-radius:4px;padding:.15em .5em})css";
+
+}  // namespace
+
+std::string text(std::string_view foreign) {
+  std::string out;
+  for (const char c : metrics::label_value(foreign)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+void Html::table(std::string_view name) {
+  add("<div class=w role=region tabindex=0 aria-label=\"{}\"><table>", name);
+}
+
+void begin(Html& page, std::string_view title, int reload) {
+  page.raw(
+      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width,initial-scale=1\">");
+  if (reload > 0) page.add("<meta http-equiv=refresh content={}>", reload);
+  page.add("<title>{}</title><style>{}</style></head><body>\n<main>", title, kStyle);
+}
+
+void end(Html& page) {
+  page.raw("</main></body></html>\n");
+}
+
+std::string policy(bool form) {
+  return fmt::format(
+      "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action '{}'; frame-ancestors 'none'", kDigest,
+      form ? "self" : "none");
+}
+
+}  // namespace tranche::html

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/version.h"
+#include "observe/metrics/names.h"
+#include "plan/slot_id.h"
+#include "programs/node/node_condition.h"
+#include "programs/node/reports.h"
+
+namespace tranche::agent {
+namespace {
+
+double bytes(Bytes b) {
+  return static_cast<double>(b.value);
+}
+
+void put_gpus(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kDriverReady, s.inventory ? 1 : 0);
+  if (!s.inventory) return;
+  for (const auto& gpu : s.inventory->gpus) {
+    page.set(metrics::kGpuInfo,
+             {gpu.uuid, fmt::format("{}", gpu.index), gpu.name, gpu.pci_bus_id, s.inventory->driver_version}, 1);
+    page.set(metrics::kGpuMemory, {gpu.uuid}, bytes(gpu.memory));
+  }
+  for (const auto& [key, count] : s.health.xids)
+    page.set(metrics::kXidEvents, {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
+}
+
+void put_config(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kConfigInForce,
+           {s.config.last_good      ? "last-good"
+            : s.config.path.empty() ? "defaults"
+                                    : "file"},
+           1);
+  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
+  page.set(metrics::kChangeWaiting, static_cast<double>(std::ranges::count_if(s.change, waits)));
+  const auto condition = node_condition(s);
+  page.set(metrics::kReady, {condition.ready ? "True" : "False", condition.reason}, 1);
+}
+
+void put_health(metrics::Page& page, const Snapshot& s) {
+  page.set(metrics::kHealthChecks, s.health.off.empty() ? 1 : 0);
+  std::map<health::Cause, std::uint64_t> now;
+  for (const auto& [device, condition] : s.health.unhealthy) ++now[condition.what.cause];
+  for (const auto cause : health::kCauses) {
+    page.set(metrics::kDevicesUnhealthy, {health::to_string(cause)}, static_cast<double>(now[cause]));
+    const auto falls = s.health.falls.find(cause);
+    page.set(metrics::kDeviceFalls, {health::to_string(cause)},
+             falls == s.health.falls.end() ? 0 : static_cast<double>(falls->second));
+  }
+}
+
+void put_slots(metrics::Page& page, const Snapshot& s) {
+  for (const auto& list : s.advertised) {
+    std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> healthy_and_not;
+    for (const auto& slot : list.slots) {
+      auto& counts = healthy_and_not[std::string(plan::device_of(slot.id))];
+      ++(slot.healthy ? counts.first : counts.second);
+    }
+    for (const auto& [device, counts] : healthy_and_not) {
+      page.set(metrics::kSlots, {list.resource, device, "healthy"}, static_cast<double>(counts.first));
+      page.set(metrics::kSlots, {list.resource, device, "unhealthy"}, static_cast<double>(counts.second));
+    }
+  }
+  std::map<std::pair<std::string, std::string>, std::uint64_t> held;
+  for (const auto& holding : s.holdings)
+    for (const auto& slot : holding.slots) ++held[{holding.resource, std::string(plan::device_of(slot))}];
+  for (const auto& [key, count] : held)
+    page.set(metrics::kSlotsAllocated, {key.first, key.second}, static_cast<double>(count));
+}
+
+void put_kubelet(metrics::Page& page, const Snapshot& s) {
+  for (const auto& plugin : s.plugins) {
+    page.set(metrics::kRegistered, {plugin.resource}, plugin.registered ? 1 : 0);
+    page.set(metrics::kRegistrations, {plugin.resource}, static_cast<double>(plugin.registrations));
+    page.set(metrics::kWatchers, {plugin.resource}, plugin.watchers);
+    page.set(metrics::kGrants, {plugin.resource}, static_cast<double>(plugin.allocations));
+    page.set(metrics::kAllocationsRefused, {plugin.resource}, static_cast<double>(plugin.refused));
+  }
+}
+
+void put_pools(metrics::Page& page, const Snapshot& s) {
+  for (const auto& [id, pool] : s.pools.pools) {
+    page.set_pool_state(id, pool.state);
+    page.set(metrics::kPoolRestarts, {id}, static_cast<double>(pool.restarts));
+    for (const auto& [kind, count] : pool.faults_total) {
+      page.set(metrics::kPoolFaults, {id, kind}, static_cast<double>(count));
+    }
+    page.set(metrics::kPoolClients, {id}, static_cast<double>(pool.clients.size()));
+  }
+  for (const auto& pool : s.plan.pools) {
+    for (const auto& limit : pool.limits) {
+      page.set(metrics::kPoolLimitMemory, {pool.id, limit.uuid}, bytes(limit.client.memory));
+      page.set(metrics::kPoolLimitThreads, {pool.id, limit.uuid}, limit.client.threads.value());
+    }
+  }
+}
+
+void put_pages(metrics::Page& page, const Snapshot& s) {
+  if (s.pools.connected) page.set(metrics::kMpsPages, s.pools.pages_problem.empty() ? 1 : 0);
+}
+
+void put_cluster(metrics::Page& page, const Snapshot& s) {
+  if (s.cluster.server.empty()) return;
+  for (const auto& [key, count] : s.cluster.requests)
+    page.set(metrics::kKubeRequests, {key.first, key.second}, static_cast<double>(count));
+  page.set(metrics::kKubeWatchRestarts, static_cast<double>(s.cluster.watch_restarts));
+  page.set(metrics::kKubeEventsDropped, static_cast<double>(s.cluster.events.dropped));
+}
+
+}  // namespace
+
+metrics::Page metrics_page(const Snapshot& snapshot) {
+  metrics::Page page;
+  page.set(metrics::kBuildInfo, {kVersion}, 1);
+  page.set(metrics::kConfigProblems,
+           static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
+  put_config(page, snapshot);
+  put_gpus(page, snapshot);
+  put_health(page, snapshot);
+  put_slots(page, snapshot);
+  put_kubelet(page, snapshot);
+  put_pools(page, snapshot);
+  put_pages(page, snapshot);
+  put_guard(page, snapshot.guard);
+  put_cluster(page, snapshot);
+  return page;
+}
+
+}  // namespace tranche::agent

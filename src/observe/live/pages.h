@@ -1,0 +1,25 @@
+#pragma once
+// What the node agent shows on its HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it
+// is there for) and /status, the part of the status document that the network may see. They read the newest snapshot,
+// on one thread at a time, and make a page once for each snapshot, however often it is asked for. What changes without
+// a snapshot, the figures of GPUs and tenants, is made anew at most once a second.
+#include <functional>
+
+#include "gpu/live/gpu_figures.h"
+#include "guard/figures.h"
+#include "os/http/http.h"
+#include "programs/node/snapshot.h"
+
+namespace tranche::agent {
+
+// All outlive the server.
+struct NodePages {
+  const SnapshotBox* snapshots;
+  const guard::SharedFigures* tenants;
+  GpuFigures* gpus;
+  std::function<void()> looked;  // a reader asked for the GPUs' figures; on the pages' thread
+  bool dcgm_names = false;       // also /metrics/dcgm
+};
+host::HttpServer::Routes node_pages(NodePages of);
+
+}  // namespace tranche::agent

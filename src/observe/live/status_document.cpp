@@ -1,0 +1,396 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "base/version.h"
+#include "grants/change/held.h"
+#include "labels/label.h"
+#include "observe/live/tenant_metrics.h"
+#include "plan/slot_id.h"
+#include "programs/node/in_force.h"
+#include "programs/node/readiness.h"
+#include "programs/node/reports.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json problems_json(const std::vector<Problem>& problems) {
+  Json list = Json::array();
+  for (const auto& problem : problems) list.push_back(to_string(problem));
+  return list;
+}
+
+Json driver_json(const Snapshot& s) {
+  return {{"state", s.inventory ? "ready" : "waiting"},
+          {"version", s.inventory ? s.inventory->driver_version : ""},
+          {"platform", s.inventory ? std::string(inventory::to_string(s.inventory->platform)) : ""},
+          {"reason", s.driver_problem}};
+}
+
+Json config_json(const Snapshot& s) {
+  return {{"path", s.config.path},
+          {"inForce", s.config.last_good      ? "last good"
+                      : s.config.path.empty() ? "defaults"
+                                              : "file"},
+          {"name", s.config.name},
+          {"chosenBy", s.config.chosen_by},
+          {"label", s.config.label},
+          {"hash", s.config.hash},
+          {"problems", problems_json(s.config.problems)},
+          {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))}};
+}
+
+Json health_json(const Snapshot& s) {
+  return {{"checks", s.health.off.empty() ? "on" : "off"},
+          {"reason", s.health.off},
+          {"quietPeriodMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.health.quiet_period).count()},
+          {"problems", problems_json(s.health.problems)}};
+}
+
+Json stopping_json(const Snapshot& s) {
+  const auto& stopping = s.stopping;
+  Json recent = Json::array();
+  for (const auto& drain : stopping.recent) {
+    recent.push_back({{"pod", drain.pod},
+                      {"grant", drain.grant},
+                      {"reason", drain.reason},
+                      {"outcome", drain.outcome},
+                      {"agoMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - drain.at).count()}});
+  }
+  return {{"preStop", stopping.offer.dir.empty() ? "not offered" : "offered"},
+          {"preStopReason", stopping.offer.problem},
+          {"programDir", stopping.offer.dir},
+          {"records", stopping.records},
+          {"recordsProblem", stopping.records_problem},
+          {"drains", std::move(recent)}};
+}
+
+using HolderOf = std::map<std::string, const Holder*>;
+
+Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
+  Json list = Json::array();
+  for (std::uint32_t n = 0; n < device.slots; ++n) {
+    const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
+    Json slot{{"id", id}, {"resource", resource.name}};
+    if (const auto it = holder_of.find(id); it != holder_of.end())
+      slot["holder"] = it->second->pod_namespace + "/" + it->second->pod + "/" + it->second->container;
+    list.push_back(std::move(slot));
+  }
+  return list;
+}
+
+Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
+                 const HolderOf& holder_of) {
+  Json json{{"uuid", device.uuid},
+            {"index", device.index},
+            {"resource", resource.name},
+            {"sharing", std::string(config::to_string(change::means_of(device).strategy))},
+            {"memoryMiB", device.memory.in_mib()},
+            {"smCount", device.sm_count},
+            {"slotMemoryMiB", device.share.memory.in_mib()},
+            {"slotSms", device.share.sms},
+            {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)}};
+  const auto reason = advertise::reason_unhealthy(device, s.faults);
+  json["healthy"] = !reason;
+  json["reason"] = reason.value_or("");
+  if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
+    json["cause"] = std::string(health::to_string(it->second.what.cause));
+    json["unhealthyMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - it->second.since).count();
+  }
+  json["pool"] = device.pool;
+  if (const auto it = s.pools.pools.find(device.pool); it != s.pools.pools.end()) {
+    json["poolState"] = it->second.state;
+    json["poolClients"] = it->second.clients;
+  }
+  if (s.inventory) {
+    if (const auto* gpu = inventory::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
+  }
+  for (const auto& use : s.use) {
+    if (use.uuid != device.gpu_uuid) continue;
+    json["memoryUsedMiB"] = use.used.in_mib();
+    json["utilization"] = use.utilization;
+    Json processes = Json::array();
+    for (const auto& p : use.processes) {
+      Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
+      if (const auto it = s.grant_of_pid.find(p.pid); it != s.grant_of_pid.end()) process["grant"] = it->second;
+      processes.push_back(std::move(process));
+    }
+    json["processes"] = std::move(processes);
+  }
+  json["slots"] = slots_json(resource, device, holder_of);
+  return json;
+}
+
+Json kubernetes_json(const Snapshot& s) {
+  const auto& cluster = s.cluster;
+  Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
+            {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
+  if (cluster.last_news)
+    json["lastEventAgeMs"] =
+        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_news).count();
+  json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
+  json["events"] = {{"told", cluster.events.told},
+                    {"written", cluster.events.sent},
+                    {"waiting", cluster.events.waiting},
+                    {"dropped", cluster.events.dropped},
+                    {"lastDropped", cluster.events.last_dropped},
+                    {"problem", cluster.events.problem}};
+  return json;
+}
+
+// docs/guide/stop-and-change.md.
+Json taken_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& holding : s.holdings) {
+    const std::string grant = allocate::grant_id(holding.slots);
+    for (const auto& [key, taken] : s.taken_shares)
+      if (key.first == grant)
+        list.push_back({{"namespace", holding.pod_namespace},
+                        {"pod", holding.pod},
+                        {"container", holding.container},
+                        {"device", key.second},
+                        {"text", taken.text}});
+  }
+  return list;
+}
+
+Json change_json(const Snapshot& s) {
+  Json steps = Json::array(), waiting = Json::array();
+  for (const auto& step : s.change) {
+    const bool waits = !step.waits_for.empty();
+    steps.push_back({{"what", std::string(change::to_string(step.what))},
+                     {"resource", step.resource},
+                     {"devices", step.devices},
+                     {"text", change::to_string(step)},
+                     {"state", waits ? "waiting" : "done"},
+                     {"waitsFor", step.waits_for}});
+    if (waits) waiting.push_back(change::to_string(step));
+  }
+  return {{"policy", std::string(config::to_string(s.config.config.sharing.change))},
+          {"steps", std::move(steps)},
+          {"waitingFor", std::move(waiting)},
+          {"taken", taken_json(s)}};
+}
+
+Json in_force_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& row : in_force(s))
+    list.push_back({{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}});
+  return list;
+}
+
+Json party_json(const FaultParty& party) {
+  return {{"pid", party.pid}, {"grant", party.grant}, {"holder", party.holder}};
+}
+
+Json faults_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& fault : s.told_faults) {
+    Json victims = Json::array();
+    for (const auto& victim : fault.victims) victims.push_back(party_json(victim));
+    list.push_back({{"atMs", fault.at_ms},
+                    {"pool", fault.pool},
+                    {"kind", fault.kind},
+                    {"culprit", party_json(fault.culprit)},
+                    {"victims", std::move(victims)}});
+  }
+  return list;
+}
+
+Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
+  Json list = Json::array();
+  for (const auto& holder : all) {
+    Json devices = Json::array();
+    for (const auto& d : holder.devices) {
+      devices.push_back({{"uuid", d.uuid},
+                         {"slots", d.slots},
+                         {"memoryMiB", d.limits.memory.in_mib()},
+                         {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
+                         {"sms", d.limits.sms}});
+    }
+    list.push_back({{"namespace", holder.pod_namespace},
+                    {"pod", holder.pod},
+                    {"container", holder.container},
+                    {"resource", holder.resource},
+                    {"slots", holder.slots},
+                    {"grant", holder.grant},
+                    {"devices", std::move(devices)}});
+    if (holder.taken) list.back()["taken"] = true;
+    if (!holder.claim.empty()) list.back()["claim"] = holder.claim;
+    const auto owner = std::ranges::find(s.owners, holder.grant, &GrantOwner::grant);
+    if (owner == s.owners.end() || owner->uid.empty()) continue;
+    list.back()["podUid"] = owner->uid;
+    list.back()["containerId"] = owner->container_id;
+    list.back()["deleting"] = owner->deleting;
+  }
+  return list;
+}
+
+Json resources_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& advertised : s.advertised) {
+    std::size_t healthy = 0;
+    for (const auto& slot : advertised.slots) healthy += slot.healthy ? 1 : 0;
+    Json json{{"name", advertised.resource}, {"slots", advertised.slots.size()}, {"healthy", healthy}};
+    std::size_t allocated = 0;
+    for (const auto& holding : s.holdings)
+      allocated += holding.resource == advertised.resource ? holding.slots.size() : 0;
+    json["allocated"] = allocated;
+    for (const auto& plugin : s.plugins) {
+      if (plugin.resource != advertised.resource) continue;
+      json["endpoint"] = plugin.endpoint;
+      json["serving"] = plugin.serving;
+      json["registered"] = plugin.registered;
+      json["watchers"] = plugin.watchers;
+      json["problem"] = plugin.problem;
+      json["registrations"] = plugin.registrations;
+      json["allocations"] = plugin.allocations;
+      json["refused"] = plugin.refused;
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json label_output_json(const LabelReport& report) {
+  return {{"output", to_string(report.output)},
+          {"state", report.state},
+          {"reason", report.reason},
+          {"writes", report.writes},
+          {"foreign", report.foreign}};
+}
+
+Json claim_json(const dra::PreparedClaim& claim) {
+  Json parts = Json::array();
+  for (const auto& part : claim.parts) {
+    Json devices = Json::array();
+    for (const auto& device : part.devices)
+      devices.push_back({{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}});
+    parts.push_back({{"request", part.request},
+                     {"gpu", part.gpu_uuid},
+                     {"kind", std::string(dra::to_string(part.kind))},
+                     {"mpsPool", part.mps_pool},
+                     {"grant", part.grant},
+                     {"memoryMiB", part.limits.memory.in_mib()},
+                     {"cores", part.cores},
+                     {"threadsPercent", part.limits.threads.value()},
+                     {"sms", part.limits.sms},
+                     {"devices", std::move(devices)}});
+  }
+  return {{"namespace", claim.name.claim_namespace},
+          {"name", claim.name.name},
+          {"uid", claim.name.uid},
+          {"driver", claim.driver},
+          {"parts", std::move(parts)}};
+}
+
+Json claims_json(const ClaimsReport& report) {
+  Json claims = Json::array();
+  for (const auto& [uid, claim] : report.prepared) claims.push_back(claim_json(claim));
+  return {{"driver", report.driver},
+          {"serving", report.server.serving},
+          {"registered", report.server.registered},
+          {"problem", report.server.problem},
+          {"claims", std::move(claims)}};
+}
+
+Json mig_json(const MigReport& mig) {
+  Json gpus = Json::array();
+  for (const auto& gpu : mig.gpus)
+    gpus.push_back({{"index", gpu.index},
+                    {"uuid", gpu.uuid},
+                    {"now", gpu.now},
+                    {"target", gpu.target},
+                    {"waitsFor", gpu.waits_for},
+                    {"unfinished", gpu.unfinished}});
+  return {{"state", mig.state},         {"reason", mig.reason},   {"message", mig.message}, {"config", mig.config},
+          {"source", mig.source},       {"label", mig.written},   {"changes", mig.changes}, {"failures", mig.failures},
+          {"evictions", mig.evictions}, {"gpus", std::move(gpus)}};
+}
+
+Json slices_json(const SliceReport& report) {
+  return {{"state", report.state},     {"problem", report.problem}, {"driver", report.driver},
+          {"devices", report.devices}, {"slices", report.slices},   {"generation", report.generation},
+          {"writes", report.writes},   {"notes", report.notes},     {"withheld", report.withheld}};
+}
+
+}  // namespace
+
+Json status_document(const Snapshot& s) {
+  const auto all = holders(s);
+  HolderOf holder_of;
+  for (const auto& holder : all)
+    for (const auto& slot : holder.slots) holder_of[slot] = &holder;
+
+  Json document{{"program", "node"}, {"version", kVersion}, {"pid", ::getpid()}};
+  const Readiness ready = readiness(s);
+  document["ready"] = ready.ready;
+  document["readyReason"] = ready.reason;
+  document["driver"] = driver_json(s);
+  document["config"] = config_json(s);
+  document["change"] = change_json(s);
+  document["health"] = health_json(s);
+  document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
+  document["stopping"] = stopping_json(s);
+  document["guard"] = guard_json(s.guard);
+  document["inForce"] = in_force_json(s);
+  document["faults"] = faults_json(s);
+  document["pages"] = {{"problem", s.pages_problem}};
+  document["cdiProblem"] = s.cdi_problem;
+  document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
+  document["kubernetes"] = kubernetes_json(s);
+  document["resources"] = resources_json(s);
+  Json devices = Json::array();
+  for (const auto& resource : s.plan.resources)
+    for (const auto& device : resource.devices) devices.push_back(device_json(s, resource, device, holder_of));
+  document["devices"] = std::move(devices);
+  document["grants"] = grants_json(s, all);
+  document["planProblems"] = problems_json(s.plan_problems);
+  Json left_out = Json::array();
+  for (const auto& left : s.plan.left_out) left_out.push_back({{"what", left.what}, {"why", left.why}});
+  document["leftOut"] = std::move(left_out);
+  document["notes"] = s.plan.notes;
+  if (!s.health.off.empty()) document["notes"].push_back(s.health.off + "; a GPU that is lost is still noticed");
+  if (s.inventory)
+    for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
+  document["labels"] = s.labels;
+  document["labelOutput"] = label_output_json(s.label_report);
+  if (s.slices.state != "off") document["dra"] = {{"slices", slices_json(s.slices)}};
+  if (s.claims) document["dra"].update(claims_json(*s.claims));
+  if (s.mig) document["mig"] = mig_json(*s.mig);
+  return document;
+}
+
+// Named one by one: what is added to the document is not shown to the network by itself.
+Json network_document(const Snapshot& s, const guard::Figures& figures) {
+  Json all = status_document(s);
+  std::map<std::pair<std::string, std::string>, Bytes> used;
+  for (const auto& row : tenant_rows(s, figures))
+    if (row.figure && row.figure->used) used[{row.grant, row.device}] = *row.figure->used;
+  for (Json& grant : all["grants"])
+    for (Json& device : grant["devices"])
+      if (const auto of = used.find({grant["grant"].get<std::string>(), device["uuid"].get<std::string>()});
+          of != used.end())
+        device["usedMiB"] = of->second.in_mib();
+  Json document;
+  for (const char* key :
+       {"program", "version", "ready", "readyReason", "driver", "config", "change", "health", "mps", "inForce",
+        "cdiProblem", "kubelet", "resources", "devices", "grants", "planProblems", "leftOut", "notes", "labels"})
+    document[key] = all.at(key);
+  for (Json& device : document["devices"]) device.erase("processes");
+  for (Json& grant : document["grants"]) {
+    grant.erase("podUid");
+    grant.erase("containerId");
+  }
+  Json strangers = Json::array();
+  for (const auto& process : s.guard.strangers) strangers.push_back({{"device", process.device}});
+  document["guard"] = {{"strangers", std::move(strangers)}};
+  return document;
+}
+
+}  // namespace tranche::agent

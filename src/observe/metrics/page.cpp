@@ -1,0 +1,123 @@
+#include "observe/metrics/page.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/result.h"
+
+namespace tranche::metrics {
+namespace {
+
+std::size_t place_of(std::string_view name) {
+  const auto found = std::ranges::find_if(kAllMetrics, [&](const Metric* metric) { return metric->name == name; });
+  CHECK_THAT(found != kAllMetrics.end(), "a metric that is not in the table");
+  return static_cast<std::size_t>(found - kAllMetrics.begin());
+}
+
+Family& family_of(std::vector<Family>& families, const Metric& metric) {
+  const auto place = place_of(metric.name);
+  const auto at = std::ranges::find_if(families, [&](const Family& family) { return place_of(family.name) >= place; });
+  if (at != families.end() && at->name == metric.name) return *at;
+  return *families.insert(at, {std::string(metric.name), std::string(metric.help), metric.type, {}});
+}
+
+std::string in_label(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Whole numbers with all their digits: 1000000, not 1e+06.
+std::string number(double value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  std::array<char, 32> text{};
+  char* const end = text.data() + text.size();
+  const bool whole = value == std::floor(value) && std::abs(value) < kExact;
+  const auto done = whole ? std::to_chars(text.data(), end, static_cast<std::int64_t>(value))
+                          : std::to_chars(text.data(), end, value);
+  return {text.data(), done.ptr};
+}
+
+void add_label(std::string& out, std::string_view name, std::string_view value) {
+  out += out.empty() ? '{' : ',';
+  out += name;
+  out += "=\"" + in_label(value) + '"';
+}
+
+void add_heading(std::string& out, std::string_view name, std::string_view help, Type type) {
+  out.append("# HELP ").append(name).append(" ").append(help);
+  out.append("\n# TYPE ").append(name).append(" ").append(to_string(type)).append("\n");
+}
+
+void add_sample(std::string& out, std::string_view name, std::string_view labels, double value) {
+  out.append(name).append(labels).append(" ").append(number(value)).append("\n");
+}
+
+}  // namespace
+
+std::string_view to_string(Type type) {
+  return type == Type::kCounter ? "counter" : "gauge";
+}
+
+void Page::set(const Metric& metric, std::initializer_list<std::string_view> label_values, double value) {
+  CHECK_THAT(label_values.size() == metric.label_count(), "one value per label of the metric");
+  Sample sample;
+  sample.value = value;
+  std::size_t at = 0;
+  for (const auto text : label_values) sample.labels.emplace_back(metric.labels[at++], label_value(text));
+  auto& samples = family_of(families, metric).samples;
+  const auto place = std::ranges::lower_bound(samples, sample.labels, {}, &Sample::labels);
+  if (place != samples.end() && place->labels == sample.labels) {
+    place->value = value;
+  } else {
+    samples.insert(place, std::move(sample));
+  }
+}
+
+void Page::set_pool_state(std::string_view pool, std::string_view state) {
+  for (const auto known : kPoolStates) set(kPoolState, {pool, known}, 0);
+  set(kPoolState, {pool, state}, 1);  // also one that is not known here: a newer `tranche mps`
+}
+
+std::string to_text(const Page& page) {
+  std::string out;
+  for (const auto& family : page.families) {
+    add_heading(out, family.name, family.help, family.type);
+    for (const auto& sample : family.samples) {
+      std::string labels;
+      for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
+      if (!labels.empty()) labels += '}';
+      add_sample(out, family.name, labels, sample.value);
+    }
+  }
+  return out;
+}
+
+std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values) {
+  CHECK_THAT(label_values.size() == metric.label_count(), "one value per label of the metric");
+  std::string out;
+  std::size_t at = 0;
+  for (const auto value : label_values) add_label(out, metric.labels[at++], label_value(value));
+  return out.empty() ? out : out + '}';
+}
+
+void add_heading(std::string& out, const Metric& metric) {
+  add_heading(out, metric.name, metric.help, metric.type);
+}
+
+void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value) {
+  add_sample(out, metric.name, labels, value);
+}
+
+}  // namespace tranche::metrics

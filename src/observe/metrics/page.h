@@ -1,0 +1,52 @@
+#pragma once
+// What the node measures at one moment, and its text in Prometheus' format. A Page is built from a snapshot by whoever
+// has one; label values may be any text (names from the driver, the cluster, a tenant): they are bounded and made valid
+// here. Pure values.
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "observe/metrics/names.h"
+
+namespace tranche::metrics {
+
+struct Sample {
+  std::vector<std::pair<std::string, std::string>> labels;  // in the order of the table
+  double value = 0;
+  friend bool operator==(const Sample&, const Sample&) = default;
+};
+
+struct Family {
+  std::string name;
+  std::string help;
+  Type type = Type::kGauge;
+  std::vector<Sample> samples;  // by label values
+  friend bool operator==(const Family&, const Family&) = default;
+};
+
+struct Page {
+  std::vector<Family> families;  // in the order of the table; those without samples are absent
+  friend bool operator==(const Page&, const Page&) = default;
+
+  // One value per label of `metric`, in its order. The same labels again replace the value.
+  void set(const Metric& metric, std::initializer_list<std::string_view> label_values, double value);
+  void set(const Metric& metric, double value) { set(metric, {}, value); }
+  // 1 for `state`, 0 for every other of kPoolStates.
+  void set_pool_state(std::string_view pool, std::string_view state);
+};
+
+std::string to_text(const Page& page);
+
+// A family with many samples, written straight to text: no value of it is kept. The labels of several families that
+// have the same ones are rendered once, by label_text().
+std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
+void add_heading(std::string& out, const Metric& metric);
+void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value);
+
+// At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
+inline constexpr std::size_t kLongestLabelValue = 256;
+std::string label_value(std::string_view text);
+
+}  // namespace tranche::metrics

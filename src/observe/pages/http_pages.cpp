@@ -1,0 +1,81 @@
+#include "observe/pages/http_pages.h"
+
+#include <fmt/format.h>
+
+#include "observe/metrics/names.h"
+#include "observe/metrics/page.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr int kServiceUnavailable = 503;
+constexpr Duration kFirstPause = std::chrono::seconds(1);
+constexpr Duration kLongestPause = std::chrono::seconds(30);
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+host::HttpAnswer health_page(Duration age, Duration oldest) {
+  if (age <= oldest) return host::HttpAnswer::text("ok\n");
+  host::HttpAnswer answer =
+      host::HttpAnswer::text(fmt::format("the event loop has not run for {:.1f} s\n", seconds(age)));
+  answer.status = kServiceUnavailable;
+  return answer;
+}
+
+// What every program reports of itself, at the moment of the scrape.
+std::string own_metrics(Duration age) {
+  metrics::Page page;
+  page.set(metrics::kLoopAge, seconds(age));
+  page.set(metrics::kLogLinesDropped, static_cast<double>(log::dropped_lines()));
+  return metrics::to_text(page);
+}
+
+}  // namespace
+
+HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes,
+                     std::function<void()> on_change, Duration oldest_beat)
+    : loop_(loop),
+      listen_(std::move(listen)),
+      routes_(std::move(routes)),
+      on_change_(std::move(on_change)),
+      heartbeat_(loop, [] { log::flush(); }),
+      backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
+  routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
+  if (const auto metrics = routes_.find("/metrics"); metrics != routes_.end()) {
+    metrics->second = [this, own = std::move(metrics->second)] {
+      auto answer = own();
+      answer.body += own_metrics(heartbeat_.age());
+      return answer;
+    };
+  }
+}
+
+Status HttpPages::open() {
+  if (listen_.empty()) return {};
+  auto opened = host::HttpServer::open(listen_, routes_);
+  if (opened) {
+    server_ = *std::move(opened);
+    problem_.clear();
+    log::info("http.listening", {{"address", server_->address()}});
+    return {};
+  }
+  if (opened.error().kind == Kind::kInvalid) return std::unexpected(std::move(opened).error());
+  if (problem_.empty())
+    log::warning("http.not_listening", {{"why", opened.error()},
+                                        {"effect",
+                                         "metrics, health and status pages are not served; everything else "
+                                         "works, and the address is tried again"}});
+  problem_ = to_string(opened.error());
+  retry_.start(backoff_.next(), [this] { try_again(); });
+  return {};
+}
+
+void HttpPages::try_again() {
+  const std::string before = problem_;
+  if (open() && problem_ != before) on_change_();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,48 @@
+#pragma once
+// The HTTP pages of a program with a loop. Beside the routes it is given there is /healthz, which reports whether the
+// loop runs, and /metrics has what every program reports of itself. A port that is taken is no reason to end: the
+// program works without its pages, problem() says so, and opening is tried again with back-off.
+// Loop thread only; the routes run on the HTTP server's thread.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/backoff.h"
+#include "os/http/http.h"
+#include "os/loop/heartbeat.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+class HttpPages {
+ public:
+  // Older than this, and /healthz answers 503: a loop beats once a second, and nothing that it does takes so long.
+  static constexpr Duration kOldestBeat = std::chrono::seconds(5);
+
+  // listen "" = no pages. on_change: problem() has changed; never from within open().
+  HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes, std::function<void()> on_change,
+            Duration oldest_beat = kOldestBeat);
+  HttpPages(const HttpPages&) = delete;
+  HttpPages& operator=(const HttpPages&) = delete;
+
+  Status open();  // kInvalid where `listen` is not an address
+  const std::string& problem() const {
+    return problem_;
+  }  // why the pages are not served; "" = they are, or none are asked for
+
+ private:
+  void try_again();
+
+  host::Loop& loop_;
+  std::string listen_;
+  host::HttpServer::Routes routes_;
+  std::function<void()> on_change_;
+  host::Heartbeat heartbeat_;
+  Backoff backoff_;
+  host::Timer retry_{loop_};
+  std::string problem_;
+  std::unique_ptr<host::HttpServer> server_;  // last: its thread asks the heartbeat
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/utf8.h"
+#include "observe/top/top.h"
+
+namespace tranche::top {
+namespace {
+
+constexpr const char* kBold = "1";
+constexpr const char* kDim = "2";
+constexpr const char* kRed = "31";
+constexpr const char* kGreen = "32";
+constexpr const char* kHead = "7";
+constexpr std::size_t kStopsShown = 5;
+
+constexpr std::array<std::pair<char, Sort>, 5> kSortKeys{
+    {{'M', Sort::kMemory}, {'L', Sort::kShare}, {'P', Sort::kProcesses}, {'N', Sort::kName}, {'G', Sort::kDevice}}};
+
+constexpr std::array<const char*, 12> kHelp{
+    "M  sort by memory            L  sort by memory relative to the limit",
+    "P  sort by processes         N  sort by name",
+    "G  sort by GPU               I  reverse the order",
+    "/  filter by name            Esc  no filter",
+    "up, down, k, j               one line",
+    "page up, page down, home     one page; the top",
+    "space                        pause, go on",
+    "h, ?                         this help",
+    "q                            quit",
+    "",
+    "\"-\" is a figure that is not known. Memory of a tenant includes the contexts of",
+    "its processes. Busy: share of time in which any kernel ran, of all tenants.",
+};
+
+// ASCII without control characters, so that a byte is a column.
+std::string plain(std::string_view foreign) {
+  std::string out;
+  for (const char c : visible_text(foreign)) out += c >= ' ' && c <= '~' ? c : '?';
+  return out;
+}
+
+std::string cut(std::string text, std::size_t width) {
+  if (text.size() > width) text = width > 2 ? text.substr(0, width - 2) + ".." : text.substr(0, width);
+  return text;
+}
+
+std::string mib_text(std::uint64_t mib) {
+  return mib < 10240 ? fmt::format("{}M", mib) : fmt::format("{:.1f}G", static_cast<double>(mib) / 1024);
+}
+
+template <class Value>
+std::string or_dash(const std::optional<Value>& value) {
+  return value ? fmt::format("{}", *value) : "-";
+}
+
+std::string bar(std::uint64_t part, std::uint64_t whole, std::size_t width) {
+  const std::size_t full = whole == 0 ? 0 : std::min<std::uint64_t>(width, (part * width + whole / 2) / whole);
+  return "[" + std::string(full, '|') + std::string(width - full, ' ') + "]";
+}
+
+double share(const Tenant& tenant) {
+  if (!tenant.used_mib || tenant.limit_mib == 0) return -1;
+  return static_cast<double>(*tenant.used_mib) / static_cast<double>(tenant.limit_mib);
+}
+
+class Page {
+ public:
+  explicit Page(const Screen& screen) : screen_(screen) {}
+  void line(std::string text, const char* colour = nullptr) {
+    text = cut(std::move(text), static_cast<std::size_t>(screen_.width));
+    if (screen_.colour && colour != nullptr) text = fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
+    lines_.push_back(std::move(text));
+  }
+  std::size_t size() const { return lines_.size(); }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  Screen screen_;
+  std::vector<std::string> lines_;
+};
+
+// As wide as the longest, of nodes that have names.
+std::size_t width_of(const std::vector<std::string>& texts, std::size_t least, std::size_t most) {
+  std::size_t width = least;
+  for (const auto& text : texts) width = std::max(width, plain(text).size());
+  return std::min(width, most);
+}
+
+void put_devices(Page& page, const Node& node, std::size_t width, std::size_t most) {
+  const std::size_t bar_width = std::clamp<std::size_t>(width / (node.cluster ? 6 : 4), 10, 40);
+  std::vector<std::string> names;
+  for (const auto& d : node.devices) names.push_back(d.index);
+  const std::size_t name = node.cluster ? width_of(names, 4, width / 4) : 4;
+  for (const auto& d : node.devices) {
+    if (page.size() >= most) return page.line("  and more", kDim);
+    const std::string memory = (d.used_mib ? mib_text(*d.used_mib) : "-") + "/" + mib_text(d.memory_mib);
+    page.line(fmt::format("{}{:<{}} {} {:<14} busy {:>4} slots {:>2}/{:<2} {}", node.cluster ? "" : "GPU ",
+                          cut(plain(d.index), name), name, bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory,
+                          d.busy_percent ? fmt::format("{}%", *d.busy_percent) : "-", d.held, d.slots,
+                          d.healthy ? plain(d.sharing) : "UNHEALTHY"),
+              d.healthy ? nullptr : kRed);
+    if (!d.healthy) page.line("         " + plain(d.reason), kRed);
+  }
+}
+
+void put_tenants(Page& page, const std::vector<Tenant>& tenants, std::size_t first, std::size_t room,
+                 std::size_t width) {
+  constexpr std::size_t kBar = 12, kRest = 53;
+  std::vector<std::string> devices;
+  for (const auto& tenant : tenants) devices.push_back(tenant.device);
+  const std::size_t gpu = width_of(devices, 5, width / 5);
+  const std::size_t name = std::max<std::size_t>(width > kRest + gpu ? width - kRest - gpu : 0, 20);
+  page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {:<{}} {:>5} {:>5}", "TENANT", name, "GPU", gpu, "SLOTS",
+                        "MEMORY", "LIMIT", "", kBar + 2, "SM%", "PROCS"),
+            kHead);
+  for (std::size_t i = first; i < tenants.size() && i < first + room; ++i) {
+    const Tenant& t = tenants[i];
+    const double used = share(t);
+    page.line(
+        fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {} {:>5} {:>5}", cut(plain(t.name), name), name,
+                    cut(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
+                    t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), bar(t.used_mib.value_or(0), t.limit_mib, kBar),
+                    t.threads.empty() ? "-" : plain(t.threads), or_dash(t.processes)),
+        used > 0.95 ? kRed : nullptr);
+  }
+}
+
+void put_list(Page& page, const char* title, const std::vector<std::string>& lines, std::size_t most) {
+  if (lines.empty()) return;
+  page.line(title, kBold);
+  for (std::size_t i = 0; i < std::min(lines.size(), most); ++i) page.line("  " + plain(lines[i]));
+}
+
+bool before(const Tenant& a, const Tenant& b, Sort sort) {
+  switch (sort) {
+    case Sort::kMemory:
+      return a.used_mib.value_or(0) > b.used_mib.value_or(0);
+    case Sort::kShare:
+      return share(a) > share(b);
+    case Sort::kProcesses:
+      return a.processes.value_or(0) > b.processes.value_or(0);
+    case Sort::kName:
+      return a.name < b.name;
+    case Sort::kDevice:
+      return a.device.size() != b.device.size() ? a.device.size() < b.device.size() : a.device < b.device;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view to_string(Sort sort) {
+  switch (sort) {
+    case Sort::kMemory:
+      return "memory";
+    case Sort::kShare:
+      return "limit";
+    case Sort::kProcesses:
+      return "processes";
+    case Sort::kName:
+      return "name";
+    case Sort::kDevice:
+      return "gpu";
+  }
+  return "";
+}
+
+std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
+  std::vector<Tenant> tenants;
+  for (const auto& tenant : node.tenants)
+    if (tenant.name.find(choice.filter) != std::string::npos) tenants.push_back(tenant);
+  std::ranges::sort(tenants, {}, &Tenant::name);
+  std::ranges::stable_sort(tenants, [&](const Tenant& a, const Tenant& b) { return before(a, b, choice.sort); });
+  if (choice.reversed) std::ranges::reverse(tenants);
+  return tenants;
+}
+
+std::vector<std::string> draw(const Node& node, const Choice& choice, const Screen& screen) {
+  Page page(screen);
+  const auto width = static_cast<std::size_t>(screen.width);
+  const std::string driver = node.cluster ? "cluster" : "driver " + (node.driver.empty() ? "-" : plain(node.driver));
+  page.line(fmt::format("tranche top  {}  {}: {}", driver, node.ready ? "ready" : "NOT READY", plain(node.reason)),
+            node.ready ? kGreen : kRed);
+  if (choice.help) {
+    for (const char* line : kHelp) page.line(line);
+    return page.take();
+  }
+  // Many nodes leave half of the screen to the tenants.
+  put_devices(page, node, width,
+              node.cluster && screen.height > 0 ? static_cast<std::size_t>(screen.height) / 2 : std::size_t{100'000});
+  const auto tenants = chosen(node, choice);
+  std::string chosen_by =
+      fmt::format("{} tenants, by {}{}", tenants.size(), to_string(choice.sort), choice.reversed ? " (reversed)" : "");
+  if (!choice.filter.empty() || choice.typing)
+    chosen_by += "  filter: " + plain(choice.filter) + (choice.typing ? "_" : "");
+  if (choice.paused) chosen_by += "  PAUSED";
+  page.line(chosen_by + (screen.height > 0 ? "  (h: help, q: quit)" : ""), kDim);
+  // What waits and what was stopped keeps its place below the tenants.
+  const std::size_t below = (node.waiting.empty() ? 0 : 1 + std::min(node.waiting.size(), kStopsShown)) +
+                            (node.stops.empty() ? 0 : 1 + std::min(node.stops.size(), kStopsShown));
+  std::size_t room = tenants.size();
+  if (screen.height > 0) {
+    const auto height = static_cast<std::size_t>(screen.height);
+    room = height > page.size() + 1 + below ? height - page.size() - 1 - below : 1;
+  }
+  const std::size_t first = std::min(choice.first, tenants.size() > room ? tenants.size() - room : 0);
+  put_tenants(page, tenants, first, room, width);
+  const std::size_t most = screen.height > 0 ? kStopsShown : node.waiting.size() + node.stops.size();
+  put_list(page, "Waiting", node.waiting, most);
+  put_list(page, "Last stops", node.stops, most);
+  auto lines = page.take();
+  if (screen.height > 0 && lines.size() > static_cast<std::size_t>(screen.height))
+    lines.resize(static_cast<std::size_t>(screen.height));
+  return lines;
+}
+
+bool press(Choice& choice, Key key, char text) {
+  constexpr std::size_t kPage = 10;
+  if (choice.typing) {
+    if (key == Key::kText) choice.filter += text;
+    if (key == Key::kBackspace && !choice.filter.empty()) choice.filter.pop_back();
+    if (key == Key::kEscape) choice.filter.clear();
+    if (key == Key::kEnter || key == Key::kEscape) choice.typing = false;
+    choice.first = 0;
+    return true;
+  }
+  if (key == Key::kText && text == 'k') key = Key::kUp;
+  if (key == Key::kText && text == 'j') key = Key::kDown;
+  if (key == Key::kUp) choice.first -= std::min<std::size_t>(choice.first, 1);
+  if (key == Key::kDown) ++choice.first;
+  if (key == Key::kPageUp) choice.first -= std::min(choice.first, kPage);
+  if (key == Key::kPageDown) choice.first += kPage;
+  if (key == Key::kHome) choice.first = 0;
+  if (key == Key::kEscape) {
+    choice.filter.clear();
+    choice.help = false;
+  }
+  if (key != Key::kText) return true;
+  if (text == 'q') return false;
+  if (text == 'h' || text == '?') choice.help = !choice.help;
+  if (text == ' ') choice.paused = !choice.paused;
+  if (text == '/') choice.typing = true;
+  if (text == 'I') choice.reversed = !choice.reversed;
+  for (const auto& [letter, sort] : kSortKeys)
+    if (text == letter) choice.sort = sort;
+  return true;
+}
+
+}  // namespace tranche::top

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "observe/top/top.h"
+
+namespace tranche::top {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text(const Json& object, const char* key) {
+  return text_at(object, key);
+}
+
+std::optional<std::uint64_t> number(const Json& object, const char* key) {
+  const auto value = number_at(object, key);
+  return value && *value >= 0 ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
+}
+
+template <class Do>
+void each(const Json& list, Do act) {
+  if (list.is_array())
+    for (const Json& entry : list) act(entry);
+}
+
+struct Use {
+  std::uint64_t mib = 0;
+  std::uint32_t processes = 0;
+};
+using Uses = std::map<std::string, Use>;  // by grant
+
+Device read_device(const Json& json) {
+  Device device;
+  device.index = text(json, "index");
+  device.uuid = text(json, "uuid");
+  device.name = text(json, "name");
+  device.sharing = text(json, "sharing");
+  device.memory_mib = number(json, "memoryMiB").value_or(0);
+  device.used_mib = number(json, "memoryUsedMiB");
+  if (const auto busy = number(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
+  device.healthy = member_at(json, "healthy") != Json(false);
+  device.reason = text(json, "reason");
+  each(member_at(json, "slots"), [&device](const Json& slot) {
+    ++device.slots;
+    device.held += text(slot, "holder").empty() ? 0 : 1;
+  });
+  return device;
+}
+
+void read_acts(const Json& guard, Node& node) {
+  each(member_at(guard, "acts"), [&node](const Json& act) {
+    const std::string holder = text(act, "holder");
+    node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text(act, "what"), text(act, "outcome"),
+                                     holder.empty() ? text(act, "grant") : holder, number(act, "heldMiB").value_or(0),
+                                     number(act, "limitMiB").value_or(0)));
+  });
+}
+
+}  // namespace
+
+Result<Node> read_node(std::string_view status_json) {
+  const Json json = json_of(status_json);
+  if (!json.is_object()) return fail(Kind::kInvalid, "the answer is not a status document", "tranche node");
+  Node node;
+  node.ready = member_at(json, "ready") == Json(true);
+  node.reason = text(json, "readyReason");
+  node.driver = text(member_at(json, "driver"), "version");
+  std::map<std::string, std::string> index_of;
+  std::map<std::string, Uses> uses;  // by device; no entry: the driver was not asked yet
+  each(member_at(json, "devices"), [&](const Json& entry) {
+    node.devices.push_back(read_device(entry));
+    const Device& device = node.devices.back();
+    index_of[device.uuid] = device.index;
+    if (!member_at(entry, "processes").is_array()) return;
+    Uses& of_device = uses[device.uuid];
+    each(member_at(entry, "processes"), [&of_device](const Json& process) {
+      Use& use = of_device[text(process, "grant")];
+      use.mib += number(process, "memoryMiB").value_or(0);
+      ++use.processes;
+    });
+  });
+  each(member_at(json, "grants"), [&](const Json& grant) {
+    each(member_at(grant, "devices"), [&](const Json& held) {
+      const std::string uuid = text(held, "uuid");
+      Tenant tenant;
+      tenant.name = text(grant, "namespace") + "/" + text(grant, "pod") + "/" + text(grant, "container");
+      tenant.device = index_of.contains(uuid) ? index_of[uuid] : uuid;
+      tenant.slots = static_cast<std::uint32_t>(number(held, "slots").value_or(0));
+      tenant.limit_mib = number(held, "memoryMiB").value_or(0);
+      tenant.threads = text(held, "threads");
+      const std::string id = text(grant, "grant");
+      if (const auto found = uses.find(uuid); found != uses.end() && !id.empty()) {
+        tenant.used_mib = found->second[id].mib;
+        tenant.processes = found->second[id].processes;
+      } else {
+        tenant.used_mib = number(held, "usedMiB");  // of a document that names no processes
+      }
+      node.tenants.push_back(std::move(tenant));
+    });
+  });
+  each(member_at(member_at(json, "change"), "waitingFor"), [&node](const Json& step) {
+    if (step.is_string()) node.waiting.push_back(step.get<std::string>());
+  });
+  read_acts(member_at(json, "guard"), node);
+  each(member_at(member_at(json, "stopping"), "drains"), [&node](const Json& drain) {
+    node.stops.push_back(
+        fmt::format("clients of {} ended ({}): {}", text(drain, "pod"), text(drain, "reason"), text(drain, "outcome")));
+  });
+  std::ranges::reverse(node.stops);
+  return node;
+}
+
+Node cluster_of(const std::vector<Report>& reports) {
+  Node all;
+  all.cluster = true;
+  std::size_t ready = 0;
+  for (const auto& report : reports) {
+    Device& row = all.devices.emplace_back();
+    row.index = report.node;
+    auto read =
+        report.document.empty() ? Result<Node>(fail(Kind::kUnavailable, report.problem)) : read_node(report.document);
+    if (!read) {
+      row.healthy = false;
+      row.reason = "no answer: " + to_string(read.error());
+      continue;
+    }
+    ready += read->ready ? 1 : 0;
+    row.healthy = read->ready;
+    row.sharing = fmt::format("{} GPUs", read->devices.size());
+    if (!read->ready) row.reason = read->reason;
+    row.used_mib = 0;
+    for (const auto& device : read->devices) {
+      row.memory_mib += device.memory_mib;
+      row.used_mib = row.used_mib && device.used_mib ? std::optional(*row.used_mib + *device.used_mib) : std::nullopt;
+      row.slots += device.slots;
+      row.held += device.held;
+      if (device.healthy) continue;
+      row.healthy = false;
+      row.reason += (row.reason.empty() ? "" : "; ") + fmt::format("GPU {}: {}", device.index, device.reason);
+    }
+    for (auto& tenant : read->tenants) {
+      tenant.device = report.node + "/" + tenant.device;
+      all.tenants.push_back(std::move(tenant));
+    }
+    for (const auto& waiting : read->waiting) all.waiting.push_back(report.node + ": " + waiting);
+  }
+  all.ready = ready == reports.size() && !reports.empty();
+  all.reason = fmt::format("{} of {} node agents ready", ready, reports.size());
+  return all;
+}
+
+std::string to_json(const Node& node, const Choice& choice) {
+  using Ordered = nlohmann::ordered_json;
+  const auto known = [](const auto& value) { return value ? Ordered(*value) : Ordered(); };
+  Ordered json{{"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
+  json["devices"] = Ordered::array();
+  for (const auto& d : node.devices)
+    json["devices"].push_back({{"index", d.index},
+                               {"uuid", d.uuid},
+                               {"name", d.name},
+                               {"sharing", d.sharing},
+                               {"memoryMiB", d.memory_mib},
+                               {"usedMiB", known(d.used_mib)},
+                               {"busyPercent", known(d.busy_percent)},
+                               {"slots", d.slots},
+                               {"held", d.held},
+                               {"healthy", d.healthy},
+                               {"reason", d.reason}});
+  json["tenants"] = Ordered::array();
+  for (const auto& t : chosen(node, choice))
+    json["tenants"].push_back({{"name", t.name},
+                               {"device", t.device},
+                               {"slots", t.slots},
+                               {"usedMiB", known(t.used_mib)},
+                               {"limitMiB", t.limit_mib},
+                               {"threads", t.threads},
+                               {"processes", known(t.processes)}});
+  json["waiting"] = node.waiting;
+  json["stops"] = node.stops;
+  return json_text(json, 2);
+}
+
+}  // namespace tranche::top

@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/utf8.h"
+#include "observe/view/view.h"
+
+namespace tranche::view {
+namespace {
+
+constexpr std::array kColours{"\033[36m", "\033[33m", "\033[35m", "\033[32m",
+                              "\033[34m", "\033[96m", "\033[93m", "\033[95m"};
+constexpr const char* kRed = "\033[31m";
+constexpr const char* kGreen = "\033[32m";
+constexpr const char* kYellow = "\033[33m";
+constexpr const char* kDim = "\033[2m";
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kPlain = "\033[0m";
+constexpr std::size_t kNameWidth = 26;  // a row of a tenant fits 80 columns
+constexpr std::size_t kPromiseWidth = 36;
+constexpr std::size_t kBarWidth = 40;  // most cells of one GPU's bar
+
+class Pen {
+ public:
+  explicit Pen(bool colour) : colour_(colour) {}
+  std::string operator()(const char* style, std::string_view text) const {
+    return colour_ ? fmt::format("{}{}{}", style, text, kPlain) : std::string(text);
+  }
+
+ private:
+  bool colour_;
+};
+
+char letter_of(std::size_t tenant) {
+  return static_cast<char>(tenant < 26 ? 'a' + tenant : 'A' + tenant % 26);
+}
+
+std::string mib_text(std::uint64_t mib) {
+  return fmt::format("{:.1f}", static_cast<double>(mib) / 1024.0);
+}
+
+// One cell a slot; many slots are folded so that the bar stays readable, a folded cell showing its first holder.
+std::string slot_bar(const Device& device, const Pen& pen) {
+  const std::size_t fold = (device.slots.size() + kBarWidth - 1) / kBarWidth;
+  std::string bar;
+  for (std::size_t i = 0; i < device.slots.size(); i += std::max<std::size_t>(1, fold)) {
+    const auto end = std::min(device.slots.size(), i + fold);
+    const auto first =
+        std::find_if(device.slots.begin() + static_cast<long>(i), device.slots.begin() + static_cast<long>(end),
+                     [](int tenant) { return tenant >= 0; });
+    if (first == device.slots.begin() + static_cast<long>(end)) {
+      bar += pen(kDim, "·");
+    } else {
+      const auto tenant = static_cast<std::size_t>(*first);
+      bar += pen(kColours[tenant % kColours.size()], std::string(1, letter_of(tenant)));
+    }
+  }
+  return bar;
+}
+
+std::string fill_bar(std::uint64_t used, std::uint64_t limit, std::size_t width) {
+  if (limit == 0) return std::string();
+  const auto filled = std::min<std::size_t>(width, static_cast<std::size_t>((used * width + limit - 1) / limit));
+  std::string bar;
+  for (std::size_t i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
+  return bar;
+}
+
+std::string clipped(std::string_view bytes, std::size_t width) {
+  std::string text = visible_text(bytes);
+  if (text.size() > width) text = std::string(first_bytes(text, width - 1)) + "~";
+  return text;
+}
+
+void put_device(std::string& out, const Device& device, const Pen& pen) {
+  const auto held = std::ranges::count_if(device.slots, [](int t) { return t >= 0; });
+  std::string state = device.healthy ? pen(kGreen, "healthy") : pen(kRed, "unhealthy");
+  if (!device.pool_state.empty()) state += ", MPS " + visible_text(device.pool_state);
+  out += fmt::format("{}  {}  {}\n", pen(kBold, fmt::format("GPU {:<3} {}", device.index, visible_text(device.name))),
+                     state, pen(kDim, visible_text(device.uuid)));
+  out += fmt::format("  [{}] {}/{} slots   memory {} of {} GiB used   {} SMs\n", slot_bar(device, pen), held,
+                     device.slots.size(), mib_text(device.used_mib), mib_text(device.memory_mib), device.sm_count);
+  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason)) + "\n";
+  for (std::size_t i = 0; i < device.tenants.size(); ++i) {
+    const Tenant& tenant = device.tenants[i];
+    std::string memory =
+        tenant.limit_mib == 0 ? "no limit" : fmt::format("{:>5} GiB limit", mib_text(tenant.limit_mib));
+    if (tenant.used_mib && tenant.limit_mib > 0)
+      memory = fmt::format("{} {:>5} of {:>5} GiB", fill_bar(*tenant.used_mib, tenant.limit_mib, 10),
+                           mib_text(*tenant.used_mib), mib_text(tenant.limit_mib));
+    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n",
+                       pen(kColours[i % kColours.size()], std::string(1, letter_of(i))),
+                       clipped(tenant.name, kNameWidth), kNameWidth, tenant.slots, tenant.slots == 1 ? "slot" : "slots",
+                       memory, tenant.sms > 0 ? fmt::format("  {:>3} SMs", tenant.sms) : "");
+  }
+}
+
+void put_lines(std::string& out, const char* title, const std::vector<Line>& lines, const Pen& pen) {
+  if (lines.empty()) return;
+  out += pen(kBold, title) + "\n";
+  for (const Line& line : lines)
+    out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, visible_text(line.why));
+}
+
+// A word of another program's counts as "no": nothing is promised by it.
+const char* colour_of(const std::string& state) {
+  return state == "yes" ? kGreen : state == "partly" ? kYellow : kRed;
+}
+
+void put_promises(std::string& out, const std::vector<Promise>& promises, const Pen& pen) {
+  if (promises.empty()) return;
+  out += pen(kBold, "Enforced") + "\n";
+  for (const Promise& promise : promises) {
+    const std::string why = promise.why.empty() ? "" : (promise.by.empty() ? "" : "; ") + promise.why;
+    out += fmt::format(
+        "   {} {:<{}} {}{}\n", pen(colour_of(promise.state), fmt::format("{:<6}", visible_text(promise.state))),
+        visible_text(promise.what), kPromiseWidth, pen(kDim, visible_text(promise.by)), visible_text(why));
+  }
+}
+
+}  // namespace
+
+std::string render(const View& view, const Look& look) {
+  const Pen pen(look.colour);
+  std::string out;
+  out += fmt::format("{}   {}   config: {}\n", pen(kBold, "tranche"),
+                     view.driver_ready ? visible_text(view.driver) : pen(kRed, visible_text(view.driver)),
+                     visible_text(view.config));
+  out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n\n";
+  for (const Device& device : view.devices) put_device(out, device, pen);
+  if (!view.devices.empty()) out += "\n";
+  put_lines(out, "Waiting", view.waiting, pen);
+  put_lines(out, "Ended", view.ended, pen);
+  if (look.notes) put_promises(out, view.promises, pen);
+  for (const auto& problem : view.problems) out += pen(kRed, "! ") + visible_text(problem) + "\n";
+  if (look.notes) {
+    for (const auto& note : view.notes) out += pen(kDim, "note: " + visible_text(note)) + "\n";
+  }
+  return out;
+}
+
+}  // namespace tranche::view

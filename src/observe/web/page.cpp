@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "observe/html/html.h"
+#include "observe/web/web.h"
+
+namespace tranche::web {
+namespace {
+
+using html::Html;
+using html::text;
+
+constexpr std::size_t kMostFound = 200;
+constexpr std::size_t kLongestSearch = 256;
+constexpr double kGap = 0.01;  // between tenants, of the width of the bar
+
+int digit_of(char c) {
+  const auto value = parse_unsigned(std::string_view(&c, 1), 16);
+  return value ? static_cast<int>(*value) : -1;
+}
+
+// Of a form's query: '+' is a blank, and %41 an A.
+std::string decoded(std::string_view value) {
+  std::string out;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i] == '%' && i + 2 < value.size() && digit_of(value[i + 1]) >= 0 && digit_of(value[i + 2]) >= 0) {
+      out += static_cast<char>(digit_of(value[i + 1]) * 16 + digit_of(value[i + 2]));
+      i += 2;
+    } else {
+      out += value[i] == '+' ? ' ' : value[i];
+    }
+  }
+  return out;
+}
+
+std::string searched(std::string_view query) {
+  for (const auto pair : split(query, '&'))
+    if (pair.starts_with("pod=")) return std::string(trimmed(decoded(pair.substr(4, kLongestSearch))));
+  return {};
+}
+
+// "0" of "0:1": MIG devices stand in the column of their GPU.
+std::string gpu_of(const std::string& index) {
+  return index.substr(0, index.find(':'));
+}
+
+std::uint64_t held_of(const view::Device& device) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(device.slots, [](int tenant) { return tenant >= 0; }));
+}
+
+std::string state_of(const view::Device& device) {
+  const auto held = held_of(device);
+  const std::string used = fmt::format("{} of {} held", held, device.slots.size());
+  return device.healthy ? used : used + ", unhealthy";
+}
+
+void put_bar(Html& html, const view::Device& device) {
+  const auto width = device.slots.size();
+  html.add(R"(<svg viewBox="0 0 {0} 1" preserveAspectRatio="none" role="img" aria-label="{1}">)"
+           R"(<rect class="{2}" width="{0}" height="1"/>)",
+           std::max<std::size_t>(width, 1), text(state_of(device)), device.healthy ? "f" : "x");
+  std::size_t at = 0;
+  for (const auto& tenant : device.tenants) {
+    const double wide = std::max(tenant.slots * 0.5, tenant.slots - static_cast<double>(width) * kGap);
+    html.add(R"(<rect class="t0" x="{}" width="{:.3f}" height="1"><title>{}</title></rect>)", at, wide,
+             text(tenant.name));
+    at += tenant.slots;
+  }
+  html.raw("</svg>");
+}
+
+std::vector<std::string> columns_of(const std::vector<Node>& nodes) {
+  std::vector<std::string> columns;
+  for (const auto& node : nodes)
+    for (const auto& device : node.view.devices)
+      if (const auto gpu = gpu_of(device.index); std::ranges::find(columns, gpu) == columns.end())
+        columns.push_back(gpu);
+  std::ranges::sort(columns, {}, [](const std::string& index) { return std::pair(index.size(), index); });
+  return columns;
+}
+
+void put_map(Html& html, const std::vector<Node>& nodes) {
+  const auto columns = columns_of(nodes);
+  html.raw("<h2>GPUs</h2>\n<p class=dim>A bar is a GPU or MIG device; the filled part is held.</p>\n");
+  html.table("nodes and GPUs");
+  html.raw("<tr><th scope=col>node");
+  for (const auto& gpu : columns) html.add("<th scope=col>GPU {}", text(gpu));
+  html.raw("\n");
+  for (const auto& node : nodes) {
+    html.add("<tr><th scope=row><bdi>{}</bdi>", text(node.name));
+    if (!node.problem.empty()) {
+      html.add("<td class=bad colspan={}>not known: {}\n", std::max<std::size_t>(columns.size(), 1),
+               text(node.problem));
+      continue;
+    }
+    for (const auto& gpu : columns) {
+      html.raw("<td class=m>");
+      for (const auto& device : node.view.devices) {
+        if (gpu_of(device.index) != gpu) continue;
+        put_bar(html, device);
+        html.add("<span class={}>{}</span><br>", device.healthy ? "dim" : "bad", text(state_of(device)));
+      }
+    }
+    html.raw("\n");
+  }
+  html.end_table();
+}
+
+void put_capacity(Html& html, const std::map<std::string, Capacity>& all) {
+  html.raw("<h2>Capacity</h2>\n");
+  if (all.empty()) return html.raw("<p class=dim>No node reports a GPU.</p>\n");
+  html.table("capacity");
+  html.raw(
+      "<tr><th scope=col>resource<th scope=col class=n>slots<th scope=col class=n>held<th scope=col "
+      "class=n>unhealthy<th scope=col class=n>free<th scope=col class=n>on empty GPUs<th scope=col class=n>on GPUs "
+      "that "
+      "are partly held<th scope=col class=n>largest request that fits\n");
+  for (const auto& [resource, c] : all)
+    html.add(
+        "<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td "
+        "class=n>{}<td class=n>{}\n",
+        text(resource), c.slots, c.held, c.unhealthy, c.free, c.whole, c.fragmented, c.largest);
+  html.end_table();
+}
+
+void put_fits(Html& html, const std::map<std::string, Capacity>& all) {
+  html.raw(
+      "<h2>What would fit</h2>\n<p class=dim>Containers of one size, with all their slots on one GPU, until no more "
+      "fits. What is left over is stranded for that size.</p>\n");
+  html.table("what would fit");
+  html.raw(
+      "<tr><th scope=col>resource<th scope=col class=n>slots of a container<th scope=col class=n>containers that "
+      "fit<th "
+      "scope=col class=n>stranded slots\n");
+  for (const auto& [resource, capacity] : all) {
+    const auto sizes = fits(capacity);
+    if (sizes.empty()) html.add("<tr><th scope=row>{}<td class=n>1<td class=n>0<td class=n>0\n", text(resource));
+    for (const auto& fit : sizes)
+      html.add("<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}\n", text(resource), fit.request,
+               fit.containers, fit.stranded);
+  }
+  html.end_table();
+}
+
+void put_search(Html& html, const std::vector<Node>& nodes, const std::string& wanted) {
+  html.add(
+      "<h2>Pods</h2>\n<form method=get action=\"/\"><label for=pod>Name of a pod, or a part of it</label> <input "
+      "id=pod "
+      "name=pod value=\"{}\"> <button>Search</button></form>\n",
+      text(wanted));
+  if (wanted.empty()) return;
+  std::size_t found = 0;
+  Html rows;
+  for (const auto& node : nodes)
+    for (const auto& device : node.view.devices)
+      for (const auto& tenant : device.tenants) {
+        if (tenant.name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
+        rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
+                 text(tenant.name), text(node.name), text(device.index), tenant.slots,
+                 tenant.used_mib ? fmt::format("{} MiB", *tenant.used_mib) : "not known",
+                 tenant.limit_mib == 0 ? "none" : fmt::format("{} MiB", tenant.limit_mib));
+      }
+  html.add("<p>{} of <q>{}</q>{}</p>\n", found == 1 ? "1 share" : fmt::format("{} shares", found), text(wanted),
+           found > kMostFound ? fmt::format("; the first {} are shown", kMostFound) : "");
+  if (found == 0) return;
+  html.table("pods found");
+  html.raw(
+      "<tr><th scope=col>pod<th scope=col>node<th scope=col>GPU<th scope=col class=n>slots<th scope=col class=n>memory "
+      "used<th scope=col class=n>memory limit\n");
+  html.raw(rows.take());
+  html.end_table();
+}
+
+void put_problems(Html& html, const Shown& shown) {
+  Html lines;
+  std::size_t count = 0;
+  if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem)), ++count;
+  for (const auto& node : shown.nodes)
+    for (const auto& device : node.view.devices)
+      if (!device.healthy)
+        lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index), text(device.reason)), ++count;
+  if (count == 0) return;
+  html.raw("<h2>Problems</h2>\n<ul>");
+  html.raw(lines.take());
+  html.raw("</ul>\n");
+}
+
+}  // namespace
+
+std::string page(const Shown& shown, std::string_view query) {
+  Html html;
+  const auto all = capacity_of(shown.nodes);
+  const auto silent =
+      static_cast<std::size_t>(std::ranges::count_if(shown.nodes, [](const Node& n) { return !n.problem.empty(); }));
+  html::begin(html, "Tranche: GPUs of the cluster");
+  html.add("<h1>GPUs of the cluster</h1>\n<p class=dim>{} · {} {}, {} without an answer · read {}Z · Tranche {}</p>\n",
+           text(shown.server), shown.nodes.size(), shown.nodes.size() == 1 ? "node agent" : "node agents", silent,
+           text(shown.when), kVersion);
+  put_problems(html, shown);
+  put_search(html, shown.nodes, searched(query));
+  put_capacity(html, all);
+  if (!shown.nodes.empty()) put_map(html, shown.nodes);
+  if (!all.empty()) put_fits(html, all);
+  html::end(html);
+  return html.take();
+}
+
+std::string to_json(const Shown& shown) {
+  using Json = nlohmann::ordered_json;
+  Json nodes = Json::array(), resources = Json::object();
+  for (const auto& node : shown.nodes) {
+    Json devices = Json::array();
+    for (const auto& d : node.view.devices) {
+      Json tenants = Json::array();
+      for (const auto& t : d.tenants)
+        tenants.push_back({{"name", t.name},
+                           {"slots", t.slots},
+                           {"usedMiB", t.used_mib ? Json(*t.used_mib) : Json()},
+                           {"limitMiB", t.limit_mib}});
+      devices.push_back({{"index", d.index},
+                         {"uuid", d.uuid},
+                         {"resource", d.resource},
+                         {"slots", d.slots.size()},
+                         {"held", held_of(d)},
+                         {"healthy", d.healthy},
+                         {"reason", d.reason},
+                         {"tenants", std::move(tenants)}});
+    }
+    nodes.push_back({{"name", node.name}, {"problem", node.problem}, {"devices", std::move(devices)}});
+  }
+  for (const auto& [resource, c] : capacity_of(shown.nodes)) {
+    Json sizes = Json::array();
+    for (const auto& fit : fits(c))
+      sizes.push_back({{"slots", fit.request}, {"containers", fit.containers}, {"stranded", fit.stranded}});
+    resources[resource] = {{"slots", c.slots},
+                           {"held", c.held},
+                           {"unhealthy", c.unhealthy},
+                           {"free", c.free},
+                           {"onEmptyDevices", c.whole},
+                           {"fragmented", c.fragmented},
+                           {"largestRequest", c.largest},
+                           {"fits", std::move(sizes)}};
+  }
+  return json_text(Json{{"server", shown.server},
+                        {"when", shown.when},
+                        {"problem", shown.problem},
+                        {"resources", std::move(resources)},
+                        {"nodes", std::move(nodes)}},
+                   2);
+}
+
+}  // namespace tranche::web

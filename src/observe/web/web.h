@@ -1,0 +1,59 @@
+#pragma once
+// A cluster as one page: nodes and their GPUs as a map, what is free and in which pieces, what would still fit, and
+// where a pod is. From what the node agents report at one moment; there is no history, and nothing is asked or changed
+// here. One thread at a time. Pure.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "observe/view/view.h"
+
+namespace tranche::web {
+
+struct Node {
+  std::string name;
+  std::string problem;  // why there is no view; "" = there is one
+  view::View view;
+};
+
+// `status_json` is of the agent's page /status. A document that is none becomes the node's problem.
+Node make_node(std::string name, std::string_view status_json);
+
+// Free slots of one resource. A container's slots lie on one GPU, so what is free on several of them does not add up.
+struct Capacity {
+  std::uint64_t slots = 0;
+  std::uint64_t held = 0;
+  std::uint64_t unhealthy = 0;                   // and not held
+  std::uint64_t free = 0;                        // healthy and not held
+  std::uint64_t whole = 0;                       // of them on devices of which nothing is held
+  std::uint64_t fragmented = 0;                  // the others
+  std::uint64_t largest = 0;                     // request of one container that fits now
+  std::vector<std::uint64_t> pieces;             // free slots of each device that has some, largest first
+  std::map<std::string, std::uint64_t> by_node;  // free slots
+  friend bool operator==(const Capacity&, const Capacity&) = default;
+};
+std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes);  // by resource
+
+// What containers of one size would do with it.
+struct Fit {
+  std::uint64_t request = 0;     // slots of one container
+  std::uint64_t containers = 0;  // that fit now
+  std::uint64_t stranded = 0;    // free slots that are left when they are all there
+  friend bool operator==(const Fit&, const Fit&) = default;
+};
+std::vector<Fit> fits(const Capacity& capacity);  // of each size from 1 to the largest device; at most 8 sizes
+
+struct Shown {
+  std::vector<Node> nodes;
+  std::string server;   // of the cluster
+  std::string when;     // "2026-01-02T03:04:05"
+  std::string problem;  // of the last look at the cluster as a whole
+};
+
+// `query` is of the address: "pod=TEXT" lists the pods whose name has that text.
+std::string page(const Shown& shown, std::string_view query);
+std::string to_json(const Shown& shown);
+
+}  // namespace tranche::web

@@ -1,0 +1,109 @@
+#include "observe/web/web.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::web {
+namespace web_test {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+view::Device device(const std::string& index, std::size_t slots, std::vector<std::uint32_t> tenants) {
+  view::Device made;
+  made.index = index;
+  made.resource = "nvidia.com/gpu";
+  for (const auto held : tenants) {
+    view::Tenant tenant;
+    tenant.name = "team/" + index + "-" + std::to_string(made.tenants.size());
+    tenant.slots = held;
+    tenant.limit_mib = 1024;
+    if (held > 3) tenant.used_mib = 77;
+    made.slots.insert(made.slots.end(), held, static_cast<int>(made.tenants.size()));
+    made.tenants.push_back(tenant);
+  }
+  made.slots.resize(slots, -1);
+  return made;
+}
+
+Shown two_nodes() {
+  Shown shown{{}, "https://api.example:6443", "2026-01-02T03:04:05", ""};
+  Node a{"a", "", {}}, b{"b", "", {}}, c{"c", "the agent does not answer", {}};
+  a.view.devices = {device("0", 10, {3, 4}), device("1", 10, {})};
+  b.view.devices = {device("0", 10, {8}), device("1", 10, {1})};
+  b.view.devices[1].healthy = false;
+  b.view.devices[1].reason = "XID 79";
+  shown.nodes = {a, b, c};
+  return shown;
+}
+
+TEST(WebCapacity, CountsWhatIsFreeAndInWhichPieces) {
+  const auto all = capacity_of(two_nodes().nodes);
+  ASSERT_THAT(all, SizeIs(1));
+  const Capacity& c = all.at("nvidia.com/gpu");
+  EXPECT_EQ(std::tuple(c.slots, c.held, c.unhealthy, c.free, c.whole, c.fragmented, c.largest),
+            std::tuple(40u, 16u, 9u, 15u, 10u, 5u, 10u));
+  EXPECT_THAT(c.pieces, ElementsAre(10, 3, 2));
+  EXPECT_EQ(c.by_node, (std::map<std::string, std::uint64_t>{{"a", 13}, {"b", 2}}));
+}
+
+TEST(WebCapacity, SaysWhatFitsAndWhatIsStranded) {
+  Capacity c;
+  c.pieces = {10, 3, 2};
+  c.free = 15;
+  c.largest = 10;
+  EXPECT_THAT(fits(c), ElementsAre(Fit{1, 15, 0}, Fit{2, 7, 1}, Fit{3, 4, 3}, Fit{4, 2, 7}, Fit{8, 1, 7}, Fit{9, 1, 6},
+                                   Fit{10, 1, 5}));
+  c.pieces = {100};
+  c.free = c.largest = 100;
+  const auto sizes = fits(c);
+  EXPECT_LE(sizes.size(), 8u);
+  EXPECT_EQ(sizes.back(), (Fit{100, 1, 0}));
+  EXPECT_THAT(fits({}), SizeIs(0));
+}
+
+TEST(WebPage, ShowsTheMapTheCapacityAndTheProblems) {
+  const auto text = page(two_nodes(), "");
+  for (const char* shown :
+       {"7 of 10 held", "1 of 10 held, unhealthy", "not known: the agent does not answer", "XID 79",
+        "3 node agents, 1 without an answer", "<th scope=row>nvidia.com/gpu<td class=n>40<td class=n>16"})
+    EXPECT_THAT(text, HasSubstr(shown));
+  EXPECT_THAT(text, Not(HasSubstr("shares of")));
+  EXPECT_THAT(page({}, ""), HasSubstr("No node reports a GPU"));
+  Shown none;
+  none.problem = "the API server does not answer";
+  EXPECT_THAT(page(none, ""), HasSubstr("the API server does not answer"));
+}
+
+TEST(WebPage, FindsPodsByAPartOfTheirName) {
+  EXPECT_THAT(page(two_nodes(), "x=1&pod=team%2F0-1"),
+              AllOf(HasSubstr("<p>1 share of <q>team/0-1</q>"), HasSubstr("<td class=n>77 MiB<td class=n>1024 MiB")));
+  EXPECT_THAT(page(two_nodes(), "pod=team%2F0-0"), HasSubstr("<td class=n>not known"));
+  EXPECT_THAT(page(two_nodes(), "pod=team"), HasSubstr("<p>4 shares of"));
+  EXPECT_THAT(page(two_nodes(), "pod=nobody"), HasSubstr("<p>0 shares of"));
+  EXPECT_THAT(page(two_nodes(), "pod=%zz%2"), HasSubstr("<q>%zz%2</q>"));
+}
+
+// Promise: web: What others write is text on the page of the cluster: names, and what is searched for.
+TEST(WebPage, HostileTextStaysText) {
+  auto shown = two_nodes();
+  shown.nodes[0].name = shown.nodes[0].view.devices[0].tenants[0].name = "<img src=x>\"";
+  shown.nodes[1].view.devices[1].reason = shown.nodes[2].problem = shown.problem = "<script>";
+  const auto text = page(shown, "pod=%3Cimg%20src%3Dx%3E%22");
+  for (const char* markup : {"<img", "<script"}) EXPECT_THAT(text, Not(HasSubstr(markup)));
+  EXPECT_THAT(text, HasSubstr("<p>1 share of <q>&lt;img src=x&gt;&quot;</q>"));
+}
+
+TEST(WebNode, ADocumentThatIsNoneIsItsProblem) {
+  EXPECT_THAT(make_node("n", "[]").problem, HasSubstr("not a JSON object"));
+  const auto node =
+      make_node("n", R"({"devices": [{"index": "0", "resource": "r", "healthy": true, "slots": [{}, {}]}]})");
+  EXPECT_EQ(node.problem, "");
+  EXPECT_EQ(capacity_of({node}).at("r").free, 2u);
+  EXPECT_THAT(to_json({{node}, "s", "t", ""}), HasSubstr("\"free\": 2"));
+}
+
+}  // namespace web_test
+}  // namespace tranche::web

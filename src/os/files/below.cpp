@@ -1,0 +1,88 @@
+#include "os/files/below.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/text.h"
+
+namespace tranche::host::files {
+
+Status check_below(std::string_view relative) {
+  if (relative.empty()) return fail(Kind::kInvalid, "a path below a directory is empty");
+  if (relative.find('\0') != std::string_view::npos) {
+    return fail(Kind::kInvalid, "a path contains a zero byte", in_quotes(relative));
+  }
+  if (relative.front() == '/')
+    return fail(Kind::kInvalid, "a path below a directory starts with /", in_quotes(relative));
+  for (const auto piece : split(relative, '/')) {
+    if (piece == "..") return fail(Kind::kInvalid, "a path leaves its directory with \"..\"", in_quotes(relative));
+  }
+  return {};
+}
+
+std::string joined(const std::string& directory, std::string_view relative) {
+  std::string path = directory;
+  if (path.empty() || path.back() != '/') path += '/';
+  return path.append(relative);
+}
+
+Result<Parent> parent_of(int directory, const std::string& directory_path, std::string_view relative) {
+  TRY_STATUS(check_below(relative));
+  Parent parent;
+  parent.fd = directory;
+  for (const auto piece : split(relative, '/')) {
+    if (piece.empty() || piece == ".") continue;
+    if (!parent.name.empty()) {
+      Fd next(::openat(parent.fd, parent.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      if (!next) {
+        return std::unexpected(
+            error_from_errno(errno, "cannot enter the directory " + parent.name, joined(directory_path, relative)));
+      }
+      parent.held = std::move(next);
+      parent.fd = parent.held.get();
+    }
+    parent.name = piece;
+  }
+  if (parent.name.empty()) {
+    return fail(Kind::kInvalid, "a path names its own directory", joined(directory_path, relative));
+  }
+  return parent;
+}
+
+std::string temporary_name(const std::string& name) {
+  // Names that this process never used before; another process has another pid, and O_EXCL decides the rest.
+  static std::atomic<unsigned> counter = 0;
+  constexpr std::size_t kRoom = 200;  // NAME_MAX is 255
+  return "." + name.substr(0, kRoom) + "." + std::to_string(::getpid()) + "." +
+         std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
+}
+
+Result<std::string> read_all(int fd, std::size_t limit, const std::string& path) {
+  std::string content;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::unexpected(error_from_errno(errno, "cannot read", path));
+    if (got == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(got));
+    if (content.size() > limit) {
+      return fail(Kind::kInvalid, "is longer than the " + std::to_string(limit) + " bytes that are read of it", path);
+    }
+  }
+}
+
+Status write_all(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t wrote = ::write(fd, content.data(), content.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return std::unexpected(error_from_errno(errno, "cannot write", path));
+    content.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+}  // namespace tranche::host::files

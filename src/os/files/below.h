@@ -1,0 +1,34 @@
+#pragma once
+// Private to os/files: paths that must stay below a directory, and the steps that both reading and removing need.
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host::files {
+
+Status check_below(std::string_view relative);  // not empty, not absolute, no ".." and no NUL
+
+std::string joined(const std::string& directory, std::string_view relative);  // for messages
+
+// The directory that holds the last piece of `relative`, reached without following links, and that piece.
+struct Parent {
+  Fd held;  // not set when the parent is `directory` itself
+  int fd = -1;
+  std::string name;
+};
+Result<Parent> parent_of(int directory, const std::string& directory_path, std::string_view relative);
+
+// A name beside `name` that nobody else uses: hidden, so that readers of the directory pass over it.
+std::string temporary_name(const std::string& name);
+
+Result<std::string> read_all(int fd, std::size_t limit, const std::string& path);
+Status write_all(int fd, std::string_view content, const std::string& path);
+
+// Removes `name` in the directory `parent` and everything below it.
+Status remove_below(int parent, const std::string& name, const std::string& path);
+
+}  // namespace tranche::host::files

@@ -1,0 +1,228 @@
+#include "os/files/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/text.h"
+#include "os/files/below.h"
+
+namespace tranche::host {
+namespace {
+
+using files::joined;
+
+constexpr int kOpenDir = O_PATH | O_DIRECTORY | O_CLOEXEC;
+constexpr int kAttempts = 100;  // at a free temporary name
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+// One directory below another: made with exactly `mode` when it is not there. Returns it opened.
+Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std::string& path) {
+  if (::mkdirat(parent, name.c_str(), mode) == 0) {
+    // The umask took something away; the new directory is ours alone, so this is the one that we made.
+    const Fd made(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (made && ::fchmod(made.get(), mode) != 0) {
+      return std::unexpected(error_from_errno(errno, "cannot set the mode of a directory", path));
+    }
+  } else if (errno != EEXIST) {
+    return std::unexpected(error_from_errno(errno, "cannot make a directory", path));
+  }
+  Fd opened(::openat(parent, name.c_str(), kOpenDir | O_NOFOLLOW));
+  if (!opened) return std::unexpected(error_from_errno(errno, "cannot open as a directory", path));
+  return opened;
+}
+
+// Puts a file, made by `make` under a temporary name, in the place of `parent.name`.
+template <class Make>
+Status replace(const files::Parent& parent, const std::string& path, std::string_view doing, Make make) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::string temporary = files::temporary_name(parent.name);
+    const Status made = make(parent.fd, temporary);
+    if (!made && made.error().code == EEXIST) continue;
+    if (!made) {
+      ::unlinkat(parent.fd, temporary.c_str(), 0);
+      return made;
+    }
+    const int renamed = ::renameat(parent.fd, temporary.c_str(), parent.fd, parent.name.c_str());
+    const int err = errno;
+    // rename() of two links to one file succeeds and leaves both (POSIX), so the temporary name goes in any case.
+    ::unlinkat(parent.fd, temporary.c_str(), 0);
+    if (renamed != 0) return std::unexpected(error_from_errno(err, doing, path));
+    return {};
+  }
+  return fail(Kind::kConflict, std::string(doing) + ": too many left-over temporary files beside it", path);
+}
+
+}  // namespace
+
+Result<Dir> Dir::open(const std::string& path) {
+  Fd fd(::open(path.c_str(), kOpenDir));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open as a directory", path));
+  return Dir(std::move(fd), path);
+}
+
+Result<Dir> Dir::create(const std::string& path, mode_t mode) {
+  if (auto existing = open(path)) return existing;
+  const bool absolute = path.starts_with('/');
+  const auto pieces = split(path, '/');
+  std::string so_far = absolute ? "/" : ".";
+  Fd at(::open(so_far.c_str(), kOpenDir));
+  if (!at) return std::unexpected(error_from_errno(errno, "cannot open as a directory", so_far));
+  if (!absolute) so_far.clear();
+  const auto last = std::ranges::find_if(pieces.rbegin(), pieces.rend(), [](auto piece) { return !piece.empty(); });
+  for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
+    if (piece->empty()) continue;
+    if (!so_far.empty() && so_far.back() != '/') so_far += '/';
+    so_far += *piece;
+    // Existing directories on the way may be reached through links (/var/run); new ones are real.
+    Fd next(::openat(at.get(), std::string(*piece).c_str(), kOpenDir));
+    if (!next && errno == ENOENT) {
+      const bool is_last = piece == std::prev(last.base());
+      TRY(next, make_one(at.get(), std::string(*piece), is_last ? mode : 0755, so_far));
+    }
+    if (!next) return std::unexpected(error_from_errno(errno, "cannot open as a directory", so_far));
+    at = std::move(next);
+  }
+  return Dir(std::move(at), path);
+}
+
+Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
+  TRY_STATUS(files::check_below(relative));
+  std::string path = path_;
+  std::vector<std::string> names;
+  for (const auto piece : split(relative, '/')) {
+    if (!piece.empty() && piece != ".") names.emplace_back(piece);
+  }
+  if (names.empty()) return fail(Kind::kInvalid, "a path names its own directory", joined(path_, relative));
+  Fd held;
+  int at = fd_.get();
+  for (const auto& name : names) {
+    path = joined(path, name);
+    TRY(Fd next, make_one(at, name, &name == &names.back() ? mode : 0755, path));
+    held = std::move(next);
+    at = held.get();
+  }
+  return Dir(std::move(held), std::move(path));
+}
+
+Result<std::string> Dir::read(std::string_view relative, std::size_t limit) const {
+  TRY_STATUS(files::check_below(relative));
+  const std::string path = joined(path_, relative);
+  // O_NONBLOCK so that a named pipe put in a file's place cannot hold us up.
+  const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot look at", path));
+  if (!S_ISREG(status.st_mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", path);
+  return files::read_all(fd.get(), limit, path);
+}
+
+Status Dir::write_atomically(std::string_view relative, std::string_view content, mode_t mode, Sync sync) const {
+  const std::string path = joined(path_, relative);
+  TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
+  TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
+    const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a file", path));
+    if (::fchmod(fd.get(), mode) != 0) {  // whatever the umask
+      return std::unexpected(error_from_errno(errno, "cannot set the mode of a file", path));
+    }
+    auto written = files::write_all(fd.get(), content, path);
+    if (written && sync == Sync::kYes && ::fsync(fd.get()) != 0)
+      return std::unexpected(error_from_errno(errno, "cannot put on the disk", path));
+    return written;
+  }));
+  if (sync == Sync::kNo) return {};
+  const Fd folder(::openat(parent.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot put on the disk", path_));
+  return {};
+}
+
+Status Dir::remove(std::string_view relative) const {
+  const auto parent = files::parent_of(fd_.get(), path_, relative);
+  if (!parent && parent.error().code == ENOENT) return {};
+  if (!parent) return std::unexpected(parent.error());
+  if (::unlinkat(parent->fd, parent->name.c_str(), 0) == 0 || errno == ENOENT) return {};
+  return std::unexpected(error_from_errno(errno, "cannot remove", joined(path_, relative)));
+}
+
+Status Dir::remove_tree(std::string_view relative) const {
+  const auto parent = files::parent_of(fd_.get(), path_, relative);
+  if (!parent && parent.error().code == ENOENT) return {};
+  if (!parent) return std::unexpected(parent.error());
+  return files::remove_below(parent->fd, parent->name, joined(path_, relative));
+}
+
+Status Dir::hard_link(std::string_view from_path, std::string_view relative) const {
+  const std::string path = joined(path_, relative);
+  TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
+  const std::string from(from_path);
+  // Mostly there is nothing to replace.
+  if (::linkat(AT_FDCWD, from.c_str(), parent.fd, parent.name.c_str(), 0) == 0) return {};
+  if (errno != EEXIST) return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
+  return replace(parent, path, "cannot put a link in place", [&](int at, const std::string& name) -> Status {
+    if (::linkat(AT_FDCWD, from.c_str(), at, name.c_str(), 0) == 0) return {};
+    return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
+  });
+}
+
+Result<std::vector<std::string>> Dir::list() const {
+  const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return std::unexpected(error_from_errno(errno, "cannot list", path_));
+  const std::unique_ptr<DIR, CloseDir> dir(::fdopendir(fd));
+  if (!dir) {
+    const int err = errno;
+    ::close(fd);
+    return std::unexpected(error_from_errno(err, "cannot list", path_));
+  }
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  if (errno != 0) return std::unexpected(error_from_errno(errno, "cannot list", path_));
+  std::ranges::sort(names);
+  return names;
+}
+
+bool Dir::exists(std::string_view relative) const {
+  if (!files::check_below(relative)) return false;
+  struct stat status{};
+  return ::fstatat(fd_.get(), std::string(relative).c_str(), &status, 0) == 0;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat of_a{};
+  struct stat of_b{};
+  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  if (!S_ISREG(status.st_mode)) {
+    // A pipe of a shell lies in no file system that anybody could put one into.
+    struct statfs where{};
+    const bool named = ::fstatfs(fd.get(), &where) != 0 || where.f_type != PIPEFS_MAGIC;
+    if (S_ISFIFO(status.st_mode) && named) return fail(Kind::kInvalid, "cannot read: it is a named pipe", path);
+    ::fcntl(fd.get(), F_SETFL, 0);
+  }
+  return files::read_all(fd.get(), limit, path);
+}
+
+}  // namespace tranche::host

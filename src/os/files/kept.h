@@ -1,0 +1,32 @@
+#pragma once
+// Files that a program keeps for its own next start (docs/reference/paths.md, "State across restarts"). One that cannot
+// be read is put aside under `<name>.unreadable`: what it said is lost and nothing else, the next write finds its place
+// free, and an operator can look at it. No thread affinity.
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "os/files/files.h"
+
+namespace tranche::host {
+
+inline constexpr const char* kAsideSuffix = ".unreadable";
+
+struct KeptFile {
+  std::optional<std::string> text;  // absent: there is none, or it was put aside
+  std::string lost;                 // what of it was lost, why, and where it is now; "" = nothing
+};
+
+// Whole lines only: all that we keep ends with a line end, so a last line without one was cut. Follows no link.
+KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit = 1 << 20);
+
+// write_atomically() also where a directory lies in the file's place: that is put aside.
+Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode,
+                  Sync sync = Sync::kNo);
+
+// For a file that was read and makes no sense to its reader. Returns KeptFile::lost. Replaces what was put aside
+// before.
+std::string put_aside(const Dir& folder, const std::string& name, const std::string& why);
+
+}  // namespace tranche::host

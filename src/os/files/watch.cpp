@@ -1,0 +1,101 @@
+#include "os/files/watch.h"
+
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::uint32_t kEvents =
+    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+
+class InotifyWatch final : public DirWatch {
+ public:
+  InotifyWatch(Loop& loop, Fd fd, std::function<void(const std::string&)> turn)
+      : loop_(loop), fd_(std::move(fd)), turn_(std::make_shared<Turn>(std::move(turn))) {}
+  ~InotifyWatch() override {
+    *alive_ = false;
+    loop_.cancel(id_);
+  }
+  InotifyWatch(const InotifyWatch&) = delete;
+  InotifyWatch& operator=(const InotifyWatch&) = delete;
+
+  bool begin() {
+    id_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { read_events(); });
+    return id_ != 0;
+  }
+
+ private:
+  using Turn = std::function<void(const std::string&)>;
+
+  void read_events();
+
+  Loop& loop_;
+  Fd fd_;
+  std::shared_ptr<Turn> turn_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Loop::Id id_ = 0;
+};
+
+void add(std::vector<std::string>& names, std::string name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+}
+
+void InotifyWatch::read_events() {
+  alignas(inotify_event) char buffer[8192];
+  const ssize_t got = ::read(fd_.get(), buffer, sizeof buffer);
+  if (got <= 0) return;
+  // A write makes several events; each name is told once per round.
+  std::vector<std::string> names;
+  const std::size_t end = static_cast<std::size_t>(got);
+  for (std::size_t at = 0; at + sizeof(inotify_event) <= end;) {
+    inotify_event event{};
+    std::memcpy(&event, buffer + at, sizeof event);
+    const char* name = buffer + at + sizeof event;
+    at += sizeof event + event.len;
+    if (at > end) break;
+    if ((event.mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0) {
+      add(names, "");
+    } else if (event.len > 0) {
+      add(names, std::string(name, ::strnlen(name, event.len)));
+    }
+  }
+  const auto alive = alive_;
+  const auto turn = turn_;
+  for (const auto& name : names) {
+    (*turn)(name);
+    if (!*alive) return;  // the callback dropped us
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory,
+                                                 std::function<void(const std::string& name)> turn) {
+  Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!fd) {
+    Error error = error_from_errno(errno, "cannot watch a directory", directory);
+    if (error.code == EMFILE) error.what += " (raise fs.inotify.max_user_instances)";
+    return std::unexpected(std::move(error));
+  }
+  if (::inotify_add_watch(fd.get(), directory.c_str(), kEvents) < 0) {
+    Error error = error_from_errno(errno, "cannot watch a directory", directory);
+    if (error.code == ENOSPC) error.what += " (raise fs.inotify.max_user_watches)";
+    return std::unexpected(std::move(error));
+  }
+  auto watch = std::make_unique<InotifyWatch>(loop, std::move(fd), std::move(turn));
+  if (!watch->begin())
+    return fail(Kind::kUnavailable, "cannot watch a directory: the event loop refuses it", directory);
+  return watch;
+}
+
+}  // namespace tranche::host

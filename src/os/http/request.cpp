@@ -1,0 +1,66 @@
+#include "os/http/request.h"
+
+#include <algorithm>
+
+#include "base/ascii.h"
+#include "base/text.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kBadRequest = 400;
+constexpr int kHeadTooLong = 431;
+
+// "GET /metrics?x=1 HTTP/1.1"
+PageRequest read_line(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const auto target_at = line.find(' ');
+  const auto version_at = line.rfind(' ');
+  if (target_at == std::string_view::npos || version_at <= target_at + 1) return {.refused = kBadRequest};
+  const auto target = line.substr(target_at + 1, version_at - target_at - 1);
+  const auto is_plain = [](unsigned char byte) { return byte > 0x20 && byte < 0x7f; };
+  if (!line.substr(version_at + 1).starts_with("HTTP/1.") || !std::ranges::all_of(target, is_plain))
+    return {.refused = kBadRequest};
+  const auto question = std::min(target.find('?'), target.size());
+  return {.method = std::string(line.substr(0, target_at)),
+          .path = std::string(target.substr(0, question)),
+          .query = std::string(target.substr(std::min(question + 1, target.size())))};
+}
+
+// "Host: localhost:9480" → "localhost".
+std::string host_of(std::string_view head) {
+  for (const auto line : lines_of(head)) {
+    const auto colon = line.find(':');
+    constexpr std::string_view kName = "host";
+    if (colon != kName.size() || !std::ranges::equal(line.substr(0, colon), kName, {}, to_lower)) continue;
+    const auto value = trimmed(line.substr(colon + 1));
+    const auto port = value.rfind(':');
+    const bool is_v6 = value.starts_with('[');
+    if (port == std::string_view::npos || (is_v6 && value.ends_with(']'))) return std::string(value);
+    return std::string(value.substr(0, port));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t longest) {
+  const auto end = std::min(bytes.find("\r\n\r\n"), bytes.find("\n\n"));
+  if (std::min(end, bytes.size()) > longest) return PageRequest{.refused = kHeadTooLong};
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto line = bytes.find('\n');
+  auto request = read_line(bytes.substr(0, line));
+  request.host = host_of(bytes.substr(line + 1, end - std::min(line + 1, end)));
+  return request;
+}
+
+bool is_own_name(std::string_view host) {
+  if (host == "localhost" || host == "[::1]") return true;
+  const auto parts = split(host, '.');
+  return parts.size() == 4 && parts[0] == "127" && std::ranges::all_of(parts, [](std::string_view part) {
+           const auto number = parse_unsigned(part);
+           return number && *number <= 255;
+         });
+}
+
+}  // namespace tranche::host

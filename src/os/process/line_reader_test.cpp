@@ -1,0 +1,72 @@
+#include "os/process/line_reader.h"
+
+#include <gmock/gmock.h>
+
+#include "os/process/proc_stat.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(LineReader, GivesLinesHoweverTheBytesArrive) {
+  const std::string text = "one\ntwo\r\n\nthree";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    LineReader reader(100);
+    auto lines = reader.take(text.substr(0, cut));
+    for (auto& line : reader.take(text.substr(cut))) lines.push_back(line);
+    EXPECT_THAT(lines, ElementsAre("one", "two", "")) << cut;
+    EXPECT_THAT(reader.finish(), ElementsAre("three")) << cut;
+    EXPECT_THAT(reader.finish(), IsEmpty());
+  }
+}
+
+TEST(LineReader, CutsALineThatIsTooLongAndGoesOnAfterIt) {
+  for (std::size_t step = 1; step < 20; ++step) {
+    LineReader reader(5);
+    std::string text = "12345\n123456\n1234567890\nend\n";
+    std::vector<std::string> lines;
+    while (!text.empty()) {
+      for (auto& line : reader.take(text.substr(0, step))) lines.push_back(line);
+      text.erase(0, step);
+    }
+    EXPECT_THAT(lines, ElementsAre("12345", "12345…", "12345…", "end")) << step;
+    EXPECT_THAT(reader.finish(), IsEmpty());
+  }
+}
+
+TEST(LineReader, TheRestOfALongLineIsNotALine) {
+  LineReader reader(3);
+  EXPECT_THAT(reader.take("abcdef"), ElementsAre("abc…"));
+  EXPECT_THAT(reader.take("ghi"), IsEmpty());
+  EXPECT_THAT(reader.finish(), IsEmpty());
+}
+
+TEST(ProcStat, TheStartTimeIsFoundBehindAnyName) {
+  const std::string rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n";
+  EXPECT_EQ(parse_start_ticks("12 (sleep)" + rest), 987654u);
+  EXPECT_EQ(parse_start_ticks("12 (a) S 1 (b c)" + rest), 987654u);
+}
+
+TEST(ProcStat, ShortOrStrangeTextIsRefused) {
+  for (const char* text : {"", "12", "12 (sleep", "12 (sleep) S 1 2 3", ")))",
+                           "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 "
+                           "16 17 18 x 20"}) {
+    EXPECT_EQ(parse_start_ticks(text), std::nullopt) << text;
+  }
+}
+
+TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
+  const auto head = parse_stat_head("12 (a) S 1 (b\n\xff)) S 77 12");
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->name,
+            "a) S 1 (b?"
+            "?)");
+  EXPECT_EQ(head->parent, 77u);
+  for (const char* text : {"", "12", "12 (a", "12 a) S 1", ")(", "12 (a) S", "12 (a) S x", "12 (a) S -1"})
+    EXPECT_FALSE(parse_stat_head(text)) << text;
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,229 @@
+#include "os/process/process.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern "C" {
+#include <sys/pidfd.h>
+}
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "os/process/line_reader.h"
+#include "os/process/proc_stat.h"
+#include "os/process/spawn.h"
+
+namespace tranche::host {
+namespace {
+
+// What is watched. The loop's callbacks own it, so that it outlives a callback that drops the Process and so that a
+// child that lives on after its Process is still reaped.
+class Watched : public std::enable_shared_from_this<Watched> {
+ public:
+  Watched(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child)
+      : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), is_our_child_(is_our_child) {}
+
+  Status begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
+               std::function<void(ExitNote)> on_exit);
+  void drop(bool kill);
+  Status signal(int number);
+  ProcessRef ref() const { return ref_; }
+  bool running() const { return static_cast<bool>(pidfd_); }
+
+ private:
+  void read_output();
+  void read_what_is_left();
+  void tell(const std::vector<std::string>& lines);
+  void close_output();
+  void ended();
+
+  Loop& loop_;
+  ProcessRef ref_;
+  Fd pidfd_;  // open exactly while the process is not known to have ended, or not watched any more
+  bool is_our_child_;
+  Fd output_;
+  Fd input_;
+  Loop::Id exit_watch_ = 0;
+  Loop::Id output_watch_ = 0;
+  LineReader lines_{kLongestOutputLine};
+  std::function<void(const std::string&)> on_output_;
+  std::function<void(ExitNote)> on_exit_;
+  bool dropped_ = false;
+};
+
+Status Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
+                      std::function<void(ExitNote)> on_exit) {
+  on_output_ = std::move(on_output);
+  on_exit_ = std::move(on_exit);
+  const auto self = shared_from_this();
+  exit_watch_ = loop_.watch(pidfd_.get(), EPOLLIN, [self](std::uint32_t) { self->ended(); });
+  if (exit_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process");
+  if (pipes == nullptr) return {};
+  output_ = std::move(pipes->output);
+  input_ = std::move(pipes->input);
+  if (!output_) return {};
+  output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
+  if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
+  return {};
+}
+
+void Watched::drop(bool kill) {
+  const auto self = shared_from_this();
+  dropped_ = true;
+  const auto on_output = std::exchange(on_output_, {});
+  const auto on_exit = std::exchange(on_exit_, {});
+  if (kill) (void)signal(SIGKILL);  // fails only when it has ended
+  close_output();
+  input_.reset();
+  if (is_our_child_) return;  // which we reap
+  loop_.cancel(std::exchange(exit_watch_, 0));
+  pidfd_.reset();
+}
+
+Status Watched::signal(int number) {
+  if (!pidfd_) return {};
+  if (::pidfd_send_signal(pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return {};
+  return std::unexpected(
+      error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
+}
+
+void Watched::tell(const std::vector<std::string>& lines) {
+  for (const auto& line : lines) {
+    if (dropped_ || !on_output_) return;
+    const auto on_output = on_output_;  // kept while it runs: it may drop us
+    on_output(line);
+  }
+}
+
+void Watched::close_output() {
+  loop_.cancel(std::exchange(output_watch_, 0));
+  output_.reset();
+}
+
+// One piece per turn: a child that writes without end must not keep the loop from anything else.
+void Watched::read_output() {
+  const auto self = shared_from_this();
+  char buffer[16384];
+  const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got > 0) return tell(lines_.take({buffer, static_cast<std::size_t>(got)}));
+  tell(lines_.finish());
+  close_output();
+}
+
+// The process has ended, so what it wrote is in the pipe by now. Exactly that much is read: a grandchild may go on
+// writing.
+void Watched::read_what_is_left() {
+  int left = 0;
+  if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
+  char buffer[16384];
+  while (left > 0 && !dropped_) {
+    const auto want = std::min(static_cast<std::size_t>(left), sizeof buffer);
+    const ssize_t got = ::read(output_.get(), buffer, want);
+    if (got <= 0) break;
+    left -= static_cast<int>(got);
+    tell(lines_.take({buffer, static_cast<std::size_t>(got)}));
+  }
+  if (!dropped_) tell(lines_.finish());
+  close_output();
+}
+
+void Watched::ended() {
+  const auto self = shared_from_this();
+  loop_.cancel(std::exchange(exit_watch_, 0));
+  siginfo_t info{};
+  ExitNote note{.signalled = false, .code = -1};
+  // A stranger (ECHILD) is reaped by its own parent, who alone learns how it ended.
+  if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 &&
+      info.si_pid != 0) {
+    note.signalled = info.si_code != CLD_EXITED;
+    note.code = info.si_status;
+  }
+  // From here on the pid may belong to somebody else: the handle goes in the same instant.
+  pidfd_.reset();
+  input_.reset();
+  read_what_is_left();
+  if (dropped_) return;
+  const auto on_exit = std::exchange(on_exit_, {});
+  on_output_ = {};
+  if (on_exit) on_exit(note);
+}
+
+class WatchedProcess final : public Process {
+ public:
+  WatchedProcess(std::shared_ptr<Watched> watched, bool kill_on_drop)
+      : watched_(std::move(watched)), kill_on_drop_(kill_on_drop) {}
+  ~WatchedProcess() override { watched_->drop(kill_on_drop_); }
+  WatchedProcess(const WatchedProcess&) = delete;
+  WatchedProcess& operator=(const WatchedProcess&) = delete;
+
+  ProcessRef ref() const override { return watched_->ref(); }
+  bool running() const override { return watched_->running(); }
+  Status signal(int number) override { return watched_->signal(number); }
+
+ private:
+  std::shared_ptr<Watched> watched_;
+  bool kill_on_drop_;
+};
+
+}  // namespace
+
+std::string to_string(const ExitNote& note) {
+  if (note.signalled) {
+    const char* name = ::strsignal(note.code);
+    return "was killed by signal " + std::to_string(note.code) + " (" + (name != nullptr ? name : "unknown") + ")";
+  }
+  if (note.code < 0) return "ended; how is not known, since it was not our child";
+  return "exited with status " + std::to_string(note.code);
+}
+
+Result<ProcessSight> look_at_process(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  TRY(const auto stat, read_file(path, 8192));
+  const auto ticks = parse_start_ticks(stat);
+  auto head = parse_stat_head(stat);
+  if (!ticks || !head) return fail(Kind::kInvalid, "cannot read when a process started", path);
+  return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name), head->state};
+}
+
+Result<ProcessRef> process_ref(pid_t pid) {
+  TRY(const ProcessSight sight, look_at_process(pid));
+  return sight.ref;
+}
+
+Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& command,
+                                                std::function<void(const std::string& line)> on_output,
+                                                std::function<void(ExitNote)> on_exit) {
+  TRY(Spawned spawned, spawn(command));
+  // Not reaped before ended() runs, so this is the child even if it has ended already.
+  const auto ref = process_ref(spawned.pid);
+  const auto watched =
+      std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd), true);
+  auto process = std::make_unique<WatchedProcess>(watched, command.kill_on_drop);
+  if (const auto begun = watched->begin(&spawned, std::move(on_output), std::move(on_exit)); !begun) {
+    (void)watched->signal(SIGKILL);  // without a watch nobody would ever reap it
+    return std::unexpected(within(begun.error(), command.argv[0]));
+  }
+  return process;
+}
+
+Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& ref,
+                                                std::function<void(ExitNote)> on_exit) {
+  const auto gone = [&] { return fail(Kind::kNotFound, "the process has ended", "pid " + std::to_string(ref.pid)); };
+  if (ref.pid <= 0) return gone();
+  TRY(Fd pidfd, open_pidfd(ref.pid));
+  // Checked after the handle is held: from now on the pid cannot come to mean another process behind our back.
+  const auto seen = look_at_process(ref.pid);
+  if (!seen || seen->ref != ref) return gone();
+  const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), seen->parent == ::getpid());
+  auto process = std::make_unique<WatchedProcess>(watched, false);
+  TRY_STATUS(watched->begin(nullptr, {}, std::move(on_exit)));
+  return process;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,455 @@
+#include "os/process/process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include "base/text.h"
+#include "os/files/scratch.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = Loop::open();
+    ASSERT_TRUE(opened);
+    loop_ = std::move(*opened);
+  }
+  // Shell scripts are only what the children of these tests do; Command itself takes no shell.
+  static Command shell(const std::string& script) {
+    return {.argv = {"/bin/sh", "-c", script}, .env = {{"PATH", "/usr/bin:/bin"}}};
+  }
+  std::unique_ptr<Process> start(const Command& command) {
+    auto started = Process::start(
+        *loop_, command, [this](const std::string& line) { on_line(line); },
+        [this](ExitNote note) {
+          ++exits_;
+          note_ = note;
+          lines_at_exit_ = lines_.size();
+          loop_->stop();
+        });
+    EXPECT_TRUE(started) << to_string(started.error());
+    return started ? std::move(*started) : nullptr;
+  }
+  void on_line(const std::string& line) {
+    lines_.push_back(line);
+    if (line == stop_at_) loop_->stop();
+  }
+  void run() {
+    bool late = false;
+    const auto deadline = loop_->after(20s, [&] {
+      late = true;
+      loop_->stop();
+    });
+    loop_->run();
+    loop_->cancel(deadline);
+    ASSERT_FALSE(late) << "nothing happened; lines so far: " << join(lines_, " | ");
+  }
+  void run_until(const std::string& line) {
+    stop_at_ = line;
+    run();
+    stop_at_ = "\n";
+  }
+
+  std::unique_ptr<Loop> loop_;
+  std::vector<std::string> lines_;
+  std::string stop_at_ = "\n";
+  ExitNote note_;
+  int exits_ = 0;
+  std::size_t lines_at_exit_ = 0;
+};
+
+TEST_F(ProcessTest, LinesOfBothStreamsThenTheExit) {
+  const auto process = start(shell("echo one; echo two >&2; printf three; exit 3"));
+  ASSERT_TRUE(process);
+  EXPECT_TRUE(process->running());
+  run();
+  EXPECT_THAT(lines_, ElementsAre("one", "two", "three"));
+  EXPECT_EQ(lines_at_exit_, 3u);
+  EXPECT_FALSE(note_.signalled);
+  EXPECT_EQ(note_.code, 3);
+  EXPECT_EQ(to_string(note_), "exited with status 3");
+  EXPECT_FALSE(process->running());
+}
+
+TEST_F(ProcessTest, EveryLineComesBeforeTheExitHoweverManyThereAre) {
+  const auto process = start(shell("i=0; while [ $i -lt 5000 ]; do echo $i; i=$((i+1)); done"));
+  run();
+  ASSERT_EQ(lines_.size(), 5000u);
+  EXPECT_EQ(lines_.front(), "0");
+  EXPECT_EQ(lines_.back(), "4999");
+  EXPECT_EQ(lines_at_exit_, 5000u);
+  EXPECT_EQ(exits_, 1);
+}
+
+TEST_F(ProcessTest, AGrandchildThatHoldsThePipeDoesNotDelayTheExit) {
+  const auto process = start(shell("sleep 600 & echo $!; echo parent; exit 0"));
+  run();
+  EXPECT_EQ(exits_, 1);
+  ASSERT_EQ(lines_.size(), 2u);
+  EXPECT_EQ(lines_[1], "parent");
+  ::kill(static_cast<pid_t>(parse_signed(lines_[0]).value_or(0)), SIGKILL);
+}
+
+TEST_F(ProcessTest, ASignalIsToldByName) {
+  const auto process = start(shell("echo ready; exec sleep 600"));
+  run_until("ready");
+  ASSERT_TRUE(process->signal(SIGKILL));
+  run();
+  EXPECT_TRUE(note_.signalled);
+  EXPECT_EQ(note_.code, SIGKILL);
+  EXPECT_EQ(to_string(note_), "was killed by signal 9 (Killed)");
+}
+
+TEST_F(ProcessTest, ASignalAfterTheEndIsNothingAndReachesNobody) {
+  const auto process = start(shell("exit 0"));
+  run();
+  // Reaped: the pid is free for others from here on, and the handle is gone with it.
+  EXPECT_EQ(::kill(process->ref().pid, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+  EXPECT_TRUE(process->signal(SIGKILL));
+  EXPECT_FALSE(process->running());
+}
+
+TEST_F(ProcessTest, ASignalBetweenTheEndAndItsNoticeIsNothingToo) {
+  const auto process = start(shell("exit 0"));
+  // Wait for the child to be a zombie without letting the loop notice.
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(process->ref().pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(process->signal(SIGKILL));
+  run();
+  EXPECT_FALSE(note_.signalled);
+  EXPECT_EQ(note_.code, 0);
+}
+
+TEST_F(ProcessTest, AProgramThatIsNotThereIsAnErrorOfStart) {
+  const auto missing = Process::start(*loop_, {.argv = {"/nonexistent/program"}}, {}, {});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().kind, Kind::kNotFound);
+  EXPECT_EQ(missing.error().where, "/nonexistent/program");
+  const auto no_right = Process::start(*loop_, {.argv = {"/etc/passwd"}}, {}, {});
+  ASSERT_FALSE(no_right);
+  EXPECT_EQ(no_right.error().kind, Kind::kDenied);
+  EXPECT_EQ(Process::start(*loop_, {}, {}, {}).error().kind, Kind::kInvalid);
+  // Nothing is left to reap.
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(ProcessTest, TheEnvironmentIsExactlyWhatWasGiven) {
+  const auto process = start({.argv = {"/usr/bin/env"}, .env = {{"A", "1 2"}, {"B", ""}}});
+  run();
+  EXPECT_THAT(lines_, ElementsAre("A=1 2", "B="));
+  const auto bad = Process::start(*loop_, {.argv = {"/usr/bin/env"}, .env = {{"A=B", "1"}}}, {}, {});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().kind, Kind::kInvalid);
+}
+
+TEST_F(ProcessTest, ArgumentsAreNotAShells) {
+  const auto process = start({.argv = {"/bin/echo", "$HOME; `id` * \"x\""}});
+  run();
+  EXPECT_THAT(lines_, ElementsAre("$HOME; `id` * \"x\""));
+}
+
+TEST_F(ProcessTest, TheChildInheritsNoDescriptorOfOurs) {
+  const int leaky = ::open("/dev/null", O_RDONLY);  // on purpose without close-on-exec
+  ASSERT_GE(leaky, 0);
+  const auto process = start(shell("ls /proc/$$/fd"));
+  run();
+  ::close(leaky);
+  EXPECT_THAT(lines_, ElementsAre("0", "1", "2"));
+}
+
+TEST_F(ProcessTest, GivenDescriptorsBecomeTheChilds) {
+  const Fd in(::memfd_create("in", MFD_CLOEXEC));
+  const Fd out(::memfd_create("out", MFD_CLOEXEC));
+  const Fd kept(::memfd_create("kept", MFD_CLOEXEC));
+  ASSERT_EQ(::pwrite(in.get(), "asked\n", 6, 0), 6);
+  auto command = shell("cat; ls /proc/$$/fd; echo error >&2; echo kept >&3");
+  command.input = in.get();
+  command.output = out.get();
+  command.kept = kept.get();
+  const auto process = start(command);
+  run();
+  const auto text_of = [](const Fd& fd) {
+    char text[64] = {};
+    return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd.get(), text, sizeof text, 0))));
+  };
+  EXPECT_EQ(text_of(out), "asked\n0\n1\n2\n3\nerror\n");
+  EXPECT_EQ(text_of(kept), "kept\n");
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_EQ(note_.code, 0);
+}
+
+TEST_F(ProcessTest, StepsBeforeExecRunInOrderAndTheFirstThatFailsIsNamed) {
+  auto command = shell("pwd");
+  command.before_exec = {{"cannot go to proc", "", [] { return ::chdir("/proc") == 0; }},
+                         {"cannot go below it", "", [] { return ::chdir("self/task") == 0; }}};
+  const auto process = start(command);
+  run();
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_THAT(lines_[0], HasSubstr("/task"));
+  command.before_exec.insert(command.before_exec.begin() + 1,
+                             {"cannot go there", "/nonexistent", [] { return ::chdir("/nonexistent") == 0; }});
+  const auto failed = Process::start(*loop_, command, {}, {});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, Kind::kNotFound);
+  EXPECT_EQ(failed.error().where, "/nonexistent");
+  EXPECT_THAT(failed.error().what, HasSubstr("cannot go there"));
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "nothing is left to reap";
+}
+
+TEST_F(ProcessTest, TheChildHasStandardSignalsAndItsOwnGroup) {
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+  const auto old = ::signal(SIGPIPE, SIG_IGN);
+  // grep itself reads its own state: no shell in between that would set anything.
+  const auto process = start({.argv = {"/bin/grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"}});
+  ASSERT_TRUE(process);
+  EXPECT_NE(::getpgid(process->ref().pid), ::getpgrp());
+  run();
+  ::signal(SIGPIPE, old);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ASSERT_EQ(lines_.size(), 2u);
+  EXPECT_THAT(lines_[0], HasSubstr("0000000000000000"));
+  EXPECT_THAT(lines_[1], HasSubstr("0000000000000000"));
+}
+
+TEST_F(ProcessTest, HeldInputEndsWhenTheProcessIsDropped) {
+  Scratch scratch;
+  auto command = shell("cat > " + (scratch / "got") + "; echo ended > " + (scratch / "done"));
+  command.hold_stdin = true;
+  auto process = start(command);
+  ASSERT_TRUE(process);
+  auto witness = Process::adopt(*loop_, process->ref(), [this](ExitNote) { loop_->stop(); });
+  ASSERT_TRUE(witness) << to_string(witness.error());
+  EXPECT_TRUE(process->running());
+  process.reset();
+  run();
+  EXPECT_EQ(read_file(scratch / "done"), "ended\n");
+}
+
+TEST_F(ProcessTest, WithoutHeldInputTheChildReadsAnEnd) {
+  const auto process = start({.argv = {"/bin/cat"}});
+  run();
+  EXPECT_EQ(note_.code, 0);
+}
+
+TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
+  for (const bool kill : {true, false}) {
+    auto command = shell("echo ready; exec sleep 600");
+    command.kill_on_drop = kill;
+    auto process = start(command);
+    run_until("ready");
+    auto witness = Process::adopt(*loop_, process->ref(), [this](ExitNote) { loop_->stop(); });
+    ASSERT_TRUE(witness) << to_string(witness.error());
+    process.reset();
+    if (!kill) {
+      // Not even a moment later has it ended: SIGKILL from the drop would be there before this timer.
+      loop_->after(20ms, [this] { loop_->stop(); });
+      run();
+      EXPECT_TRUE((*witness)->running());
+      ASSERT_TRUE((*witness)->signal(SIGKILL));
+    }
+    run();
+    EXPECT_FALSE((*witness)->running());
+  }
+  EXPECT_EQ(exits_, 0);  // a dropped Process tells nothing any more
+}
+
+TEST_F(ProcessTest, AChildThatOutlivesItsObjectIsStillReaped) {
+  auto process = start(shell("echo ready; exec sleep 600"));
+  run_until("ready");
+  const auto ref = process->ref();
+  process.reset();
+  ASSERT_EQ(::kill(ref.pid, SIGKILL), 0);  // our child and not reaped: the pid cannot be another's
+  bool reaped = false;
+  std::function<void()> look = [&] {
+    reaped = ::kill(ref.pid, 0) != 0 && errno == ESRCH;
+    if (reaped) return loop_->stop();
+    loop_->after(1ms, look);
+  };
+  look();
+  run();
+  EXPECT_TRUE(reaped);
+}
+
+// Its parent reaps it, so nothing has to be held until its end: a tenant's process may live for as long as it likes.
+TEST_F(ProcessTest, ADroppedProcessThatIsNotOursHoldsNoDescriptor) {
+  const auto parent = start(shell("sleep 600 & echo $!; wait"));
+  std::function<void()> look = [&] { lines_.empty() ? void(loop_->after(1ms, look)) : loop_->stop(); };
+  look();
+  run();
+  const auto ref = process_ref(std::stoi(lines_[0]));
+  ASSERT_TRUE(ref);
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 8; ++i) {
+    auto adopted = Process::adopt(*loop_, *ref, [](ExitNote) { FAIL() << "dropped before"; });
+    ASSERT_TRUE(adopted);
+    EXPECT_EQ(descriptors(), before + 1);
+  }
+  EXPECT_EQ(descriptors(), before);
+  ::kill(ref->pid, SIGKILL);
+  run();
+}
+
+TEST_F(ProcessTest, MayBeDroppedInsideItsCallbacks) {
+  std::unique_ptr<Process> process;
+  int lines = 0;
+  auto command = shell("echo 1; echo 2; echo 3");
+  auto started = Process::start(
+      *loop_, command,
+      [&](const std::string&) {
+        ++lines;
+        process.reset();
+        loop_->after(5ms, [&] { loop_->stop(); });
+      },
+      [&](ExitNote) { FAIL() << "dropped before"; });
+  ASSERT_TRUE(started);
+  process = std::move(*started);
+  run();
+  EXPECT_EQ(lines, 1);
+
+  auto again = Process::start(*loop_, shell("exit 0"), {}, [&](ExitNote) {
+    process.reset();
+    loop_->stop();
+  });
+  ASSERT_TRUE(again);
+  process = std::move(*again);
+  run();
+  EXPECT_EQ(process, nullptr);
+}
+
+TEST_F(ProcessTest, AnOverlongLineIsCut) {
+  const auto process = start(shell("head -c 100000 /dev/zero | tr '\\0' x; echo; echo end"));
+  run();
+  ASSERT_EQ(lines_.size(), 2u);
+  EXPECT_EQ(lines_[0], std::string(kLongestOutputLine, 'x') + "…");
+  EXPECT_EQ(lines_[1], "end");
+}
+
+TEST_F(ProcessTest, AdoptingTellsTheEndOfOurOwnChildWithItsStatus) {
+  char shell_name[] = "/bin/sh", option[] = "-c", script[] = "exit 7";
+  char* argv[] = {shell_name, option, script, nullptr};
+  char* env[] = {nullptr};
+  pid_t pid = 0;
+  ASSERT_EQ(::posix_spawn(&pid, "/bin/sh", nullptr, nullptr, argv, env), 0);
+  const auto ref = process_ref(pid);
+  ASSERT_TRUE(ref);
+  const auto adopted = Process::adopt(*loop_, *ref, [this](ExitNote note) {
+    note_ = note;
+    loop_->stop();
+  });
+  ASSERT_TRUE(adopted);
+  run();
+  EXPECT_EQ(note_.code, 7);
+}
+
+TEST_F(ProcessTest, AdoptingAStrangerTellsItsEndWithoutAStatus) {
+  // The shell's child is ours only in the second degree.
+  const auto parent = start(shell("sleep 600 & echo $!; exec sleep 600"));
+  ExitNote ended{.signalled = true, .code = 99};
+  std::function<void()> look = [&] {
+    if (lines_.empty()) return (void)loop_->after(1ms, look);
+    loop_->stop();
+  };
+  look();
+  run();
+  const auto ref = process_ref(static_cast<pid_t>(parse_signed(lines_[0]).value_or(0)));
+  ASSERT_TRUE(ref);
+  auto adopted = Process::adopt(*loop_, *ref, [&](ExitNote note) {
+    ended = note;
+    loop_->stop();
+  });
+  ASSERT_TRUE(adopted) << to_string(adopted.error());
+  EXPECT_TRUE((*adopted)->running());
+  ASSERT_TRUE((*adopted)->signal(SIGKILL));
+  run();
+  EXPECT_EQ(ended.code, -1);
+  EXPECT_FALSE(ended.signalled);
+  EXPECT_FALSE((*adopted)->running());
+  EXPECT_TRUE((*adopted)->signal(SIGKILL));
+  (void)parent->signal(SIGKILL);
+  run();
+}
+
+TEST_F(ProcessTest, ARecycledPidIsNotAdopted) {
+  auto ref = process_ref(::getpid());
+  ASSERT_TRUE(ref);
+  ref->start_ticks += 1;  // as it would look if another process had our number now
+  const auto adopted = Process::adopt(*loop_, *ref, {});
+  ASSERT_FALSE(adopted);
+  EXPECT_EQ(adopted.error().kind, Kind::kNotFound);
+  EXPECT_EQ(Process::adopt(*loop_, {0, 0}, {}).error().kind, Kind::kNotFound);
+  EXPECT_EQ(process_ref(0).error().kind, Kind::kNotFound);
+}
+
+TEST_F(ProcessTest, DiesWithTheThreadThatStartedItWhenAsked) {
+  ProcessRef ref;
+  auto command = shell("echo ready; exec sleep 600");
+  command.die_with_parent = true;
+  std::unique_ptr<Process> process;
+  std::thread starter([&] {
+    // Stands in for the death of the whole program: PDEATHSIG counts threads.
+    auto started = Process::start(
+        *loop_, command, [this](const std::string& line) { on_line(line); },
+        [this](ExitNote note) {
+          note_ = note;
+          loop_->stop();
+        });
+    ASSERT_TRUE(started);
+    process = std::move(*started);
+  });
+  starter.join();
+  run();
+  EXPECT_TRUE(note_.signalled);
+  EXPECT_EQ(note_.code, SIGKILL);
+}
+
+TEST_F(ProcessTest, ManyChildrenAtOnceAllEndAndLeaveNoDescriptor) {
+  const auto open_fds = [] { return Dir::open("/proc/self/fd")->list()->size(); };
+  const auto before = open_fds();
+  constexpr int kChildren = 60;
+  int ended = 0;
+  std::vector<std::unique_ptr<Process>> processes;
+  for (int i = 0; i < kChildren; ++i) {
+    auto started = Process::start(
+        *loop_, {.argv = {"/bin/echo", std::to_string(i)}},
+        [&, i](const std::string& line) { EXPECT_EQ(line, std::to_string(i)); },
+        [&](ExitNote note) {
+          EXPECT_EQ(note.code, 0);
+          if (++ended == kChildren) loop_->stop();
+        });
+    ASSERT_TRUE(started);
+    processes.push_back(std::move(*started));
+  }
+  run();
+  processes.clear();
+  EXPECT_EQ(ended, kChildren);
+  EXPECT_EQ(open_fds(), before);
+}
+
+}  // namespace
+}  // namespace tranche::host

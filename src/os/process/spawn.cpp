@@ -1,0 +1,238 @@
+// vfork and exec, by hand: posix_spawn cannot set a death signal, close what it does not know, or enter a namespace.
+// Between the two the child runs on our memory while our thread stands still, so child_side() makes system calls on
+// values prepared before and touches nothing else.
+#include "os/process/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+// glibc 2.36 declares these without a C++ guard.
+extern "C" {
+#include <sys/pidfd.h>
+}
+
+#include <cerrno>
+#include <vector>
+
+namespace tranche::host {
+namespace {
+
+struct Pipe {
+  Fd reading;
+  Fd writing;
+};
+
+Result<Pipe> make_pipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return std::unexpected(error_from_errno(errno, "cannot start a process", "pipe2"));
+  return Pipe{Fd(fds[0]), Fd(fds[1])};
+}
+
+// What the child says when it does not execute the program.
+struct Failure {
+  int step = -1;  // of before_exec; -1 = what is done for every child
+  int error = 0;
+};
+
+// Everything that the child needs, as plain numbers and pointers.
+struct ChildPlan {
+  const char* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* env = nullptr;
+  const char* work_dir = nullptr;  // nullptr = ours
+  int input = -1;
+  int output = -1;
+  int kept = -1;
+  int failure = -1;  // where a Failure goes when exec does not happen; closed by exec
+  const std::vector<BeforeExec>& before_exec;
+  pid_t parent = 0;
+  bool die_with_parent = false;
+};
+
+[[noreturn]] void give_up(const ChildPlan& plan, int step = -1) {
+  const Failure failure{step, errno};
+  [[maybe_unused]] const auto told = ::write(plan.failure, &failure, sizeof failure);
+  ::_exit(127);
+}
+
+// Only those below `first` and `failure` stay: a daemon that lives for weeks must not hold our sockets, locks or device
+// files. Kernels before 5.9 lack the call; there close-on-exec does what it can.
+void close_from(unsigned first, int failure) {
+  const auto kept = static_cast<unsigned>(failure);
+  if (kept > first) ::syscall(SYS_close_range, first, kept - 1, 0u);
+  ::syscall(SYS_close_range, kept + 1, ~0u, 0u);
+}
+
+[[noreturn]] void child_side(const ChildPlan& plan) {
+  struct sigaction standard{};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  for (std::size_t step = 0; step < plan.before_exec.size(); ++step)
+    if (!plan.before_exec[step].run()) give_up(plan, static_cast<int>(step));
+  if (plan.die_with_parent) {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan);
+    if (::getppid() != plan.parent) ::_exit(127);  // it died before the line above
+  }
+  ::setpgid(0, 0);  // whoever has a session of its own has that already
+  if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(plan.output, 2) < 0) give_up(plan);
+  if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
+  close_from(plan.kept >= 0 ? 4 : 3, plan.failure);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (plan.work_dir != nullptr && ::chdir(plan.work_dir) != 0) give_up(plan);
+  ::execve(plan.path, plan.argv, plan.env);
+  give_up(plan);
+}
+
+// In a function of its own, so that nothing of the caller's frame lives in registers across the second return.
+[[gnu::noinline]] pid_t start_child(const ChildPlan& plan) {
+  const pid_t pid = ::vfork();
+  if (pid == 0) child_side(plan);
+  return pid;
+}
+
+// The descriptors that become 0 to 3 must not themselves be one of these, where one dup2 would overwrite the next.
+Result<Fd> above_targets(int fd) {
+  Fd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 4));
+  if (!duplicate) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
+  return duplicate;
+}
+Result<Fd> above_targets(Fd fd) {
+  if (fd.get() > 3) return fd;
+  return above_targets(fd.get());
+}
+
+// Words as execve takes them: a pointer each and a null pointer last, valid as long as `strings` is unchanged.
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (auto& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Status check(const Command& command) {
+  if (command.argv.empty() || command.argv[0].empty()) return fail(Kind::kInvalid, "a command without a program");
+  const auto has_zero = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  for (const auto& word : command.argv) {
+    if (has_zero(word)) return fail(Kind::kInvalid, "an argument contains a zero byte", command.argv[0]);
+  }
+  for (const auto& [name, value] : command.env) {
+    if (name.empty() || name.find('=') != std::string::npos || has_zero(name) || has_zero(value)) {
+      return fail(Kind::kInvalid, "an environment variable that no program could read: " + name, command.argv[0]);
+    }
+  }
+  return {};
+}
+
+pid_t vfork_with_signals_blocked(const ChildPlan& plan) {
+  // No handler of ours may run in the child while it shares our memory.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = start_child(plan);
+  const int err = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = err;
+  return pid;
+}
+
+void reap(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+Result<Fd> open_pidfd(pid_t pid) {
+  Fd fd(::pidfd_open(pid, 0));
+  if (!fd) {
+    // EINVAL: the number is a thread's or no pid at all.
+    const int err = errno == EINVAL ? ESRCH : errno;
+    return std::unexpected(error_from_errno(err, "cannot watch a process", "pid " + std::to_string(pid)));
+  }
+  return fd;
+}
+
+Result<Spawned> spawn(const Command& command) {
+  TRY_STATUS(check(command));
+  const std::string& path = command.argv[0];
+  auto words = command.argv;
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : command.env) settings.push_back(name + "=" + value);
+  const auto argv = pointers_to(words);
+  const auto env = pointers_to(settings);
+
+  Spawned spawned;
+  Fd child_input;
+  if (command.input >= 0) {
+    TRY(child_input, above_targets(command.input));
+  } else if (command.hold_stdin) {
+    TRY(Pipe input, make_pipe());
+    spawned.input = std::move(input.writing);
+    child_input = std::move(input.reading);
+  } else {
+    child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!child_input) return std::unexpected(error_from_errno(errno, "cannot start a process", "/dev/null"));
+  }
+  Pipe output;
+  if (command.output >= 0) {
+    TRY(output.writing, above_targets(command.output));
+  } else {
+    TRY(output, make_pipe());
+  }
+  Fd kept;
+  if (command.kept >= 0) {
+    TRY(kept, above_targets(command.kept));
+  }
+  TRY(Pipe failure, make_pipe());
+  TRY(const Fd in, above_targets(std::move(child_input)));
+  TRY(Fd out, above_targets(std::move(output.writing)));
+  TRY(Fd told, above_targets(std::move(failure.writing)));
+
+  const ChildPlan plan{path.c_str(),
+                       argv.data(),
+                       env.data(),
+                       command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
+                       in.get(),
+                       out.get(),
+                       kept ? kept.get() : -1,
+                       told.get(),
+                       command.before_exec,
+                       ::getpid(),
+                       command.die_with_parent};
+  spawned.pid = vfork_with_signals_blocked(plan);
+  if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
+  told.reset();
+  out.reset();
+  Failure failed;
+  ssize_t got = 0;
+  while ((got = ::read(failure.reading.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
+  }
+  if (got == static_cast<ssize_t>(sizeof failed)) {
+    reap(spawned.pid);
+    if (failed.step < 0) return std::unexpected(error_from_errno(failed.error, "cannot execute", path));
+    const auto& step = command.before_exec[static_cast<std::size_t>(failed.step)];
+    return std::unexpected(error_from_errno(failed.error, step.what, step.where.empty() ? path : step.where));
+  }
+  // Our child and not yet reaped: the pid is still its own, even if it has ended.
+  auto pidfd = open_pidfd(spawned.pid);
+  if (!pidfd) {
+    ::kill(spawned.pid, SIGKILL);
+    reap(spawned.pid);
+    return std::unexpected(within(std::move(pidfd).error(), path));
+  }
+  spawned.pidfd = std::move(*pidfd);
+  if (!output.reading) return spawned;
+  const int flags = ::fcntl(output.reading.get(), F_GETFL);
+  ::fcntl(output.reading.get(), F_SETFL, flags | O_NONBLOCK);
+  spawned.output = std::move(output.reading);
+  return spawned;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,21 @@
+#pragma once
+// Private to os/process: from a Command to a running child and the ends of its pipes.
+#include <sys/types.h>
+
+#include "base/result.h"
+#include "os/loop/fd.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+
+struct Spawned {
+  pid_t pid = 0;
+  Fd pidfd;
+  Fd output;  // reading end of stdout and stderr, non-blocking; none if the command has an output
+  Fd input;   // writing end of stdin, only with hold_stdin
+};
+Result<Spawned> spawn(const Command& command);
+
+Result<Fd> open_pidfd(pid_t pid);  // kNotFound when there is no such process
+
+}  // namespace tranche::host

@@ -1,0 +1,70 @@
+#pragma once
+// Private to os/socket: one client of a StatusServer. Requests are answered in order, one at a time: while an answer
+// is not there yet, or waits for the client to read, no more requests are taken. Holds at most one answer and one piece
+// of input.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "os/loop/fd.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/socket/request.h"
+#include "os/socket/status_socket.h"
+
+namespace tranche::host {
+
+class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
+ public:
+  using Answer = std::function<Result<std::string>(const std::string&)>;
+
+  StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
+                   const StatusLimits& limits, std::function<void()> on_closed);
+
+  void begin();
+  void refuse(const Error& why);            // says why and closes
+  void changed(const std::string& newest);  // for a watcher; others are not told. `newest` is a whole line
+  void close();                             // idempotent; calls on_closed
+  bool watching() const { return watching_; }
+
+ private:
+  void on_event(std::uint32_t events);
+  void read_some();
+  void advance();
+  bool flush();  // false: closed
+  void answer(const Result<std::string>& request);
+  void answer_later(const std::string& request);
+  void answered(std::uint64_t number, const Result<std::string>& json);
+  void want(std::uint32_t events);
+  void check_idle();
+  void begin_to_watch();
+  void beat();
+
+  Loop& loop_;
+  Fd fd_;
+  const Answer& answer_;
+  const StatusServer::Later& later_;
+  Duration idle_;
+  Duration beat_every_;
+  std::function<void()> on_closed_;
+  Loop::Id watch_ = 0;
+  Timer idle_timer_{loop_};
+  Timer beat_timer_{loop_};
+  std::uint32_t wanted_ = 0;
+  MonoTime last_activity_;
+  RequestReader requests_;
+  std::string out_;
+  std::size_t out_at_ = 0;
+  bool watching_ = false;
+  bool stale_ = false;        // a watcher that has not been sent the newest state
+  bool half_closed_ = false;  // the client sends no more
+  bool last_answer_ = false;  // close when it is out
+  std::uint64_t asked_ = 0;   // requests that are answered later, so far
+  bool waiting_ = false;      // for the answer of the last of them
+  bool answering_ = false;    // inside advance()
+};
+
+std::string as_line(std::string json);  // without line ends inside, with one at its end
+std::string answer_line(const Result<std::string>& json);
+
+}  // namespace tranche::host

@@ -1,0 +1,165 @@
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "os/loop/timer.h"
+#include "os/socket/connection.h"
+#include "os/socket/status_socket.h"
+#include "os/socket/unix_socket.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kAcceptedPerTurn = 16;
+constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+
+class UnixStatusServer final : public StatusServer {
+ public:
+  UnixStatusServer(Loop& loop, std::string path, Fd listening, StatusConnection::Answer answer, StatusLimits limits,
+                   Later later)
+      : loop_(loop),
+        path_(std::move(path)),
+        listening_(std::move(listening)),
+        answer_(std::move(answer)),
+        later_(std::move(later)),
+        limits_(limits) {
+    remember_file();
+    if (limits_.take_over) arm_audit();
+  }
+  ~UnixStatusServer() override;
+  UnixStatusServer(const UnixStatusServer&) = delete;
+  UnixStatusServer& operator=(const UnixStatusServer&) = delete;
+
+  bool begin();
+  void changed() override;
+
+ private:
+  void remember_file();
+  void arm_audit();
+  void listen_again();
+  void accept_some();
+  void add(Fd fd);
+  void tell_watchers();
+
+  Loop& loop_;
+  std::string path_;
+  Fd listening_;
+  StatusConnection::Answer answer_;
+  Later later_;
+  StatusLimits limits_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  Loop::Id watch_ = 0;
+  Timer pause_{loop_};
+  Timer telling_{loop_};
+  Timer audit_{loop_};
+  std::uint64_t next_key_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
+};
+
+UnixStatusServer::~UnixStatusServer() {
+  loop_.cancel(watch_);
+  for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
+  // Only our own: a successor may have put its socket there already.
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
+    ::unlink(path_.c_str());
+  }
+}
+
+void UnixStatusServer::remember_file() {
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) != 0) return;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+void UnixStatusServer::arm_audit() {
+  audit_.start(limits_.audit, [this] {
+    listen_again();
+    arm_audit();
+  });
+}
+
+void UnixStatusServer::listen_again() {
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) == 0) {
+    if (status.st_dev == device_ && status.st_ino == inode_) return;
+    // Somebody newer answers there: whoever watches us should watch them.
+    for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
+    return;
+  }
+  if (errno != ENOENT) return;
+  auto listening = listen_at(path_);
+  if (!listening) return;  // the next audit tries again
+  loop_.cancel(std::exchange(watch_, 0));
+  pause_.stop();
+  listening_ = *std::move(listening);
+  remember_file();
+  begin();
+}
+
+bool UnixStatusServer::begin() {
+  watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+  return watch_ != 0;
+}
+
+void UnixStatusServer::accept_some() {
+  for (int i = 0; i < kAcceptedPerTurn; ++i) {
+    Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      add(std::move(fd));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return;
+    // Out of descriptors or memory: the socket stays readable, so do not look at it for a while.
+    loop_.cancel(std::exchange(watch_, 0));
+    pause_.start(kPauseWhenFull, [this] { begin(); });
+    return;
+  }
+}
+
+void UnixStatusServer::add(Fd fd) {
+  const auto key = next_key_++;
+  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_,
+                                                             [this, key] { connections_.erase(key); });
+  const bool full = connections_.size() >= limits_.connections;
+  connections_.emplace(key, connection);
+  if (full) return connection->refuse({Kind::kUnavailable, "too many connections; close some", path_, 0});
+  connection->begin();
+}
+
+void UnixStatusServer::changed() {
+  if (!telling_.running()) telling_.start(Duration::zero(), [this] { tell_watchers(); });
+}
+
+void UnixStatusServer::tell_watchers() {
+  std::vector<std::shared_ptr<StatusConnection>> watchers;
+  for (const auto& [key, connection] : connections_) {
+    if (connection->watching()) watchers.push_back(connection);
+  }
+  if (watchers.empty()) return;
+  const std::string line = answer_line(answer_("watch"));
+  for (const auto& watcher : watchers) watcher->changed(line);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::string& path,
+                                                         std::function<Result<std::string>(const std::string&)> answer,
+                                                         StatusLimits limits, Later later) {
+  TRY(Fd listening, limits.take_over ? listen_in_place_of(path) : listen_at(path));
+  auto server =
+      std::make_unique<UnixStatusServer>(loop, path, std::move(listening), std::move(answer), limits, std::move(later));
+  if (!server->begin()) return fail(Kind::kUnavailable, "the event loop refuses to watch a socket", path);
+  return server;
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,126 @@
+#include "os/socket/unix_socket.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr int kBacklog = 128;
+
+Result<Fd> stream_socket(int flags, const std::string& path) {
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
+  return fd;
+}
+
+const sockaddr* generic(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+// The mode is set before bind(), which gives it to the file (Linux): at no moment can others connect.
+int bind_private(int fd, const sockaddr_un& address) {
+  if (::fchmod(fd, 0600) != 0) return errno;
+  return ::bind(fd, generic(address), sizeof address) == 0 ? 0 : errno;
+}
+
+// Removes what a program that was killed left behind.
+Status clear_stale(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode)) {
+    return fail(Kind::kConflict, "cannot listen: something that is not a socket is in the way; move it away", path);
+  }
+  const auto connected = connect_to(path, false);
+  if (connected || connected.error().code == EAGAIN) {
+    return fail(Kind::kConflict, "cannot listen: another program answers there; stop it or choose another path", path);
+  }
+  if (connected.error().code != ECONNREFUSED) return std::unexpected(connected.error());
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return std::unexpected(error_from_errno(errno, "cannot remove an old socket", path));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return fail(Kind::kInvalid, "the path of a socket is empty or contains a zero byte", path);
+  }
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(Kind::kInvalid,
+                "the path of a socket is longer than the " + std::to_string(sizeof address.sun_path - 1) +
+                    " bytes that the kernel takes; choose a shorter directory",
+                path);
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Result<Fd> listen_in_place_of(const std::string& path) {
+  const std::string newer = path + "." + std::to_string(::getpid());
+  TRY(Fd fd, listen_at(newer));
+  if (::rename(newer.c_str(), path.c_str()) != 0) {
+    int err = errno;
+    // Only a directory cannot be replaced: it changes places with the socket and is removed there.
+    if (err == EISDIR) {
+      if (::renameat2(AT_FDCWD, newer.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+        std::error_code ignored;
+        std::filesystem::remove_all(newer, ignored);
+        return fd;
+      }
+      err = errno;
+    }
+    ::unlink(newer.c_str());
+    return std::unexpected(error_from_errno(err, "cannot listen", path));
+  }
+  return fd;
+}
+
+Result<Fd> listen_at(const std::string& path) {
+  TRY(const auto address, unix_address(path));
+  TRY(Fd fd, stream_socket(SOCK_NONBLOCK, path));
+  int err = bind_private(fd.get(), address);
+  if (err == EADDRINUSE) {
+    TRY_STATUS(clear_stale(path));
+    err = bind_private(fd.get(), address);
+  }
+  if (err != 0) return std::unexpected(error_from_errno(err, "cannot listen", path));
+  if (::listen(fd.get(), kBacklog) != 0) return std::unexpected(error_from_errno(errno, "cannot listen", path));
+  return fd;
+}
+
+Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
+  TRY(const auto address, unix_address(path));
+  TRY(Fd fd, stream_socket(blocking ? 0 : SOCK_NONBLOCK, path));
+  if (blocking) {
+    const timeval limit{.tv_sec = timeout_us / 1'000'000, .tv_usec = timeout_us % 1'000'000};
+    // connect() waits for room in the other side's queue as long as SO_SNDTIMEO says (socket(7)).
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  }
+  if (::connect(fd.get(), generic(address), sizeof address) != 0) {
+    return std::unexpected(error_from_errno(errno, "cannot connect", path));
+  }
+  return fd;
+}
+
+std::string error_line(const Error& error) {
+  nlohmann::json line;
+  line["error"] = to_string(error);
+  return json_text(line);
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,28 @@
+#pragma once
+// Private to os/socket: unix stream sockets by path.
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <string>
+
+#include "base/result.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+
+Result<sockaddr_un> unix_address(const std::string& path);  // kInvalid when the path does not fit (unix(7): 107 bytes)
+
+// A listening socket, mode 0600. Replaces a socket file that nobody answers on, nothing else.
+Result<Fd> listen_at(const std::string& path);
+
+// The same, but the path is taken from the program that listens there, or from whatever lies there, a directory
+// included. The path is never missing in between.
+Result<Fd> listen_in_place_of(const std::string& path);
+
+// A connected socket. Non-blocking, or blocking for at most what SO_SNDTIMEO and SO_RCVTIMEO say.
+Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 0);
+
+// {"error":"…"}
+std::string error_line(const Error& error);
+
+}  // namespace tranche::host

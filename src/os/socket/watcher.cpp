@@ -1,0 +1,178 @@
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "os/files/watch.h"
+#include "os/loop/timer.h"
+#include "os/socket/status_socket.h"
+#include "os/socket/unix_socket.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kWithoutSocket = std::chrono::seconds(10);
+constexpr std::size_t kLongestLine = 16 << 20;
+constexpr std::string_view kRequest = "watch\n";
+
+// Owned by the loop's callbacks too, so that it outlives a callback that drops the StatusWatcher.
+class Follower : public std::enable_shared_from_this<Follower> {
+ public:
+  Follower(Loop& loop, std::string path, std::function<void(const std::string&)> on_line)
+      : loop_(loop), path_(std::move(path)), on_line_(std::move(on_line)) {
+    const auto slash = path_.rfind('/');
+    directory_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+    name_ = path_.substr(slash == std::string::npos ? 0 : slash + 1);
+  }
+
+  void try_after(Duration pause);
+  void drop();
+
+ private:
+  void connect();
+  void disconnected();
+  void read_some();
+  void tell(const std::string& line);
+  void watch_directory();
+  void expect_more(Duration within);
+  void look_whether_silent(MonoTime due);
+
+  Loop& loop_;
+  std::string path_;
+  std::string directory_;
+  std::string name_;
+  std::function<void(const std::string&)> on_line_;
+  std::unique_ptr<DirWatch> appears_;
+  Fd fd_;
+  Loop::Id watch_ = 0;
+  Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
+  Duration pause_ = kFirstPause;
+  std::string partial_;
+  bool beats_ = false;  // the server of this connection sends them
+  bool told_gone_ = false;
+  bool dropped_ = false;
+};
+
+void Follower::try_after(Duration pause) {
+  timer_.start(pause, [self = shared_from_this()] { self->connect(); });
+}
+
+void Follower::drop() {
+  dropped_ = true;
+  const auto on_line = std::exchange(on_line_, {});
+  loop_.cancel(std::exchange(watch_, 0));
+  timer_.stop();
+  appears_.reset();
+  fd_.reset();
+}
+
+void Follower::watch_directory() {
+  if (appears_) return;
+  auto opened = DirWatch::open(loop_, directory_, [weak = weak_from_this()](const std::string& name) {
+    const auto self = weak.lock();
+    if (!self || self->dropped_) return;
+    if (name.empty()) {
+      self->appears_.reset();  // the directory is gone: look for a new one at the next attempt
+    } else if (name == self->name_ && !self->fd_) {
+      self->pause_ = kFirstPause;
+      self->connect();
+    }
+  });
+  // Without it (the directory is not there yet) the timer alone finds the socket.
+  if (opened) appears_ = std::move(*opened);
+}
+
+void Follower::connect() {
+  const auto self = shared_from_this();
+  watch_directory();
+  auto connected = connect_to(path_, false);
+  if (!connected) {
+    // The watched directory tells when it appears; to ask as well is for a watch that tells nothing.
+    if (connected.error().code == ENOENT && appears_) pause_ = kWithoutSocket;
+    return disconnected();
+  }
+  fd_ = std::move(*connected);
+  // A new connection has room for six bytes.
+  if (::send(fd_.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
+    return disconnected();
+  }
+  watch_ = loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->read_some(); });
+  if (watch_ == 0) return disconnected();
+  timer_.start(StatusWatcher::kFirstAnswer, [self] { self->disconnected(); });
+}
+
+void Follower::disconnected() {
+  loop_.cancel(std::exchange(watch_, 0));
+  fd_.reset();
+  partial_.clear();
+  beats_ = false;
+  try_after(pause_);
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  if (!std::exchange(told_gone_, true)) tell("");
+}
+
+void Follower::read_some() {
+  const auto self = shared_from_this();
+  char buffer[65536];
+  const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return disconnected();
+  partial_.append(buffer, static_cast<std::size_t>(got));
+  for (std::size_t end = 0; fd_ && (end = partial_.find('\n')) != std::string::npos;) {
+    const std::string line = partial_.substr(0, end);
+    partial_.erase(0, end + 1);
+    if (line.empty()) {  // a beat; "" means something else to the one who listens
+      beats_ = true;
+      continue;
+    }
+    timer_.stop();
+    pause_ = kFirstPause;
+    told_gone_ = false;
+    tell(line);
+  }
+  if (fd_ && partial_.size() > kLongestLine) return disconnected();
+  if (fd_ && beats_) expect_more(StatusWatcher::kSilence);
+}
+
+void Follower::expect_more(Duration within) {
+  timer_.start(within, [self = shared_from_this(), due = loop_.now() + within] { self->look_whether_silent(due); });
+}
+
+// What has come while this loop was busy and waits in the socket counts.
+void Follower::look_whether_silent(MonoTime due) {
+  read_some();
+  if (!fd_ || timer_.running()) return;
+  if (loop_.now() - due > StatusWatcher::kBusy) return expect_more(StatusWatcher::kSilence);
+  disconnected();
+}
+
+void Follower::tell(const std::string& line) {
+  const auto on_line = on_line_;  // kept while it runs: it may drop us
+  if (on_line) on_line(line);
+}
+
+class UnixStatusWatcher final : public StatusWatcher {
+ public:
+  explicit UnixStatusWatcher(std::shared_ptr<Follower> follower) : follower_(std::move(follower)) {}
+  ~UnixStatusWatcher() override { follower_->drop(); }
+  UnixStatusWatcher(const UnixStatusWatcher&) = delete;
+  UnixStatusWatcher& operator=(const UnixStatusWatcher&) = delete;
+
+ private:
+  std::shared_ptr<Follower> follower_;
+};
+
+}  // namespace
+
+std::unique_ptr<StatusWatcher> StatusWatcher::open(Loop& loop, const std::string& path,
+                                                   std::function<void(const std::string& line)> on_line) {
+  auto follower = std::make_shared<Follower>(loop, path, std::move(on_line));
+  follower->try_after(Duration::zero());
+  return std::make_unique<UnixStatusWatcher>(std::move(follower));
+}
+
+}  // namespace tranche::host

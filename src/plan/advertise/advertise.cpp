@@ -1,0 +1,33 @@
+#include "plan/advertise/advertise.h"
+
+#include "plan/slot_id.h"
+
+namespace tranche::advertise {
+
+std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults) {
+  if (const auto it = faults.devices.find(device.uuid); it != faults.devices.end()) return it->second;
+  if (const auto it = faults.devices.find(device.gpu_uuid); it != faults.devices.end()) return it->second;
+  if (!device.pool.empty()) {
+    if (const auto it = faults.pools.find(device.pool); it != faults.pools.end()) return it->second;
+  }
+  return std::nullopt;
+}
+
+std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults) {
+  std::vector<Advertised> lists;
+  lists.reserve(plan.resources.size());
+  for (const auto& resource : plan.resources) {
+    Advertised& list = lists.emplace_back();
+    list.resource = resource.name;
+    for (const auto& device : resource.devices) {
+      const bool healthy = !reason_unhealthy(device, faults);
+      for (std::uint32_t n = 0; n < device.slots; ++n) {
+        auto ordinal = device.replicated ? std::optional(n) : std::nullopt;
+        list.slots.push_back({plan::render({device.uuid, ordinal}), healthy, device.numa_node});
+      }
+    }
+  }
+  return lists;
+}
+
+}  // namespace tranche::advertise

@@ -1,0 +1,313 @@
+#include "programs/demo/demo_program.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "gpu/inventory/models.h"
+#include "observe/view/view.h"
+#include "os/files/files.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
+#include "os/socket/status_socket.h"
+#include "programs/demo/scene.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+constexpr Duration kRedrawEvery = 500ms;
+constexpr Duration kStopWithin = 10s;
+constexpr int kQuietLooks = 3;
+constexpr std::size_t kLinesKept = 12;
+constexpr std::size_t kLargestState = 16 << 20;
+constexpr const char* kClear = "\033[H\033[2J";
+
+struct Part {
+  std::string name;
+  std::unique_ptr<host::Process> process;
+  std::vector<std::string> last_lines;  // for the report when it dies
+};
+
+class Demo {
+ public:
+  explicit Demo(const DemoOptions& options) : options_(options) {}
+  ~Demo();
+  Demo(const Demo&) = delete;
+  Demo& operator=(const Demo&) = delete;
+  int run();
+
+ private:
+  Status prepare();
+  Status start_all();
+  Status start(const std::string& name, std::vector<std::string> argv);
+  void part_ended(const std::string& name, host::ExitNote note);
+  void look();
+  bool settled(const Json& status, const Json& kubelet) const;
+  void show(const std::string& status, const std::string& kubelet);
+  void finish(int exit_code);
+  void stop_next();
+  std::string path(std::string_view name) const { return dir_ + "/" + std::string(name); }
+
+  DemoOptions options_;
+  std::string dir_;
+  std::string standins_;
+  std::string self_;
+  std::map<std::string, std::string> env_;
+  std::unique_ptr<host::Loop> loop_;
+  std::vector<Part> parts_;
+  bool stopping_ = false;
+  std::string stopping_part_;  // whose end is waited for
+  int exit_code_ = 0;
+  MonoTime give_up_at_{};
+  int quiet_looks_ = 0;  // in a row that found everything settled
+  std::string trouble_;
+};
+
+Result<std::string> own_program() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    return std::unexpected(error_from_errno(error.value(), "cannot tell where this program is", "/proc/self/exe"));
+  return self.string();
+}
+
+Result<std::string> find_standins(const DemoOptions& options, const std::string& self) {
+  const std::filesystem::path bin = std::filesystem::path(self).parent_path();
+  std::vector<std::string> places;
+  if (!options.standins.empty()) {
+    places.push_back(options.standins);
+  } else {
+    places = {(bin / "../standins").lexically_normal().string(),
+              (bin / "../libexec/tranche/standins").lexically_normal().string()};
+  }
+  for (const auto& place : places) {
+    if (::access((place + "/sim-kubelet").c_str(), X_OK) == 0) return place;
+  }
+  return fail(Kind::kNotFound,
+              "the stand-ins (sim-kubelet and its neighbours) are not there; build them with ./dev build, or name "
+              "their folder with --standins",
+              places.front());
+}
+
+Status copy_or_write(const host::Dir& dir, std::string_view name, const std::string& from,
+                     const std::string& otherwise) {
+  if (from.empty()) return dir.write_atomically(name, otherwise);
+  TRY(const auto content, host::read_file(from));
+  return dir.write_atomically(name, content);
+}
+
+Status check_profile(const std::string& profile, const std::string& standins) {
+  const bool is_there = ::access((standins + "/profiles/" + profile + ".yaml").c_str(), R_OK) == 0;
+  if (inventory::find_model(profile) != nullptr || (is_there && profile.find('/') == std::string::npos)) return {};
+  return fail(Kind::kInvalid, fmt::format("--profile: {} is not a known GPU model; {}", in_quotes(profile),
+                                          inventory::known_models(profile)));
+}
+
+Status Demo::prepare() {
+  TRY(self_, own_program());
+  TRY(standins_, find_standins(options_, self_));
+  TRY_STATUS(check_profile(options_.profile, standins_));
+  char scratch[] = "/tmp/tranche-demo.XXXXXX";
+  if (::mkdtemp(scratch) == nullptr)
+    return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
+  dir_ = scratch;
+  TRY(const auto dir, host::Dir::open(dir_));
+  for (const char* name : {"node", "plugins", "run", "mps", "driver"}) {
+    TRY([[maybe_unused]] const auto made, dir.make_subdir(name));
+  }
+  TRY_STATUS(dir.write_atomically("node/node.yaml", scene_node(options_)));
+  TRY_STATUS(copy_or_write(dir, "config.yaml", options_.config_file, scene_config(options_)));
+  TRY_STATUS(copy_or_write(dir, "pods.yaml", options_.pods_file, scene_pods(options_)));
+  const char* search_path = ::getenv("PATH");
+  env_ = {{"TRANCHE_SIM_NODE", path("node")},
+          {"LD_LIBRARY_PATH", standins_},
+          {"PATH", standins_ + ":" + (search_path != nullptr ? search_path : "/usr/bin:/bin")},
+          {"HOME", dir_}};
+  return {};
+}
+
+Status Demo::start(const std::string& name, std::vector<std::string> argv) {
+  host::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
+  auto process = host::Process::start(
+      *loop_, command,
+      [this, name](const std::string& line) {
+        for (auto& part : parts_) {
+          if (part.name != name) continue;
+          part.last_lines.push_back(line);
+          if (part.last_lines.size() > kLinesKept) part.last_lines.erase(part.last_lines.begin());
+        }
+      },
+      [this, name](host::ExitNote note) { part_ended(name, note); });
+  if (!process) return std::unexpected(within(std::move(process).error(), "cannot start " + name));
+  parts_.push_back({name, *std::move(process), {}});
+  return {};
+}
+
+Status Demo::start_all() {
+  TRY_STATUS(start("sim-kubelet", {standins_ + "/sim-kubelet", "--plugin-dir", path("plugins"),
+                                   "--pod-resources-socket", path("run/pod-resources.sock"), "--pods",
+                                   path("pods.yaml"), "--state-file", path("run/kubelet.json")}));
+  TRY_STATUS(start("tranche mps", {self_, "mps", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                                   "--driver-root-ctr-path", path("driver")}));
+  return start("tranche node",
+               {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"), "--pod-resources-socket",
+                path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
+}
+
+void Demo::part_ended(const std::string& name, host::ExitNote note) {
+  if (stopping_) {
+    if (name == stopping_part_) stop_next();
+    return;
+  }
+  trouble_ = fmt::format("{} {}", name, to_string(note));
+  for (const auto& part : parts_) {
+    if (part.name != name) continue;
+    for (const auto& line : part.last_lines) trouble_ += "\n    " + line;
+  }
+  finish(1);
+}
+
+// Settled: everything that can run runs and uses its GPU, and what does not has said why.
+bool Demo::settled(const Json& status, const Json& kubelet) const {
+  const Json& resources = list_at(status, "resources");
+  if (resources.empty()) return false;
+  for (const auto& resource : resources) {
+    const Json& known = member_at(member_at(kubelet, "resources"), text_at(resource, "name"));
+    const auto slots = count_at(resource, "slots");
+    if (count_at(known, "allocatable") != slots || !truth_at(resource, "registered")) return false;
+    if (count_at(resource, "healthy") != slots) return false;
+  }
+  const Json& pods = list_at(kubelet, "pods");
+  if (pods.empty()) return false;
+  std::set<std::int64_t> on_gpu;
+  for (const auto& device : list_at(status, "devices"))
+    for (const auto& process : list_at(device, "processes")) on_gpu.insert(number_at(process, "pid").value_or(0));
+  std::size_t holding = 0;
+  for (const auto& pod : pods) {
+    const std::string phase = text_at(pod, "phase");
+    if (phase == "Pending" && text_at(pod, "reason").empty()) return false;
+    if (phase != "Running") continue;
+    for (const auto& container : list_at(pod, "containers")) {
+      ++holding;
+      if (!on_gpu.contains(number_at(container, "pid").value_or(-1))) return false;
+    }
+  }
+  return holding > 0 && list_at(status, "grants").size() == holding;
+}
+
+void Demo::look() {
+  if (stopping_) return;
+  const auto status = host::ask(path("run/node.sock"), "status", 2s);
+  const auto kubelet = host::read_file(path("run/kubelet.json"), kLargestState);
+  const std::string status_text = status ? *status : "{}";
+  const std::string kubelet_text = kubelet ? *kubelet : "{}";
+  const Json status_json = json_of(status_text);
+  const Json kubelet_json = json_of(kubelet_text);
+  quiet_looks_ = settled(status_json, kubelet_json) ? quiet_looks_ + 1 : 0;
+  const bool done = quiet_looks_ >= kQuietLooks;
+  if (!options_.once) {
+    show(status_text, kubelet_text);
+  } else if (done) {
+    show(status_text, kubelet_text);
+    return finish(0);
+  }
+  if (options_.once && loop_->now() >= give_up_at_) {
+    show(status_text, kubelet_text);
+    trouble_ = fmt::format("the node did not settle within {} seconds", options_.settle_seconds);
+    return finish(1);
+  }
+  loop_->after(options_.once ? 100ms : kRedrawEvery, [this] { look(); });
+}
+
+void Demo::show(const std::string& status, const std::string& kubelet) {
+  if (options_.json) {
+    Json document{{"status", json_of(status)}, {"kubelet", json_of(kubelet)}};
+    fmt::print("{}\n", json_text(document));
+    return;
+  }
+  const auto view = view::make_view(status, kubelet);
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  const std::string text = view ? view::render(*view, {.colour = terminal, .notes = options_.once})
+                                : "starting: " + to_string(view.error()) + "\n";
+  if (terminal && !options_.once) {
+    fmt::print("{}{}\n  Simulated GPUs, real programs. Ctrl-C ends it; the node's files are in {}\n", kClear,
+               fitted(text, options_.width), dir_);
+  } else {
+    fmt::print("{}", fitted(text, options_.width));
+  }
+  std::fflush(stdout);
+}
+
+void Demo::finish(int exit_code) {
+  if (stopping_) return;
+  exit_code_ = exit_code;
+  stopping_ = true;
+  loop_->after(kStopWithin, [this] {
+    trouble_ += "\nsome programs did not end in time and were killed";
+    loop_->stop();
+  });
+  stop_next();
+}
+
+// Tenants first (they belong to the kubelet double), then the agent, then the daemons that served them.
+void Demo::stop_next() {
+  for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
+    const auto part = std::ranges::find(parts_, name, &Part::name);
+    if (part == parts_.end() || !part->process->running()) continue;
+    stopping_part_ = name;
+    (void)part->process->signal(SIGTERM);
+    return;
+  }
+  loop_->stop();
+}
+
+Demo::~Demo() {
+  parts_.clear();
+  if (dir_.empty() || options_.keep) return;
+  std::error_code ignored;  // a scratch directory that stays is untidy, not a failure
+  std::filesystem::remove_all(dir_, ignored);
+}
+
+int Demo::run() {
+  const auto complain = [](const Error& error) {
+    fmt::print(stderr, "tranche demo: {}\n", to_string(error));
+    return 1;
+  };
+  if (const auto prepared = prepare(); !prepared) return complain(prepared.error());
+  auto loop = host::Loop::open();
+  if (!loop) return complain(loop.error());
+  loop_ = *std::move(loop);
+  // SIGPIPE: the reader of standard output has gone (`tranche demo | head`), and the scratch directory must not stay.
+  if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }); !watched)
+    return complain(watched.error());
+  give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
+  if (const auto started = start_all(); !started) return complain(started.error());
+  look();
+  loop_->run();
+  if (!trouble_.empty()) fmt::print(stderr, "tranche demo: {}\n", trouble_);
+  return exit_code_;
+}
+
+}  // namespace
+
+int run_demo(const DemoOptions& options) {
+  return Demo(options).run();
+}
+
+}  // namespace tranche::agent

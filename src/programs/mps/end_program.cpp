@@ -1,0 +1,159 @@
+// `tranche mps --end`.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "config/live/config_source.h"
+#include "config/live/driver_settings.h"
+#include "gpu/driver/nvml.h"
+#include "mps/daemon/binary.h"
+#include "mps/pool/endings.h"
+#include "mps/pool/pool_set.h"
+#include "os/log/log.h"
+#include "os/loop/loop.h"
+#include "os/socket/status_socket.h"
+#include "programs/mps/mps_program.h"
+#include "programs/mps/one_instance.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kAnswer = std::chrono::seconds(5);
+
+// nullopt: nobody answers there.
+std::optional<pid_t> ask_running(const std::string& root) {
+  const auto answer = host::ask(root + "/mps.sock", "end", kAnswer);
+  if (!answer) return std::nullopt;
+  const auto pid = number_at(json_of(*answer), "pid");
+  return pid ? std::optional(static_cast<pid_t>(*pid)) : std::nullopt;
+}
+
+class EndProgram {
+ public:
+  EndProgram(const MpsOptions& options, const config::Config& config)
+      : options_(options), config_(config), root_(mps_root_of(options, config.flags)) {}
+
+  Status run() {
+    TRY(loop_, host::Loop::open());
+    if (const auto pid = ask_running(root_)) return wait_for(*pid);
+    TRY(const auto lock, lock_mps_root(root_));
+    TRY_STATUS(finish_ends());
+    TRY(const auto left, host::find_left_pools(root_));
+    TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
+                                                           host::ComputeModes::Done done) {
+          nvml_->set_compute_mode(uuid, mode, std::move(done));
+        }));
+    modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
+    if (left.empty() && modes_->changed().empty()) {
+      fmt::print("no daemon runs under {}\n", root_);
+      return {};
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    end(left);
+    return done_;
+  }
+
+ private:
+  Status wait_for(pid_t pid) {
+    const auto ref = host::process_ref(pid);
+    if (!ref) return {};  // it was quick
+    const auto process = host::Process::adopt(*loop_, *ref, [this](host::ExitNote) { loop_->stop(); });
+    if (!process) return {};
+    done_ =
+        fail(Kind::kTimeout, fmt::format("tranche mps (pid {}) was asked to end its daemons and does not end", pid));
+    loop_->after(options_.stop_patience + kAnswer, [this] { loop_->stop(); });
+    loop_->run();
+    if ((*process)->running()) return done_;
+    fmt::print("ended by tranche mps (pid {})\n", pid);
+    return {};
+  }
+
+  // Clients that a killed `tranche mps` had stopped to end them would stay stopped: nothing else looks at them any
+  // more.
+  Status finish_ends() {
+    TRY(host::Dir root, host::Dir::open(root_));
+    endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
+    if (!endings_->lost().empty()) fmt::print(stderr, "{}; a client may stay stopped\n", endings_->lost());
+    endings_->finish_left({.patience = config_.sharing.stop_patience}, [this](const Terminated& outcomes) {
+      if (!outcomes.empty()) fmt::print("{} clients that were being ended: finished\n", outcomes.size());
+      loop_->stop();
+    });
+    loop_->run();
+    return {};
+  }
+
+  // Compute modes are the driver's to give back: the daemons end once it has answered, or has had its time.
+  void end(const std::vector<host::LeftPool>& left) {
+    done_ = fail(Kind::kTimeout, "a daemon or a driver call does not end");
+    pools_ = std::make_unique<PoolSet>(*loop_,
+                                       PoolSetSettings{.paths = {root_},
+                                                       .supervisor = options_.supervisor,
+                                                       .home = daemon_home(options_, config_.flags, root_),
+                                                       .endings = endings_},
+                                       *modes_, [] {});
+    // Without a program to ask with, questions fail and daemons get signals after their patience.
+    pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
+    loop_->after(options_.stop_patience, [this] { loop_->stop(); });
+    bool begun = false;
+    const auto begin = [this, &left, &begun] {
+      if (std::exchange(begun, true)) return;
+      pools_->end(left, [this] {
+        done_ = {};
+        loop_->stop();
+      });
+    };
+    nvml_ = host::NvmlThread::start(*loop_, driver_settings(config_.flags, options_.driver_root_here),
+                                    {.on_inventory = [&begin](const auto&) { begin(); },
+                                     .on_event = [](const host::GpuEvent&) {},
+                                     .on_use = {},
+                                     .on_sample = {}});
+    loop_->after(kAnswer, [&begin] { begin(); });
+    loop_->run();
+    for (const auto& one : left) fmt::print("{}: daemon {}\n", one.id, done_ ? "ended" : "asked to end");
+    nvml_.reset();
+  }
+
+  Result<host::ControlBinary> control_program() const {
+    const auto path = options_.environment.find("PATH");
+    TRY(auto found,
+        host::find_control_binary({.given = options_.mps_control,
+                                   .driver_root = daemon_home(options_, config_.flags, root_).driver_root_here,
+                                   .path = path == options_.environment.end() ? "" : path->second}));
+    host::ControlBinary binary;
+    binary.env = control_environment(options_, config_.flags, found, root_);
+    binary.path = std::move(found);
+    return binary;
+  }
+
+  const MpsOptions& options_;
+  const config::Config& config_;
+  std::string root_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::ComputeModes> modes_;
+  std::shared_ptr<host::Endings> endings_;
+  std::unique_ptr<PoolSet> pools_;
+  Status done_;
+};
+
+}  // namespace
+
+int end_mps(const MpsOptions& options) {
+  const ConfigSource source(options.flags, options.environment, options.unknown_keys, config_places(options));
+  if (!source.view().in_force) {  // the daemons of the usual place are better ended than none
+    fmt::print(stderr, "tranche mps --end: no configuration can be used, so daemons are looked for under {} only\n",
+               mps_root_of(options, source.view().config.flags));
+    for (const auto& problem : source.view().problems) fmt::print(stderr, "  {}\n", to_string(problem));
+  }
+  EndProgram program(options, source.view().config);
+  const auto ended = program.run();
+  if (ended) return 0;
+  fmt::print(stderr, "tranche mps --end: {}\n", to_string(ended.error()));
+  return 1;
+}
+
+}  // namespace tranche::agent

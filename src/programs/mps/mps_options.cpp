@@ -1,0 +1,52 @@
+// What follows from the options of `tranche mps` alone.
+#include "mps/daemon/driver_libraries.h"
+#include "os/log/log.h"
+#include "programs/mps/mps_program.h"
+
+namespace tranche::agent {
+
+ConfigPlaces config_places(const MpsOptions& options) {
+  ConfigPlaces places;
+  places.written = options.config_of_node;
+  return places;
+}
+
+std::string mps_root_of(const MpsOptions& options, const config::Flags& flags) {
+  if (!options.mps_root_here.empty()) return options.mps_root_here;
+  return flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
+}
+
+std::string driver_root_here(const MpsOptions& options, const config::Flags& flags) {
+  return options.driver_root_here.empty() ? flags.plugin.container_driver_root : options.driver_root_here;
+}
+
+host::ProcessEnvironment control_environment(const MpsOptions& options, const config::Flags& flags,
+                                             const std::string& program, const std::string& mps_root_here) {
+  auto env = host::handed_on({options.environment.begin(), options.environment.end()});
+  const std::string root = driver_root_here(options, flags);
+  if (root.empty() || root == "/" || !program.starts_with(root)) return env;
+  const auto folder = host::link_driver_libraries(root, mps_root_here + "/" + host::kDriverLibraries, root);
+  const bool elsewhere = options.daemons_on_host && flags.nvidia_driver_root != "/";
+  const auto on_host = elsewhere ? host::link_driver_libraries(root, mps_root_here + "/" + host::kHostsDriverLibraries,
+                                                               flags.nvidia_driver_root)
+                                 : std::string();
+  for (const auto* made : {&folder, &on_host}) {
+    if (*made) continue;
+    log::warning("mps.driver_libraries",
+                 {{"why", to_string(made->error())}, {"effect", "MPS servers may not find libcuda"}});
+    return env;
+  }
+  if (!folder->empty()) env["LD_LIBRARY_PATH"] = host::library_path(*folder, env["LD_LIBRARY_PATH"]);
+  return env;
+}
+
+host::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here) {
+  return {.host = options.daemons_on_host,
+          .host_pid = options.host_pid,
+          .mps_root = flags.mps_root.empty() ? mps_root_here : flags.mps_root,
+          .driver_root = flags.nvidia_driver_root,
+          .driver_root_here = driver_root_here(options, flags),
+          .cgroup = options.daemon_cgroup};
+}
+
+}  // namespace tranche::agent

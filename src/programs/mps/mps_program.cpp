@@ -1,0 +1,445 @@
+#include "programs/mps/mps_program.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "config/live/config_source.h"
+#include "config/live/driver_settings.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/inventory/compare.h"
+#include "mps/daemon/binary.h"
+#include "mps/daemon/compute_modes.h"
+#include "mps/endpoints/endpoints.h"
+#include "mps/pool/endings.h"
+#include "mps/pool/pool_dirs.h"
+#include "mps/pool/pool_set.h"
+#include "observe/pages/http_pages.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+#include "os/loop/loop.h"
+#include "os/socket/status_socket.h"
+#include "plan/make_plan.h"
+#include "plan/select.h"
+#include "programs/mps/mps_pages.h"
+#include "programs/mps/mps_status.h"
+#include "programs/mps/one_instance.h"
+#include "programs/mps/other_holders_watch.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kDriverPace = std::chrono::seconds(5);
+constexpr rlim_t kOpenFiles = 65536;  // a daemon's clients cost it several each; too few show as failed shared memory
+
+class MpsProgram {
+ public:
+  explicit MpsProgram(const MpsOptions& options)
+      : options_(options), config_(options.flags, options.environment, options.unknown_keys, config_places(options)) {}
+  int run();
+
+ private:
+  Status begin();  // until there is a configuration
+  Status open();
+  Status open_modes();
+  Status open_endings();
+  void open_nvml();
+  void look_for_binary();
+  void on_binary(const Result<host::ControlBinary>& binary);
+  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_config();
+  void plan_again();
+  void publish();
+  void on_signal(int number);
+  void begin_stop(bool end_clients = false);
+  void end_clients(const std::string& pool, const host::EndRequest& request,
+                   std::function<void(const Terminated&)> done);
+  void end_for_good();
+  MpsView view() const;
+  MpsReadiness readiness() const;
+
+  MpsOptions options_;
+  std::unique_ptr<host::Loop> loop_;  // first, so that it goes last
+  ConfigSource config_;
+  std::string root_;
+  host::Fd lock_;
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::ComputeModes> modes_;
+  std::shared_ptr<host::Endings> endings_;
+  std::unique_ptr<Doors> doors_;
+  std::unique_ptr<PoolSet> pools_;
+  std::unique_ptr<OtherHolders> other_holders_;
+  std::unique_ptr<host::Question> binary_question_;
+  std::string binary_problem_;
+  std::optional<inventory::Inventory> inventory_;
+  host::Presence presence_;
+  std::string driver_problem_ = "the driver library is being opened";
+  plan::Plan plan_;
+  std::vector<Problem> plan_problems_;
+  MpsPages pages_;
+  std::unique_ptr<HttpPages> http_;
+  std::unique_ptr<host::StatusServer> status_;
+  bool stopping_ = false;
+  int exit_code_ = 0;
+};
+
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    const auto say = problem.severity == Severity::kError ? log::error : log::warning;
+    say("config.problem", {{"text", to_string(problem)}});
+  }
+}
+
+// The daemons inherit it. Less than asked for is no reason not to start.
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kOpenFiles);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
+}
+
+// No tenants must use up the descriptors that the others, the daemons' commands and the status need.
+std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  return std::clamp(limit.rlim_cur / parts, fewest, most);
+}
+
+int MpsProgram::run() {
+  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go; a child gets the default back (os/process)
+  const auto& config = config_.view();
+  if (config_.hopeless()) {
+    for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
+    return 2;
+  }
+  if (const auto begun = begin(); !begun) {
+    log::error("start.failed", {{"why", begun.error()}});
+    return 1;
+  }
+  if (!config.in_force) return 0;  // told to stop while it waited for one
+  log_problems(config.problems);
+  log_effective(config);
+  root_ = mps_root_of(options_, config.config.flags);
+
+  if (const auto opened = open(); !opened) {
+    log::error("start.failed", {{"why", opened.error()}});
+    return 1;
+  }
+  log::info("mps.started", {{"mps_root", root_}, {"config", config.path}});
+  loop_->run();
+
+  nvml_.reset();  // joins its thread before what its callbacks use goes away
+  http_.reset();
+  status_.reset();
+  log::info("stopped", {{"exit_code", exit_code_}});
+  return exit_code_;
+}
+
+Status MpsProgram::begin() {
+  TRY(loop_, host::Loop::open());
+  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
+  return config_.begin(*loop_, nullptr);
+}
+
+Status MpsProgram::open() {
+  const auto home = daemon_home(options_, config_.view().config.flags, root_);
+  TRY_STATUS(host::check_home(home));
+  auto root = host::Dir::create(root_, 0755);
+  if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
+  TRY(lock_, lock_mps_root(root_));
+  // Ours since we have the lock; a child that our predecessor was starting when it was killed may still listen there.
+  TRY_STATUS(root->remove_tree("mps.sock"));
+  TRY_STATUS(host::set_reach(root_, host::Reach::kOwner));
+  raise_open_file_limit();
+  // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+  TRY_STATUS(open_modes());
+  TRY_STATUS(open_endings());
+  TRY(auto logs, host::LogWatch::open(*loop_));
+  doors_ = std::make_unique<Doors>(
+      *loop_,
+      DoorsSettings{.paths = {root_},
+                    .policy = config_.view().config.sharing.door,
+                    .connections_per_grant = part_of_open_files(8, 16, 512),
+                    .connections = part_of_open_files(16, 16, 4096)},
+      Doors::World{
+          .terminate =
+              [this](const std::string& pool, const host::EndRequest& request,
+                     std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
+          .on_client = {},
+          .on_client_gone =
+              [this](const std::string& pool, int pid) {
+                if (pools_) pools_->client_ended(pool, pid);
+              },
+          .on_change =
+              [this] {
+                if (pools_) pools_->look_again();
+              },
+          .on_server_doubted =
+              [this](const std::string& pool, const std::string& why) {
+                if (pools_) pools_->doubt(pool, why);
+              },
+          .tell_next = [this](const std::string& pool, const auto& limits,
+                              host::Gate::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
+          .limits = [this](const std::string& pool, const auto& limits) { return pools_->limits_for(pool, limits); },
+          .provide = [this](const std::string& pool,
+                            std::function<void(const Status&)> done) { pools_->provide(pool, std::move(done)); }});
+  pools_ = std::make_unique<PoolSet>(*loop_,
+                                     PoolSetSettings{.paths = {root_},
+                                                     .supervisor = options_.supervisor,
+                                                     .proof = options_.proof,
+                                                     .proof_program = options_.proof_program,
+                                                     .try_again = options_.search_again,
+                                                     .may_serve_all_users = ::geteuid() == 0,
+                                                     .home = home,
+                                                     .endings = endings_,
+                                                     .logs = std::move(logs),
+                                                     .doors = doors_.get()},
+                                     *modes_, [this] { publish(); });
+  other_holders_ =
+      std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
+  pools_->set_other_holders(other_holders_->devices());
+  TRY(status_, host::StatusServer::open(
+                   *loop_, root_ + "/mps.sock",
+                   [this](const std::string& request) {
+                     if (request == "status" || request == "watch")
+                       return Result<std::string>(json_text(mps_document(view())));
+                     if (request == "end") {
+                       loop_->post([this] { end_for_good(); });
+                       return Result<std::string>(json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}})));
+                     }
+                     return Result<std::string>(fail(
+                         Kind::kInvalid,
+                         "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request));
+                   },
+                   {},
+                   [this](const std::string& request, const host::StatusServer::Reply& reply) {
+                     doors_->answer(request, [reply](const std::string& json) { reply(json); });
+                   }));
+  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
+  TRY_STATUS(http_->open());
+  if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
+    log::warning("config.unwatched", {{"why", followed.error()}});
+  }
+  look_for_binary();
+  open_nvml();
+  publish();
+  return {};
+}
+
+Status MpsProgram::open_modes() {
+  TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
+                                                         host::ComputeModes::Done done) {
+        if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
+        nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
+          if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
+          done(status);
+        });
+      }));
+  if (!modes.lost().empty())
+    log::error("state.lost", {{"what", modes.lost()},
+                              {"effect",
+                               "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
+                               "another one with nvidia-smi -c"}});
+  modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
+  return {};
+}
+
+Status MpsProgram::open_endings() {
+  TRY(host::Dir root, host::Dir::create(root_, 0755));
+  endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
+  if (!endings_->lost().empty())
+    log::error("state.lost", {{"what", endings_->lost()},
+                              {"effect",
+                               "a client that was being ended when tranche mps was killed may stay stopped until its "
+                               "container ends"}});
+  endings_->finish_left({.patience = config_.view().config.sharing.stop_patience}, [](const Terminated& outcomes) {
+    if (outcomes.empty()) return;
+    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    log::info("clients.end_finished",
+              {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
+  });
+  return {};
+}
+
+void MpsProgram::open_nvml() {
+  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  // `tranche node` watches for faults. The kernel's events report GPUs that come and go; anything else may wait.
+  settings.fault_events = false;
+  settings.event_pace = kDriverPace;
+  nvml_ = host::NvmlThread::start(*loop_, std::move(settings),
+                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                   .on_event =
+                                       [this](const host::GpuEvent& event) {
+                                         if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+                                       },
+                                   .on_use = {},
+                                   .on_sample = {}});
+}
+
+void MpsProgram::look_for_binary() {
+  const auto path = options_.environment.find("PATH");
+  const auto found = host::find_control_binary({.given = options_.mps_control,
+                                                .driver_root = driver_root_here(options_, config_.view().config.flags),
+                                                .path = path == options_.environment.end() ? "" : path->second});
+  if (!found) return on_binary(std::unexpected(found.error()));
+  auto env = control_environment(options_, config_.view().config.flags, *found, root_);
+  binary_question_ = host::describe_control_binary(
+      *loop_, *found, std::move(env), [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
+}
+
+void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {
+  if (stopping_) return;
+  if (!binary) {
+    const std::string problem = to_string(binary.error());
+    if (problem != binary_problem_) log::warning("mps_control.missing", {{"why", problem}});
+    binary_problem_ = problem;
+    pools_->set_binary(binary);
+    loop_->after(options_.search_again, [this] {
+      if (!stopping_) look_for_binary();
+    });
+    return;
+  }
+  binary_problem_.clear();
+  log::info("mps_control.found",
+            {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
+  const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
+  if (const auto set = host::set_reach(root_, servers_of_users ? host::Reach::kServers : host::Reach::kOwner); !set)
+    log::error("pools.reach", {{"why", set.error()}});
+  pools_->set_binary(binary);
+  if (!pools_->serves_all_users()) {
+    log::warning("mps.one_user",
+                 {{"why", ::geteuid() == 0 ? "this MPS cannot serve several users at once" : "not started as root"},
+                  {"effect", "a client of another user waits until every client of the first has left"}});
+  }
+}
+
+void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+  if (!scanned) {
+    const std::string problem = to_string(scanned.error());
+    if (problem != driver_problem_) log::warning("driver.waiting", {{"why", problem}});
+    driver_problem_ = problem;
+    return publish();
+  }
+  if (!inventory_) {
+    log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
+  } else {
+    for (const auto& change : inventory::changes(*inventory_, *scanned)) {
+      log::info("inventory.changed", {{"what", change}});
+    }
+  }
+  presence_.saw(options_.system_root, *scanned);
+  const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
+  inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned, has_left).inventory;
+  for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
+  driver_problem_.clear();
+  plan_again();
+}
+
+void MpsProgram::on_config() {
+  log_problems(config_.view().problems);
+  log::info("config.changed",
+            {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
+  log_effective(config_.view());
+  plan_again();
+}
+
+void MpsProgram::plan_again() {
+  if (inventory_ && !stopping_) {
+    const auto kept = plan::keep_gpus(config_.view().config.devices, *inventory_);
+    auto plan = plan::make_plan(config_.view().config, kept);
+    if (plan) {
+      plan_problems_.clear();
+      plan_ = *std::move(plan);
+      doors_->set_policy(config_.view().config.sharing.door);
+      if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
+      const auto& sharing = config_.view().config.sharing;
+      other_holders_->look();
+      pools_->want(plan_, kept, sharing);
+    } else if (plan.error() != plan_problems_) {
+      plan_problems_ = plan.error();  // the last good plan stays
+      log_problems(plan_problems_);
+    }
+  }
+  publish();
+}
+
+void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& request,
+                             std::function<void(const Terminated&)> done) {
+  const auto found = pools_->members().find(pool);
+  if (found != pools_->members().end() && found->second.pool)
+    return found->second.pool->end_clients(request, std::move(done));
+  Terminated none;
+  for (const int pid : request.clients)
+    none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  done(none);
+}
+
+MpsView MpsProgram::view() const {
+  return {config_.view(), plan_problems_, driver_problem_, *pools_,
+          *doors_,        loop_->now(),   ::getpid(),      http_ ? http_->problem() : ""};
+}
+
+MpsReadiness MpsProgram::readiness() const {
+  return mps_readiness({.ends = stopping_,
+                        .driver_problem = driver_problem_,
+                        .needs_driver = config_.view().config.flags.fail_on_init_error,
+                        .plan_problems = plan_problems_,
+                        .pools = pool_readiness(*pools_)});
+}
+
+void MpsProgram::publish() {
+  if (!pools_) return;
+  if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
+  if (status_) status_->changed();
+}
+
+void MpsProgram::on_signal(int number) {
+  if (number == SIGHUP) {
+    log::info("config.reload", {{"because", "SIGHUP"}});
+    return config_.reload();
+  }
+  if (stopping_) return;
+  log::info("stop.asked", {{"signal", number}});
+  if (!pools_) return loop_->stop();  // nothing was started yet
+  if (!options_.daemons_on_host) return begin_stop();
+  // Compute modes and their journal stay as well: as long as a daemon serves, nothing may run beside it.
+  stopping_ = true;
+  log::info("stop.daemons_left", {{"pools", pools_->members().size()}, {"end_them", "tranche mps --end"}});
+  loop_->stop();
+}
+
+void MpsProgram::end_for_good() {
+  if (stopping_) return;
+  log::info("stop.asked", {{"by", "tranche mps --end"}});
+  begin_stop(/*end_clients=*/true);
+}
+
+void MpsProgram::begin_stop(bool end_clients) {
+  stopping_ = true;
+  publish();
+  binary_question_.reset();
+  loop_->after(options_.stop_patience, [this] {
+    log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});
+    exit_code_ = 1;
+    loop_->stop();
+  });
+  pools_->stop([this] { loop_->stop(); }, end_clients);
+}
+
+}  // namespace
+
+int run_mps(const MpsOptions& options) {
+  return MpsProgram(options).run();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,138 @@
+#include "programs/node/in_force.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace in_force_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Snapshot node_with(std::vector<std::string> pools) {
+  Snapshot s;
+  s.pools.connected = true;
+  for (const auto& id : pools) {
+    plan::PlannedPool planned;
+    planned.id = id;
+    s.plan.pools.push_back(planned);
+    PoolReport report;
+    report.id = id;
+    report.state = "serving";
+    report.door = "gate";
+    report.proof.state = "proven";
+    s.pools.pools[id] = report;
+  }
+  s.guard.interval = std::chrono::milliseconds(100);
+  s.guard.policies["nvidia.com/gpu.shared"] = config::GuardMemory::kTerminateNewest;
+  s.stopping.offer.dir = "/var/lib/tranche/bin";
+  s.cluster.state = "watching";
+  return s;
+}
+
+InForce row(const Snapshot& s, std::string_view promise) {
+  for (const auto& each : in_force(s))
+    if (each.promise == promise) return each;
+  ADD_FAILURE() << "no row " << promise;
+  return {};
+}
+
+TEST(InForce, IsAboutNothingWithoutMps) {
+  EXPECT_THAT(in_force(Snapshot{}), IsEmpty());
+}
+
+// Promise: status: The status shows what is enforced and what is not.
+TEST(InForce, AWholeNodeKeepsWhatItCan) {
+  const auto s = node_with({"gpu-1", "gpu-2"});
+  for (const auto& each : in_force(s)) {
+    if (each.promise == "a stopped pod hurts no neighbour") continue;
+    EXPECT_EQ(each.state, "yes") << each.promise << ": " << each.why;
+    EXPECT_EQ(each.why, "") << each.promise;
+  }
+  const auto stops = row(s, "a stopped pod hurts no neighbour");
+  EXPECT_EQ(stops.state, "partly") << "no layer catches every death";
+  EXPECT_THAT(stops.why, HasSubstr("no layer intercepts"));
+}
+
+TEST(InForce, WhereGrantsHaveNamespacesALinkGivesEachItsOwnLimitsToo) {
+  auto s = node_with({"gpu-1", "gpu-2"});
+  for (auto& [id, pool] : s.pools.pools) {
+    pool.tier = "v3";
+    pool.door = "link";
+  }
+  const auto limits = row(s, "a client has its own grant's limits");
+  EXPECT_EQ(limits.state, "yes") << limits.why;
+  EXPECT_EQ(limits.by, "MPS namespace of each grant");
+  EXPECT_EQ(row(s, "no tenant commands MPS").state, "no");
+}
+
+TEST(InForce, APoolThatDoesNotServeIsNamed) {
+  auto s = node_with({"gpu-1", "gpu-2"});
+  s.pools.pools["gpu-2"].state = "backing-off";
+  s.pools.pools["gpu-2"].reason = "was killed by signal 9";
+  EXPECT_EQ(row(s, "memory and SMs of a client").state, "partly");
+  EXPECT_EQ(row(s, "memory and SMs of a client").why, "gpu-2: backing-off, was killed by signal 9");
+  s.pools.pools.clear();
+  EXPECT_EQ(row(s, "memory and SMs of a client").state, "no") << "nobody tells of any";
+}
+
+TEST(InForce, ALinkLetsTenantsCommand) {
+  auto s = node_with({"gpu-1"});
+  s.pools.pools["gpu-1"].door = "link";
+  s.pools.pools["gpu-1"].door_reason = "sharing.mps.door is link";
+  EXPECT_EQ(row(s, "no tenant commands MPS").state, "no");
+  EXPECT_EQ(row(s, "no tenant commands MPS").why, "gpu-1: the endpoint is a link (sharing.mps.door is link)");
+}
+
+TEST(InForce, AModeThatIsLeftAloneLetsProcessesAvoidMps) {
+  auto s = node_with({"gpu-1"});
+  s.plan.pools[0].compute_mode = config::ComputeModePolicy::kLeave;
+  EXPECT_EQ(row(s, "nothing runs beside MPS").state, "no");
+  EXPECT_THAT(row(s, "nothing runs beside MPS").by, HasSubstr("only names"));
+  s.guard.strangers_policy = config::GuardStrangers::kTerminate;
+  EXPECT_EQ(row(s, "nothing runs beside MPS").state, "partly");
+  s.guard.off = "nothing is shared by MPS";
+  EXPECT_EQ(row(s, "nothing runs beside MPS").state, "no");
+}
+
+TEST(InForce, AGuardThatOnlyLooksIsSaidToOnlyLook) {
+  auto s = node_with({"gpu-1"});
+  s.guard.policies["nvidia.com/gpu.shared"] = config::GuardMemory::kObserve;
+  EXPECT_EQ(row(s, "memory of a container").state, "no");
+  s.guard.policies["nvidia.com/gpu"] = config::GuardMemory::kTerminateAll;
+  EXPECT_EQ(row(s, "memory of a container").state, "partly");
+  s.guard.policies.erase("nvidia.com/gpu.shared");
+  s.guard.not_in_force = {"samples are late"};
+  EXPECT_EQ(row(s, "memory of a container").why, "samples are late");
+  s.guard.off = "no driver";
+  EXPECT_EQ(row(s, "memory of a container").state, "no");
+}
+
+TEST(InForce, StopsAreCaughtByWhatIsThere) {
+  auto s = node_with({"gpu-1"});
+  s.stopping.offer = {"", "tranche-drain is not beside this program"};
+  EXPECT_EQ(row(s, "a stopped pod hurts no neighbour").by, "pod watch");
+  s.cluster.state = "off";
+  s.cluster.reason = "no kubeconfig";
+  EXPECT_EQ(row(s, "a stopped pod hurts no neighbour").state, "no");
+  EXPECT_THAT(row(s, "a stopped pod hurts no neighbour").why, HasSubstr("no kubeconfig"));
+}
+
+TEST(InForce, AProofThatFailedOrIsMissingIsSaid) {
+  auto s = node_with({"gpu-1"});
+  s.pools.pools["gpu-1"].proof.state = "failed";
+  s.pools.pools["gpu-1"].proof.reason = "no answer in 10 s";
+  EXPECT_EQ(row(s, "pools serve").why, "gpu-1: proof failed, no answer in 10 s");
+  s.pools.pools["gpu-1"].proof.state = "";
+  EXPECT_EQ(row(s, "pools serve").state, "no");
+}
+
+TEST(InForce, ThroughALinkALimitOfSeveralSlotsStandsInTheEnvironmentOnly) {
+  auto s = node_with({"gpu-1", "gpu-2"});
+  EXPECT_EQ(row(s, "a client has its own grant's limits").state, "yes");
+  s.pools.pools["gpu-2"].door = "link";
+  EXPECT_EQ(row(s, "a client has its own grant's limits").state, "partly");
+  EXPECT_THAT(row(s, "a client has its own grant's limits").why, HasSubstr("gpu-2: the endpoint is a link"));
+}
+
+}  // namespace in_force_test
+}  // namespace tranche::agent

@@ -1,0 +1,175 @@
+// What happens around the node agent: configuration, driver, pools, kubelet, the cluster, somebody who asks.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "gpu/inventory/compare.h"
+#include "os/log/log.h"
+#include "programs/node/node_log.h"
+#include "programs/node/node_parts.h"
+#include "programs/node/reports.h"
+#include "termination/live/watched_pod.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kHoldingsAfterGrant = 50ms;  // kubelet records a grant a little after our answer
+constexpr Duration kUseFreshFor = 400ms;
+
+}  // namespace
+
+void NodeProgram::on_config() {
+  log_problems(config_.view().problems);
+  log::info("config.changed",
+            {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "new"}});
+  log_effective(config_.view());
+  tell({news_of_config(config_.view())});
+  open_driver();
+  plan_again();
+  turn();
+}
+
+void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+  if (!scanned) {
+    const std::string problem = to_string(scanned.error());
+    if (problem == state_.driver_problem) return;
+    state_.driver_problem = problem;
+    log_no_driver(state_);
+    turn();
+    return;
+  }
+  const bool first = !state_.inventory;
+  log_inventory(scanned_, *scanned);
+  presence_.saw(driver_settings_.system_root, *scanned);
+  auto kept = inventory::keep_missing(
+      scanned_.value_or(inventory::Inventory{}), *scanned,
+      [this](const inventory::Gpu& gpu) { return presence_.has_left(driver_settings_.system_root, gpu); });
+  scanned_ = std::move(kept.inventory);
+  missing_ = std::move(kept.missing);
+  take_in();
+  if (first && nvml_) nvml_->ask_use();  // what the driver wants to be done with a GPU may date from before our time
+  state_.driver_problem.clear();
+  plan_again();
+  turn();
+  if (mig_) mig_->on_inventory();
+}
+
+void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
+  const bool look = health_.on_event(event, known_inventory(), state_.plan, loop_->now());
+  if (nvml_ && look) nvml_->ask_use();
+  if (nvml_ && event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+  turn();
+}
+
+void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
+  if (!use) return;
+  health_.on_use(*use, loop_->now());
+  state_.use = *use;
+  std::erase_if(state_.use, [this](const host::GpuUse& gpu) {
+    return inventory::find_gpu(known_inventory(), gpu.uuid) == nullptr;
+  });
+  turn();
+}
+
+void NodeProgram::on_pools(const std::string& line) {
+  PoolReports next;
+  if (line.empty()) {
+    next.problem = "tranche mps is not running or hangs (no answer on " +
+                   (options_.mps_root_here.empty() ? host_mps_root(state_.config.config) : options_.mps_root_here) +
+                   "/mps.sock)";
+  } else if (auto reports = parse_pool_reports(line)) {
+    next = *std::move(reports);
+  } else {
+    next.problem = to_string(reports.error());
+  }
+  tenants_->on_pools(line, next);
+  claims_->on_pools(next);
+  if (next == state_.pools) return;
+  log_pools(state_.pools, next, !state_.plan.pools.empty());
+  if (state_.pools.pages_problem.empty() && !next.pages_problem.empty())
+    tell({news_of_pages("mps", next.pages_problem)});
+  state_.pools = std::move(next);
+  turn();
+}
+
+// Of our own pages; those of `tranche mps` are a part of its report.
+void NodeProgram::on_pages() {
+  if (state_.pages_problem == http_->problem()) return;
+  if (state_.pages_problem.empty()) tell({news_of_pages("node", http_->problem())});
+  state_.pages_problem = http_->problem();
+  publish();
+}
+
+// What is due already stays due; the looks meanwhile are seen to after it.
+void NodeProgram::on_looked() {
+  if (stopping_ || measure_timer_->running()) return;
+  const auto due = gpu_figures_.next_measurement();
+  if (!due) return;
+  measure_timer_->start(std::max<Duration>(*due - loop_->now(), 0s), [this] {
+    if (nvml_ && state_.inventory) nvml_->measure();
+    on_looked();
+  });
+}
+
+void NodeProgram::on_answered() {
+  const Answered answered = answers_->take_answered();
+  log_answered(answered);
+  const bool known = holdings_ && holdings_->answer_of() >= answered.last_given;  // we are told a little late
+  if (!known)
+    for (const auto& grant : answered.given) forget_former_holders(state_.holdings, grant);
+  if (tenants_) tenants_->granted(answered.given, known);
+  if (change_) change_->given(answered.given, answered.last_given);
+  if (!answered.given.empty() && holdings_) holdings_->ask_in(kHoldingsAfterGrant);
+  if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
+}
+
+void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
+  if (stopping_) return;
+  // What kubelet lists we gave, perhaps a moment ago: a grant that is not booked yet would pass for one without MPS,
+  // and the free slots of its GPU would be taken from kubelet until it is.
+  on_answered();
+  state_.holdings_problem = listed ? "" : to_string(listed.error());
+  std::error_code unknown;
+  change_->listed(listed, holdings_->answer_of(), std::filesystem::exists(options_.pod_resources_socket, unknown));
+  if (listed) {
+    state_.holdings = *std::move(listed);
+    state_.holdings_read = holdings_->answer_of();
+    settle_change();  // first: whose grants are of MPS is not for another plan to say
+    tenants_->on_holdings(state_);
+  }
+  turn();
+  if (mig_) mig_->use_is(mig_use(true));
+  const bool told = cluster_->watching();
+  const bool lists_ended = told && lists_ended_pods(state_.holdings, cluster_->pods());
+  holdings_->settle(lists_ended || tenants_->awaits_kubelet(), told);
+  if (change_->awaits_kubelet() || tenants_->retires_doors()) holdings_->ask_in(change::HeldSlots::kConfirm);
+}
+
+void NodeProgram::on_pods(const kube::PodChanges& changes) {
+  tenants_->on_pods(changes);  // first: a drain is in a race with the signal
+  if (log_pods(changes, state_.owners)) holdings_->ask();
+  publish();
+}
+
+void NodeProgram::tell(const std::vector<NodeNews>& news) {
+  for (const auto& [reason, message] : news) cluster_->tell_node(*reason, message);
+}
+
+Result<std::string> NodeProgram::answer(const std::string& request) {
+  if (request == "alive") return std::string(R"({"alive":true})");
+  if (request != "status" && request != "watch") {
+    return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
+  }
+  if (request == "status") {  // somebody is looking: have newer figures for the next look
+    if (loop_->now() - use_wanted_ > kUseFreshFor && nvml_ && state_.inventory) {
+      use_wanted_ = loop_->now();
+      nvml_->ask_use();
+    }
+    holdings_->ask();
+  }
+  return json_text(status_document(*box_.get()));
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,115 @@
+#include "programs/node/node_log.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "gpu/inventory/compare.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    if (problem.severity == Severity::kError) {
+      log::error("config.problem", {{"text", to_string(problem)}});
+    } else {
+      log::warning("config.problem", {{"text", to_string(problem)}});
+    }
+  }
+}
+
+void log_no_driver(const Snapshot& state) {
+  if (state.inventory) {
+    log::error("driver.gone", {{"why", state.driver_problem}});
+  } else if (state.config.config.flags.fail_on_init_error) {
+    log::error("driver.waiting", {{"why", state.driver_problem}});
+  } else {
+    log::info("driver.waiting", {{"why", state.driver_problem}, {"idle", true}});
+  }
+}
+
+void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned) {
+  if (before) {
+    for (const auto& change : inventory::changes(*before, scanned)) log::info("inventory.changed", {{"what", change}});
+  } else {
+    log::info("driver.ready", {{"version", scanned.driver_version},
+                               {"gpus", scanned.gpus.size()},
+                               {"platform", inventory::to_string(scanned.platform)}});
+  }
+  for (const auto& text : scanned.unreadable) log::warning("gpu.unreadable", {{"what", text}});
+  for (const auto& text : scanned.doubts) log::warning("gpu.doubt", {{"what", text}});
+}
+
+void log_plan(const plan::Plan& plan) {
+  for (const auto& resource : plan.resources) {
+    std::size_t slots = 0;
+    for (const auto& device : resource.devices) slots += device.slots;
+    log::info("plan.resource", {{"resource", resource.name},
+                                {"slots", slots},
+                                {"devices", resource.devices.size()},
+                                {"sharing", std::string(config::to_string(resource.sharing))}});
+  }
+  for (const auto& left : plan.left_out) log::warning("plan.left_out", {{"what", left.what}, {"why", left.why}});
+  for (const auto& note : plan.notes) log::info("plan.note", {{"text", note}});
+}
+
+void log_pools(const PoolReports& before, const PoolReports& next, bool needed) {
+  for (const auto& [id, pool] : next.pools) {
+    const auto it = before.pools.find(id);
+    if (it == before.pools.end() || it->second.state != pool.state)
+      log::info("pool.state", {{"pool", id}, {"state", pool.state}, {"why", pool.reason}});
+  }
+  if (next.connected != before.connected && needed)
+    log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
+}
+
+bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners) {
+  using What = kube::PodChange::What;
+  bool ended = false;
+  for (const auto& [what, pod] : changes) {
+    if (what == What::kNew || what == What::kChanged) continue;
+    std::vector<std::string> grants;
+    for (const auto& owner : owners)
+      if (owner.pod_namespace == pod.pod_namespace && owner.pod == pod.name) grants.push_back(owner.grant);
+    const bool over = what == What::kGone || what == What::kEnded;
+    ended = ended || over;
+    if (grants.empty()) continue;
+    log::info(over ? "pod.ended" : "pod.deleting", {{"pod", pod.pod_namespace + "/" + pod.name},
+                                                    {"uid", pod.uid},
+                                                    {"grants", fmt::format("{}", fmt::join(grants, ","))},
+                                                    {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
+  }
+  return ended;
+}
+
+namespace {
+
+// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; what is not limited is left out.
+std::string worth_words(const allocate::Grant& grant) {
+  std::vector<std::string> parts;
+  for (const auto& device : grant.devices) {
+    std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
+    if (device.limits.memory.value > 0) part += fmt::format(", {} MiB", device.limits.memory.in_mib());
+    if (device.limits.threads.hundredths > 0)
+      part += fmt::format(", {} %, {} SMs", to_string(device.limits.threads), device.limits.sms);
+    parts.push_back(std::move(part));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+void log_answered(const Answered& answered) {
+  for (const auto& grant : answered.given) {
+    log::info("grant.given", {{"grant", grant.id},
+                              {"resource", grant.resource},
+                              {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
+                              {"pool", grant.pool},
+                              {"worth", grant.pool.empty() ? "" : worth_words(grant)}});
+  }
+  for (const auto& [resource, error] : answered.refused)
+    log::warning("grant.refused", {{"resource", resource}, {"why", error}});
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,82 @@
+#include "programs/node/node_news.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tranche::agent {
+namespace {
+
+NodeNews news_of(const health::Change& change) {
+  const auto cause = health::to_string(change.condition.cause);
+  if (change.what != health::Change::What::kRecovered)
+    return {&kube::kGpuUnhealthy,
+            fmt::format("Slots of {} are withdrawn ({}): {}", change.device, cause, change.condition.why)};
+  return {&kube::kGpuHealthy, fmt::format("Slots of {} are offered again after {} s ({}: {})", change.device,
+                                          std::chrono::duration_cast<std::chrono::seconds>(change.lasted).count(),
+                                          cause, change.condition.why)};
+}
+
+std::string file_of(const ConfigView& view) {
+  return view.path.empty() ? std::string("The configuration without a file") : view.path;
+}
+
+}  // namespace
+
+std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes) {
+  std::vector<NodeNews> news;
+  for (const auto& change : changes) {
+    const health::Cause cause = change.condition.cause;
+    if (cause != health::Cause::kPool && cause != health::Cause::kMig && cause != health::Cause::kClaims)
+      news.push_back(news_of(change));
+  }
+  return news;
+}
+
+NodeNews news_of_config(const ConfigView& view) {
+  if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in force", file_of(view))};
+  const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
+  // Of several configurations the refused one may be another than that in force.
+  return {&kube::kConfigRefused,
+          fmt::format("{} cannot be used, the last good one stays in force: {}",
+                      view.name.empty() ? file_of(view) : std::string("What is chosen for this node"),
+                      at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
+}
+
+NodeNews news_of_pages(const std::string& program, const std::string& problem) {
+  return {&kube::kPagesNotServed,
+          fmt::format("tranche {} serves no metrics and no readiness page: {}; it tries again", program, problem)};
+}
+
+std::string loss_words(const std::string& container, const std::string& device, const std::string& what) {
+  return fmt::format(
+      "container {}: its share of {} was taken by a forced change of the configuration (sharing.change: force): {}. "
+      "What it had running there through MPS was ended, and under MPS what runs there without it is; delete the pod, "
+      "so "
+      "that another one gets a share as it is now",
+      container, device, what);
+}
+
+std::vector<NodeNews> PoolNews::update(const plan::Plan& plan, const PoolReports& reports) {
+  std::vector<NodeNews> news;
+  const auto faults = pool_faults(plan, reports);
+  const auto planned = [&](const std::string& id) {
+    return std::ranges::any_of(plan.pools, [&](const plan::PlannedPool& pool) { return pool.id == id; });
+  };
+  std::erase_if(served_, [&](const std::string& id) { return !planned(id); });
+  std::erase_if(down_, [&](const std::string& id) { return !planned(id); });
+  for (const auto& pool : plan.pools) {
+    const auto fault = faults.find(pool.id);
+    if (fault == faults.end()) {
+      if (down_.erase(pool.id) > 0)
+        news.push_back({&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)});
+      served_.insert(pool.id);
+    } else if (served_.erase(pool.id) > 0) {
+      down_.insert(pool.id);
+      news.push_back({&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
+    }
+  }
+  return news;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,130 @@
+#pragma once
+// Private to `tranche node`: the program as one class, whose parts are in files of their own. node_program.cpp opens
+// and closes them, node_turn.cpp goes from facts to what is advertised, node_facts.cpp takes in what happens around it.
+// Loop thread only, except what SnapshotBox hands out.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cdi/live/cdi_specs.h"
+#include "cdi/live/device_nodes.h"
+#include "config/live/config_source.h"
+#include "dra/live/claims.h"
+#include "dra/live/dra_slices.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/live/gpu_figures.h"
+#include "gpu/live/gpu_health.h"
+#include "grants/live/answers.h"
+#include "grants/live/holdings.h"
+#include "grants/live/tenants.h"
+#include "kube/client/kube_link.h"
+#include "kube/live/cluster_link.h"
+#include "kubelet/dra_server.h"
+#include "kubelet/loop_gate.h"
+#include "kubelet/plugin_host.h"
+#include "labels/live/label_keeping.h"
+#include "mig/live/mig_manager.h"
+#include "observe/pages/http_pages.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/socket/status_socket.h"
+#include "os/worker/worker.h"
+#include "programs/node/node_news.h"
+#include "programs/node/node_program.h"
+#include "programs/node/plan_change.h"
+#include "programs/node/snapshot.h"
+
+namespace tranche::agent {
+
+std::string host_mps_root(const config::Config& config);
+
+class NodeProgram {
+ public:
+  explicit NodeProgram(const NodeOptions& options);
+
+  int run();
+
+ private:
+  Status open();
+  void open_tenants(const std::string& mps_here, const std::string& host_root);
+  void open_mig();
+  void open_claims(const std::string& mps_here);
+  void follow_claims();
+  void serve_claims();
+  std::unique_ptr<host::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
+  std::optional<ClaimsReport> claims_report() const;
+  MigUse mig_use(bool kubelet_answered) const;
+  void open_driver();  // again when the configuration says to look for it elsewhere
+  void turn();         // facts → plan → advertised → everyone who shows or serves it
+  void plan_again();
+  void settle_change();
+  void tell_losses();
+  void take_in();
+  void publish();
+  void arm_health_timer();
+  const inventory::Inventory& known_inventory() const;  // an empty one while there is no driver
+
+  void on_config();
+  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_gpu_event(const host::GpuEvent& event);
+  void on_use(const Result<std::vector<host::GpuUse>>& use);
+  void on_pools(const std::string& line);
+  void on_answered();
+  void on_pods(const kube::PodChanges& changes);
+  void on_holdings(Result<std::vector<host::PodHolding>> listed);
+  void tell(const std::vector<NodeNews>& news);
+  void on_pages();
+  void on_looked();
+  Result<std::string> answer(const std::string& request);
+
+  NodeOptions options_;
+  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::KubeLink> link_;
+  ConfigSource config_;
+  GpuHealth health_;
+  std::unique_ptr<host::Timer> health_timer_;
+  bool stopping_ = false;
+  bool waits_for_kubelet_ = false;               // with a change, or with doors that are to go
+  MonoTime use_wanted_{};                        // by somebody who looks at the status
+  Snapshot state_;                               // the loop's own copy; SnapshotBox holds what others read
+  std::optional<inventory::Inventory> scanned_;  // all GPUs, with those that went missing; state_ has those in use
+  std::vector<std::string> missing_;
+  host::Presence presence_;
+  config::DeviceFilter kept_by_;
+  SnapshotBox box_;
+  guard::SharedFigures figures_;
+  GpuFigures gpu_figures_;
+
+  std::unique_ptr<host::LoopGate> looked_;  // at the GPUs' figures
+  std::unique_ptr<host::Timer> measure_timer_;
+  host::NvmlSettings driver_settings_;
+  std::unique_ptr<DeviceNodes> nodes_;
+  std::unique_ptr<host::LoopGate> answered_;
+  std::unique_ptr<NodeAnswers> answers_;
+  std::unique_ptr<host::Worker> worker_;
+  std::unique_ptr<Holdings> holdings_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<LabelKeeping> labels_;   // uses the link's client
+  std::unique_ptr<DraSlices> dra_slices_;  // uses the link's client
+  PoolNews pool_news_;
+  std::unique_ptr<CdiSpecs> cdi_;
+  std::unique_ptr<Tenants> tenants_;
+  std::unique_ptr<PlanChange> change_;
+  std::unique_ptr<Claims> claims_;
+  std::string dra_driver_;   // whose server it is
+  std::string dra_problem_;  // why there is none
+  std::unique_ptr<host::Timer> dra_retry_;
+  std::unique_ptr<host::DraServer> dra_server_;  // asks the claims
+  // By name: of names from before, for as long as there are claims of theirs.
+  std::map<std::string, std::unique_ptr<host::DraServer>> former_dra_servers_;
+  std::unique_ptr<MigManager> mig_;  // null where it is not enabled
+  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<host::PluginHost> plugins_;
+  std::unique_ptr<host::StatusServer> status_;
+  std::unique_ptr<host::StatusWatcher> pools_;
+  std::unique_ptr<HttpPages> http_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,237 @@
+#include "programs/node/node_program.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <utility>
+
+#include "config/live/driver_settings.h"
+#include "observe/live/pages.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+#include "programs/node/node_log.h"
+#include "programs/node/node_parts.h"
+#include "programs/node/plugin_settings.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer may not
+
+ConfigPlaces config_places(const NodeOptions& options) {
+  ConfigPlaces places = options.config;
+  places.node_name = options.node_name;
+  places.write_down = options.run_dir + "/" + kConfigInForce;
+  return places;
+}
+
+}  // namespace
+
+NodeProgram::NodeProgram(const NodeOptions& options)
+    : options_(options),
+      config_(options.flags, options.environment, options.unknown_keys, config_places(options)),
+      health_(options.environment, {options.health_quiet_period}) {}
+
+std::string host_mps_root(const config::Config& config) {
+  return config.flags.mps_root.empty() ? "/run/nvidia/mps" : config.flags.mps_root;
+}
+
+Status NodeProgram::open() {
+  auto run_dir = host::Dir::create(options_.run_dir, 0755);
+  if (!run_dir && !options_.run_dir_may_lack)
+    return std::unexpected(within(std::move(run_dir).error(), "cannot make the run directory (--run-dir)"));
+  if (!run_dir)
+    log::warning("run_dir.none", {{"why", run_dir.error()},
+                                  {"effect", "there is no status socket, and nothing is remembered over a restart"}});
+
+  const std::string host_root = host_mps_root(config_.view().config);
+  const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
+  holdings_ = std::make_unique<Holdings>(*loop_, *worker_, options_.pod_resources_socket,
+                                         [this](auto listed) { on_holdings(std::move(listed)); });
+  cluster_ = std::make_unique<Cluster>(
+      *loop_, *link_, options_.node_name, options_.startup_taint,
+      [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { publish(); });
+  labels_ = std::make_unique<LabelKeeping>(*loop_, *worker_,
+                                           LabelSettings{.output = options_.label_output,
+                                                         .feature_namespace = options_.feature_namespace,
+                                                         .node_name = options_.node_name,
+                                                         .pod_name = options_.pod_name,
+                                                         .node_is_told = config_.hand_on_node([this](const auto* node) {
+                                                           if (labels_) labels_->node_is(node);
+                                                         })},
+                                           [this] {
+                                             if (!stopping_) publish();
+                                           });
+  dra_slices_ = std::make_unique<DraSlices>(*loop_, *link_, options_.node_name, [this] {
+    if (!stopping_) publish();
+  });
+  cdi_ = std::make_unique<CdiSpecs>(
+      *loop_, *worker_, CdiOptions{.cdi_root = options_.cdi_root, .driver_root_here = options_.driver_root_here},
+      [this] {
+        if (!stopping_) publish();
+      });
+  answered_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_answered(); }, kAnsweredWait);
+  answers_ = std::make_unique<NodeAnswers>(box_, mps_here, [this] { answered_->knock(); });
+  auto plugins = host::PluginHost::open(*loop_, plugin_settings(options_.plugin_dir, config_.view().run, loop_->now()),
+                                        *answers_, [this] {
+                                          if (!stopping_) publish();
+                                        });
+  if (!plugins)
+    return std::unexpected(
+        within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
+  plugins_ = *std::move(plugins);
+  if (run_dir) {  // during a rolling update the older agent may still answer there
+    TRY(status_,
+        host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
+                                 [this](const std::string& request) { return answer(request); }, {.take_over = true}));
+  }
+  pools_ =
+      host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
+  measure_timer_ = std::make_unique<host::Timer>(*loop_);
+  looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
+  http_ = std::make_unique<HttpPages>(
+      *loop_, options_.listen,
+      node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->knock(); }, options_.dcgm_names}),
+      [this] { on_pages(); });
+  TRY_STATUS(http_->open());
+  nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
+    plan_again();
+    turn();
+  });
+  open_tenants(mps_here, host_root);
+  change_ = std::make_unique<PlanChange>(mps_here, options_.run_dir);
+  open_mig();
+  open_claims(mps_here);
+  holdings_->ask();  // before the driver: what is held decides what may be in force
+  open_driver();
+  return {};
+}
+
+void NodeProgram::open_tenants(const std::string& mps_here, const std::string& host_root) {
+  TenantsWorld world;
+  world.sample = [this](auto gpus) {
+    if (nvml_) nvml_->sample(std::move(gpus));
+  };
+  world.last_sample = [this](const auto& gpu) { return nvml_ ? nvml_->last_sample(gpu) : MonoTime{}; };
+  world.last_sample_of_any = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
+  world.changed = [this] {
+    if (!stopping_) publish();
+  };
+  world.figures = &figures_;
+  world.tell = [this](const auto& about, const auto& reason, const auto& message) {
+    if (cluster_) cluster_->tell(about, reason, message);
+  };
+  world.tell_node = [this](const auto& reason, const auto& message) {
+    if (cluster_) cluster_->tell_node(reason, message);
+  };
+  tenants_ = std::make_unique<Tenants>(
+      *loop_, TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir}, std::move(world));
+}
+
+void NodeProgram::open_driver() {
+  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  settings.fault_events = !health_.off();
+  if (nvml_ && settings == driver_settings_) return;
+  driver_settings_ = std::move(settings);
+  nvml_.reset();
+  nvml_ = host::NvmlThread::start(*loop_, driver_settings_,
+                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                   .on_event = [this](const auto& event) { on_gpu_event(event); },
+                                   .on_use = [this](const auto& use) { on_use(use); },
+                                   .on_sample = [this](const auto& samples) { tenants_->on_sample(samples); },
+                                   .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
+  tenants_->sample_again();
+}
+
+namespace {
+
+// In the log, and where that is JSON also as text: the line before it may have a thousand characters.
+void start_failed(const Error& why) {
+  log::error("start.failed", {{"why", why}});
+  fmt::print(stderr, "tranche node: cannot start: {}\n", to_string(why));
+}
+
+}  // namespace
+
+int NodeProgram::run() {
+  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go
+  if (config_.hopeless()) {
+    for (const auto& problem : config_.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
+    return 2;
+  }
+  auto loop = host::Loop::open();
+  if (!loop) {
+    start_failed(loop.error());
+    return 1;
+  }
+  loop_ = *std::move(loop);
+  health_timer_ = std::make_unique<host::Timer>(*loop_);
+  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
+    if (number == SIGHUP) {
+      log::info("config.reload", {{"because", "SIGHUP"}});
+      config_.reload();
+      if (nvml_) nvml_->rescan();  // also a GPU that was added meanwhile
+      return;
+    }
+    log::info("stop.asked", {{"signal", number}});
+    loop_->stop();
+  });
+  if (!signals) {
+    start_failed(signals.error());
+    return 1;
+  }
+  worker_ = host::Worker::start();
+  link_ = std::make_unique<host::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
+  if (const auto begun = config_.begin(*loop_, link_.get()); !begun) {
+    start_failed(begun.error());
+    return 1;
+  }
+  if (!config_.view().in_force) return 0;  // told to stop while it waited for one
+  log_problems(config_.view().problems);
+  log_effective(config_.view());
+  health_.log_settings();
+  if (const auto opened = open(); !opened) {
+    start_failed(opened.error());
+    return 1;
+  }
+  if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
+    log::warning("config.unwatched", {{"why", followed.error()}});
+  }
+  state_.driver_problem = "the driver library is being opened";
+  turn();
+  on_pages();
+  loop_->run();
+
+  stopping_ = true;
+  mig_.reset();  // joins its thread; a change that is under way goes on at the next start
+  dra_slices_.reset();
+  labels_.reset();
+  worker_.reset();  // joins its thread before what its jobs belong to goes away
+  cluster_.reset();
+  holdings_.reset();
+  nodes_.reset();
+  nvml_.reset();  // joins its thread before anything that its callbacks use goes away
+  tenants_.reset();
+  pools_.reset();
+  http_.reset();
+  looked_.reset();
+  measure_timer_.reset();
+  plugins_.reset();
+  dra_retry_.reset();
+  dra_server_.reset();
+  former_dra_servers_.clear();
+  claims_.reset();
+  on_answered();
+  cdi_.reset();
+  status_.reset();
+  log::info("stopped");
+  return 0;
+}
+
+int run_node(const NodeOptions& options) {
+  return NodeProgram(options).run();
+}
+
+}  // namespace tranche::agent

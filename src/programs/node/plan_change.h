@@ -1,0 +1,79 @@
+#pragma once
+// The node's plan on its way from one configuration to the next (src/grants/change): joins what kubelet says is held,
+// what was answered since, and what a grant is worth, and has it decide what is in force. Loop thread only.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "grants/allocate/grant.h"
+#include "grants/change/change.h"
+#include "grants/change/held_slots.h"
+#include "grants/change/taken.h"
+#include "programs/node/snapshot.h"
+
+namespace tranche::agent {
+
+// What containers hold, by grant and device. Under MPS every grant has a door or a worth of its own; while nobody can
+// say so because `tranche mps` does not answer, the plan in force is believed. Pure.
+// What was taken from a container by force is marked.
+std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot);
+
+// Devices of which something is held without MPS, and not taken. Pure.
+std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
+
+// Slots of devices that MPS is not to serve, and that a pool of `tranche mps` still has: with its compute mode nobody
+// else could start anything there. `pools`: the devices of pools that were planned; of others the id tells. Pure.
+advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+                                 const std::map<std::string, std::vector<std::string>>& pools);
+
+class PlanChange {
+ public:
+  // `mps_root` is where the MPS directory is for this process: `tranche mps` reads there who holds what without it.
+  // `run_dir` has the file of what was taken by force; "" = it is not written down.
+  explicit PlanChange(std::string mps_root, std::string run_dir = {});
+
+  void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
+  void given(const std::vector<allocate::Grant>& grants, MonoTime now);
+  // `can_tell`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) nobody will ever say
+  // what is held, and a change is done at once, as by a restart of NVIDIA's plugin.
+  void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
+  // Enters into the snapshot what is in force now, and says in the log what changed.
+  void follow(Snapshot& snapshot, change::Policy policy);
+  // Of what was taken from containers, what their pods have not been told: once each, as soon as kubelet says whose it
+  // is.
+  struct Loss {
+    host::PodHolding holder;
+    std::string device;
+    std::string text;  // "time-slicing → MPS"
+  };
+  std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
+  // Devices that the MIG manager removes: when no container holds them, `tranche mps` ends the daemons on them.
+  void withdraw(std::set<std::string> devices) { withdrawn_ = std::move(devices); }
+  // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
+  // that comes later is then done at once.
+  bool awaits_kubelet() const { return slots_.in_doubt(); }
+  const change::HeldSlots& slots() const { return slots_; }
+  bool nobody_tells() const { return nobody_tells_; }  // what is held: kubelet's socket is not there
+
+ private:
+  bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known);
+  void write_taken();
+  void tell_mps(const std::vector<change::HeldShare>& shares);
+  void say_steps(const std::vector<change::Step>& before) const;
+
+  std::string mps_root_;
+  std::string run_dir_;
+  change::TakenShares taken_;
+  change::Change change_;
+  change::HeldSlots slots_;
+  std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
+  std::set<std::string> withdrawn_;
+  std::set<std::string> told_;
+  bool ever_told_ = false;
+  bool ever_listed_ = false;
+  bool nobody_tells_ = false;
+  std::string not_told_;
+};
+
+}  // namespace tranche::agent

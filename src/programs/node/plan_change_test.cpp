@@ -1,0 +1,137 @@
+#include "programs/node/plan_change.h"
+
+#include <gmock/gmock.h>
+
+#include "os/files/files.h"
+#include "os/files/scratch.h"
+
+namespace tranche::agent {
+namespace plan_change_test {
+
+using testing::ElementsAre;
+
+Snapshot one_mps_gpu() {
+  plan::PlannedDevice device;
+  device.uuid = device.gpu_uuid = "GPU-a";
+  device.index = "0";
+  device.replicated = true;
+  device.slots = 4;
+  device.pool = "gpu-a";
+  plan::PlannedResource resource;
+  resource.name = "nvidia.com/gpu";
+  resource.sharing = config::SharingStrategy::kMps;
+  resource.devices.push_back(device);
+  Snapshot snapshot;
+  snapshot.plan.resources.push_back(resource);
+  return snapshot;
+}
+
+const std::vector<change::Held> kHeld{{"nvidia.com/gpu", {"GPU-a::1"}}};
+
+std::string pool_in(const Snapshot& snapshot) {
+  return held_shares(kHeld, snapshot).at(0).pool;
+}
+
+TEST(HeldShares, AreOfMpsByTheirWorthOrTheirDoor) {
+  auto snapshot = one_mps_gpu();
+  snapshot.pools.connected = true;
+  const std::string grant = allocate::grant_id(kHeld[0].slots);
+  EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has a door";
+  snapshot.pools.pools["set-1"].doors = {{grant, {}, true, "", DoorLimits{{"GPU-a", 700, 1000}}}};
+  EXPECT_EQ(pool_in(snapshot), "set-1");
+  EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
+  snapshot.worths[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
+  EXPECT_EQ(pool_in(snapshot), "gpu-b");
+}
+
+TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheDoors) {
+  EXPECT_EQ(pool_in(one_mps_gpu()), "gpu-a");
+  const std::vector<change::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
+  EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
+}
+
+// Promise: change: Slots are withheld until the old pool has given its GPU back.
+TEST(StillServed, AreTheSlotsOfAGpuThatAPoolHasNotGivenBackYet) {
+  auto plan = one_mps_gpu().plan;
+  PoolReports reports;
+  reports.connected = true;
+  reports.pools["gpu-a"].id = "gpu-a";
+  const std::map<std::string, std::vector<std::string>> pools{{"gpu-a", {"GPU-a"}}};
+  EXPECT_TRUE(still_served(plan, reports, pools).empty()) << "a pool on its way to that GPU is a pool's matter";
+  plan.resources[0].devices[0].pool.clear();
+  EXPECT_EQ(still_served(plan, reports, pools).at("nvidia.com/gpu").size(), 4u);
+  reports.pools.clear();
+  EXPECT_TRUE(still_served(plan, reports, pools).empty());
+}
+
+TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {
+  EXPECT_THAT(held_without_mps({{"nvidia.com/gpu", "GPU-a", {"GPU-a::0"}, "", {}},
+                                {"nvidia.com/gpu", "GPU-b", {"GPU-b::0"}, "gpu-b", {}},
+                                {"vendor.com/nic", "nic0", {"nic0"}, "", {}}}),
+              ElementsAre("GPU-a"));
+}
+
+std::vector<PlanChange::Loss> after_force(PlanChange& change, Snapshot& snapshot) {
+  auto newest = one_mps_gpu().plan;
+  newest.pools.push_back({});
+  newest.pools[0].id = "gpu-a";
+  newest.pools[0].devices = {"GPU-a"};
+  change.aim(newest);
+  change.follow(snapshot, change::Policy::kForce);
+  return change.losses_to_tell({{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}});
+}
+
+TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
+  const host::Scratch scratch;
+  const Result<std::vector<host::PodHolding>> held =
+      std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
+  Snapshot snapshot;
+  snapshot.pools.connected = true;
+  {
+    PlanChange change(scratch.path(), scratch.path());
+    change.listed(held, MonoTime{} + std::chrono::minutes(1), true);
+    const auto losses = after_force(change, snapshot);
+    ASSERT_EQ(losses.size(), 1u);
+    EXPECT_EQ(losses[0].holder.pod, "p");
+    EXPECT_EQ(losses[0].text, "time-slicing → MPS");
+    EXPECT_EQ(snapshot.taken_shares.size(), 1u);
+    EXPECT_TRUE(change.losses_to_tell(*held).empty());
+    EXPECT_EQ(host::read_file(scratch / "other-holders").value_or(""), "") << "tranche mps need not wait for it";
+  }
+  PlanChange change(scratch.path(), scratch.path());
+  Snapshot later;
+  change.listed(held, MonoTime{} + std::chrono::minutes(2), true);
+  EXPECT_TRUE(after_force(change, later).empty()) << "it was told";
+  EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose doors there are";
+  later.pools.connected = true;
+  change.follow(later, change::Policy::kWait);
+  EXPECT_EQ(later.taken_shares.size(), 1u);
+  EXPECT_TRUE(later.change.empty() || later.change[0].waits_for.empty());
+  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(3), true);
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(4), true);
+  change.follow(later, change::Policy::kWait);
+  EXPECT_TRUE(later.taken_shares.empty());
+  EXPECT_EQ(host::read_file(scratch / "taken-shares.txt").value_or("none"), "");
+}
+
+TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
+  const host::Scratch scratch;
+  PlanChange change(scratch.path());
+  Snapshot snapshot;
+  snapshot.pools.connected = true;
+  allocate::Grant grant;
+  grant.resource = "nvidia.com/gpu";
+  grant.slots = {"GPU-a::1"};
+  change.given({grant}, MonoTime{});
+  change.follow(snapshot, change::Policy::kWait);
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
+  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(1), true);
+  change.listed(nobody, MonoTime{} + std::chrono::minutes(2), true);
+  change.follow(snapshot, change::Policy::kWait);
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
+}
+
+}  // namespace plan_change_test
+}  // namespace tranche::agent

@@ -1,0 +1,17 @@
+#include "programs/node/plugin_settings.h"
+
+#include <unistd.h>
+
+namespace tranche::agent {
+
+host::PluginHostSettings plugin_settings(const std::string& plugin_dir, const config::PluginRun& run, MonoTime now) {
+  host::PluginHostSettings settings;
+  // Any two nodes that start together differ in this, so their attempts drift apart.
+  settings.seed = static_cast<std::uint64_t>(now.time_since_epoch().count()) ^ static_cast<std::uint64_t>(::getpid());
+  settings.plugin_dir = plugin_dir;
+  settings.register_with_kubelet = !run.kubelet_socket.empty();
+  if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
+  return settings;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,14 @@
+#pragma once
+// Landings and differences as JSON, docs/reference/plan.md. Pure.
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "simulate/compare.h"
+#include "simulate/land.h"
+
+namespace tranche::landing {
+
+nlohmann::ordered_json to_json(const Landings& landings);
+nlohmann::ordered_json to_json(const std::vector<Difference>& differences);
+
+}  // namespace tranche::landing

@@ -1,0 +1,280 @@
+#include "simulate/land.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "simulate/node_book.h"
+
+namespace tranche::landing {
+namespace {
+
+using Amounts = std::map<std::string, std::uint64_t>;
+using Books = std::map<std::string, ResourceBook>;
+
+constexpr std::string_view kOurDomain = "nvidia.com/";
+
+// What the scheduler counts for a pod: its containers and sidecars together, or an init container with the sidecars
+// that were started before it, whichever is more. (Kubernetes, "Sidecar containers: resource sharing within
+// containers".)
+Amounts scheduled_for(const PodAsk& pod) {
+  Amounts together;  // sidecars so far, at last with the main containers
+  Amounts most;
+  for (const ContainerAsk& container : pod.containers) {
+    for (const auto& [resource, count] : container.resources) {
+      const std::uint64_t with_sidecars = together[resource] + count;
+      if (container.role == Role::kInit)
+        most[resource] = std::max(most[resource], with_sidecars);
+      else
+        together[resource] = with_sidecars;
+    }
+  }
+  for (const auto& [resource, count] : together) most[resource] = std::max(most[resource], count);
+  return most;
+}
+
+class Node {
+ public:
+  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config) {
+    for (const auto& resource : plan.resources)
+      if (!resource.devices.empty()) books_.try_emplace(resource.name, plan, resource, inventory, config);
+  }
+
+  PodLanding place(const PodAsk& pod);
+  std::vector<ResourceLeft> left(const std::vector<PodLanding>& landings, const std::vector<PodAsk>& pods) const;
+  bool is_ours(const std::string& resource) const;
+
+ private:
+  // What a pod has been given so far, to be taken back when it is refused.
+  struct Served {
+    std::map<std::string, ResourceBook::Slots> reusable;
+    std::map<std::string, ResourceBook::Slots> taken;
+    std::vector<std::pair<ResourceBook*, allocate::Grant>> running;
+  };
+
+  void look_for_unknown(const Amounts& asked, PodLanding& landing) const;
+  void count(const Amounts& asked, PodLanding& landing) const;
+  void admit(const PodAsk& pod, PodLanding& landing);
+  Status serve(const ContainerAsk& container, Served& served, PodLanding& landing);
+  std::string other_name(const std::string& resource) const;
+  ResourceLeft left_of(const ResourceBook& book, const std::vector<PodLanding>& landings,
+                       const std::vector<std::uint64_t>& missed) const;
+
+  Books books_;  // of resources that have devices
+};
+
+// Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): nothing is said of them.
+bool Node::is_ours(const std::string& resource) const {
+  if (books_.contains(resource)) return true;
+  if (!resource.starts_with(kOurDomain)) return false;
+  const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
+  if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
+  return std::ranges::any_of(books_, [&](const auto& entry) {
+    const auto& [name, book] = entry;
+    return book.resource().original_name == resource ||
+           (name.starts_with(kOurDomain) &&
+            !did_you_mean(word, {std::string_view(name).substr(kOurDomain.size())}).empty());
+  });
+}
+
+// What the node calls what was asked for by a name that it does not have.
+std::string Node::other_name(const std::string& resource) const {
+  std::vector<std::string> renamed;
+  std::vector<std::string> all;
+  std::vector<std::string_view> names;
+  for (const auto& [name, book] : books_) {
+    if (book.resource().original_name == resource) renamed.push_back(name);
+    all.push_back(name);
+    names.push_back(name);
+  }
+  if (all.empty()) return "it has no devices at all";
+  if (!renamed.empty()) return "it calls them " + join(renamed, ", ");
+  const std::string meant = did_you_mean(resource, names);
+  return meant.empty() ? "it has " + join(all, ", ") : "did you mean " + meant + "? It has " + join(all, ", ");
+}
+
+void Node::look_for_unknown(const Amounts& asked, PodLanding& landing) const {
+  for (const auto& [resource, count] : asked) {
+    if (books_.contains(resource)) continue;
+    landing.fate = Fate::kUnknown;
+    landing.lacks.push_back({resource, count, 0, 0});
+    landing.why.push_back(
+        fmt::format("asks {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
+  }
+}
+
+void Node::count(const Amounts& asked, PodLanding& landing) const {
+  for (const auto& [resource, count] : asked) {
+    const ResourceBook& book = books_.at(resource);
+    const std::uint64_t free = book.slots() - std::min(book.slots(), book.scheduled);
+    if (count <= free) continue;
+    landing.fate = Fate::kWaits;
+    landing.lacks.push_back({resource, count, free, book.largest()});
+    landing.why.push_back(
+        count > book.slots()
+            ? fmt::format("asks {} of {}, and the node has {} in all", count, resource, book.slots())
+            : fmt::format("asks {} of {}, of which {} of {} are free", count, resource, free, book.slots()));
+  }
+}
+
+Status Node::serve(const ContainerAsk& container, Served& served, PodLanding& landing) {
+  for (const auto& [resource, count] : container.resources) {
+    if (!is_ours(resource)) continue;
+    ResourceBook& book = books_.at(resource);
+    auto& reusable = served.reusable[resource];
+    auto given = book.serve(count, reusable);
+    if (!given) {
+      landing.lacks.push_back({resource, count, book.free(), book.largest()});
+      return std::unexpected(std::move(given).error());
+    }
+    book.take(given->slots);
+    served.taken[resource].insert(given->slots.begin(), given->slots.end());
+    for (const std::size_t at : given->slots)
+      container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
+    if (container.role != Role::kInit) {
+      book.enter(given->grant);
+      served.running.emplace_back(&book, given->grant);
+    }
+    Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
+    for (const auto& limit : given->grant.devices) {
+      const auto device = std::ranges::find(book.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
+      holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
+    }
+    landing.holdings.push_back(std::move(holding));
+  }
+  return {};
+}
+
+// One CUDA process can talk to one control daemon only.
+void note_several_pools(PodLanding& landing) {
+  std::map<std::string, std::vector<std::string>> pools;  // by container
+  for (const Holding& holding : landing.holdings) {
+    auto& known = pools[holding.container];
+    if (!holding.pool.empty() && std::ranges::find(known, holding.pool) == known.end()) known.push_back(holding.pool);
+  }
+  for (const auto& [container, names] : pools)
+    if (names.size() > 1)
+      landing.notes.push_back(
+          fmt::format("container {} holds slots of the pools {}, and one CUDA process can use one of them only; join "
+                      "their GPUs with "
+                      "split: span",
+                      container, join(names, " and ")));
+}
+
+// The pod as a whole: what one of its containers is refused, none of them gets.
+void Node::admit(const PodAsk& pod, PodLanding& landing) {
+  Served served;
+  for (const ContainerAsk& container : pod.containers) {
+    const auto done = serve(container, served, landing);
+    if (done) continue;
+    landing.fate = Fate::kRefused;
+    landing.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
+                                                    : done.error().what);
+    landing.holdings.clear();
+    for (const auto& [resource, slots] : served.taken) books_.at(resource).release(slots);
+    for (const auto& [book, grant] : served.running) book->leave(grant);
+    return;
+  }
+  note_several_pools(landing);
+}
+
+PodLanding Node::place(const PodAsk& pod) {
+  PodLanding landing;
+  landing.pod_namespace = pod.pod_namespace;
+  landing.name = pod.name;
+  Amounts asked = scheduled_for(pod);
+  std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
+  look_for_unknown(asked, landing);
+  if (landing.fate == Fate::kLands) count(asked, landing);
+  if (landing.fate == Fate::kLands) admit(pod, landing);
+  if (landing.fate == Fate::kLands)
+    for (const auto& [resource, count] : asked) books_.at(resource).scheduled += count;
+  return landing;
+}
+
+ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodLanding>& landings,
+                           const std::vector<std::uint64_t>& missed) const {
+  ResourceLeft left{book.resource().name, book.slots(), book.free(), book.largest(), 0, 0, {}};
+  for (const std::uint64_t request : missed) {  // from the smallest
+    if (request > left.free || book.serve(request, {}) || !book.fits_empty(request)) continue;
+    left.stranded = left.free;
+    left.stranded_request = request;
+    break;
+  }
+  const auto& devices = book.resource().devices;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, book.taken_on(d), devices[d].memory,
+                            Bytes{}, devices[d].sm_count, 0});
+  for (const PodLanding& landing : landings) {
+    for (const Holding& holding : landing.holdings) {
+      if (holding.resource != left.resource || holding.role == Role::kInit) continue;
+      for (const OnDevice& on : holding.devices) {
+        const auto device = std::ranges::find(left.devices, on.uuid, &DeviceLeft::uuid);
+        device->promised_memory = device->promised_memory + on.worth.memory;
+        device->promised_sms += on.worth.sms;
+      }
+    }
+  }
+  return left;
+}
+
+std::vector<ResourceLeft> Node::left(const std::vector<PodLanding>& landings, const std::vector<PodAsk>& pods) const {
+  std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
+  std::set<std::string> not_landed;
+  for (const PodLanding& landing : landings)
+    if (landing.fate != Fate::kLands) not_landed.insert(landing.full_name());
+  for (const PodAsk& pod : pods) {
+    if (!not_landed.contains(pod.full_name())) continue;
+    for (const ContainerAsk& container : pod.containers)
+      for (const auto& [resource, count] : container.resources) missed[resource].insert(count);
+  }
+  std::vector<ResourceLeft> all;
+  for (const auto& [name, book] : books_) {
+    const auto& requests = missed[name];
+    all.push_back(left_of(book, landings, {requests.begin(), requests.end()}));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string_view to_string(Fate fate) {
+  switch (fate) {
+    case Fate::kLands:
+      return "lands";
+    case Fate::kWaits:
+      return "waits";
+    case Fate::kRefused:
+      return "refused";
+    case Fate::kUnknown:
+      return "unknown";
+  }
+  return "";
+}
+
+std::uint64_t Landings::count(Fate fate) const {
+  return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodLanding::fate));
+}
+
+Landings land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+              const std::vector<PodAsk>& pods, std::string_view node_name) {
+  Node node(plan, inventory, config);
+  Landings landings;
+  for (const PodAsk& pod : pods) {
+    const bool asks = std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
+      return std::ranges::any_of(container.resources, [&](const auto& entry) { return node.is_ours(entry.first); });
+    });
+    if (!asks || pod.over)
+      ++landings.others;
+    else if (!node_name.empty() && !pod.node_name.empty() && pod.node_name != node_name)
+      ++landings.elsewhere;
+    else
+      landings.pods.push_back(node.place(pod));
+  }
+  landings.resources = node.left(landings.pods, pods);
+  return landings;
+}
+
+}  // namespace tranche::landing

@@ -1,0 +1,108 @@
+#pragma once
+// Where pods would land on a node that advertises a plan: the scheduler's count, then kubelet's device manager, then
+// the very answers of this node (grants/allocate/prefer.h, grants/allocate/grant.h). Nothing of the node is asked: it
+// is taken as empty and healthy, and pods come one after another in the order given. What else keeps a pod away (CPU,
+// taints, affinity, NUMA policies of kubelet's) is not looked at. Pure; equal inputs give equal landings.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "plan/plan.h"
+#include "simulate/pods.h"
+
+namespace tranche::landing {
+
+enum class Fate {
+  kLands,
+  kWaits,    // the scheduler counts too few: Pending, until others end
+  kRefused,  // there are enough in number, but Allocate refuses what kubelet can give: UnexpectedAdmissionError
+  kUnknown,  // the node has no devices of that name: Pending, whatever ends
+};
+std::string_view to_string(Fate fate);  // "lands", "waits", "refused", "unknown"
+
+struct OnDevice {
+  std::string uuid;
+  std::string index;
+  std::uint32_t slots = 0;
+  plan::ShareLimits worth;  // of these slots together
+  friend bool operator==(const OnDevice&, const OnDevice&) = default;
+};
+
+// What one container holds of one resource.
+struct Holding {
+  std::string container;
+  Role role = Role::kMain;
+  std::string resource;
+  std::string pool;                // "" without MPS
+  std::vector<std::string> slots;  // ids, sorted
+  std::vector<OnDevice> devices;   // in driver order
+  friend bool operator==(const Holding&, const Holding&) = default;
+};
+
+// What a pod that does not land asked for, and what there was when it came.
+struct Lack {
+  std::string resource;
+  std::uint64_t asked = 0;
+  std::uint64_t free = 0;
+  std::uint64_t largest = 0;  // the largest request of one container that would have landed
+  friend bool operator==(const Lack&, const Lack&) = default;
+};
+
+struct PodLanding {
+  std::string pod_namespace;
+  std::string name;
+  Fate fate = Fate::kLands;
+  std::vector<Holding> holdings;   // by container in kubelet's order, then by resource; empty unless it lands
+  std::vector<Lack> lacks;         // by resource; empty when it lands
+  std::vector<std::string> why;    // a sentence each; empty when it lands
+  std::vector<std::string> notes;  // what is odd about it although it lands
+
+  std::string full_name() const { return pod_namespace + "/" + name; }
+  friend bool operator==(const PodLanding&, const PodLanding&) = default;
+};
+
+struct DeviceLeft {
+  std::string uuid;
+  std::string index;
+  std::uint32_t slots = 0;
+  std::uint32_t taken = 0;
+  Bytes memory;           // of the device
+  Bytes promised_memory;  // the sum of the limits of what runs there; init containers are over by then
+  std::uint32_t sms = 0;
+  std::uint64_t promised_sms = 0;
+  friend bool operator==(const DeviceLeft&, const DeviceLeft&) = default;
+};
+
+struct ResourceLeft {
+  std::string resource;
+  std::uint64_t slots = 0;
+  std::uint64_t free = 0;
+  std::uint64_t largest = 0;  // the largest request of one container that still lands
+  // Free slots that are enough in number for a request that did not land, and would have held it in one piece; and the
+  // smallest such request. 0: none are.
+  std::uint64_t stranded = 0;
+  std::uint64_t stranded_request = 0;
+  std::vector<DeviceLeft> devices;
+  friend bool operator==(const ResourceLeft&, const ResourceLeft&) = default;
+};
+
+struct Landings {
+  std::vector<PodLanding> pods;         // those that ask for devices of NVIDIA's, in the order given
+  std::vector<ResourceLeft> resources;  // as in the plan, without those that have no devices
+  std::uint64_t others = 0;             // pods that ask for nothing here, or are over
+  std::uint64_t elsewhere = 0;          // pods that are bound to another node
+
+  std::uint64_t count(Fate fate) const;
+  bool all_land() const { return count(Fate::kLands) == pods.size(); }
+  friend bool operator==(const Landings&, const Landings&) = default;
+};
+
+// `node_name`: pods that are bound to another node are left out; "" = none are.
+Landings land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+              const std::vector<PodAsk>& pods, std::string_view node_name = {});
+
+}  // namespace tranche::landing

@@ -1,0 +1,13 @@
+#pragma once
+// Private to src/simulate: the containers of one pod spec and what they ask for. Every fault that the API server would
+// refuse the pod for, as far as extended resources are concerned, is a Problem.
+#include <vector>
+
+#include "config/document/fields.h"
+#include "simulate/pods.h"
+
+namespace tranche::landing {
+
+std::vector<ContainerAsk> read_containers(const config::Value& pod_spec);
+
+}  // namespace tranche::landing

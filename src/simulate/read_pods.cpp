@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/text.h"
+#include "config/document/document.h"
+#include "simulate/pod_spec.h"
+#include "simulate/pods.h"
+#include "simulate/tree.h"
+
+namespace tranche::landing {
+namespace {
+
+using config::Value;
+
+constexpr std::size_t kMostObjects = 100'000;
+constexpr std::size_t kMostContainersInAll = 100'000;
+constexpr std::array<std::string_view, 8> kKinds{"Pod",         "Deployment", "ReplicaSet", "ReplicationController",
+                                                 "StatefulSet", "DaemonSet",  "Job",        "CronJob"};
+
+bool has_pods(std::string_view kind) {
+  return std::ranges::find(kKinds, kind) != kKinds.end();
+}
+
+struct Object {
+  std::string kind;
+  Value value;
+};
+
+std::string namespace_of(const Value& object) {
+  const std::string name = text_at(mapping_at(object, "metadata"), "namespace");
+  return name.empty() ? "default" : name;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view source) { findings_.source = source; }
+
+  void read(const std::vector<config::Document>& documents) {
+    for (const auto& document : documents) {
+      if (document.problem) {
+        findings_.problems.add(*document.problem);
+      } else {
+        const Place place{findings_.source, document.root->line, document.root->column};
+        take_apart({document.root.get(), "", place, findings_}, "", false);
+      }
+    }
+    find_owners();
+    for (const Object& object : objects_) make_pods(object);
+  }
+
+  PodsRead take() { return {std::move(pods_), findings_.problems.take()}; }
+
+ private:
+  void take_apart(const Value& object, const std::string& kind_of_list, bool in_list);
+  void find_owners();
+  void make_pods(const Object& object);
+  void make_pod(const Value& object);
+  void make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count);
+  std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise);
+  std::optional<std::uint64_t> count_of(const std::string& kind, const Value& spec);
+  bool add(PodAsk pod);  // false: reported
+
+  config::Findings findings_;
+  std::vector<Object> objects_;
+  std::set<std::string> owners_;  // "default/Deployment/web": has pods of its own in the text
+  std::map<std::string, Place> names_;
+  std::map<std::string, std::uint64_t> generated_;
+  std::vector<PodAsk> pods_;
+  std::size_t containers_ = 0;
+  bool full_ = false;
+};
+
+// A list of the API server says its items' kind in its own only ("PodList"), and a List holds no Lists.
+void Reader::take_apart(const Value& object, const std::string& kind_of_list, bool in_list) {
+  if (!object.given() || object.node().kind != config::Node::Kind::kMapping)
+    return object.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
+  std::string kind = text_at(object, "kind");
+  if (kind.empty()) kind = kind_of_list;
+  if (kind.empty()) return object.error("has no kind", "write kind: Pod, or the workload that it is");
+  if (!kind.ends_with("List")) {
+    if (objects_.size() == kMostObjects && !full_) {
+      full_ = true;
+      object.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
+    }
+    if (!full_) objects_.push_back({std::move(kind), object});
+    return;
+  }
+  if (in_list) return object.error("is a list within a list", "write its items into the outer one");
+  kind.resize(kind.size() - 4);
+  for (const Value& item : list_at(object, "items")) take_apart(item, kind, true);
+}
+
+void Reader::find_owners() {
+  for (const Object& object : objects_) {
+    if (!has_pods(object.kind)) continue;
+    for (const Value& owner : list_at(mapping_at(object.value, "metadata"), "ownerReferences"))
+      owners_.insert(
+          fmt::format("{}/{}/{}", namespace_of(object.value), text_at(owner, "kind"), text_at(owner, "name")));
+  }
+}
+
+void Reader::make_pods(const Object& object) {
+  const Value spec = mapping_at(object.value, "spec");
+  if (object.kind == "Pod") return make_pod(object.value);
+  if (!has_pods(object.kind)) {
+    const std::string meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
+    const bool template_there = member(spec, "template").given();
+    if (!template_there && meant.empty()) return;
+    const Value kind = member(object.value, "kind");
+    (kind.absent() ? object.value : kind)
+        .warn(fmt::format("is {}, whose pods are not known here, and is left out", in_quotes(object.kind)),
+              meant.empty() ? "write the pods that it makes as a Deployment or Job" : "did you mean " + meant + "?");
+    return;
+  }
+  const std::string name = text_at(mapping_at(object.value, "metadata"), "name");
+  if (owners_.contains(fmt::format("{}/{}/{}", namespace_of(object.value), object.kind, name))) return;
+  if (object.kind != "CronJob") return make_replicas(object, spec, count_of(object.kind, spec));
+  const Value job = mapping_at(mapping_at(spec, "jobTemplate"), "spec");
+  make_replicas(object, job, count_of("Job", job));
+}
+
+std::optional<std::uint64_t> Reader::count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
+  const Value value = member(spec, key);
+  if (!value.given()) return otherwise;
+  const auto count = value.integer();
+  if (!count) return std::nullopt;
+  if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods)) {
+    value.error(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(*count);
+}
+
+// How many pods there are at a time. Nothing: reported.
+std::optional<std::uint64_t> Reader::count_of(const std::string& kind, const Value& spec) {
+  if (kind == "DaemonSet") return 1;  // on a node
+  if (kind != "Job") return count_at(spec, "replicas", 1);
+  if (text_at(spec, "suspend") == "true") return 0;
+  const auto parallelism = count_at(spec, "parallelism", 1);
+  const auto completions = count_at(spec, "completions", kMostPods);
+  if (!parallelism || !completions) return std::nullopt;
+  return std::min(*parallelism, *completions);
+}
+
+void Reader::make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count) {
+  const Value metadata = mapping_at(object.value, "metadata");
+  const Value spec = mapping_at(mapping_at(maker, "template"), "spec");
+  const std::string name = text_at(metadata, "name");
+  if (name.empty()) return object.value.error("has no metadata.name", "write metadata: and below it name: and a word");
+  if (spec.absent())
+    return (maker.absent() ? object.value : maker)
+        .error("has no template.spec", "write the pod's spec below template:");
+  PodAsk pod{namespace_of(object.value), "", text_at(spec, "nodeName")};
+  pod.containers = read_containers(spec);
+  pod.place = object.value.place();
+  for (std::uint64_t i = 0; i < count.value_or(0); ++i) {
+    pod.name = fmt::format("{}-{}", name, i);
+    if (!add(pod)) return;
+  }
+}
+
+void Reader::make_pod(const Value& object) {
+  const Value metadata = mapping_at(object, "metadata");
+  const Value spec = mapping_at(object, "spec");
+  PodAsk pod{namespace_of(object), text_at(metadata, "name"), text_at(spec, "nodeName")};
+  pod.created = text_at(metadata, "creationTimestamp");
+  pod.place = object.place();
+  if (const std::string prefix = text_at(metadata, "generateName"); pod.name.empty() && !prefix.empty())
+    pod.name = fmt::format("{}{}", prefix, generated_[pod.pod_namespace + "/" + prefix]++);
+  if (pod.name.empty()) return object.error("has no metadata.name", "write metadata: and below it name: and a word");
+  if (spec.absent()) return object.error("has no spec", "write spec: and below it containers:");
+  const std::string phase = text_at(mapping_at(object, "status"), "phase");
+  pod.over = phase == "Succeeded" || phase == "Failed";
+  pod.containers = read_containers(spec);
+  add(std::move(pod));
+}
+
+bool Reader::add(PodAsk pod) {
+  if (full_) return false;
+  const auto report = [&](std::string what, std::string remedy) {
+    findings_.problems.add({Severity::kError, pod.place, {}, std::move(what), std::move(remedy)});
+    return false;
+  };
+  containers_ += pod.containers.size();
+  if (pods_.size() == kMostPods || containers_ > kMostContainersInAll) {
+    full_ = true;
+    return report(fmt::format("is beyond {} pods or {} containers", kMostPods, kMostContainersInAll),
+                  "give a part of them");
+  }
+  const auto [known, is_new] = names_.try_emplace(pod.full_name(), pod.place);
+  if (!is_new)
+    return report(fmt::format("there is a pod {} in line {} already", pod.full_name(), known->second.line),
+                  "give one of them another name or namespace");
+  pods_.push_back(std::move(pod));
+  return true;
+}
+
+PodsRead read(std::string_view text, std::string_view source) {
+  const auto documents = config::read_documents(text, source, kLargestPodsFile);  // holds what is read from it
+  Reader reader(source);
+  reader.read(documents);
+  return reader.take();
+}
+
+}  // namespace
+
+std::string_view to_string(Role role) {
+  switch (role) {
+    case Role::kInit:
+      return "init";
+    case Role::kSidecar:
+      return "sidecar";
+    case Role::kMain:
+      return "main";
+  }
+  return "";
+}
+
+PodsRead read_pods(std::string_view text, std::string_view source) {
+  PodsRead result = read(text, source);
+  if (result.pods.empty() && !has_error(result.problems))
+    result.problems.push_back({Severity::kError,
+                               {std::string(source), 0, 0},
+                               {},
+                               "holds no pods",
+                               "write kind: Pod, a workload such as kind: Deployment, or a List of them"});
+  return result;
+}
+
+PodsRead read_pod_page(std::string_view body, std::string_view source) {
+  return read(body, source);
+}
+
+}  // namespace tranche::landing

@@ -1,0 +1,173 @@
+#include "simulate/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "simulate/words.h"
+
+namespace tranche::landing {
+namespace {
+
+using Row = TerminalText::Row;
+
+std::string counts(const Landings& landings) {
+  std::vector<std::string> parts;
+  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown}) {
+    const auto n = landings.count(fate);
+    if (n == 0 && fate != Fate::kLands) continue;
+    switch (fate) {
+      case Fate::kLands:
+        parts.push_back(fmt::format("{} {}", n, n == 1 ? "lands" : "land"));
+        break;
+      case Fate::kWaits:
+        parts.push_back(fmt::format("{} {}", n, n == 1 ? "waits" : "wait"));
+        break;
+      case Fate::kRefused:
+        parts.push_back(fmt::format("{} {} refused", n, n == 1 ? "is" : "are"));
+        break;
+      case Fate::kUnknown:
+        parts.push_back(fmt::format("{} {} for what the node does not have", n, n == 1 ? "asks" : "ask"));
+        break;
+    }
+  }
+  return join(parts, ", ");
+}
+
+void write_pod(const PodLanding& landing, std::vector<Row>& rows) {
+  if (landing.holdings.empty())
+    rows.push_back({landing.full_name(), std::string(to_string(landing.fate)), "", "", "", "", "", ""});
+  bool first = true;
+  for (const Holding& holding : landing.holdings) {
+    for (const OnDevice& on : holding.devices) {
+      const std::string role = holding.role == Role::kMain ? "" : fmt::format(" ({})", to_string(holding.role));
+      rows.push_back({first ? landing.full_name() : "", first ? std::string(to_string(landing.fate)) : "",
+                      holding.container + role, holding.resource, std::to_string(on.slots), on.index,
+                      memory_text(on.worth), sms_text(on.worth)});
+      first = false;
+    }
+  }
+}
+
+void write_pods(const Landings& landings, TerminalText& out) {
+  out.heading(fmt::format("{}: {}", count_text(landings.pods.size(), "pod"), counts(landings)));
+  if (landings.pods.empty()) out.line("none of the pods asks for anything that this node shares out");
+  std::vector<Row> rows{{"POD", "STATE", "CONTAINER", "RESOURCE", "SLOTS", "GPU", "MEMORY", "SMS"}};
+  for (const PodLanding& landing : landings.pods) write_pod(landing, rows);
+  if (rows.size() > 1) out.table(rows);
+  if (landings.others > 0)
+    out.line(count_text(landings.others, "other pod") + " without such a request, or at an end, left out");
+  if (landings.elsewhere > 0) out.line(count_text(landings.elsewhere, "pod") + " on other nodes, left out");
+}
+
+void write_reasons(const Landings& landings, TerminalText& out) {
+  if (!landings.all_land()) out.heading("Why not");
+  for (const PodLanding& landing : landings.pods)
+    for (const std::string& why : landing.why)
+      out.sentence(landing.fate == Fate::kWaits ? "-" : "x", landing.full_name() + ": " + why,
+                   landing.fate == Fate::kWaits ? "33" : "31");
+  bool first = true;
+  for (const PodLanding& landing : landings.pods) {
+    for (const std::string& note : landing.notes) {
+      if (std::exchange(first, false)) out.heading("Mind");
+      out.sentence("-", landing.full_name() + ": " + note, "36");
+    }
+  }
+}
+
+std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
+  return sum == 0 ? "-" : fmt::format("{} of {}{}", sum, all, unit);
+}
+
+void write_left(const Landings& landings, TerminalText& out) {
+  out.heading("What is left");
+  std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SMS PROMISED"}};
+  for (const ResourceLeft& left : landings.resources)
+    for (const DeviceLeft& device : left.devices)
+      rows.push_back({left.resource, device.index, std::to_string(device.slots),
+                      std::to_string(device.slots - device.taken),
+                      promised(device.promised_memory.in_mib(), device.memory.in_mib(), " MiB"),
+                      promised(device.promised_sms, device.sms, "")});
+  if (rows.size() == 1) return out.line("the node has no devices");
+  out.table(rows);
+  for (const ResourceLeft& left : landings.resources) {
+    if (left.free > 0)
+      out.sentence("-",
+                   fmt::format("{}: {} of {} are free; the largest request of one container that still lands is {}",
+                               left.resource, left.free, left.slots, left.largest),
+                   "36");
+    if (left.stranded > 0)
+      out.sentence("!",
+                   fmt::format("{}: {} free {} stranded: enough in number for a request of {}, but in pieces too small "
+                               "for it",
+                               left.resource, left.stranded, left.stranded == 1 ? "slot is" : "slots are",
+                               left.stranded_request),
+                   "33");
+  }
+}
+
+// "0-3, 5", "0:1": runs of plain numbers are folded.
+std::string folded(const std::vector<std::string>& indices) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t end = i + 1;
+    auto number = parse_unsigned(indices[i]);
+    for (; number && end < indices.size() && parse_unsigned(indices[end]) == *number + 1; ++end) ++*number;
+    parts.push_back(end - i > 1 ? indices[i] + "-" + indices[end - 1] : indices[i]);
+    i = end;
+  }
+  return join(parts, ", ");
+}
+
+bool is_pod(const Difference& difference) {
+  return difference.what.starts_with("pod ");
+}
+
+bool is_sentence(const Difference& difference) {
+  return difference.what == "note" || difference.what == "left out";
+}
+
+void write_pods(const std::vector<Difference>& differences, TerminalText& out) {
+  if (std::ranges::none_of(differences, is_pod)) return;
+  out.heading("Pods that land otherwise");
+  for (const Difference& d : differences) {
+    if (!is_pod(d)) continue;
+    out.line(d.what.substr(d.what.find(' ') + 1));
+    if (!d.before.empty()) out.sentence("  -", d.before, "31");
+    if (!d.after.empty()) out.sentence("  +", d.after, "32");
+  }
+}
+
+}  // namespace
+
+std::string render_table(const Landings& landings, const plan::TableOptions& options) {
+  TerminalText out(options.colour, options.width);
+  write_pods(landings, out);
+  write_reasons(landings, out);
+  write_left(landings, out);
+  return out.take();
+}
+
+std::string render_table(const std::vector<Difference>& differences, const std::string& before,
+                         const std::string& after, const plan::TableOptions& options) {
+  TerminalText out(options.colour, options.width);
+  out.heading(differences.empty()
+                  ? fmt::format("{} and {} come to the same", before, after)
+                  : fmt::format("{} from {} to {}", count_text(differences.size(), "difference"), before, after));
+  std::vector<Row> rows{{"WHAT", "GPU", "FIELD", "BEFORE", "AFTER"}};
+  const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
+  for (const Difference& d : differences)
+    if (!is_sentence(d) && !is_pod(d))
+      rows.push_back({d.what, folded(d.devices), d.field, or_dash(d.before), or_dash(d.after)});
+  if (rows.size() > 1) out.table(rows);
+  for (const Difference& d : differences)
+    if (is_sentence(d))
+      out.sentence(d.before.empty() ? "+" : "-", d.what + ": " + (d.before.empty() ? d.after : d.before),
+                   d.before.empty() ? "32" : "31");
+  write_pods(differences, out);
+  return out.take();
+}
+
+}  // namespace tranche::landing

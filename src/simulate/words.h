@@ -1,0 +1,13 @@
+#pragma once
+// Private to src/simulate: figures in the words of the plan's table.
+#include <string>
+
+#include "plan/plan.h"
+
+namespace tranche::landing {
+
+std::string memory_text(const plan::ShareLimits& worth);   // "71885 MiB", "not limited"
+std::string sms_text(const plan::ShareLimits& worth);      // "66 (50 %)", "50 %", "not limited"
+std::string count_text(std::uint64_t n, const char* one);  // "1 slot", "2 slots"
+
+}  // namespace tranche::landing

@@ -1,0 +1,260 @@
+#include "termination/live/container_stops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "guard/mps_wire.h"
+#include "os/log/log.h"
+#include "termination/program_words.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::size_t kRecent = 16;
+
+constexpr Duration kNotListedYet = std::chrono::minutes(10);  // from kubelet's request for a grant to its list of it
+
+std::string full_name(const stopping::Drain& drain) {
+  return fmt::format("{}/{}/{}", drain.pod_namespace, drain.pod, drain.container);
+}
+
+bool being_deleted(const WatchedPod& pod) {
+  return !pod.mirror && (pod.gone || pod.grace.has_value());
+}
+
+}  // namespace
+
+bool is_drain_hook(std::span<const std::string> command) {
+  if (command.empty()) return false;
+  const std::string_view program = command[0];
+  return program.substr(program.rfind('/') + 1) == stopping::kDrainProgram;
+}
+
+Stopping::Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered)
+    : loop_(loop), hooks_(std::move(hooks)), records_(std::move(records)), hook_offered_(hook_offered) {}
+
+void Stopping::set_stop_patience(Duration patience) {
+  if (settings_.stop_patience == patience) return;
+  settings_.stop_patience = patience;
+  turn();
+}
+
+Stopping::~Stopping() {
+  *alive_ = false;
+}
+
+void Stopping::pods(std::vector<WatchedPod> all) {
+  pods_known_ = true;
+  std::map<std::string, WatchedPod> next;
+  for (auto& each : all) next.insert_or_assign(each.uid, std::move(each));
+  for (auto& [uid, old] : pods_)  // one that was deleted by force is not in a list any more
+    if (old.gone) next.try_emplace(uid, std::move(old));
+  pods_ = std::move(next);
+  turn();
+}
+
+void Stopping::pods_changed(std::vector<WatchedPod> changed) {
+  pods_known_ = true;
+  for (auto& each : changed) take(std::move(each));
+  turn();
+}
+
+void Stopping::take(WatchedPod changed) {
+  const auto uid = changed.uid;
+  if (changed.gone && !pods_.contains(uid)) return;
+  // The next of that name may hold the same slots: what the last one held is not to be touched any more.
+  std::erase_if(pods_, [&changed](const auto& each) {
+    const auto& [other, known] = each;
+    return known.gone && other != changed.uid && known.name == changed.name &&
+           known.pod_namespace == changed.pod_namespace;
+  });
+  if (changed.gone) {
+    auto& doors = gone_doors_[uid];
+    doors.clear();
+    for (const auto& door : holdings_)
+      if (is_of(door, changed)) doors.push_back(door);
+  }
+  pods_.insert_or_assign(uid, std::move(changed));
+}
+
+void Stopping::granted(const std::string& grant) {
+  granted_.insert_or_assign(grant, loop_.now());
+}
+
+// By its name, which is all that kubelet lists. The next pod of a StatefulSet has the name of the last, and a watch may
+// lag: what was granted after the deletion was seen is the next one's.
+bool Stopping::is_of(const HeldDoor& door, const WatchedPod& pod) const {
+  if (door.pod != pod.name || door.pod_namespace != pod.pod_namespace) return false;
+  const auto given = granted_.find(door.grant);
+  return given == granted_.end() || pod.seen == MonoTime{} || given->second <= pod.seen;
+}
+
+void Stopping::holdings(std::vector<HeldDoor> all) {
+  holdings_ = std::move(all);
+  std::erase_if(granted_, [this](const auto& given) {
+    return loop_.now() - given.second > kNotListedYet &&
+           std::ranges::find(holdings_, given.first, &HeldDoor::grant) == holdings_.end();
+  });
+  holdings_known_ = true;
+  turn();
+}
+
+void Stopping::clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant) {
+  clients_ = std::move(by_grant);
+  turn();
+}
+
+stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& door) const {
+  stopping::Holding holding{.container = door.container, .pool = door.pool, .grant = door.grant};
+  const auto container = std::ranges::find(pod.containers, door.container, &WatchedContainer::name);
+  const bool known = container != pod.containers.end();
+  holding.hooked = hook_offered_ && known && container->hooked;
+  if (known) {
+    holding.sleeps = container->sleeps;
+    holding.stop_signal = container->stop_signal;
+  }
+  if (!clients_) return holding;
+  const auto found = clients_->find(door.grant);
+  holding.clients = found == clients_->end() ? 0 : found->second.size();
+  return holding;
+}
+
+std::vector<stopping::Holding> Stopping::holdings_of(const WatchedPod& pod) const {
+  const auto frozen = gone_doors_.find(pod.uid);
+  const auto& doors = pod.gone && frozen != gone_doors_.end() ? frozen->second : holdings_;
+  std::vector<stopping::Holding> held;
+  for (const auto& door : doors)
+    if (is_of(door, pod)) held.push_back(holding_of(pod, door));
+  return held;
+}
+
+std::vector<stopping::StoppingPod> Stopping::stopping_pods() const {
+  std::vector<stopping::StoppingPod> stopping;
+  for (const auto& [uid, pod] : pods_) {
+    if (!being_deleted(pod)) continue;
+    stopping.push_back(
+        {uid, pod.pod_namespace, pod.name, pod.grace.value_or(Duration{}), pod.seen, pod.gone, holdings_of(pod)});
+  }
+  return stopping;
+}
+
+// A pod that was deleted by force is kept for as long as one of its drains runs or is to be tried again, no longer: its
+// slots go to the next.
+void Stopping::settle_gone() {
+  std::erase_if(pods_, [this](const auto& each) {
+    const auto& [uid, pod] = each;
+    if (!pod.gone) return false;
+    return std::ranges::none_of(state_, [&uid](const auto& entry) {
+      const bool its = entry.first.first == uid;
+      const auto phase = entry.second.last.phase;
+      return its && (phase == stopping::Phase::kRunning ||
+                     (phase == stopping::Phase::kWaiting && entry.second.last.attempts > 0));
+    });
+  });
+  std::erase_if(gone_doors_, [this](const auto& each) { return !pods_.contains(each.first); });
+}
+
+void Stopping::turn() {
+  const auto step = stopping::step(state_, stopping_pods(), loop_.now(), settings_);
+  settle_gone();
+  arm(step.next);
+  keep_records();
+  for (const auto& drain : step.now) start(drain);
+}
+
+void Stopping::start(const stopping::Drain& drain) {
+  log::info("drain.begin", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"because", drain.reason}});
+  hooks_.drain(drain, [this, alive = alive_, drain](const Result<std::string>& reply) {
+    if (*alive) drained(drain, reply);
+  });
+}
+
+namespace {
+
+// One sentence of what the clients' end came to.
+std::string ending_words(const guard::EndReply& reply) {
+  std::size_t ended = 0;
+  std::chrono::milliseconds longest{};
+  for (const auto& client : reply.clients) {
+    if (client.outcome != mps::TerminateOutcome::kTerminated) continue;
+    ++ended;
+    longest = std::max(longest, client.waited);
+  }
+  std::string words = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
+                                  ended == 1 ? " was" : "es were", longest.count());
+  if (reply.neighbours > 0)
+    words += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
+                         reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");
+  return words;
+}
+
+}  // namespace
+
+void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& reply) {
+  const auto read = reply ? guard::read_end_reply(*reply) : Result<guard::EndReply>(std::unexpected(reply.error()));
+  const auto with = [&read](mps::TerminateOutcome outcome) {
+    return read ? std::ranges::count(read->clients, outcome, &mps::Terminated::outcome) : 0;
+  };
+  const auto ended = with(mps::TerminateOutcome::kTerminated), spared = with(mps::TerminateOutcome::kSpared);
+  const auto left = with(mps::TerminateOutcome::kRefused) + with(mps::TerminateOutcome::kTimedOut);
+  const bool ok = read && left == 0;
+  std::string outcome = ended > 0 ? "ended" : spared > 0 ? "spared" : "nothing to end";
+  if (!ok) outcome = read ? *reply : to_string(read.error());
+  const auto say = ok ? log::info : log::warning;
+  say("stop.clients", {{"pod", full_name(drain)},
+                       {"grant", drain.grant},
+                       {"ended", ended},
+                       {"spared", spared},
+                       {"because", drain.reason},
+                       {"outcome", outcome}});
+  recent_.push_back({loop_.now(), full_name(drain), drain.grant, drain.reason, outcome});
+  if (recent_.size() > kRecent) recent_.pop_front();
+  stopping::ended(state_, {drain.uid, drain.grant}, drain.spare, ok);
+  if (hooks_.told && (!ok || ended > 0)) {
+    hooks_.told({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
+                 drain.uid, drain.container, drain.pool, drain.grant,
+                 ok ? ending_words(*read) + ": " + drain.reason
+                    : "its CUDA processes could not be ended before the container is stopped (" + outcome +
+                          "); neighbours on the GPU may be hurt"});
+  }
+  turn();
+}
+
+bool Stopping::has_clients(const std::string& grant) const {
+  const auto found = clients_ ? clients_->find(grant) : std::map<std::string, std::vector<pid_t>>::const_iterator{};
+  return clients_ && found != clients_->end() && !found->second.empty();
+}
+
+void Stopping::keep_records() {
+  if (!records_ || !pods_known_ || !holdings_known_) return;
+  std::map<std::string, ContainerGrant> by_id;
+  for (const auto& [uid, pod] : pods_) {
+    for (const auto& door : holdings_) {
+      if (!is_of(door, pod)) continue;
+      for (const auto& container : pod.containers) {
+        if (container.name != door.container || container.id.empty()) continue;
+        // With several grants a container comes in by one of their doors: that by which its clients have come.
+        const auto [it, fresh] = by_id.try_emplace(container.id, container.id, door.pool, door.grant);
+        if (!fresh && has_clients(door.grant)) it->second = {container.id, door.pool, door.grant};
+      }
+    }
+  }
+  std::vector<ContainerGrant> containers;
+  for (auto& [id, container] : by_id) containers.push_back(std::move(container));
+  const auto kept = records_->follow(std::move(containers), loop_.now());
+  const std::string problem = kept ? "" : to_string(kept.error());
+  if (problem != records_problem_ && !problem.empty()) log::warning("records.failed", {{"why", problem}});
+  records_problem_ = problem;
+}
+
+void Stopping::arm(std::optional<MonoTime> next) {
+  timer_.stop();
+  if (next) timer_.start(std::max<Duration>(*next - loop_.now(), Duration{}), [this] { turn(); });
+}
+
+StoppingReport Stopping::report() const {
+  return {{}, records_ ? records_->count() : 0, records_problem_, {recent_.begin(), recent_.end()}};
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,147 @@
+#pragma once
+// Carries out what termination/stopping.h decides: gathers the facts about pods that are being deleted, has their
+// clients drained in time, keeps the records for tranche-runtime, and has a pool proven after an unclean death.
+// Everything from outside is given: pods by the watch, holdings by kubelet, clients by whoever knows them, and the
+// doing as functions. Without a pod watch it does nothing. Loop thread only.
+#include <sys/types.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "termination/live/container_records.h"
+#include "termination/live/drain_program.h"
+#include "termination/stopping.h"
+
+namespace tranche::agent {
+
+struct WatchedContainer {
+  std::string name = {};
+  std::string id = {};  // "" until it has been created
+  bool hooked = false;  // lifecycle.preStop.exec begins with our program (is_drain_hook())
+  Duration sleeps{};    // lifecycle.preStop.sleep
+  int stop_signal = 0;  // status.containerStatuses[].stopSignal as a number; 0 = not reported
+};
+
+// A pod of this node as the watch tells it.
+struct WatchedPod {
+  std::string uid = {};
+  std::string pod_namespace = {};
+  std::string name = {};
+  bool mirror = false;                 // of a file on the node: deleting it stops nothing, so it is passed over
+  std::optional<Duration> grace = {};  // deletionGracePeriodSeconds; absent: it is not being deleted
+  MonoTime seen{};                     // when that was received
+  bool gone = false;                   // DELETED
+  std::vector<WatchedContainer> containers = {};
+};
+
+// Who holds which door, by kubelet's word.
+struct HeldDoor {
+  std::string pod_namespace = {};
+  std::string pod = {};
+  std::string container = {};
+  std::string pool = {};
+  std::string grant = {};
+  std::string claim = {};  // by which it is held; `container` is the claim's request then
+};
+
+// Whether a preStop exec command is ours: it drains before the stop signal, by itself.
+bool is_drain_hook(std::span<const std::string> command);
+
+struct StopEvent {
+  enum class What { kDrained, kDrainFailed };
+  What what = What::kDrained;
+  std::string pod_namespace = {};  // "" where no pod is known
+  std::string pod = {};
+  std::string uid = {};
+  std::string container = {};
+  std::string pool = {};
+  std::string grant = {};
+  std::string message = {};  // one sentence for an event
+};
+
+struct StoppingHooks {
+  using Done = std::function<void(Result<std::string>)>;  // the reply's line
+  // Ends clients (the drain request on mps.sock). `done` once, as a callback of its own.
+  std::function<void(const stopping::Drain&, Done done)> drain;
+  std::function<void(const StopEvent&)> told;
+};
+
+struct StoppingReport {
+  struct Recent {
+    MonoTime at{};
+    std::string pod;  // "namespace/name/container"
+    std::string grant;
+    std::string reason;
+    std::string outcome;  // "ended", "spared", or why not
+    friend bool operator==(const Recent&, const Recent&) = default;
+  };
+  DrainOffer offer;
+  std::size_t records = 0;
+  std::string records_problem;
+  std::vector<Recent> recent;  // the newest last
+  friend bool operator==(const StoppingReport&, const StoppingReport&) = default;
+};
+
+class Stopping {
+ public:
+  // `hook_offered`: containers find tranche-drain (DrainOffer); without it a hook of ours cannot start and saves
+  // nobody.
+  Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered);
+  ~Stopping();
+  Stopping(const Stopping&) = delete;
+  Stopping& operator=(const Stopping&) = delete;
+
+  void set_stop_patience(Duration patience);           // sharing.mps.stopPatience
+  void pods(std::vector<WatchedPod> all);              // every pod of the node, where a whole list is at hand
+  void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
+  void holdings(std::vector<HeldDoor> all);
+  // kubelet has just asked for it: it belongs to no pod whose deletion was seen before, whatever its name.
+  void granted(const std::string& grant);
+  // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
+  void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);
+
+  StoppingReport report() const;  // without the offer, which the program knows
+
+ private:
+  void take(WatchedPod changed);
+  bool is_of(const HeldDoor& door, const WatchedPod& pod) const;
+  void turn();
+  void settle_gone();
+  std::vector<stopping::StoppingPod> stopping_pods() const;
+  std::vector<stopping::Holding> holdings_of(const WatchedPod& pod) const;
+  stopping::Holding holding_of(const WatchedPod& pod, const HeldDoor& door) const;
+  void start(const stopping::Drain& drain);
+  void drained(const stopping::Drain& drain, const Result<std::string>& reply);
+  bool has_clients(const std::string& grant) const;
+  void keep_records();
+  void arm(std::optional<MonoTime> next);
+
+  host::Loop& loop_;
+  StoppingHooks hooks_;
+  std::unique_ptr<ContainerRecords> records_;
+  bool hook_offered_;
+  std::string records_problem_;
+  bool pods_known_ = false;
+  bool holdings_known_ = false;
+  std::map<std::string, WatchedPod> pods_;                   // by uid
+  std::map<std::string, std::vector<HeldDoor>> gone_doors_;  // of pods that were deleted by force, as they held them
+  std::vector<HeldDoor> holdings_;
+  std::map<std::string, MonoTime> granted_;  // grants that kubelet asked for, and when last
+  std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
+  stopping::Settings settings_;
+  stopping::State state_;
+  std::deque<StoppingReport::Recent> recent_;
+  host::Timer timer_{loop_};
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after us
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,221 @@
+#include "termination/live/container_stops.h"
+
+#include <gmock/gmock.h>
+
+#include "os/files/files.h"
+#include "os/files/scratch.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr const char* kGrant = "00ff11ee22dd33cc";
+constexpr const char* kOk =
+    R"({"ok":true,"clients":[{"pid":71,"outcome":"terminated","note":"","waitedMs":2000},)"
+    R"({"pid":72,"outcome":"spared","note":"it handles the stop signal"}],"neighbours":3,"tookMs":2010})";
+
+class StoppingPods : public ::testing::Test {
+ protected:
+  StoppingPods() { open(true); }
+  void open(bool hook_offered) {
+    StoppingHooks hooks;
+    hooks.drain = [this](const stopping::Drain& drain, StoppingHooks::Done done) {
+      asked_.push_back(drain);
+      done_.push_back(std::move(done));
+    };
+    hooks.told = [this](const StopEvent& event) { told_.push_back(event); };
+    stopping_ = std::make_unique<Stopping>(
+        *loop_, std::move(hooks),
+        std::make_unique<ContainerRecords>(scratch_.path(), allocate::Paths{"/run/nvidia/mps"}), hook_offered);
+    stopping_->pods({pod()});
+    stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
+    stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {71, 72}}});
+  }
+  static WatchedPod pod(const std::string& uid = "u1") {
+    return {.uid = uid, .pod_namespace = "default", .name = "train", .containers = {{"main", "containerd://3f2a"}}};
+  }
+  WatchedPod deleted(Duration grace = 30s) const {
+    auto changed = pod();
+    changed.grace = grace;
+    changed.seen = loop_->now();
+    return changed;
+  }
+  WatchedPod gone() const {
+    auto changed = deleted(0s);
+    changed.gone = true;
+    return changed;
+  }
+  void run_for(Duration time) {
+    loop_->after(time, [this] { loop_->stop(); });
+    loop_->run();
+  }
+
+  host::Scratch scratch_;
+  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
+  std::vector<stopping::Drain> asked_;
+  std::vector<StoppingHooks::Done> done_;
+  std::vector<StopEvent> told_;
+  std::unique_ptr<Stopping> stopping_;
+};
+
+TEST_F(StoppingPods, ARunningPodIsLeftAlone) {
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(StoppingPods, WhatIsGrantedAfterADeletionWasSeenIsTheNextPodsOfThatName) {
+  stopping_->holdings({});
+  stopping_->pods_changed({deleted(1s)});
+  run_for(20ms);
+  stopping_->granted(kGrant);  // to the next pod of the name, while the watch still shows the last one
+  stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
+  stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {81}}});
+  run_for(1200ms);
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+// Promise: stop: A deletion requests the end of the pod's clients at once and reports the result.
+TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
+  stopping_->pods_changed({deleted()});
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].grant, kGrant);
+  EXPECT_EQ(asked_[0].container, "main");
+  EXPECT_TRUE(asked_[0].spare);
+  done_[0](std::string(kOk));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
+  EXPECT_EQ(told_[0].uid, "u1");
+  EXPECT_THAT(told_[0].message,
+              HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
+                        "processes of other containers share the GPU"));
+  stopping_->pods_changed({deleted()});
+  EXPECT_THAT(asked_, SizeIs(1)) << "the same again asks nothing";
+  ASSERT_THAT(stopping_->report().recent, SizeIs(1));
+  EXPECT_EQ(stopping_->report().recent[0].outcome, "ended");
+}
+
+TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
+  stopping_->set_stop_patience(100ms);
+  stopping_->pods_changed({deleted(800ms)});
+  ASSERT_THAT(asked_, SizeIs(1));
+  done_[0](std::string(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
+  EXPECT_THAT(told_, IsEmpty()) << "nothing has happened to anybody";
+  EXPECT_EQ(stopping_->report().recent[0].outcome, "spared");
+  run_for(100ms);
+  EXPECT_THAT(asked_, SizeIs(1));
+  run_for(300ms);
+  ASSERT_THAT(asked_, SizeIs(2));
+  EXPECT_FALSE(asked_[1].spare);
+}
+
+// Promise: stop: A client that could not be ended is a failure.
+TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
+  stopping_->pods_changed({deleted()});
+  done_[0](std::string(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].what, StopEvent::What::kDrainFailed);
+  EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
+}
+
+TEST_F(StoppingPods, AContainerWithOurHookIsNotDrainedBeforeIt) {
+  auto changed = deleted();
+  changed.containers[0].hooked = true;
+  stopping_->pods_changed({changed});
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(StoppingPods, AHookOfOursThatCannotStartCountsForNothing) {
+  open(false);
+  auto changed = deleted();
+  changed.containers[0].hooked = true;
+  stopping_->pods_changed({changed});
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
+  stopping_->pods_changed({deleted()});
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  ASSERT_THAT(asked_, SizeIs(2));
+  done_[1](std::string(R"({"ok":false,"error":"no such pool"})"));
+  EXPECT_THAT(asked_, SizeIs(2));
+  ASSERT_THAT(told_, SizeIs(2));
+  EXPECT_EQ(told_[1].what, StopEvent::What::kDrainFailed);
+  EXPECT_THAT(told_[1].message, HasSubstr("no such pool"));
+}
+
+TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
+  stopping_->pods_changed({gone()});
+  ASSERT_THAT(asked_, SizeIs(1));
+  stopping_->holdings({});
+  stopping_->pods({});
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
+  done_[1](std::string(kOk));
+  stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
+  EXPECT_THAT(asked_, SizeIs(2));
+}
+
+// Promise: stop: The next pod of the same name and slots is left alone.
+TEST_F(StoppingPods, TheNextPodOfTheSameNameAndSlotsIsNotTouched) {
+  stopping_->pods_changed({gone()});
+  ASSERT_THAT(asked_, SizeIs(1));
+  stopping_->pods_changed({pod("u2")});
+  done_[0](fail(Kind::kTimeout, "no answer"));
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+TEST_F(StoppingPods, AMirrorPodIsPassedOverSinceDeletingItStopsNothing) {
+  auto changed = deleted();
+  changed.mirror = true;
+  stopping_->pods_changed({changed});
+  changed.gone = true;
+  stopping_->pods_changed({changed});
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(StoppingPods, WithoutClientsNothingIsDrainedAndWithoutKnowledgeItIs) {
+  stopping_->clients(std::map<std::string, std::vector<pid_t>>{});
+  stopping_->pods_changed({deleted()});
+  EXPECT_THAT(asked_, IsEmpty());
+  stopping_->clients(std::nullopt);
+  EXPECT_THAT(asked_, SizeIs(1));
+}
+
+// Promise: stop: The container's own stop signal decides.
+TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
+  auto changed = deleted();
+  changed.containers[0].stop_signal = 3;
+  stopping_->pods_changed({changed});
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].stop_signal, 3);
+}
+
+TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
+  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a"));
+  EXPECT_EQ(stopping_->report().records, 1u);
+  stopping_->pods_changed({gone()});
+  done_[0](std::string(kOk));
+  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
+}
+
+TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {
+  stopping_->pods_changed({deleted()});
+  stopping_.reset();
+  done_[0](std::string(kOk));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST(DrainHooks, AreKnownByTheirProgram) {
+  const std::vector<std::string> ours{"/run/tranche/bin/tranche-drain", "--", "/bin/sh"};
+  const std::vector<std::string> theirs{"/bin/sh", "-c", "tranche-drain"};
+  EXPECT_TRUE(is_drain_hook(ours));
+  EXPECT_FALSE(is_drain_hook(theirs));
+  EXPECT_FALSE(is_drain_hook({}));
+}
+
+}  // namespace
+}  // namespace tranche::agent

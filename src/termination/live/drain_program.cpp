@@ -1,0 +1,55 @@
+#include "termination/live/drain_program.h"
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "os/files/files.h"
+#include "os/files/mount_facts.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kName = "tranche-drain";
+constexpr std::size_t kLargest = 16 << 20;
+
+std::string beside_ourselves() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "" : (self.parent_path() / kName).string();
+}
+
+Status check_mount(const std::string& dir) {
+  TRY(const auto mount, host::mount_facts(dir));
+  if (mount.no_exec)
+    return fail(Kind::kUnsupported, "programs cannot run from there (noexec); name another folder with --program-dir",
+                dir);
+  if (mount.own_layer)
+    return fail(Kind::kInvalid,
+                "the folder lies in this container and not on the node; mount the node's folder at the same path", dir);
+  return {};
+}
+
+Status install(const std::string& dir, const std::string& source) {
+  auto program = host::read_file(source, kLargest);
+  if (!program) return std::unexpected(within(std::move(program).error(), "tranche-drain is not beside this program"));
+  TRY(const auto folder, host::Dir::create(dir, 0755));
+  TRY_STATUS(check_mount(dir));
+  if (const auto there = folder.read(kName, kLargest); there && *there == *program) {
+    std::error_code error;
+    const auto mode = std::filesystem::status(dir + "/" + kName, error).permissions();
+    if (!error && mode == std::filesystem::perms(0755)) return {};
+  }
+  return folder.write_atomically(kName, *program, 0755);
+}
+
+}  // namespace
+
+DrainOffer install_drain_program(const std::string& dir, const std::string& source) {
+  if (dir.empty()) return {};
+  if (!dir.starts_with('/')) return {"", "--program-dir " + dir + " is not an absolute path"};
+  const auto installed = install(dir, source.empty() ? beside_ourselves() : source);
+  if (!installed) return {"", "no preStop drain is offered to containers: " + to_string(installed.error())};
+  return {dir, ""};
+}
+
+}  // namespace tranche::agent
