@@ -33,14 +33,14 @@ Json ask(const std::string& root, const std::string& line) {
 }
 
 // One client, up to its place at the server; it has gone when this returns.
-double come_in(const std::string& door) {
+double come_in(const std::string& endpoint) {
   const auto began = Clock::now();
-  const sim::Fd daemon = sim::connect_to(door + "/control");
+  const sim::Fd daemon = sim::connect_to(endpoint + "/control");
   sim::Packet packet;
   const bool in = daemon.valid() && sim::await_hello(daemon.get(), 5000) &&
                   sim::introduce(daemon.get(), sim::ConnectionType::kClient) &&
                   sim::receive_packet(daemon.get(), &packet) == sim::Arrived::kPacket && packet.descriptor.valid();
-  if (!in) give_up("a client did not come in by " + door);
+  if (!in) give_up("a client did not come in by " + endpoint);
   const double micros = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
   sim::Message ready;
   sim::send_message(packet.descriptor.get(), {"init", {}});
@@ -60,19 +60,19 @@ Json admission_cost(const Programs& programs, int calls) {
   const std::string root = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/mps";
   const Json pool = ask(root, "status")["pools"][0];
   const std::string id = pool["id"];
-  std::vector<std::string> doors;
+  std::vector<std::string> endpoints;
   for (const auto& grant : kGrants) {
     const Json limit{{"uuid", pool["devices"][0]}, {"memoryMiB", grant.mib}, {"threadsHundredths", grant.hundredths}};
     const Json limits = Json::array({limit});
     const Json opened =
-        ask(root, Json({{"do", "openDoor"}, {"pool", id}, {"grant", grant.id}, {"limits", limits}}).dump());
-    if (!opened.value("ok", false)) give_up("no door: " + opened.dump());
-    doors.push_back(root + "/pools/" + id + "/doors/" + grant.id);
+        ask(root, Json({{"do", "openEndpoint"}, {"pool", id}, {"grant", grant.id}, {"limits", limits}}).dump());
+    if (!opened.value("ok", false)) give_up("no endpoint: " + opened.dump());
+    endpoints.push_back(root + "/pools/" + id + "/endpoints/" + grant.id);
   }
-  (void)come_in(doors[0]);  // starts the server
+  (void)come_in(endpoints[0]);  // starts the server
   std::vector<double> same, other;
-  for (int i = 0; i < calls; ++i) same.push_back(come_in(doors[0]));
-  for (int i = 0; i < calls; ++i) other.push_back(come_in(doors[static_cast<std::size_t>(i + 1) % 2]));
+  for (int i = 0; i < calls; ++i) same.push_back(come_in(endpoints[0]));
+  for (int i = 0; i < calls; ++i) other.push_back(come_in(endpoints[static_cast<std::size_t>(i + 1) % 2]));
   return {{"same", summary(std::move(same))}, {"other", summary(std::move(other))}};
 }
 

@@ -32,8 +32,8 @@ using namespace std::chrono_literals;
 }
 
 struct Place {
-  std::string door;  // on the node
-  std::string pipe;  // in the container
+  std::string endpoint;  // on the node
+  std::string pipe;      // in the container
 };
 
 Place allocate(const Programs& programs, std::size_t slot = 0) {
@@ -45,10 +45,10 @@ Place allocate(const Programs& programs, std::size_t slot = 0) {
   v1beta1::AllocateResponse response;
   if (!stub->Allocate(&context, request, &response).ok()) give_up("no slot was given");
   const auto& container = response.container_responses(0);
-  Place place{.door = {}, .pipe = container.envs().at("CUDA_MPS_PIPE_DIRECTORY")};
+  Place place{.endpoint = {}, .pipe = container.envs().at("CUDA_MPS_PIPE_DIRECTORY")};
   for (const auto& mount : container.mounts())
-    if (mount.container_path() == place.pipe) place.door = mount.host_path();
-  if (place.door.empty()) give_up("the grant has no MPS directory");
+    if (mount.container_path() == place.pipe) place.endpoint = mount.host_path();
+  if (place.endpoint.empty()) give_up("the grant has no MPS directory");
   ::setenv("CUDA_MPS_PIPE_DIRECTORY", place.pipe.c_str(), 1);
   ::setenv("TRANCHE_SIM_NODE", programs.simulated_node().c_str(), 1);
   return place;
@@ -63,7 +63,7 @@ class Tenant {
                                    std::to_string(::getpid()),
                                    "--namespace",
                                    "--mount-ro",
-                                   place.door,
+                                   place.endpoint,
                                    place.pipe,
                                    "--",
                                    build_dir() + "/standins/sim-cuda",
@@ -191,18 +191,18 @@ char state_of(int pid) {
 int newcomer(const Programs& programs, const std::string& grant, const std::vector<int>& known) {
   for (int i = 0; i < 500; ++i) {
     const Json pools = ask_mps(programs, "status")["pools"];
-    const Json doors = pools.at(0)["doors"];
-    for (const auto& door : doors)
-      for (const auto& client : door["clients"])
-        if (door["grant"] == grant && std::ranges::find(known, client.get<int>()) == known.end()) return client;
+    const Json endpoints = pools.at(0)["endpoints"];
+    for (const auto& endpoint : endpoints)
+      for (const auto& client : endpoint["clients"])
+        if (endpoint["grant"] == grant && std::ranges::find(known, client.get<int>()) == known.end()) return client;
     std::this_thread::sleep_for(10ms);
   }
   give_up("no client came in");
 }
 
 Json end_one(const Programs& programs, const Place& place) {
-  const std::string grant = std::filesystem::path(place.door).filename();
-  const std::string pool = std::filesystem::path(place.door).parent_path().parent_path().filename();
+  const std::string grant = std::filesystem::path(place.endpoint).filename();
+  const std::string pool = std::filesystem::path(place.endpoint).parent_path().parent_path().filename();
   const Tenant tenant(place);
   const int pid = newcomer(programs, grant, {});
   const auto begun = Clock::now();
@@ -245,7 +245,7 @@ nlohmann::ordered_json client_end(const Programs& programs, bool quick) {
   Json result{{"alone", ends(programs, victim, quick ? 3 : 20)}};
   const Place other = allocate(programs, 1);
   const Tenant neighbour(other);
-  (void)newcomer(programs, std::filesystem::path(other.door).filename(), {});
+  (void)newcomer(programs, std::filesystem::path(other.endpoint).filename(), {});
   result["beside"] = ends(programs, victim, quick ? 3 : 20);
   return result;
 }

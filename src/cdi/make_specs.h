@@ -15,7 +15,7 @@ namespace tranche::cdi {
 struct Settings {
   config::Flags flags;             // id strategy, roots, hook program, gdrcopy, gds, mofed
   std::vector<int> imex_channels;  // those asked for
-  bool mps = false;                // Tranche shares GPUs by MPS: tenants get doors, not the host's own MPS directory
+  bool mps = false;  // Tranche shares GPUs by MPS: tenants get endpoints, not the host's own MPS directory
   // The device nodes were found in the driver root's own /dev, so that is where the runtime finds them too; otherwise
   // they are below nvidiaDevRoot. NVIDIA's rule.
   bool nodes_in_driver_root = false;

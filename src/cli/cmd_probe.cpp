@@ -83,7 +83,7 @@ void add_probe(CLI::App& app, Process& process) {
   command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
-  command->add_option("--door", o.container.door,
+  command->add_option("--endpoint", o.container.endpoint,
                       "be to the node what the container of a grant is: this grant's directory at /run/tranche/mps");
   command->add_option("--as-user", o.container.user, "run as this user and group id")
       ->check(CLI::Range(1U, 4294967294U));

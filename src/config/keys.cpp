@@ -205,11 +205,11 @@ void add_mps(Rows& rows) {
        of_words(key("sharing.mps.smRounding", kWord, kOurs, "up", "down", kBoth,
                     "how to round SM counts that are known to give wrong results", "../guide/share-sizes.md"),
                 words(kSmRoundings)),
-       of_words(key("sharing.mps.door", kWord, kOurs, "gate", "link", kBoth,
-                    "a container's MPS endpoint: gate is a socket of Tranche that refuses control commands; link is a "
+       of_words(key("sharing.mps.endpoint", kWord, kOurs, "relay", "link", kBoth,
+                    "a container's MPS endpoint: relay is a socket of Tranche that refuses control commands; link is a "
                     "hard link to the daemon's socket, through which a tenant with root can control the daemon",
                     "../internals/mps-contract.md"),
-                words(kDoorPolicies)),
+                words(kEndpointPolicies)),
        of_words(key("sharing.mps.tier", kWord, kOurs, "auto", "v2", kMps,
                     "how shares are enforced; auto means v2; v3 is experimental and has not been tested on hardware",
                     "../guide/security.md"),

@@ -70,8 +70,8 @@ std::string_view to_string(ComputeModePolicy value) {
   return value == ComputeModePolicy::kExclusive ? "exclusive" : "leave";
 }
 
-std::string_view to_string(DoorPolicy value) {
-  return value == DoorPolicy::kGate ? "gate" : "link";
+std::string_view to_string(EndpointPolicy value) {
+  return value == EndpointPolicy::kRelay ? "relay" : "link";
 }
 
 std::string_view to_string(SmRounding value) {

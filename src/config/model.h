@@ -111,10 +111,11 @@ std::string_view to_string(TierPolicy);  // "auto", "v2", "v3"
 // changes when it is free, or it changes at once and what they hold of it is lost. Extension: sharing.change.
 enum class ChangePolicy { kWait, kForce };
 std::string_view to_string(ChangePolicy);  // "wait", "force"
-// What stands in a grant's door: our gate, or a hard link to the daemon's own socket. Extension: sharing.mps.door.
-enum class DoorPolicy { kGate, kLink };
+// What stands in a grant's endpoint: our relay, or a hard link to the daemon's own socket. Extension:
+// sharing.mps.endpoint.
+enum class EndpointPolicy { kRelay, kLink };
 std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
-std::string_view to_string(DoorPolicy);         // "gate", "link"
+std::string_view to_string(EndpointPolicy);     // "gate", "link"
 std::string_view to_string(SmRounding);         // "up", "down", "off"
 
 inline constexpr Duration kStopPatienceLeast = std::chrono::milliseconds(100);
@@ -131,7 +132,7 @@ struct Sharing {
   std::vector<SharedResource> resources;        // of the section in force
   ComputeModePolicy compute_mode = ComputeModePolicy::kExclusive;
   SmRounding sm_rounding = SmRounding::kUp;
-  DoorPolicy door = DoorPolicy::kGate;
+  EndpointPolicy endpoint = EndpointPolicy::kRelay;
   Guard guard;
   ThreadsPolicy threads;  // of entries that do not say
   MemoryPolicy memory;

@@ -63,7 +63,7 @@ void add_mps(const Sharing& sharing, Json& section) {
   if (sharing.reserve != Reserve{}) section["reserve"] = to_string(sharing.reserve);
   section["computeMode"] = word(sharing.compute_mode);
   section["smRounding"] = word(sharing.sm_rounding);
-  section["door"] = word(sharing.door);
+  section["endpoint"] = word(sharing.endpoint);
   section["guard"] = {{"interval", render_duration(sharing.guard.interval)},
                       {"memory", word(sharing.guard.memory)},
                       {"strangers", word(sharing.guard.strangers)}};

@@ -260,7 +260,7 @@ class Resolution {
     row("reserve", to_string(sharing.reserve));
     row("computeMode", std::string(to_string(sharing.compute_mode)));
     row("smRounding", std::string(to_string(sharing.sm_rounding)));
-    row("door", std::string(to_string(sharing.door)));
+    row("endpoint", std::string(to_string(sharing.endpoint)));
     row("guard.interval", render_duration(sharing.guard.interval));
     row("guard.memory", std::string(to_string(sharing.guard.memory)));
     row("guard.strangers", std::string(to_string(sharing.guard.strangers)));

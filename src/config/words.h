@@ -19,7 +19,7 @@ inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, Disco
 inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
 inline constexpr std::array kTierPolicies{TierPolicy::kAuto, TierPolicy::kV2, TierPolicy::kV3};
 inline constexpr std::array kChangePolicies{ChangePolicy::kWait, ChangePolicy::kForce};
-inline constexpr std::array kDoorPolicies{DoorPolicy::kGate, DoorPolicy::kLink};
+inline constexpr std::array kEndpointPolicies{EndpointPolicy::kRelay, EndpointPolicy::kLink};
 inline constexpr std::array kDraDevicesPolicies{DraDevices::kNone, DraDevices::kAll};
 inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};
 inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};

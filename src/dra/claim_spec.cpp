@@ -26,13 +26,13 @@ cdi::Device record_of(const PreparedClaim& claim) {
 
 // "…/pools/<pool>/doors/<grant>"
 std::optional<std::pair<std::string, std::string>> endpoint_at(std::string_view path) {
-  constexpr std::string_view kPools = "/pools/", kDoors = "/doors/";
-  const auto doors = path.rfind(kDoors);
-  if (doors == std::string_view::npos) return std::nullopt;
-  const auto pools = path.substr(0, doors).rfind(kPools);
+  constexpr std::string_view kPools = "/pools/", kEndpoints = "/endpoints/";
+  const auto endpoints = path.rfind(kEndpoints);
+  if (endpoints == std::string_view::npos) return std::nullopt;
+  const auto pools = path.substr(0, endpoints).rfind(kPools);
   if (pools == std::string_view::npos) return std::nullopt;
-  const auto pool = path.substr(pools + kPools.size(), doors - pools - kPools.size());
-  return std::pair(std::string(pool), std::string(path.substr(doors + kDoors.size())));
+  const auto pool = path.substr(pools + kPools.size(), endpoints - pools - kPools.size());
+  return std::pair(std::string(pool), std::string(path.substr(endpoints + kEndpoints.size())));
 }
 
 cdi::Edits edits_of(const allocate::Grant& grant) {

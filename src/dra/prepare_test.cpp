@@ -195,7 +195,7 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   ASSERT_TRUE(made);
   allocate::Grant grant;
   grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/run/tranche/mps"}};
-  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/doors/0011223344556677", true}};
+  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
   grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
   const auto spec = claim_spec("gpu.tranche.io", *made, {grant});
   ASSERT_THAT(spec.devices, SizeIs(3));
@@ -212,7 +212,7 @@ TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {
   ASSERT_TRUE(made);
   made->driver = "gpu.tranche.io";
   allocate::Grant grant;
-  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/doors/0011223344556677", true}};
+  grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
   auto spec = claim_spec("gpu.tranche.io", *made, {grant});
   const std::string file = "gpu.tranche.io-claim_a.json";
   const auto read = read_claim_spec(file, cdi::render(spec));

@@ -58,19 +58,19 @@ std::optional<std::string_view> below(std::string_view path, std::string_view di
   return path;
 }
 
-std::optional<Door> door_of_path(std::string_view path, std::string_view root) {
+std::optional<Endpoint> endpoint_of_path(std::string_view path, std::string_view root) {
   const auto rest = below(path, root);
   if (!rest) return std::nullopt;
-  const auto parts = split(*rest, '/');  // "", pools, <pool>, doors, <grant>
-  if (parts.size() != 5 || parts[1] != "pools" || parts[3] != "doors" || !is_pool(parts[2]) || !is_grant(parts[4]))
+  const auto parts = split(*rest, '/');  // "", pools, <pool>, endpoints, <grant>
+  if (parts.size() != 5 || parts[1] != "pools" || parts[3] != "endpoints" || !is_pool(parts[2]) || !is_grant(parts[4]))
     return std::nullopt;
-  return Door{std::string(parts[2]), std::string(parts[4])};
+  return Endpoint{std::string(parts[2]), std::string(parts[4])};
 }
 
 }  // namespace
 
-std::optional<DoorsAt> where_doors_are(std::string_view mountinfo, std::string_view mps_root) {
-  std::optional<DoorsAt> found;
+std::optional<EndpointsAt> where_endpoints_are(std::string_view mountinfo, std::string_view mps_root) {
+  std::optional<EndpointsAt> found;
   std::size_t longest = 0;
   for (const auto line : lines_of(mountinfo)) {
     const auto mount = read_mount(line);
@@ -81,17 +81,18 @@ std::optional<DoorsAt> where_doors_are(std::string_view mountinfo, std::string_v
     longest = point.size();
     std::string root = unescaped(mount->root);
     if (root == "/") root.clear();
-    found = DoorsAt{std::string(mount->device), root + std::string(*rest)};
+    found = EndpointsAt{std::string(mount->device), root + std::string(*rest)};
   }
   return found;
 }
 
-std::optional<Door> door_of_mountinfo(std::string_view mountinfo, std::string_view at, const DoorsAt& doors) {
-  std::optional<Door> found;
+std::optional<Endpoint> endpoint_of_mountinfo(std::string_view mountinfo, std::string_view at,
+                                              const EndpointsAt& endpoints) {
+  std::optional<Endpoint> found;
   for (const auto line : lines_of(mountinfo)) {
     const auto mount = read_mount(line);
     if (!mount || mount->point != at) continue;
-    found = mount->device == doors.device ? door_of_path(unescaped(mount->root), doors.root) : std::nullopt;
+    found = mount->device == endpoints.device ? endpoint_of_path(unescaped(mount->root), endpoints.root) : std::nullopt;
   }
   return found;
 }

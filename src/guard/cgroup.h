@@ -1,5 +1,5 @@
 #pragma once
-// Which pod's container a process runs in, from /proc/<pid>/cgroup: the second source beside the door in its mount
+// Which pod's container a process runs in, from /proc/<pid>/cgroup: the second source beside the endpoint in its mount
 // table, for processes that have hidden that. cgroup v1 and v2; kubelet's cgroupfs and systemd drivers; containerd,
 // CRI-O and Docker. Only what root makes counts: from the root of the hierarchy down to the pod, each part is one of
 // kubelet's (`kubepods…`), below `--cgroup-root` where that is slices or one folder. So neither a user's delegated

@@ -20,7 +20,7 @@ constexpr Duration kFirstPause = 100ms;          // after an order that was not 
 constexpr Duration kLongestPause = 5s;           // … up to this
 constexpr Duration kMemoryIsBack = 1s;           // of a process that was killed
 constexpr Duration kNoFigures = 10s;             // a stopped process is continued when its device has none for so long
-constexpr Duration kAskDoorAgain = 1s;
+constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
 constexpr std::string_view kForcedChange = "force";  // the word of sharing.change
 
@@ -45,7 +45,7 @@ class Judge {
     std::erase_if(memory_.over,
                   [&](const auto& entry) { return !over_.contains(entry.first) && !any_asked(entry.second); });
     tend_stopped();
-    tend_doors();
+    tend_endpoints();
     return std::move(verdict_);
   }
 
@@ -114,11 +114,12 @@ class Judge {
   }
 
   void refuse(Order order) {
-    const auto door = facts_.doors.find(order.grant);
-    const bool open_again = door != facts_.doors.end() && door->second;  // `tranche mps` began anew meanwhile
+    const auto endpoint = facts_.endpoints.find(order.grant);
+    const bool open_again =
+        endpoint != facts_.endpoints.end() && endpoint->second;  // `tranche mps` began anew meanwhile
     const auto [it, fresh] = memory_.refused.try_emplace(order.grant);
     closed_.insert(order.grant);
-    if (!fresh && ((!open_again && !it->second.failed) || now_ - it->second.asked < kAskDoorAgain)) return;
+    if (!fresh && ((!open_again && !it->second.failed) || now_ - it->second.asked < kAskEndpointAgain)) return;
     it->second = {.asked = now_};
     verdict_.orders.push_back(std::move(order));
   }
@@ -324,12 +325,12 @@ class Judge {
     verdict_.orders.push_back(std::move(order));
   }
 
-  // Doors that we closed, also before a restart of ours, open when their grant is within its limit everywhere.
-  void tend_doors() {
+  // Endpoints that we closed, also before a restart of ours, open when their grant is within its limit everywhere.
+  void tend_endpoints() {
     std::vector<std::string> open;
     for (const auto& [grant, refused] : memory_.refused)
       if (!closed_.contains(grant) && now_ >= refused.not_before) open.push_back(grant);
-    for (const auto& [grant, admitting] : facts_.doors)
+    for (const auto& [grant, admitting] : facts_.endpoints)
       if (!admitting && !closed_.contains(grant) && !memory_.refused.contains(grant) && !memory_.let_in.contains(grant))
         open.push_back(grant);
     for (const std::string& grant : open) {
@@ -348,7 +349,7 @@ class Judge {
       }
       verdict_.orders.push_back(std::move(order));
     }
-    std::erase_if(memory_.let_in, [&](const auto& entry) { return now_ - entry.second > kAskDoorAgain; });
+    std::erase_if(memory_.let_in, [&](const auto& entry) { return now_ - entry.second > kAskEndpointAgain; });
     if (!memory_.refused.empty() || !memory_.let_in.empty()) verdict_.open = true;
   }
 
@@ -422,7 +423,7 @@ void not_admitted(Memory& memory, const Order& order, MonoTime now) {
   if (order.what == What::kRefuse) {
     if (const auto it = memory.refused.find(order.grant); it != memory.refused.end()) it->second.failed = true;
   } else {
-    memory.refused[order.grant] = {.not_before = now + kAskDoorAgain};
+    memory.refused[order.grant] = {.not_before = now + kAskEndpointAgain};
     memory.let_in.erase(order.grant);
   }
 }

@@ -42,7 +42,7 @@ struct Process {
   Bytes memory;               // 0 when the driver would not say
   bool mps_client = false;    // by the driver's word
   std::string grant;          // "" = not known to belong to one
-  bool in_container = false;  // of a pod, by its door or its control group
+  bool in_container = false;  // of a pod, by its endpoint or its control group
   bool ours = false;          // the node's own: MPS servers, probes, host daemons. Never judged, never touched
   bool first = false;         // PID 1 of its container: the kernel kills all others of the container with it
   friend bool operator==(const Process&, const Process&) = default;
@@ -73,8 +73,9 @@ struct Facts {
   // Devices that a forced change has taken from containers: what these run there beside MPS is ended, whatever the
   // policy for strangers.
   std::set<std::string> taken;
-  // grant → whether its door lets clients in, where that is known. Doors that others closed (a drain) are left out.
-  std::map<std::string, bool> doors;
+  // grant → whether its endpoint lets clients in, where that is known. Endpoints that others closed (a drain) are left
+  // out.
+  std::map<std::string, bool> endpoints;
 };
 
 struct Order {
@@ -130,7 +131,7 @@ struct Memory {
   };
   struct Refused {
     MonoTime asked{};
-    bool failed = false;    // nobody has closed the door
+    bool failed = false;    // nobody has closed the endpoint
     MonoTime not_before{};  // of opening it
   };
   struct Stranger {
@@ -141,7 +142,8 @@ struct Memory {
   std::map<GrantOnDevice, Over> over;
   std::map<ProcessId, Stopped> stopped;    // by the guard, and neither ended nor continued since
   std::map<std::string, Refused> refused;  // grants whose new clients are to be refused
-  std::map<std::string, MonoTime> let_in;  // and those to let in, for as long as their doors may still say otherwise
+  std::map<std::string, MonoTime>
+      let_in;  // and those to let in, for as long as their endpoints may still say otherwise
   std::map<ProcessId, Stranger> strangers;
 };
 

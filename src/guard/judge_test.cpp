@@ -289,7 +289,7 @@ TEST_F(Judging, ObserveTellsEachCrossingOnce) {
   EXPECT_THAT(look({client(1, 3000), client(2, 3000)}), SizeIs(1)) << "another crossing";
 }
 
-TEST_F(Judging, RefuseNewClosesTheDoorOnceAndOpensItWhenTheSumHasFallen) {
+TEST_F(Judging, RefuseNewClosesTheEndpointOnceAndOpensItWhenTheSumHasFallen) {
   set_policy(GuardMemory::kRefuseNew);
   const auto orders = look({client(1, 3000), client(2, 3000)});
   ASSERT_THAT(orders, SizeIs(1));
@@ -313,26 +313,26 @@ TEST_F(Judging, ARefusedGrantWithoutProcessesIsLetInAgain) {
   EXPECT_EQ(look({}).at(0).what, What::kLetIn);
 }
 
-TEST_F(Judging, ADoorThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
+TEST_F(Judging, AnEndpointThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
   set_policy(GuardMemory::kRefuseNew);
   look({client(1, 5000)});
-  facts_.doors[kGrant] = true;  // `tranche mps` was started anew
+  facts_.endpoints[kGrant] = true;  // `tranche mps` was started anew
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
   EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
-  facts_.doors[kGrant] = false;
+  facts_.endpoints[kGrant] = false;
   EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "it is closed";
 }
 
-TEST_F(Judging, ADoorThatWeClosedBeforeOurOwnRestartIsOpened) {
-  facts_.doors[kGrant] = false;
+TEST_F(Judging, AnEndpointThatWeClosedBeforeOurOwnRestartIsOpened) {
+  facts_.endpoints[kGrant] = false;
   EXPECT_EQ(look({client(1, 100)}).at(0).what, What::kLetIn);
   EXPECT_THAT(look({client(1, 100)}), IsEmpty()) << "the word may be from before";
-  facts_.doors[kGrant] = true;
+  facts_.endpoints[kGrant] = true;
   EXPECT_THAT(look({client(1, 100)}, 2s), IsEmpty());
 }
 
-TEST_F(Judging, ADoorThatNobodyMovedIsOrderedAgainAfterAMoment) {
+TEST_F(Judging, AnEndpointThatNobodyMovedIsOrderedAgainAfterAMoment) {
   set_policy(GuardMemory::kRefuseNew);
   not_admitted(memory_, look({client(1, 5000)}).at(0), now_);
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty());

@@ -40,15 +40,15 @@ std::optional<mps::TerminateOutcome> outcome_of(std::string_view word) {
   return std::nullopt;
 }
 
-void read_door(const Json& door, PoolFacts& pool) {
-  const std::string grant = text_at(door, "grant");
+void read_endpoint(const Json& endpoint, PoolFacts& pool) {
+  const std::string grant = text_at(endpoint, "grant");
   if (grant.empty()) return;
-  for (const auto& client : list_at(door, "clients"))
+  for (const auto& client : list_at(endpoint, "clients"))
     if (const auto pid = pid_of(client)) pool.grant_of[*pid] = grant;
-  const Json& admitting = member_at(door, "admitting");
+  const Json& admitting = member_at(endpoint, "admitting");
   if (!admitting.is_boolean()) return;
   const bool open = admitting.get<bool>();
-  if (open || text_at(door, "reason").starts_with(kOurReason)) pool.doors[grant] = open;
+  if (open || text_at(endpoint, "reason").starts_with(kOurReason)) pool.endpoints[grant] = open;
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::map<std::string, PoolFacts> read_pool_facts(std::string_view line) {
     add_pid(entry, pool.own, "daemonPid");
     for (const Json& server : list_at(entry, "servers")) add_pid(server, pool.own);
     add_pid(member_at(entry, "proof"), pool.own);
-    for (const Json& door : list_at(entry, "doors")) read_door(door, pool);
+    for (const Json& endpoint : list_at(entry, "endpoints")) read_endpoint(endpoint, pool);
     pools[text_at(entry, "id")] = std::move(pool);
   }
   return pools;

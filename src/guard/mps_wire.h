@@ -1,6 +1,6 @@
 #pragma once
 // What the guard and `tranche mps` say to each other over mps.sock (docs/reference/status.md): requests to end clients
-// and to open or close doors, the replies, and what of the status document the guard goes by. Replies come from a
+// and to open or close endpoints, the replies, and what of the status document the guard goes by. Replies come from a
 // program of ours, but what is in them came from outside. Pure; fuzzed.
 #include <cstdint>
 #include <map>
@@ -30,14 +30,14 @@ struct EndReply {
 };
 Result<EndReply> read_end_reply(std::string_view line);
 
-// Doors that the guard closed give a reason that begins with this.
+// Endpoints that the guard closed give a reason that begins with this.
 inline constexpr std::string_view kOurReason = "memory: ";
 
 struct PoolFacts {
   std::string state;
   std::set<std::uint32_t> own;                    // processes of the pool itself: daemon, servers, proofs
-  std::map<std::uint32_t, std::string> grant_of;  // its clients, by the door through which they came
-  std::map<std::string, bool> doors;              // admitting; those that others than the guard closed are left out
+  std::map<std::uint32_t, std::string> grant_of;  // its clients, by the endpoint through which they came
+  std::map<std::string, bool> endpoints;          // admitting; those that others than the guard closed are left out
   friend bool operator==(const PoolFacts&, const PoolFacts&) = default;
 };
 // By pool id; empty for a line that is not understood. `tranche mps` itself counts as every pool's own.

@@ -43,10 +43,10 @@ TEST(MpsWire, WhatIsNoConfirmationIsAnError) {
     EXPECT_FALSE(read_terminated(std::string(R"({"ok":true,"clients":[)") + client + "]}")) << client;
 }
 
-TEST(MpsWire, APoolsOwnProcessesClientsAndDoorsAreRead) {
+TEST(MpsWire, APoolsOwnProcessesClientsAndEndpointsAreRead) {
   const auto pools = read_pool_facts(
       R"({"pid":3,"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12}],"proof":{"pid":13},
-          "doors":[{"grant":"a","clients":[101,102],"admitting":true},
+          "endpoints":[{"grant":"a","clients":[101,102],"admitting":true},
                    {"grant":"b","clients":[103],"admitting":false,"reason":"memory: 5 MiB of 4 MiB"},
                    {"grant":"c","clients":[],"admitting":false,"reason":"drained"}]},
           {"id":"gpu-2","state":"absent"}]})");
@@ -55,7 +55,7 @@ TEST(MpsWire, APoolsOwnProcessesClientsAndDoorsAreRead) {
   EXPECT_EQ(pool.state, "serving");
   EXPECT_THAT(pool.own, ElementsAre(3, 11, 12, 13));
   EXPECT_THAT(pool.grant_of, ElementsAre(Pair(101, "a"), Pair(102, "a"), Pair(103, "b")));
-  EXPECT_THAT(pool.doors, ElementsAre(Pair("a", true), Pair("b", false))) << "c was closed by somebody else";
+  EXPECT_THAT(pool.endpoints, ElementsAre(Pair("a", true), Pair("b", false))) << "c was closed by somebody else";
   EXPECT_THAT(pools.at("gpu-2").own, ElementsAre(3));
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Which grants are one tenant's, and what it is worth. A container that asks for several resources of one pool ("gpu0",
-// "gpu1") is given a grant of each, comes in by the door of whichever kubelet puts first, and uses the devices of all:
-// it is worth what they are worth together, by whichever door. Pure.
+// "gpu1") is given a grant of each, comes in by the endpoint of whichever kubelet puts first, and uses the devices of
+// all: it is worth what they are worth together, by whichever endpoint. Pure.
 #include <map>
 #include <string>
 #include <string_view>

@@ -100,7 +100,7 @@ TEST(Tenants, ADeviceThatIsNotTheirsIsHeldToNothingOnceKubeletHasSaidWhatIs) {
   const auto told = limits(worths);
   ASSERT_THAT(told, SizeIs(3));
   EXPECT_EQ(told.at({"g0", "GPU-0"}).memory, mib(5000));
-  EXPECT_EQ(told.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever door";
+  EXPECT_EQ(told.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever endpoint";
   EXPECT_EQ(told.at({"g0", "GPU-2"}).memory, kNotTheirs);
   EXPECT_EQ(told.at({"g0", "GPU-2"}).policy, config::GuardMemory::kObserve);
 }

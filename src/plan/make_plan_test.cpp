@@ -128,7 +128,7 @@ TEST(Plan, SeveralSlotsInOneGrantOpenThePoolLimitAndSaySo) {
   EXPECT_EQ(plan.pools[0].limits[0].client, (ShareLimits{mib(143771), Percent::whole(100), 132}));
   EXPECT_EQ(plan.resources[0].devices[0].share.memory, mib(35942));
   EXPECT_THAT(plan.notes, Contains(HasSubstr("the MPS server applies the limits of its grant")));
-  config.sharing.door = config::DoorPolicy::kLink;
+  config.sharing.endpoint = config::EndpointPolicy::kLink;
   EXPECT_THAT(plan_of(config, gpus(1)).notes, Contains(HasSubstr("set in its environment")));
 }
 

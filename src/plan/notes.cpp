@@ -185,11 +185,11 @@ class Notes {
 void note_policies(const config::Config& config, const Family& family, std::vector<std::string>& out) {
   if (!family.front()->one_slot_per_request)
     out.push_back(names_of(family) +
-                  (config.sharing.door == config::DoorPolicy::kGate
+                  (config.sharing.endpoint == config::EndpointPolicy::kRelay
                        ? ": a container may hold several slots; the MPS server applies the limits of its grant to each "
                          "process that connects through the grant's endpoint"
                        : ": a container may hold several slots, so its limit is set in its environment and the MPS "
-                         "daemon, which knows one limit per GPU, does not enforce it (door: link)"));
+                         "daemon, which knows one limit per GPU, does not enforce it (endpoint: link)"));
   const bool spreads = config.flags.plugin.shared_devices_allocation_policy == config::AllocationPolicy::kDistributed;
   if (const PlannedResource& first = *family.front();
       spreads && !first.one_slot_per_request && first.split == config::SplitPolicy::kReject && first.devices.size() > 1)

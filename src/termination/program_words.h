@@ -49,12 +49,12 @@ struct RuntimeConf {
 };
 RuntimeConf read_runtime_conf(std::string_view text);
 
-// `<run-dir>/containers/<id>`, written by the agent: which door a container that runs now holds. Nothing in `drain`
+// `<run-dir>/containers/<id>`, written by the agent: which endpoint a container that runs now holds. Nothing in `drain`
 // when it cannot be used.
 struct ContainerRecord {
   std::string_view pool;
   std::string_view grant;
-  std::string_view drain;  // the door's drain socket on the node
+  std::string_view drain;  // the endpoint's drain socket on the node
 };
 ContainerRecord read_container_record(std::string_view text);
 

@@ -103,12 +103,12 @@ TEST(RuntimeFiles, WhatIsNoPathIsLeftOut) {
   EXPECT_EQ(conf.run_dir, "/run/tranche");
 }
 
-TEST(RuntimeFiles, ARecordNamesTheDoor) {
+TEST(RuntimeFiles, ARecordNamesTheEndpoint) {
   const auto record =
-      read_container_record("pool=gpu-1\ngrant=0011\ndrain=/run/nvidia/mps/pools/gpu-1/doors/0011/drain\n");
+      read_container_record("pool=gpu-1\ngrant=0011\ndrain=/run/nvidia/mps/pools/gpu-1/endpoints/0011/drain\n");
   EXPECT_EQ(record.pool, "gpu-1");
   EXPECT_EQ(record.grant, "0011");
-  EXPECT_EQ(record.drain, "/run/nvidia/mps/pools/gpu-1/doors/0011/drain");
+  EXPECT_EQ(record.drain, "/run/nvidia/mps/pools/gpu-1/endpoints/0011/drain");
   EXPECT_EQ(read_container_record("drain=relative").drain, "");
 }
 

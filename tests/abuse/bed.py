@@ -112,7 +112,7 @@ class Bed(Node):
             wait_for(lambda: removed(group), 3)
 
     def endpoint(self, grant):
-        return self.path(f"mps/pools/{self.pool()['id']}/doors/{grant}")
+        return self.path(f"mps/pools/{self.pool()['id']}/endpoints/{grant}")
 
     def all_healthy(self, seconds=30):
         return bool(wait_for(lambda: self.healthy() == self.SLOTS, seconds))

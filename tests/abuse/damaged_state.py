@@ -47,8 +47,8 @@ def files_of(bed, grant):
         f"run/containers/{'a' * 64}": "node", "run/node.sock": "node", "plugins/nvidia-gpu.sock": "node",
         "mps/compute-mode.json": "mps", "mps/ending.txt": "mps", "mps/other-holders": "mps", "mps/mps.lock": "mps", "mps/mps.sock": "mps",
         f"{pool}/limits/{grant}": "mps", f"{pool}/pipe/nvidia-cuda-mps-control.pid": "mps",
-        f"{pool}/log/control.log": "mps", f"{pool}/doors/{grant}/control": "mps", f"{pool}/doors/{grant}/drain": "mps",
-        f"{pool}/doors/zz": "mps", "mps/pools/gpu-zzzz": "mps",
+        f"{pool}/log/control.log": "mps", f"{pool}/endpoints/{grant}/control": "mps", f"{pool}/endpoints/{grant}/drain": "mps",
+        f"{pool}/endpoints/zz": "mps", "mps/pools/gpu-zzzz": "mps",
     }
 
 
@@ -60,7 +60,7 @@ def run(bed, checks):
     tenant = bed.tenant("tenant")
     client = tenant.client()
     checks.check("a tenant's program runs", client.ready() and client.ask("alloc 64").get("code") == 0)
-    grant = os.path.basename(tenant.door)
+    grant = os.path.basename(tenant.endpoint)
     before = wait_for(lambda: limits(bed), 10)
     daemon = bed.pool()["daemonPid"]
     with open("/etc/passwd", "rb") as file:

@@ -77,7 +77,7 @@ def run(bed, checks):
     reached = reached_by_nobody(bed)
     checks.check("a user of the node reaches nothing", reached == "", reached)
 
-    for path in (tenant.door, bed.pool()["pipe"]):
+    for path in (tenant.endpoint, bed.pool()["pipe"]):
         env = {**tenant.envs, "CUDA_MPS_PIPE_DIRECTORY": path}
         outside = Client(bed.machine, env, prefix=("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"))
         outside.ready(1)
@@ -85,7 +85,7 @@ def run(bed, checks):
         checks.check(f"nor becomes a client by {os.path.relpath(path, bed.path('mps/pools'))}", not counted)
         outside.kill()
 
-    asked = bed.machine.run(sys.executable, "-c", DRAIN, tenant.door)
+    asked = bed.machine.run(sys.executable, "-c", DRAIN, tenant.endpoint)
     answer = last_json(asked.stdout)
     checks.check("a drain from outside of containers is refused", answer.get("ok") is False and "container" in answer.get("error", ""),
                  asked.stdout.strip() + asked.stderr[-200:])

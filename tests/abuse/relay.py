@@ -67,7 +67,7 @@ def run(bed, checks):
     daemon = bed.pool()["daemonPid"]
     memory = resident_kib(pid)
     for _ in range(CONNECTIONS):
-        one(hostile.door, rng)
+        one(hostile.endpoint, rng)
     begin = time.monotonic()
     newcomer = neighbour.client()
     checks.check("a neighbour's new client comes in within 2 s", newcomer.ready(10) and time.monotonic() - begin < 2, f"{time.monotonic() - begin:.2f} s")
@@ -79,8 +79,8 @@ def run(bed, checks):
     checks.check("memory grows by less than 8 MiB", resident_kib(pid) - memory < 8192, f"{resident_kib(pid) - memory} KiB")
     new = bed.log("mps").count("\n") - lines
     checks.check("the log grows by less than 60 lines", new < 60, new)
-    door = next(d for d in bed.pool()["doors"] if hostile.door.endswith(d["grant"]))
-    checks.check("attempts are counted", door["attempts"] > 50, door["attempts"])
+    endpoint = next(d for d in bed.pool()["endpoints"] if hostile.endpoint.endswith(d["grant"]))
+    checks.check("attempts are counted", endpoint["attempts"] > 50, endpoint["attempts"])
     with open(bed.path(f"mps/pools/{bed.pool()['id']}/log/control.log")) as log:
         heard = [line for line in log if "quit" in line or "terminate" in line]
     checks.check("the daemon is the same, serves, and heard no command", bed.pool()["daemonPid"] == daemon and bed.pool()["state"] == "serving" and not heard)

@@ -40,8 +40,8 @@ def run(bed, checks):
     serving = [state == "serving" for state, before in zip(states, [None, *states]) if (state == "serving") != (before == "serving") or before is None]
     checks.check("the pool leaves service once and comes back once", serving in ([True, False, True], [False, True]), states)
     log = bed.log("mps")[logged:]
-    grant = attacker.door.rsplit("/", 1)[1]
-    checks.check("the attacker's grant is named", any("door.stalled" in line and grant in line for line in log.splitlines()))
+    grant = attacker.endpoint.rsplit("/", 1)[1]
+    checks.check("the attacker's grant is named", any("endpoint.stalled" in line and grant in line for line in log.splitlines()))
     running.kill()
     new = neighbour.client()
     checks.check("a new program starts", new.ready() and new.ask("alloc 64").get("code") == 0)

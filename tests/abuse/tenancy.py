@@ -7,7 +7,7 @@ from bed import Client, last_json, line_of, main, wait_for
 
 
 def clients_of(bed):
-    return [pid for door in bed.pool()["doors"] for pid in door["clients"]]
+    return [pid for endpoint in bed.pool()["endpoints"] for pid in endpoint["clients"]]
 
 
 def pod_group():
@@ -40,7 +40,7 @@ def succession(bed, checks):
     former = bed.tenant("former")
     resident = former.client()
     checks.check("the former tenant's client is in", resident.ready())
-    kept = os.open(former.door, os.O_PATH | os.O_DIRECTORY)
+    kept = os.open(former.endpoint, os.O_PATH | os.O_DIRECTORY)
     way = {"CUDA_MPS_PIPE_DIRECTORY": f"/proc/{os.getpid()}/fd/{kept}"}
     former.delete()
     wait_for(lambda: "former" not in bed.kubelet_pods(), 20)
@@ -50,7 +50,7 @@ def succession(bed, checks):
     client = next_one.client()
     checks.check("the next tenant's client comes in", client.ready(15))
     checks.check("with the memory of its share", client.ask("alloc 1000").get("code") == 0)
-    checks.check("its endpoint is a directory of its own", next_one.door == former.door and os.fstat(kept).st_nlink == 0)
+    checks.check("its endpoint is a directory of its own", next_one.endpoint == former.endpoint and os.fstat(kept).st_nlink == 0)
     checks.check("clients of the former tenant are ended", wait_for(lambda: resident.process.poll() is not None and late.process.poll() is not None, 5))
     checks.check("and are not this tenant's", clients_of(bed) == [client.pid], clients_of(bed))
     again = Client(bed.machine, way)
@@ -73,7 +73,7 @@ def beside_mps(bed, checks):
     wait_for(lambda: "former" not in bed.kubelet_pods(), 20)
     next_one = bed.tenant("next")
     client = next_one.client()
-    checks.check("the next tenant has the same slots", client.ready(15) and next_one.door == former.door)
+    checks.check("the next tenant has the same slots", client.ready(15) and next_one.endpoint == former.endpoint)
     checks.check("and memory within its share", client.ask("alloc 40000").get("code") == 0)
     wait_for(lambda: client.process.poll() is not None, 1)
     checks.check("and keeps it", client.ask("info", 5).get("held") == 40000, bed.status()["guard"]["acts"])
@@ -92,11 +92,11 @@ def foreign_pod(bed, checks):
     checks.check("a client of the pod that holds the share is in", own.ready())
     foreign = Client(bed.machine, tenant.envs, prefix=into(groups[1], *tenant.enter))
     checks.check("a process of a different pod is refused", not foreign.ready(10))
-    why = next(d["refusedWhy"] for d in bed.pool()["doors"] if d["clients"])
+    why = next(d["refusedWhy"] for d in bed.pool()["endpoints"] if d["clients"])
     checks.check("with both pods named", all(g.split("/pod")[1].split("/")[0] in why for g in groups), why)
     pool = bed.pool()["id"]
-    grant = os.path.basename(tenant.door)
-    again = {"do": "openDoor", "pool": pool, "grant": grant, "newTenant": True}
+    grant = os.path.basename(tenant.endpoint)
+    again = {"do": "openEndpoint", "pool": pool, "grant": grant, "newTenant": True}
     answer = last_json(line_of(bed.path("mps/mps.sock"), json.dumps(again)))
     checks.check("a container that runs keeps its share when kubelet, without its checkpoint, asks for it again",
                  answer.get("ok") and own.well() and clients_of(bed) == [own.pid], answer)

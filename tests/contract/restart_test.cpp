@@ -153,7 +153,7 @@ TEST_F(Restart, OfOursGivesTheSameGrantForTheSameIds) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   v1beta1::AllocateResponse after;
   ASSERT_TRUE(ask(after).ok());
-  EXPECT_GT(before.container_responses(0).mounts_size(), 0) << "an MPS grant has a door";
+  EXPECT_GT(before.container_responses(0).mounts_size(), 0) << "an MPS grant has an endpoint";
   EXPECT_EQ(in_fixed_order(before), in_fixed_order(after));
 }
 

@@ -14,7 +14,7 @@ ELSEWHERE = [
     (r"tranche verify n1", "asks an API server", "cluster:verify"),
     (r"tranche verify (n1 --deep.*|--inside.*)", "makes probe pods, or is one", "cluster:verify-pods"),
     (r"tranche verify --local --deep.*", "takes slots and starts probes; root", "ctest:gpu_verify_deep_simulated"),
-    (r"kubectl exec -i deploy/my-cuda-app -- nvidia-cuda-mps-control .*", "asks a door from inside a pod", "cluster:operator"),
+    (r"kubectl exec -i deploy/my-cuda-app -- nvidia-cuda-mps-control .*", "asks an endpoint from inside a pod", "cluster:operator"),
     (r"tranche reset( --node-name n1)?( --force)?", "takes the node down", "ctest:node_verify_test"),
     (r"tranche plan .*--pods cluster.*", "asks an API server", "ctest:node_plan_test"),
     (r"tranche labels --label-output \w+ --remove", "asks an API server, or writes a file of the node's", "ctest:node_kube_test"),
@@ -69,7 +69,7 @@ GIVEN = {"docs/guide/migrate.md": {"values.yaml": VALUES, "nvidia-values.yaml": 
 # Exit statuses that say "done" of what is run here.
 STATUS = {"check": {0, 1}, "plan": {0, 3}, "mig": {0, 4, 5}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}
 # Flags that a text names without their value.
-NEEDS_VALUE = {"--against", "--pods", "--config", "--config-file", "--deep", "--door", "--config-of-node", "--inventory"}
+NEEDS_VALUE = {"--against", "--pods", "--config", "--config-file", "--deep", "--endpoint", "--config-of-node", "--inventory"}
 LIVE_ON = {"node", "mps", "demo", "device-plugin", "config-manager"}  # their flags are looked up in their help
 
 

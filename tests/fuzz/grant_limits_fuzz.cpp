@@ -1,5 +1,5 @@
-// Any text as the limits that are kept beside a door: read whole, or refused; what is read is written the same, can be
-// told to a daemon, and no word of it is more than one word of a command.
+// Any text as the limits that are kept beside an endpoint: read whole, or refused; what is read is written the same,
+// can be told to a daemon, and no word of it is more than one word of a command.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

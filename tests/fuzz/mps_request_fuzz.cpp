@@ -9,9 +9,9 @@ using namespace tranche;
 
 namespace {
 
-void check(const agent::DoorName& door) {
-  if (!agent::is_pool_name(door.pool) || !agent::is_grant_name(door.grant)) std::abort();
-  if (door.pool.find('/') != std::string::npos || door.pool.find('.') != std::string::npos) std::abort();
+void check(const agent::EndpointName& endpoint) {
+  if (!agent::is_pool_name(endpoint.pool) || !agent::is_grant_name(endpoint.grant)) std::abort();
+  if (endpoint.pool.find('/') != std::string::npos || endpoint.pool.find('.') != std::string::npos) std::abort();
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::visit(
       [](const auto& r) {
-        if constexpr (requires { r.door; }) check(r.door);
+        if constexpr (requires { r.endpoint; }) check(r.endpoint);
         if constexpr (requires { r.limits; }) {
           if (r.limits && !mps::check_limits(*r.limits)) std::abort();
         }

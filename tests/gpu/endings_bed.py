@@ -304,7 +304,7 @@ def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=Fal
 def product_said(node, box, marks):
     """What the logs of both programs say of this container's end, and how long its clients were waited for."""
     own = {box.name, f"default/{box.name}/main", f"default/{box.name}"}
-    grant = os.path.basename(box.tenant.door)
+    grant = os.path.basename(box.tenant.endpoint)
     lines = [line for line in node.lines(marks) if line.get("grant") == grant or line.get("pod") in own or str(line.get("pid")) == str(box.pid)]
     waited = [v for line in lines for k, v in line.items() if k in ("waitedMs", "tookMs") and isinstance(v, (int, float))]
     kept = [{k: v for k, v in line.items() if k not in ("ts", "time", "level")} for line in lines]

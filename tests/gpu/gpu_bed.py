@@ -224,8 +224,8 @@ class Tenant:
     def __init__(self, node, name, container):
         self.node, self.name, self.container, self.envs = node, name, container, dict(container["envs"])
         inside = self.envs.get("CUDA_MPS_PIPE_DIRECTORY", "")
-        self.door = next((m["host_path"] for m in container["mounts"] if m["container_path"] == inside), inside)
-        self.inside = inside if node.machine.containers == "namespaces" else self.door
+        self.endpoint = next((m["host_path"] for m in container["mounts"] if m["container_path"] == inside), inside)
+        self.inside = inside if node.machine.containers == "namespaces" else self.endpoint
         self.envs["CUDA_MPS_PIPE_DIRECTORY"] = self.inside
         self.enter = ("nsenter", "-t", str(container["pid"]), "-m", "--") if node.machine.containers == "namespaces" else ()
 
@@ -233,8 +233,8 @@ class Tenant:
         return Client(self.node.machine, {**self.envs, **(env or {})}, prefix=self.enter, **more)
 
     def drain(self):
-        """What a preStop hook does: one line to the door's drain socket, from inside. None: there is no such socket."""
-        if not os.path.exists(f"{self.door}/drain"):
+        """What a preStop hook does: one line to the endpoint's drain socket, from inside. None: there is no such socket."""
+        if not os.path.exists(f"{self.endpoint}/drain"):
             return None
         code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(sys.argv[1]); "
                 "s.sendall(b'drain\\n'); print(s.makefile().readline(), end='')")

@@ -7,7 +7,7 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 
 import argparse, json, os, sys, time
 
-import hold_rows, hold_rows_begin, hold_rows_door
+import hold_rows, hold_rows_begin, hold_rows_endpoint
 from gpu_bed import Machine, Node, PlainDaemon, leftovers
 
 ROWS = {  # in this order; what each promises
@@ -38,7 +38,7 @@ def guarded(function, *args):
 
 
 def function_of(row):
-    return next(getattr(module, row) for module in (hold_rows, hold_rows_door, hold_rows_begin) if hasattr(module, row))
+    return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint, hold_rows_begin) if hasattr(module, row))
 
 
 def before(machine, args, name):

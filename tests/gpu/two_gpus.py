@@ -47,10 +47,10 @@ def grant_devices(node, pod):
     return held
 
 
-def doors_know_both(node):
-    """Every door of the pool has been told of both GPUs."""
-    doors = node.pool().get("doors", [])
-    return doors and all(len(door["limits"] or []) == 2 for door in doors)
+def endpoints_know_both(node):
+    """Every endpoint of the pool has been told of both GPUs."""
+    endpoints = node.pool().get("endpoints", [])
+    return endpoints and all(len(endpoint["limits"] or []) == 2 for endpoint in endpoints)
 
 
 def held_to(report, promised, machine):
@@ -91,7 +91,7 @@ def individual(node, args, rows):
     machine = node.machine
     node.tenant("neighbour", limits={"nvidia.com/gpu0": 3, "nvidia.com/gpu1": 3})
     tenant = node.tenant("both", limits={"nvidia.com/gpu0": 5, "nvidia.com/gpu1": 5})
-    wait_for(lambda: doors_know_both(node), 20)
+    wait_for(lambda: endpoints_know_both(node), 20)
     measure(node, "gpu0: 5 with gpu1: 5", tenant, (5, 5), args, rows)
     alone = node.tenant("second", limits={"nvidia.com/gpu1": 7})
     promised = machine.total_mib * 7 // EACH

@@ -34,12 +34,12 @@ def look_inside(node):
     for question in ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", "get_server_list", "set_default_active_thread_percentage 100"):
         asked = node.machine.run(*tenant.enter, CONTROL, env=tenant.envs, input=question + "\n", timeout=20)
         answers[question] = (asked.stdout + asked.stderr).strip()
-        print(f"| inside: `{question}` at its door | | {answers[question]} |")
+        print(f"| inside: `{question}` at its endpoint | | {answers[question]} |")
     tenant.delete()
     own = [answers["get_default_active_thread_percentage"] == f"{float(tenant.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE']):.1f}",
            answers["get_default_device_pinned_mem_limit 0"] == f"{node.status()['devices'][0]['slotMemoryMiB'] // 1024}G", not answers["get_server_list"][:1].isdigit()]
     if own != [True] * 3:
-        return [f"what the door answered: {answers}"]
+        return [f"what the endpoint answered: {answers}"]
     passed = [check["id"] for check in checks if check["verdict"] == "PASS"]
     wanted = ["deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.sms.variable", "deep.answers", *["deep.memory.variable"] * 4, "deep.second-process"]
     if done.returncode != 0 or any(passed.count(name) != wanted.count(name) for name in wanted):

@@ -266,7 +266,7 @@ sim::ContainerGrant admitted(sim::Kubelet& kubelet, const std::string& pod, std:
   return admission.containers.empty() ? sim::ContainerGrant{} : admission.containers.front();
 }
 
-std::string door_of(const sim::ContainerGrant& grant) {
+std::string endpoint_of(const sim::ContainerGrant& grant) {
   const auto variable = grant.envs.find("CUDA_MPS_PIPE_DIRECTORY");
   if (variable == grant.envs.end()) return {};
   const auto mount = std::ranges::find(grant.mounts, variable->second, &sim::ContainerGrant::Mount::container_path);

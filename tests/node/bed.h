@@ -110,6 +110,6 @@ class NodeBed : public ::testing::Test {
 // The one admitted container's grant.
 sim::ContainerGrant admitted(sim::Kubelet& kubelet, const std::string& pod, std::uint64_t slots);
 // Where the container's MPS directory is on the node.
-std::string door_of(const sim::ContainerGrant& grant);
+std::string endpoint_of(const sim::ContainerGrant& grant);
 
 }  // namespace tranche::e2e

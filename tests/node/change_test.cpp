@@ -203,7 +203,7 @@ TEST_F(NodeChange, OfMeansWaitsForTheGpuThatIsHeldAndOfTheOtherIsDoneAtOnce) {
 }
 
 // Promise: change: A pool serves until the last container with its endpoint has ended.
-TEST_F(NodeChange, LeavesTheDoorOfAContainerThatHasNotStartedYetAndEndsThePoolBehindIt) {
+TEST_F(NodeChange, LeavesTheEndpointOfAContainerThatHasNotStartedYetAndEndsThePoolBehindIt) {
   make_node(2);
   write("config.yaml", two(4, 4, "mps"));
   start_kubelet();

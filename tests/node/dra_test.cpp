@@ -117,7 +117,7 @@ class NodeDra : public NodeBed {
   std::size_t endpoints() {
     std::size_t count = 0;
     for (const auto& pool : fs::directory_iterator(in("mps/pools")))
-      for ([[maybe_unused]] const auto& each : fs::directory_iterator(pool.path() / "doors")) ++count;
+      for ([[maybe_unused]] const auto& each : fs::directory_iterator(pool.path() / "endpoints")) ++count;
     return count;
   }
 
@@ -144,7 +144,7 @@ TEST_F(NodeDra, AClaimOf6GiBAndAFifthIsPreparedAndItsProcessIsHeldToThem) {
   const auto grant = container_of(claim);
   EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0));
   EXPECT_EQ(grant.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=6144M");
-  EXPECT_TRUE(fs::exists(door_of(grant) + "/control")) << door_of(grant);
+  EXPECT_TRUE(fs::exists(endpoint_of(grant) + "/control")) << endpoint_of(grant);
 
   EXPECT_EQ(prepare(claim), prepared) << "asked again, the answer is the same";
   EXPECT_EQ(endpoints(), 1u);
@@ -348,7 +348,7 @@ TEST_F(NodeDra, ClaimsThatAreNamedAlikeAreHeldToTheirOwnLimits) {
   for (const auto& [claim, limit_mib] : {std::pair(second, 4096u), std::pair(named, 512u), std::pair(forged, 1024u)}) {
     auto container = container_of(claim);
     for (const char* variable : {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"})
-      container.envs.erase(variable);  // what is left is the door's
+      container.envs.erase(variable);  // what is left is the endpoint's
     Program& cuda = start_cuda(container, {"--hold"});
     const auto context = attached(cuda);
     EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, limit_mib) << claim.name;
@@ -411,8 +411,8 @@ TEST_F(NodeDra, AfterEveryRestartOfTheMpsProgramAClaimsEndpointIsForSeveralPodsA
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   ASSERT_EQ(prepare(claim).error, "");
   const auto is_for_several = [](const Json& s) {
-    const Json& doors = pool_of(s, 0)["doors"];
-    return doors.size() == 1 && doors[0].value("anyPod", false);
+    const Json& endpoints = pool_of(s, 0)["endpoints"];
+    return endpoints.size() == 1 && endpoints[0].value("anyPod", false);
   };
   until_mps(is_for_several);
   for (int restart = 0; restart < 2; ++restart) {

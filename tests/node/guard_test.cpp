@@ -44,7 +44,7 @@ class NodeGuard : public NodeBed {
     const std::string pipe = grant.envs.at("CUDA_MPS_PIPE_DIRECTORY");
     Words argv{build() + "/standins/sim-kubelet", "--container-init", std::to_string(::getpid()), "--namespace"};
     for (const auto& word :
-         {std::string("--mount-ro"), door_of(grant), pipe, std::string("--"), build() + "/standins/sim-cuda"})
+         {std::string("--mount-ro"), endpoint_of(grant), pipe, std::string("--"), build() + "/standins/sim-cuda"})
       argv.push_back(word);
     argv.insert(argv.end(), words.begin(), words.end());
     Environment environment(grant.envs.begin(), grant.envs.end());
@@ -63,20 +63,20 @@ class NodeGuard : public NodeBed {
     return sight ? sight->state : '?';
   }
 
-  // What `tranche mps` says of the grant's door, once it says so.
+  // What `tranche mps` says of the grant's endpoint, once it says so.
   Json until_admitting(bool admitting) {
     const Json status = until_mps([&](const Json& s) {
-      const auto& doors = s["pools"][0]["doors"];
-      return doors.size() == 1 && doors[0]["admitting"] == admitting;
+      const auto& endpoints = s["pools"][0]["endpoints"];
+      return endpoints.size() == 1 && endpoints[0]["admitting"] == admitting;
     });
-    return status.is_object() ? status["pools"][0]["doors"][0] : Json::object();
+    return status.is_object() ? status["pools"][0]["endpoints"][0] : Json::object();
   }
 };
 
 // Behind a link, where no relay looks at the processes that come.
 // Promise: guard: A client whose variable lifts every limit is ended and its neighbors go on.
 TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
-  start_shared("    door: link\n");
+  start_shared("    endpoint: link\n");
   const auto grant = admitted(kubelet(), "escape", 1);
   const auto neighbour = admitted(kubelet(), "neighbour", 1);
   Program& peer = tenant(neighbour, {"--allocate", "30G", "--kernel-ms", "5", "--queue", "40", "--hold"});
@@ -289,7 +289,7 @@ TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedBeforeItHoldsTwoGibMoreThanI
 }
 
 // Promise: guard: `refuse-new` admits no new client until the sum has fallen.
-TEST_F(NodeGuard, RefuseNewClosesTheDoorUntilTheMemoryHasFallen) {
+TEST_F(NodeGuard, RefuseNewClosesTheEndpointUntilTheMemoryHasFallen) {
   start_shared("    guard: {memory: refuse-new}\n");
   const auto grant = admitted(kubelet(), "refused", 1);
   Program& first = tenant(grant, {"--allocate", "20G", "--hold"});
@@ -298,9 +298,9 @@ TEST_F(NodeGuard, RefuseNewClosesTheDoorUntilTheMemoryHasFallen) {
   const auto closed = acts(1);
   EXPECT_EQ(closed[0]["what"], "refuse-new");
   EXPECT_EQ(closed[0]["outcome"], "done");
-  const Json door = until_admitting(false);
-  EXPECT_EQ(door["grant"], closed[0]["grant"]);
-  EXPECT_THAT(door["reason"].get<std::string>(), HasSubstr("MiB allowed"));
+  const Json endpoint = until_admitting(false);
+  EXPECT_EQ(endpoint["grant"], closed[0]["grant"]);
+  EXPECT_THAT(endpoint["reason"].get<std::string>(), HasSubstr("MiB allowed"));
   EXPECT_TRUE(first.running() && second.running()) << "nobody is ended";
   stop(second, SIGTERM, 128 + SIGTERM);
   EXPECT_EQ(acts(2)[1]["what"], "let-in");
@@ -331,7 +331,7 @@ TEST_F(NodeGuard, AProcessBesideMpsIsNamedWithItsGrantAndWhatIsNotInForceIsSaid)
   const Json& guard = status["guard"];
   EXPECT_EQ(guard["strangers"][0]["pid"], stranger.pid());
   EXPECT_EQ(guard["strangers"][0]["name"], "sim-cuda");
-  EXPECT_EQ(guard["strangers"][0]["grant"], std::filesystem::path(door_of(grant)).filename().string());
+  EXPECT_EQ(guard["strangers"][0]["grant"], std::filesystem::path(endpoint_of(grant)).filename().string());
   EXPECT_THAT(guard["notInForce"].dump(), HasSubstr("computeMode: leave"));
   EXPECT_TRUE(stranger.running());
 }

@@ -127,7 +127,7 @@ TEST_F(NodeKubernetes, TheEndpointOfADeletedPodIsRemovedAndItsClientsAreEnded) {
   kubelet().remove_pod("default/a");
   api_->delete_pod("default", "a");
   EXPECT_NE(finish(client), 0);
-  const auto gone = [&] { return !std::filesystem::exists(door_of(grant)); };
+  const auto gone = [&] { return !std::filesystem::exists(endpoint_of(grant)); };
   EXPECT_TRUE(until(gone, "the endpoint is gone"));
 }
 

@@ -55,7 +55,7 @@ TEST_F(NodeKubelet, ARestartedOneIsRegisteredWithAgainAndReplaysTheSameGrants) {
   const auto replayed = kubelet().start_container("default/a", "main");
   ASSERT_TRUE(replayed) << to_string(replayed.error());
   EXPECT_EQ(*replayed, grant);
-  EXPECT_TRUE(fs::exists(door_of(grant) + "/control"));
+  EXPECT_TRUE(fs::exists(endpoint_of(grant) + "/control"));
   EXPECT_EQ(attached(start_cuda(*replayed, {}))["event"], "attached");
   EXPECT_TRUE(tenant.running());
 }
@@ -91,7 +91,7 @@ TEST_F(NodeKubelet, IdsThatCannotBeGrantedAreRefusedWithASentence) {
 TEST_F(NodeGrant, OfOneSlotLimitsMemoryAndSmsOfTheContainersProcess) {
   start_all(2, 10);
   const auto grant = admitted(kubelet(), "one", 1);
-  EXPECT_EQ(door_of(grant).substr(0, in("mps").size()), in("mps"));
+  EXPECT_EQ(endpoint_of(grant).substr(0, in("mps").size()), in("mps"));
   const auto line = attached(start_cuda(grant, {}));
   EXPECT_EQ(line["mps"], true) << line;
   EXPECT_EQ(line["limit"], 14377 * kMiB);
@@ -115,7 +115,7 @@ TEST_F(NodeGrant, OfSeveralSlotsIsTheirSumOnOneGpu) {
   EXPECT_EQ(finish(start_cuda(grant, {"--allocate", "43GiB"})), 12);
   const auto other = admitted(kubelet(), "eight", 8);
   EXPECT_NE(other.envs.at("NVIDIA_VISIBLE_DEVICES"), grant.envs.at("NVIDIA_VISIBLE_DEVICES"));
-  EXPECT_NE(door_of(other), door_of(grant));
+  EXPECT_NE(endpoint_of(other), endpoint_of(grant));
 }
 
 TEST_F(NodeGrant, UnderTimeSlicingNeedsNoMps) {
@@ -125,7 +125,7 @@ TEST_F(NodeGrant, UnderTimeSlicingNeedsNoMps) {
   start_node();
   ASSERT_TRUE(until_healthy(3));
   const auto grant = admitted(kubelet(), "sliced", 1);
-  EXPECT_EQ(door_of(grant), "");
+  EXPECT_EQ(endpoint_of(grant), "");
   const auto line = attached(start_cuda(grant, {}));
   EXPECT_EQ(line["mps"], false) << line;
   EXPECT_EQ(line["limit"], nullptr);

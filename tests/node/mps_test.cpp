@@ -28,7 +28,7 @@ std::size_t count_of(const std::string& text, const std::string& words) {
 }
 
 // Promise: mps/daemon: A killed daemon takes only its own GPU's slots away.
-TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
+TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsEndpointsWorkAgain) {
   start_all(2, 2);
   const auto grant = admitted(kubelet(), "a", 2);
   const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
@@ -46,7 +46,7 @@ TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsDoorsWorkAgain) {
   EXPECT_EQ(pool_of(after, 1 - gpu)["restarts"], 0);
   EXPECT_EQ(pool_of(after, 1 - gpu)["daemonPid"], pool_of(before, 1 - gpu)["daemonPid"]);
   const auto line = attached(start_cuda(grant, {}));
-  EXPECT_EQ(line["mps"], true) << "through the same door: " << line;
+  EXPECT_EQ(line["mps"], true) << "through the same endpoint: " << line;
   EXPECT_EQ(line["gpu"], uuid(gpu));
 }
 
@@ -126,7 +126,7 @@ TEST_F(NodeMps, AStoppedTrancheMpsMakesEverySlotUnhealthyAndSaysWhyAndAStartedOn
   EXPECT_THAT(without["mps"]["problem"].get<std::string>(), HasSubstr("tranche mps is not running"));
   start_mps();
   ASSERT_TRUE(until_healthy(4));
-  EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true) << "through the door from before";
+  EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true) << "through the endpoint from before";
 }
 
 TEST_F(NodeMps, AKilledTrancheMpsIsNotNoticedByATenantAndItsDaemonsAreAdopted) {
@@ -163,9 +163,9 @@ TEST_F(NodeMps, AKilledAgentComesBackWithTheSameIdsAndGrantsWhileAPodRuns) {
   const auto status = until_node([](const Json& s) { return !s["grants"].empty(); });
   EXPECT_EQ(status["pid"], second.pid());
   EXPECT_EQ(status["grants"][0]["pod"], "a");
-  EXPECT_EQ(in("mps/pools/" + device_of(status, 0)["pool"].get<std::string>() + "/doors/" +
+  EXPECT_EQ(in("mps/pools/" + device_of(status, 0)["pool"].get<std::string>() + "/endpoints/" +
                status["grants"][0]["grant"].get<std::string>()),
-            door_of(grant));
+            endpoint_of(grant));
   EXPECT_TRUE(tenant.running()) << tenant.out();
 
   kubelet().remove_pod("default/a");

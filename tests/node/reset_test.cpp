@@ -69,7 +69,7 @@ class NodeReset : public LabelBed {
     EXPECT_GE(finish(doctor), 0);
     return count(doctor.out(), "compute mode EXCLUSIVE_PROCESS");
   }
-  // Everything of ours is there: daemons, doors, CDI specs, journals, the drain program.
+  // Everything of ours is there: daemons, endpoints, CDI specs, journals, the drain program.
   void use(int signal_for_mps) {
     ASSERT_NO_FATAL_FAILURE(make_node(2));
     write("config.yaml", sharing("mps", 4));

@@ -22,13 +22,13 @@ std::string resource(int gpu) {
 }
 
 std::string grant_of(const sim::ContainerGrant& grant) {
-  return std::filesystem::path(door_of(grant)).filename();
+  return std::filesystem::path(endpoint_of(grant)).filename();
 }
 
-const Json* door_at(const Json& mps_status, const std::string& grant) {
+const Json* endpoint_at(const Json& mps_status, const std::string& grant) {
   for (const auto& pool : mps_status["pools"])
-    for (const auto& door : pool["doors"])
-      if (door["grant"] == grant) return &door;
+    for (const auto& endpoint : pool["endpoints"])
+      if (endpoint["grant"] == grant) return &endpoint;
   return nullptr;
 }
 
@@ -64,24 +64,25 @@ class NodeShares : public NodeBed {
     grant.envs["NVIDIA_VISIBLE_DEVICES"] = visible;
     return grant;
   }
-  // A running container of both, by each of its doors: kubelet draws the order at every start.
-  std::map<std::string, sim::ContainerGrant> by_each_door(const std::string& pod) {
-    std::map<std::string, sim::ContainerGrant> by_door;
-    for (int i = 0; i < 64 && by_door.size() < 2; ++i) {
+  // A running container of both, by each of its endpoints: kubelet draws the order at every start.
+  std::map<std::string, sim::ContainerGrant> by_each_endpoint(const std::string& pod) {
+    std::map<std::string, sim::ContainerGrant> by_endpoint;
+    for (int i = 0; i < 64 && by_endpoint.size() < 2; ++i) {
       const auto started = kubelet().start_container("default/" + pod, "main");
       EXPECT_TRUE(started) << to_string(started.error());
-      if (started) by_door[grant_of(*started)] = with_nodes(*started);
+      if (started) by_endpoint[grant_of(*started)] = with_nodes(*started);
     }
-    EXPECT_THAT(by_door, SizeIs(2));
-    return by_door;
+    EXPECT_THAT(by_endpoint, SizeIs(2));
+    return by_endpoint;
   }
-  // Once every door has been told of as many devices.
-  Json until_told(std::size_t doors, std::size_t devices) {
+  // Once every endpoint has been told of as many devices.
+  Json until_told(std::size_t endpoints, std::size_t devices) {
     return until_mps([&](const Json& status) {
       std::size_t told = 0;
       for (const auto& pool : status["pools"])
-        for (const auto& door : pool["doors"]) told += door["limits"].is_array() && door["limits"].size() == devices;
-      return told == doors;
+        for (const auto& endpoint : pool["endpoints"])
+          told += endpoint["limits"].is_array() && endpoint["limits"].size() == devices;
+      return told == endpoints;
     });
   }
   // The line that it prints for each device.
@@ -96,12 +97,12 @@ class NodeShares : public NodeBed {
 };
 
 // Promise: guard: A container with two resources has its share of each through either endpoint.
-TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverDoorItComesInBy) {
+TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverEndpointItComesInBy) {
   ASSERT_NO_FATAL_FAILURE(start_individual());
   const auto admission = kubelet().admit(pod_of_both("both"));
   ASSERT_TRUE(admission.admitted) << admission.message;
   until_told(2, 2);
-  for (const auto& [door, grant] : by_each_door("both")) {
+  for (const auto& [endpoint, grant] : by_each_endpoint("both")) {
     EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0) + "," + uuid(1)) << "the nodes of both";
     EXPECT_EQ(grant.envs.count("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), 0u);
     Program& cuda = start_cuda(grant, {"--all-devices", "--hold"});
@@ -111,29 +112,31 @@ TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverDoorItComes
       const auto& context = on[static_cast<std::size_t>(gpu)];
       EXPECT_EQ(context["gpu"], uuid(gpu));
       EXPECT_EQ(context["mps"], true);
-      EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, kH200MiB * 5 / 20) << "by door " << door;
+      EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, kH200MiB * 5 / 20) << "by endpoint " << endpoint;
       EXPECT_EQ(context["runs_on"], 32) << "a quarter";
     }
     stop(cuda, SIGTERM, 128 + SIGTERM);
   }
 }
 
-TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverDoorAndAllItsDoorsClose) {
+TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverEndpointAndAllItsEndpointsClose) {
   ASSERT_NO_FATAL_FAILURE(start_individual("    guard: {memory: refuse-new}\n"));
   ASSERT_TRUE(kubelet().admit(pod_of_both("both")).admitted);
   until_told(2, 2);
   std::vector<Program*> processes;
-  for (const auto& [door, grant] : by_each_door("both")) {  // 20 of 35 GiB each, by a door each
+  for (const auto& [endpoint, grant] : by_each_endpoint("both")) {  // 20 of 35 GiB each, by an endpoint each
     processes.push_back(&start_cuda(grant, {"--allocate", "20G", "--hold"}));
     ASSERT_EQ(attached(*processes.back())["mps"], true);
   }
   const auto admitting = [&](bool wanted) {
     return until_mps([&](const Json& s) {
-      const auto& doors = s["pools"][0]["doors"];
-      return doors.size() == 2 && std::ranges::all_of(doors, [&](const Json& d) { return d["admitting"] == wanted; });
+      const auto& endpoints = s["pools"][0]["endpoints"];
+      return endpoints.size() == 2 &&
+             std::ranges::all_of(endpoints, [&](const Json& d) { return d["admitting"] == wanted; });
     });
   };
-  EXPECT_THAT(admitting(false)["pools"][0]["doors"][0]["reason"].get<std::string>(), HasSubstr("35942 MiB allowed"));
+  EXPECT_THAT(admitting(false)["pools"][0]["endpoints"][0]["reason"].get<std::string>(),
+              HasSubstr("35942 MiB allowed"));
   stop(*processes[0], SIGTERM, 128 + SIGTERM);
   admitting(true);
 }
@@ -154,7 +157,7 @@ TEST_F(NodeShares, UntilKubeletTellsAGpuOfAnotherGrantIsOutOfReach) {
 }
 
 // Promise: guard: The next container gets nothing of the last one's other grants.
-TEST_F(NodeShares, TheNextContainerByADoorHasNothingOfTheLastOnesOtherGrants) {
+TEST_F(NodeShares, TheNextContainerByAnEndpointHasNothingOfTheLastOnesOtherGrants) {
   ASSERT_NO_FATAL_FAILURE(start_individual());
   ASSERT_TRUE(kubelet().admit(pod_of_both("both", 20, 20)).admitted);
   until_told(2, 2);
@@ -163,10 +166,10 @@ TEST_F(NodeShares, TheNextContainerByADoorHasNothingOfTheLastOnesOtherGrants) {
   ASSERT_TRUE(next.admitted) << next.message;
   const auto grant = grant_of(next.containers.at(0));
   const auto status = until_mps([&](const Json& s) {
-    const auto* door = door_at(s, grant);
-    return door != nullptr && (*door)["limits"].is_array() && (*door)["limits"].size() == 1;
+    const auto* endpoint = endpoint_at(s, grant);
+    return endpoint != nullptr && (*endpoint)["limits"].is_array() && (*endpoint)["limits"].size() == 1;
   });
-  EXPECT_EQ((*door_at(status, grant))["limits"][0]["uuid"], uuid(0));
+  EXPECT_EQ((*endpoint_at(status, grant))["limits"][0]["uuid"], uuid(0));
 }
 
 TEST_F(NodeShares, ASplitIsRefusedWithTheGpusNamedAndSpannedWhereThatIsAskedFor) {
@@ -220,8 +223,8 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
   ASSERT_EQ(attached(holder)["limit"].get<std::uint64_t>() >> 20, kH200MiB / 4);
   until_node([](const Json& s) { return s["grants"].size() == 1; });
   const Json* before = nullptr;
-  const Json first = until_mps([&](const Json& s) { return (before = door_at(s, grant_of(old))) != nullptr; });
-  const Json told = (*door_at(first, grant_of(old)))["limits"];
+  const Json first = until_mps([&](const Json& s) { return (before = endpoint_at(s, grant_of(old))) != nullptr; });
+  const Json told = (*endpoint_at(first, grant_of(old)))["limits"];
 
   configure("      replicas: 8\n");
   ASSERT_TRUE(until_healthy_of(8, 7)) << "a quarter is held, which leaves room for six eighths";
@@ -235,8 +238,8 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
     const Json status = until_node(both);
     for (const auto& grant : status["grants"])
       EXPECT_EQ(grant["devices"][0]["memoryMiB"], grant["pod"] == "old" ? kH200MiB / 4 : kH200MiB / 8);
-    const Json mps = until_mps([&](const Json& s) { return door_at(s, grant_of(old)) != nullptr; });
-    EXPECT_EQ((*door_at(mps, grant_of(old)))["limits"], told);
+    const Json mps = until_mps([&](const Json& s) { return endpoint_at(s, grant_of(old)) != nullptr; });
+    EXPECT_EQ((*endpoint_at(mps, grant_of(old)))["limits"], told);
     EXPECT_EQ(attached(start_cuda(old, {}))["limit"].get<std::uint64_t>() >> 20, kH200MiB / 4) << "its next process";
   };
   check();
@@ -248,7 +251,7 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
 }
 
 // Promise: guard: A lost grants file is made again from the endpoints' limits.
-TEST_F(NodeShares, TheLedgerIsMadeAnewFromWhatTheDoorsWereTold) {
+TEST_F(NodeShares, TheLedgerIsMadeAnewFromWhatTheEndpointsWereTold) {
   ASSERT_NO_FATAL_FAILURE(start_with(1, "      replicas: 4\n"));
   ASSERT_TRUE(until_healthy(4));
   admitted(kubelet(), "old", 1);

@@ -161,7 +161,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_reserve(f["reserve"], sharing.reserve);
   f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
   read_proof_every(f["proofEvery"], sharing.proof_every);
-  f["door"].read_word(sharing.door, kDoorPolicies);
+  f["endpoint"].read_word(sharing.endpoint, kEndpointPolicies);
   read_tier(f["tier"], sharing.tier);
   read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
   read_clients(f["processesPerSlot"], sharing.processes_per_slot,

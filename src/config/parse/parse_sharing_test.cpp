@@ -160,7 +160,7 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
 TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
   for (const char* bad :
        {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
-        "smRounding: sideways", "smRounding: true", "door: open", "tier: v4", "tier: 3", "maxClients: 0",
+        "smRounding: sideways", "smRounding: true", "endpoint: open", "tier: v4", "tier: 3", "maxClients: 0",
         "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many",
         "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
@@ -223,8 +223,8 @@ TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
 TEST(SharingTest, OurKeysSayHowManyClientsAndByWhatMeans) {
   const Sharing standard = sharing_in(mps(kResources));
   EXPECT_EQ(standard.tier, TierPolicy::kAuto);
-  EXPECT_EQ(standard.door, DoorPolicy::kGate);
-  EXPECT_EQ(sharing_in(mps(kResources + ", door: link")).door, DoorPolicy::kLink);
+  EXPECT_EQ(standard.endpoint, EndpointPolicy::kRelay);
+  EXPECT_EQ(sharing_in(mps(kResources + ", endpoint: link")).endpoint, EndpointPolicy::kLink);
   EXPECT_EQ(standard.max_clients, 0u);
   EXPECT_EQ(standard.processes_per_slot, 1u);
   EXPECT_FALSE(standard.mig_devices);

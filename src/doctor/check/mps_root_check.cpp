@@ -32,8 +32,8 @@ std::string existing_part(const CheckOptions& options, std::string path) {
 }
 
 bool check_length(const CheckOptions& options, Findings& findings) {
-  // <root>/pools/gpu-<8>/doors/<16>/control, and the socket address ends with a NUL.
-  constexpr std::size_t kBelow = sizeof("/pools/gpu-01234567/doors/0123456789abcdef/control");
+  // <root>/pools/gpu-<8>/endpoints/<16>/control, and the socket address ends with a NUL.
+  constexpr std::size_t kBelow = sizeof("/pools/gpu-01234567/endpoints/0123456789abcdef/control");
   constexpr std::size_t kLimit = sizeof(sockaddr_un::sun_path);
   if (options.mps_root.size() + kBelow <= kLimit) return true;
   findings.push_back({Level::kError, "mps.root",

@@ -15,28 +15,29 @@
 namespace tranche::probe {
 namespace {
 
-constexpr const char* kDoorAt = "/run/tranche/mps";  // as in containers (docs/reference/paths.md)
+constexpr const char* kEndpointAt = "/run/tranche/mps";  // as in containers (docs/reference/paths.md)
 
 Status failed(const char* doing, const std::string& where) {
   return std::unexpected(error_from_errno(errno, doing, where));
 }
 
-Status put_door(const std::string& door) {
+Status put_endpoint(const std::string& endpoint) {
   if (::unshare(CLONE_NEWNS) != 0) return failed("cannot have a mount namespace of its own (CAP_SYS_ADMIN)", "");
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     return failed("cannot keep mounts to itself", "/");
   // Opened here: what was opened in the former namespace cannot be mounted in this one. And before what may hide it.
-  const host::Fd from(::open(door.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!from) return failed("cannot open the endpoint's directory", door);
+  const host::Fd from(::open(endpoint.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!from) return failed("cannot open the endpoint's directory", endpoint);
   if (::mount("tmpfs", kRunDirectory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") != 0)
     return failed("cannot mount over the run directory", kRunDirectory);
-  if (::mkdir(kDoorAt, 0755) != 0) return failed("cannot make the directory that the endpoint is mounted at", kDoorAt);
+  if (::mkdir(kEndpointAt, 0755) != 0)
+    return failed("cannot make the directory that the endpoint is mounted at", kEndpointAt);
   const std::string source = "/proc/self/fd/" + std::to_string(from.get());
-  if (::mount(source.c_str(), kDoorAt, nullptr, MS_BIND, nullptr) != 0)
-    return failed("cannot mount the endpoint", door);
-  if (::mount(nullptr, kDoorAt, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0)
-    return failed("cannot make the endpoint's mount read-only", kDoorAt);
-  ::setenv("CUDA_MPS_PIPE_DIRECTORY", kDoorAt, 1);
+  if (::mount(source.c_str(), kEndpointAt, nullptr, MS_BIND, nullptr) != 0)
+    return failed("cannot mount the endpoint", endpoint);
+  if (::mount(nullptr, kEndpointAt, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0)
+    return failed("cannot make the endpoint's mount read-only", kEndpointAt);
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", kEndpointAt, 1);
   return {};
 }
 
@@ -50,7 +51,7 @@ Status become_user(std::uint32_t user) {
 }  // namespace
 
 Status become_container(const Container& container) {
-  if (!container.door.empty()) TRY_STATUS(put_door(container.door));
+  if (!container.endpoint.empty()) TRY_STATUS(put_endpoint(container.endpoint));
   if (container.user) TRY_STATUS(become_user(*container.user));
   return {};
 }

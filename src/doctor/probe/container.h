@@ -1,7 +1,7 @@
 #pragma once
 // Makes this process what a container with a grant is to the node: a mount namespace of its own, in which the grant's
-// door is all of MPS there is, at the place where containers have it, and another user if asked for. By that mount the
-// guard knows whose process it is. For proving a grant from inside without a container runtime (`tranche verify
+// endpoint is all of MPS there is, at the place where containers have it, and another user if asked for. By that mount
+// the guard knows whose process it is. For proving a grant from inside without a container runtime (`tranche verify
 // --deep`). Needs CAP_SYS_ADMIN; call it before any thread is started.
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 namespace tranche::probe {
 
 struct Container {
-  std::string door;                   // the grant's directory, as this process sees it; "" = the process stays as it is
+  std::string endpoint;               // the grant's directory, as this process sees it; "" = the process stays as it is
   std::optional<std::uint32_t> user;  // and group
 };
 

@@ -17,15 +17,15 @@ using Json = nlohmann::json;
 
 constexpr Duration kHolderAnswer = std::chrono::seconds(5);
 
-// Processes that came in through doors, by the word of `tranche mps`; none when it does not run.
-std::vector<std::string> clients_of_doors(const std::string& mps_root) {
+// Processes that came in through endpoints, by the word of `tranche mps`; none when it does not run.
+std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
   std::vector<std::string> users;
   const auto answer = host::ask(mps_root + "/mps.sock", "status", kHolderAnswer);
   const Json status = answer ? json_of(*answer) : Json();
   for (const Json& pool : list_at(status, "pools")) {
-    for (const Json& door : list_at(pool, "doors")) {
+    for (const Json& endpoint : list_at(pool, "endpoints")) {
       std::vector<std::string> pids;
-      for (const Json& value : list_at(door, "clients"))
+      for (const Json& value : list_at(endpoint, "clients"))
         if (const auto pid = number_of(value)) pids.push_back(std::to_string(*pid));
       if (pids.empty()) continue;
       users.push_back(fmt::format("processes {} are MPS clients of pool {}", join(pids, ", "), text_at(pool, "id")));
@@ -46,7 +46,7 @@ Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, cons
                                   holding.container, holding.slots.size(), holding.resource));
     }
   }
-  for (auto& each : clients_of_doors(mps_root)) users.push_back(std::move(each));
+  for (auto& each : clients_of_endpoints(mps_root)) users.push_back(std::move(each));
   return users;
 }
 

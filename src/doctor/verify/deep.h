@@ -43,8 +43,8 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
 // is only told.
 void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun& second, bool observed, Checks& checks);
 void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Checks& checks);
-// What came back when the door was asked for get_server_list, which changes nothing and is no tenant's to know: with a
-// server there, its pid where commands pass.
+// What came back when the endpoint was asked for get_server_list, which changes nothing and is no tenant's to know:
+// with a server there, its pid where commands pass.
 void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks);
 // A probe in another grant that computed all the while, until it was told to end.
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks);

@@ -167,7 +167,7 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) 
     checks.push_back(
         failed(kId, grant.gpu,
                fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
-               "the limits must be the server's: door: gate (docs/guide/security.md)"));
+               "the limits must be the server's: endpoint: relay (docs/guide/security.md)"));
   }
 }
 
@@ -214,7 +214,7 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
   } else if (answer && parse_unsigned(trimmed(*answer))) {
     checks.push_back(failed(kId, grant.gpu,
                             "the endpoint accepts control commands: any tenant can change the limits of all",
-                            "sharing.mps.door: gate; `tranche status` says why it is a link"));
+                            "sharing.mps.endpoint: relay; `tranche status` says why it is a link"));
   } else {
     checks.push_back(pass(kId, grant.gpu, "the endpoint accepts no control commands"));
   }

@@ -47,7 +47,7 @@ Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
           where, answer.status};
 }
 
-DoorLimits limits_of(const dra::Part& part) {
+EndpointLimits limits_of(const dra::Part& part) {
   return {{part.gpu_uuid, part.limits.memory.in_mib(), part.limits.threads.hundredths}};
 }
 
@@ -254,7 +254,7 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
   mps_.request(
-      open_door_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew, claim.pod.empty()),
+      open_endpoint_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew, claim.pod.empty()),
       [this, uid, from, opening, grant = part.grant, connection = connection_,
        done = std::move(done)](const Result<std::string>& reply) {
         if (reply) {
@@ -355,8 +355,8 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
   if (endpoints.empty()) return done({});
   const auto [pool, grant] = endpoints.back();
   endpoints.pop_back();
-  mps_.request(remove_door_request(pool, grant, 0), [this, pool, left = std::move(endpoints),
-                                                     done = std::move(done)](const Result<std::string>& reply) {
+  mps_.request(remove_endpoint_request(pool, grant, 0), [this, pool, left = std::move(endpoints),
+                                                         done = std::move(done)](const Result<std::string>& reply) {
     const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
     if (reply || no_pool) return close(left, done);
     done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
@@ -436,7 +436,7 @@ bool Claims::lacks(const dra::Part& part) const {
   if (part.grant.empty() || pool == pools_.pools.end()) return false;
   const auto told = told_.find(part.grant);
   if (told == told_.end() || told->second != connection_) return true;
-  return std::ranges::find(pool->second.doors, part.grant, &DoorReport::grant) == pool->second.doors.end();
+  return std::ranges::find(pool->second.endpoints, part.grant, &EndpointReport::grant) == pool->second.endpoints.end();
 }
 
 void Claims::on_pools(const PoolReports& pools) {

@@ -83,7 +83,7 @@ TEST(HealthChecks, EnablingBeatsDisablingNumberByNumberAndTheRestFollowsAll) {
       {"all", "", {}, {13, 48, 79, 1000}, true},
       {"xids", "", {}, {13, 48, 79}, true},
       {"0", "", {}, {13, 48, 79}, true},
-      {"all", "79", {79}, {13, 48, 1000}, false},  // what NVIDIA's text promises, and its gate forgets
+      {"all", "79", {79}, {13, 48, 1000}, false},  // what NVIDIA's text promises, and its relay forgets
       {"all", "all", {13, 48, 79, 1000}, {}, false},
       {"all,13", "all", {13, 48}, {}, false},
       {"79", "xids", {13, 79, 94, 1000}, {}, false},

@@ -44,14 +44,14 @@ TEST(Allocate, OneSlotIsATenthOfTheGpu) {
   EXPECT_EQ(grant->envs.at("NVIDIA_VISIBLE_DEVICES"), "GPU-bbbbbbbb-0000-4000-8000-00000000000b");
   EXPECT_EQ(grant->envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "GPU-bbbbbbbb-0000-4000-8000-00000000000b=14377M");
   EXPECT_EQ(grant->envs.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "10");
-  EXPECT_EQ(grant->envs.at("CUDA_MPS_PIPE_DIRECTORY"), kDoorInContainer);
+  EXPECT_EQ(grant->envs.at("CUDA_MPS_PIPE_DIRECTORY"), kEndpointInContainer);
   ASSERT_EQ(grant->mounts.size(), 1u);
   EXPECT_TRUE(grant->mounts[0].read_only);
-  EXPECT_EQ(grant->mounts[0].host_path, "/run/nvidia/mps/pools/gpu-b/doors/" + grant->id);
+  EXPECT_EQ(grant->mounts[0].host_path, "/run/nvidia/mps/pools/gpu-b/endpoints/" + grant->id);
   EXPECT_EQ(grant->devices[0].limits.sms, 12u);
 }
 
-TEST(Allocate, TheFolderOfTheDrainProgramIsMountedBesideADoorOnly) {
+TEST(Allocate, TheFolderOfTheDrainProgramIsMountedBesideAnEndpointOnly) {
   Settings settings;
   settings.program_dir = "/var/lib/tranche/bin";
   auto resource = two_h200();
@@ -94,14 +94,14 @@ TEST(Allocate, LeavesTheMemoryVariableOutForAMigDevice) {
   EXPECT_FALSE(grant->envs.contains("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
   EXPECT_EQ(grant->envs.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "10");
   EXPECT_EQ(grant->envs.at("NVIDIA_VISIBLE_DEVICES"), "MIG-aaaaaaaa-0000-5000-8000-00000000000a");
-  EXPECT_EQ(grant->mounts[0].host_path, "/run/nvidia/mps/pools/mig-aaaaaaaa/doors/" + grant->id);
+  EXPECT_EQ(grant->mounts[0].host_path, "/run/nvidia/mps/pools/mig-aaaaaaaa/endpoints/" + grant->id);
   std::vector<std::string> nodes;
   for (const auto& node : grant->device_nodes) nodes.push_back(node.host_path);
   EXPECT_THAT(nodes, ElementsAre("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
   EXPECT_EQ(grant->devices[0].limits.memory.in_mib(), 1638u) << "what the daemon enforces and people see";
 }
 
-TEST(Allocate, TheSameSlotsNameTheSameDoorInAnyOrder) {
+TEST(Allocate, TheSameSlotsNameTheSameEndpointInAnyOrder) {
   EXPECT_EQ(
       ask(two_h200(), {"GPU-aaaaaaaa-0000-4000-8000-00000000000a::1", "GPU-aaaaaaaa-0000-4000-8000-00000000000a::0"})
           ->id,
@@ -151,7 +151,7 @@ TEST(Allocate, UnknownDuplicateAndUnhealthyAreToldApart) {
 }
 
 // Promise: kubelet/allocate: Time-sliced slots may span GPUs.
-TEST(Allocate, TimeSlicedSlotsGetNoDoorAndMaySpanGpus) {
+TEST(Allocate, TimeSlicedSlotsGetNoEndpointAndMaySpanGpus) {
   auto resource = two_h200();
   resource.sharing = config::SharingStrategy::kTimeSlicing;
   const auto grant =
@@ -164,7 +164,7 @@ TEST(Allocate, TimeSlicedSlotsGetNoDoorAndMaySpanGpus) {
 }
 
 // Promise: kubelet/allocate: A device without a daemon gets no MPS environment.
-TEST(Allocate, ADeviceThatNoDaemonServesGetsNoDoor) {
+TEST(Allocate, ADeviceThatNoDaemonServesGetsNoEndpoint) {
   auto resource = two_h200();
   for (auto& device : resource.devices) device.pool.clear();
   const auto grant = ask(resource, {"GPU-aaaaaaaa-0000-4000-8000-00000000000a::1"});

@@ -158,7 +158,7 @@ Expected expected(const Combination& c) {
       e.envs["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.4442";  // 0.9 × (40000 - 512) / 80000
       e.envs["TF_FORCE_GPU_ALLOW_GROWTH"] = "true";
     }
-    e.mounts.emplace_back("/run/tranche/mps", "/run/nvidia/mps/pools/gpu-a/doors/" + grant_id(ids_of(c)));
+    e.mounts.emplace_back("/run/tranche/mps", "/run/nvidia/mps/pools/gpu-a/endpoints/" + grant_id(ids_of(c)));
   }
   if (c.extra(0)) e.envs["NVIDIA_GDRCOPY"] = "enabled";
   if (c.extra(1)) e.envs["NVIDIA_GDS"] = "enabled";
@@ -237,7 +237,7 @@ TEST(AnswerTable, EveryCombinationAnswersAsTheTableSays) {
     ASSERT_EQ(grant->mounts.size(), e.mounts.size());
     for (std::size_t i = 0; i < e.mounts.size(); ++i) {
       EXPECT_EQ(std::pair(grant->mounts[i].container_path, grant->mounts[i].host_path), e.mounts[i]);
-      EXPECT_EQ(grant->mounts[i].read_only, e.mounts[i].first == kDoorInContainer);
+      EXPECT_EQ(grant->mounts[i].read_only, e.mounts[i].first == kEndpointInContainer);
     }
     std::vector<std::pair<std::string, std::string>> nodes;
     for (const auto& node : grant->device_nodes) {

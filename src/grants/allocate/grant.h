@@ -1,10 +1,10 @@
 #pragma once
 // One container's request → the Grant it receives: environment, mounts, device nodes, annotations, CDI names, and for
-// MPS the limits and the door (the directory that is the container's only way to the control daemon). Pure: nothing is
-// created here; host/ makes the door before the answer leaves.
+// MPS the limits and the endpoint (the directory that is the container's only way to the control daemon). Pure: nothing
+// is created here; host/ makes the endpoint before the answer leaves.
 //
 // A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
-// with the same ids all name the same door.
+// with the same ids all name the same endpoint.
 #include <map>
 #include <optional>
 #include <set>
@@ -67,11 +67,13 @@ struct Paths {
     return pool(pool_id) + "/pipe";
   }  // CUDA_MPS_PIPE_DIRECTORY of the daemon
   std::string log(const std::string& pool_id) const { return pool(pool_id) + "/log"; }
-  std::string doors(const std::string& pool_id) const { return pool(pool_id) + "/doors"; }
-  std::string door(const std::string& pool_id, const std::string& grant) const { return doors(pool_id) + "/" + grant; }
+  std::string endpoints(const std::string& pool_id) const { return pool(pool_id) + "/endpoints"; }
+  std::string endpoint(const std::string& pool_id, const std::string& grant) const {
+    return endpoints(pool_id) + "/" + grant;
+  }
 };
-// Where the door appears in the container.
-inline constexpr const char* kDoorInContainer = "/run/tranche/mps";
+// Where the endpoint appears in the container.
+inline constexpr const char* kEndpointInContainer = "/run/tranche/mps";
 // Where the folder with tranche-drain appears, for preStop hooks (docs/guide/stop-and-change.md).
 inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
@@ -87,7 +89,7 @@ struct Settings {
   // Whether containers with a share are told what it is worth (framework_environment.h):
   // sharing.mps.frameworkEnvironment.
   bool framework_environment = true;
-  std::string program_dir;  // the node's folder with tranche-drain, for containers with a door; "" = not offered
+  std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
 };
 
 // What an answer depends on beyond its resource.

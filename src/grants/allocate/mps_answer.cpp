@@ -174,8 +174,8 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
 
 Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings, const Around& around) {
   grant.pool = held.front().device->pool;
-  grant.envs[std::string(mps::kPipeVariable)] = kDoorInContainer;
-  grant.mounts.push_back({kDoorInContainer, settings.paths.door(grant.pool, grant.id), true});
+  grant.envs[std::string(mps::kPipeVariable)] = kEndpointInContainer;
+  grant.mounts.push_back({kEndpointInContainer, settings.paths.endpoint(grant.pool, grant.id), true});
   if (!settings.program_dir.empty()) grant.mounts.push_back({kProgramsInContainer, settings.program_dir, true});
   if (around.pool_is_joined) return {};
 

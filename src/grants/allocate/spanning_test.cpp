@@ -167,7 +167,7 @@ TEST(AllocateIndividual, EveryKeyOfTwoAnswersIsEqualOrOfOneDeviceAlone) {
       }
       EXPECT_EQ(grants[0].envs.size(), grants[1].envs.size());
       for (const auto& mount : grants[0].mounts) {
-        if (mount.container_path == kDoorInContainer) continue;  // whichever comes first: both let the container in
+        if (mount.container_path == kEndpointInContainer) continue;  // whichever comes first: both let the container in
         for (const auto& other : grants[1].mounts) {
           if (other.container_path == mount.container_path) {
             EXPECT_EQ(other, mount);
@@ -253,7 +253,7 @@ TEST(AllocatePolicy, WhatIsTheTenantsToSayIsNotWritten) {
   ASSERT_TRUE(grant) << to_string(grant.error());
   EXPECT_THAT(grant->envs, Not(Contains(Key(Eq("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")))));
   EXPECT_GT(grant->devices[0].limits.memory.value, 0u);
-  EXPECT_EQ(grant->envs.at("CUDA_MPS_PIPE_DIRECTORY"), kDoorInContainer);
+  EXPECT_EQ(grant->envs.at("CUDA_MPS_PIPE_DIRECTORY"), kEndpointInContainer);
 }
 
 TEST(AllocatePolicy, AWholeGpuIsTheRightCardWhateverItsIndex) {

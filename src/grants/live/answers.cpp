@@ -38,7 +38,7 @@ Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::sp
   }
   TRY(auto grant,
       allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
-  if (!grant.pool.empty()) TRY_STATUS(make_door({mps_root_}, grant));
+  if (!grant.pool.empty()) TRY_STATUS(make_endpoint({mps_root_}, grant));
   put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
   return grant;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Answers kubelet's questions from the published snapshot, on gRPC's threads: a pure decision, then (for MPS) the one
-// bit of file work that must be done before the answer leaves: the grant's door.
+// bit of file work that must be done before the answer leaves: the grant's endpoint.
 #include <functional>
 #include <mutex>
 #include <string>

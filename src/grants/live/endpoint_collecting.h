@@ -1,6 +1,6 @@
 #pragma once
-// Has `tranche mps` take doors away whose pods have gone (door_collection.h decides), after each answer of kubelet's.
-// Loop thread only.
+// Has `tranche mps` take endpoints away whose pods have gone (endpoint_collection.h decides), after each answer of
+// kubelet's. Loop thread only.
 #include <map>
 #include <set>
 #include <string>
@@ -17,13 +17,13 @@
 
 namespace tranche::agent {
 
-class DoorCollecting {
+class EndpointCollecting {
  public:
-  DoorCollecting(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
+  EndpointCollecting(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
 
   void handed_out(const std::vector<allocate::Grant>& grants);
-  // Doors of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt go at
-  // once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
+  // Endpoints of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt
+  // go at once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
   // another answer is wanted.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
   // Endpoints of claims are not its concern: kubelet says when those go.
@@ -32,14 +32,14 @@ class DoorCollecting {
   void pod_ended(const std::string& pool, const std::string& grant);
 
  private:
-  using Door = std::pair<std::string, std::string>;  // pool, grant
+  using Endpoint = std::pair<std::string, std::string>;  // pool, grant
   void remove(const std::string& pool, const std::string& grant, std::uint64_t made);
 
-  std::map<Door, MonoTime> unheld_;  // of pools that are to end: by which answer of kubelet's first
-  std::set<Door> removing_;
+  std::map<Endpoint, MonoTime> unheld_;  // of pools that are to end: by which answer of kubelet's first
+  std::set<Endpoint> removing_;
   host::Loop& loop_;
   MpsLink link_;
-  DoorCollection collection_;
+  EndpointCollection collection_;
 };
 
 }  // namespace tranche::agent

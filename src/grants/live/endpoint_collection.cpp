@@ -4,35 +4,36 @@
 
 namespace tranche::agent {
 
-void DoorCollection::handed_out(const std::string& pool, const std::string& grant) {
+void EndpointCollection::handed_out(const std::string& pool, const std::string& grant) {
   seen_[{pool, grant}] = {};
 }
 
-void DoorCollection::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {
+void EndpointCollection::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {
   seen_[{pool, grant}].ended = now;
 }
 
-std::vector<DoorCollection::Door> DoorCollection::look(const std::vector<Door>& doors,
-                                                       const std::set<std::string>& held, MonoTime now) {
+std::vector<EndpointCollection::Endpoint> EndpointCollection::look(const std::vector<Endpoint>& endpoints,
+                                                                   const std::set<std::string>& held, MonoTime now) {
   std::erase_if(seen_, [&](const auto& entry) {
-    return std::ranges::none_of(
-               doors,
-               [&](const Door& door) { return door.pool == entry.first.first && door.grant == entry.first.second; }) &&
+    return std::ranges::none_of(endpoints,
+                                [&](const Endpoint& endpoint) {
+                                  return endpoint.pool == entry.first.first && endpoint.grant == entry.first.second;
+                                }) &&
            (entry.second.listed || entry.second.missing || entry.second.ended);
   });
-  std::vector<Door> gone;
-  for (const auto& door : doors) {
-    Seen& seen = seen_[{door.pool, door.grant}];
-    if (held.contains(door.grant)) {
+  std::vector<Endpoint> gone;
+  for (const auto& endpoint : endpoints) {
+    Seen& seen = seen_[{endpoint.pool, endpoint.grant}];
+    if (held.contains(endpoint.grant)) {
       seen.listed = true;
       seen.missing.reset();
       continue;
     }
     if (seen.ended && now - *seen.ended <= kEndedFor) {
-      gone.push_back(door);
+      gone.push_back(endpoint);
       continue;
     }
-    if (door.has_clients && (!seen.listed || held.empty())) {
+    if (endpoint.has_clients && (!seen.listed || held.empty())) {
       seen.missing.reset();
       continue;
     }
@@ -40,7 +41,7 @@ std::vector<DoorCollection::Door> DoorCollection::look(const std::vector<Door>& 
     if (!seen.missing) {
       seen.missing = now;
     } else if (now - *seen.missing >= patience) {
-      gone.push_back(door);
+      gone.push_back(endpoint);
     }
   }
   return gone;

@@ -25,26 +25,26 @@
 
 namespace tranche::agent {
 
-class DoorCollection {
+class EndpointCollection {
  public:
   static constexpr Duration kBetweenLooks = std::chrono::seconds(60);
   static constexpr Duration kNeverListed = std::chrono::minutes(10);
   static constexpr Duration kEndedFor = std::chrono::minutes(1);  // a pod's end is believed, while kubelet lists it
 
-  struct Door {
+  struct Endpoint {
     std::string pool;
     std::string grant;
     bool has_clients = false;
     std::uint64_t made = 0;  // which endpoint of the grant (PoolReports)
-    auto operator<=>(const Door&) const = default;
+    auto operator<=>(const Endpoint&) const = default;
   };
 
   void handed_out(const std::string& pool, const std::string& grant);
   // The pod that holds it is over or gone, as reported by the API server.
   void pod_ended(const std::string& pool, const std::string& grant, MonoTime now);
-  // An answer of kubelet's: `held` are the grants in it. The doors that may go now; asked for again at the next look
-  // if they are still there.
-  std::vector<Door> look(const std::vector<Door>& doors, const std::set<std::string>& held, MonoTime now);
+  // An answer of kubelet's: `held` are the grants in it. The endpoints that may go now; asked for again at the next
+  // look if they are still there.
+  std::vector<Endpoint> look(const std::vector<Endpoint>& endpoints, const std::set<std::string>& held, MonoTime now);
 
  private:
   struct Seen {

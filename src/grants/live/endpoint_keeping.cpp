@@ -20,8 +20,8 @@ Duration pause_after(int failures) {
 
 }  // namespace
 
-DoorLimits limits_of(const guard::Tenant& tenant) {
-  DoorLimits limits;
+EndpointLimits limits_of(const guard::Tenant& tenant) {
+  EndpointLimits limits;
   for (const auto& [uuid, device] : tenant.devices) {
     if (!device.threads) return {};
     limits.push_back({uuid, device.memory.in_mib(), device.threads->hundredths});
@@ -29,19 +29,19 @@ DoorLimits limits_of(const guard::Tenant& tenant) {
   return limits;
 }
 
-void DoorKeeping::follow(const guard::Tenants& tenants, const PoolReports& pools) {
+void EndpointKeeping::follow(const guard::Tenants& tenants, const PoolReports& pools) {
   if (!pools.connected) return;
   std::set<Name> wrong;
   for (const auto& [name, tenant] : tenants) {
     const auto pool = pools.pools.find(tenant.pool);
-    if (pool == pools.pools.end() || pool->second.door != "gate") continue;  // behind links nobody is told apart
-    const DoorLimits limits = limits_of(tenant);
+    if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // behind links nobody is told apart
+    const EndpointLimits limits = limits_of(tenant);
     if (limits.empty()) continue;
     for (const auto& grant : tenant.grants) {
-      const auto door = std::ranges::find(pool->second.doors, grant, &DoorReport::grant);
-      if (door == pool->second.doors.end()) continue;
-      auto shown = door->limits.value_or(DoorLimits{});
-      std::ranges::sort(shown, {}, &DoorLimit::uuid);
+      const auto endpoint = std::ranges::find(pool->second.endpoints, grant, &EndpointReport::grant);
+      if (endpoint == pool->second.endpoints.end()) continue;
+      auto shown = endpoint->limits.value_or(EndpointLimits{});
+      std::ranges::sort(shown, {}, &EndpointLimit::uuid);
       if (shown == limits) continue;
       wrong.insert({tenant.pool, grant});
       tell({tenant.pool, grant}, limits);
@@ -50,22 +50,24 @@ void DoorKeeping::follow(const guard::Tenants& tenants, const PoolReports& pools
   std::erase_if(told_, [&](const auto& entry) { return !wrong.contains(entry.first); });
 }
 
-void DoorKeeping::tell(const Name& door, const DoorLimits& limits) {
-  Told& told = told_[door];
+void EndpointKeeping::tell(const Name& endpoint, const EndpointLimits& limits) {
+  Told& told = told_[endpoint];
   if (told.limits != limits) told = {.limits = limits};
   if (told.waiting || loop_.now() < told.not_before) return;
   told.waiting = true;
-  link_.request(open_door_request(door.first, door.second, limits), [this, door, limits](const auto& reply) {
-    const auto it = told_.find(door);
+  link_.request(open_endpoint_request(endpoint.first, endpoint.second, limits), [this, endpoint,
+                                                                                 limits](const auto& reply) {
+    const auto it = told_.find(endpoint);
     if (it == told_.end() || it->second.limits != limits) return;
     it->second.waiting = false;
     if (reply) {
-      log::info("door.limits", {{"pool", door.first}, {"grant", door.second}, {"devices", limits.size()}});
+      log::info("endpoint.limits", {{"pool", endpoint.first}, {"grant", endpoint.second}, {"devices", limits.size()}});
       it->second.not_before = loop_.now() + kShownWithin;
       return;
     }
     if (it->second.failures++ == 0)
-      log::warning("door.limits_not_told", {{"pool", door.first}, {"grant", door.second}, {"why", reply.error()}});
+      log::warning("endpoint.limits_not_told",
+                   {{"pool", endpoint.first}, {"grant", endpoint.second}, {"why", reply.error()}});
     it->second.not_before = loop_.now() + pause_after(it->second.failures);
   });
 }

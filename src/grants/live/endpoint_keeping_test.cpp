@@ -5,7 +5,7 @@
 #include "os/files/scratch.h"
 
 namespace tranche::agent {
-namespace door_keeping_test {
+namespace endpoint_keeping_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -17,17 +17,17 @@ guard::Worth worth(std::uint64_t memory_mib, std::uint32_t threads) {
   return {"set-1", "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
 }
 
-const DoorLimits kBoth{{"GPU-0", 5000, 2500}, {"GPU-1", 3000, 1500}};
+const EndpointLimits kBoth{{"GPU-0", 5000, 2500}, {"GPU-1", 3000, 1500}};
 
-// `tranche mps` with two doors, which remembers what it is asked.
-class DoorKeepingTest : public ::testing::Test {
+// `tranche mps` with two endpoints, which remembers what it is asked.
+class EndpointKeepingTest : public ::testing::Test {
  protected:
-  DoorKeepingTest() {
+  EndpointKeepingTest() {
     worths_ = {{{"g0", "GPU-0"}, worth(5000, 2500)}, {{"g1", "GPU-1"}, worth(3000, 1500)}};
     pools_.connected = true;
-    pools_.pools["set-1"].door = "gate";
-    pools_.pools["set-1"].doors = {{"g0", {}, true, "", DoorLimits{{"GPU-0", 5000, 2500}}},
-                                   {"g1", {}, true, "", DoorLimits{{"GPU-1", 3000, 1500}}}};
+    pools_.pools["set-1"].endpoint = "relay";
+    pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", EndpointLimits{{"GPU-0", 5000, 2500}}},
+                                       {"g1", {}, true, "", EndpointLimits{{"GPU-1", 3000, 1500}}}};
     auto opened = host::StatusServer::open(
         *loop_, scratch_ / "mps.sock", [](const std::string&) { return Result<std::string>("{}"); }, {},
         [this](const std::string& request, const host::StatusServer::Reply& reply) {
@@ -36,7 +36,7 @@ class DoorKeepingTest : public ::testing::Test {
           if (asked_.size() == wanted_) loop_->after(50ms, [this] { loop_->stop(); });
         });
     server_ = *std::move(opened);
-    keeping_ = std::make_unique<DoorKeeping>(*loop_, scratch_ / "mps.sock");
+    keeping_ = std::make_unique<EndpointKeeping>(*loop_, scratch_ / "mps.sock");
   }
 
   void join() { guard::join(worths_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
@@ -55,36 +55,37 @@ class DoorKeepingTest : public ::testing::Test {
   std::unique_ptr<host::StatusServer> server_;
   guard::Worths worths_;
   PoolReports pools_;
-  std::unique_ptr<DoorKeeping> keeping_;
+  std::unique_ptr<EndpointKeeping> keeping_;
   std::string answer_ = R"({"ok":true})";
   std::size_t wanted_ = 0;
   std::vector<std::string> asked_;
 };
 
-TEST_F(DoorKeepingTest, SaysNothingWhileEachDoorHasWhatItsGrantIsWorth) {
+TEST_F(EndpointKeepingTest, SaysNothingWhileEachEndpointHasWhatItsGrantIsWorth) {
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
 }
 
-TEST_F(DoorKeepingTest, TellsEachDoorOfATenantWhatAllItsGrantsAreWorth) {
+TEST_F(EndpointKeepingTest, TellsEachEndpointOfATenantWhatAllItsGrantsAreWorth) {
   join();
   follow();
-  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", kBoth), open_door_request("set-1", "g1", kBoth)));
-  for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
+  EXPECT_THAT(asked(2),
+              ElementsAre(open_endpoint_request("set-1", "g0", kBoth), open_endpoint_request("set-1", "g1", kBoth)));
+  for (auto& endpoint : pools_.pools["set-1"].endpoints) endpoint.limits = kBoth;
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
 }
 
-TEST_F(DoorKeepingTest, ADoorThatIsGivenAnewHasNothingOfItsFormerTenant) {
+TEST_F(EndpointKeepingTest, AnEndpointThatIsGivenAnewHasNothingOfItsFormerTenant) {
   join();
-  for (auto& door : pools_.pools["set-1"].doors) door.limits = kBoth;
+  for (auto& endpoint : pools_.pools["set-1"].endpoints) endpoint.limits = kBoth;
   guard::part(worths_, "g0");
   follow();
-  EXPECT_THAT(asked(2), ElementsAre(open_door_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
-                                    open_door_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
+  EXPECT_THAT(asked(2), ElementsAre(open_endpoint_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
+                                    open_endpoint_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
 }
 
-TEST_F(DoorKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {
+TEST_F(EndpointKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {
   join();
   answer_ = R"({"ok":false,"error":"not now"})";
   follow();
@@ -93,16 +94,16 @@ TEST_F(DoorKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {
   EXPECT_THAT(asked(0), IsEmpty());
 }
 
-TEST_F(DoorKeepingTest, LeavesLinksAndGrantsOfAnEarlierReleaseAlone) {
+TEST_F(EndpointKeepingTest, LeavesLinksAndGrantsOfAnEarlierReleaseAlone) {
   join();
-  pools_.pools["set-1"].door = "link";
+  pools_.pools["set-1"].endpoint = "link";
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
-  pools_.pools["set-1"].door = "gate";
+  pools_.pools["set-1"].endpoint = "relay";
   for (auto& [key, each] : worths_) each.threads.reset();
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
 }
 
-}  // namespace door_keeping_test
+}  // namespace endpoint_keeping_test
 }  // namespace tranche::agent

@@ -14,7 +14,7 @@ namespace tranche::agent {
 struct Holder;  // programs/node/reports.h
 
 struct GrantOwner {
-  std::string grant;  // its door's name
+  std::string grant;  // its endpoint's name
   std::string pod_namespace;
   std::string pod;
   std::string container;
@@ -29,7 +29,7 @@ struct GrantOwner {
   friend bool operator==(const GrantOwner&, const GrantOwner&) = default;
 };
 
-// By grant. Holders without a door are left out.
+// By grant. Holders without an endpoint are left out.
 std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods);
 
 // Whether kubelet lists a pod that the API server says is over or gone.

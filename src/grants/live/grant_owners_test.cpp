@@ -40,7 +40,7 @@ TEST(GrantOwners, HaveKubeletsNamesAndTheClustersIds) {
   EXPECT_EQ(owners[0].ref(), kube::ObjectRef::pod("team", "a", "uid-a"));
 }
 
-TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutADoorAreLeftOut) {
+TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutAnEndpointAreLeftOut) {
   const auto owners = grant_owners({holder("b", "bb"), holder("c", ""), holder("a", "aa")}, kube::PodTable{});
   ASSERT_EQ(owners.size(), 2u);
   EXPECT_EQ(owners[0].pod, "a");

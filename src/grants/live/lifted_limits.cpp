@@ -20,11 +20,11 @@ void LiftedLimits::pools(const PoolReports& reports) {
   if (!reports.connected) return;
   std::map<std::string, std::uint64_t> now;
   for (const auto& [id, pool] : reports.pools) {
-    for (const auto& door : pool.doors) {
-      const auto before = seen_.find(door.grant);
-      now[door.grant] = door.limits_lifted;
-      if (!first_ && door.limits_lifted > (before == seen_.end() ? 0 : before->second))
-        waiting_[door.grant] = door.refused_why;
+    for (const auto& endpoint : pool.endpoints) {
+      const auto before = seen_.find(endpoint.grant);
+      now[endpoint.grant] = endpoint.limits_lifted;
+      if (!first_ && endpoint.limits_lifted > (before == seen_.end() ? 0 : before->second))
+        waiting_[endpoint.grant] = endpoint.refused_why;
     }
   }
   std::erase_if(waiting_, [&](const auto& waiting) { return !now.contains(waiting.first); });

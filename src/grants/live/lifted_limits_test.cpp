@@ -11,11 +11,12 @@ using ::testing::IsEmpty;
 constexpr const char* kGrant = "0011223344556677";
 constexpr const char* kHolder = "default/a/main";
 
-PoolReports refused(std::uint64_t times, const std::string& why = "zz lifts it", bool has_door = true) {
+PoolReports refused(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
   PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .pools = {}};
   PoolReport& pool = reports.pools["gpu-1"];
-  if (has_door)
-    pool.doors.push_back({.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times});
+  if (has_endpoint)
+    pool.endpoints.push_back(
+        {.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times});
   return reports;
 }
 
@@ -73,7 +74,7 @@ TEST_F(LiftedLimitsTest, ARestartOfTrancheMpsCountsFromNothing) {
   EXPECT_THAT(after(refused(1, "= lifts it")), IsEmpty()) << "the same as before";
 }
 
-TEST_F(LiftedLimitsTest, ADoorThatIsGoneIsForgotten) {
+TEST_F(LiftedLimitsTest, AnEndpointThatIsGoneIsForgotten) {
   book_.holders({});
   EXPECT_THAT(after(refused(1)), IsEmpty());
   EXPECT_THAT(after(refused(0, "", false)), IsEmpty());

@@ -10,16 +10,16 @@ constexpr Duration kOpenDeadline = std::chrono::seconds(1);
 
 }  // namespace
 
-DoorLimits door_limits(const allocate::Grant& grant) {
-  DoorLimits limits;
+EndpointLimits endpoint_limits(const allocate::Grant& grant) {
+  EndpointLimits limits;
   for (const auto& device : grant.devices)
     limits.push_back({device.uuid, device.limits.memory.in_mib(), device.limits.threads.hundredths});
   return limits;
 }
 
-Status make_door(const allocate::Paths& paths, const allocate::Grant& grant) {
+Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
   const auto ask = [&](bool new_tenant) -> Result<std::string> {
-    const auto request = open_door_request(grant.pool, grant.id, door_limits(grant), new_tenant);
+    const auto request = open_endpoint_request(grant.pool, grant.id, endpoint_limits(grant), new_tenant);
     TRY(const auto answered, host::ask(paths.mps_root + "/mps.sock", request, kOpenDeadline));
     return read_mps_reply(answered);
   };

@@ -11,7 +11,7 @@
 
 namespace tranche::agent {
 
-Status make_door(const allocate::Paths& paths, const allocate::Grant& grant);
-DoorLimits door_limits(const allocate::Grant& grant);
+Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant);
+EndpointLimits endpoint_limits(const allocate::Grant& grant);
 
 }  // namespace tranche::agent

@@ -1,7 +1,7 @@
 #pragma once
-// Containers that hold slots of several MPS pools. Each answer to kubelet names one door, kubelet merges the answers of
-// a container, and a CUDA process talks to one daemon: what the other pools hold for it lies idle. No single answer can
-// tell, so it is noticed once kubelet has named the container (the plan warns of it before that). Pure.
+// Containers that hold slots of several MPS pools. Each answer to kubelet names one endpoint, kubelet merges the
+// answers of a container, and a CUDA process talks to one daemon: what the other pools hold for it lies idle. No single
+// answer can tell, so it is noticed once kubelet has named the container (the plan warns of it before that). Pure.
 #include <set>
 #include <span>
 #include <string>
@@ -12,15 +12,15 @@
 namespace tranche::agent {
 
 struct SplitContainer {
-  HeldDoor one;                    // of its doors
+  HeldEndpoint one;                // of its endpoints
   std::vector<std::string> pools;  // two at least, sorted
   std::string words;               // for its pod
 };
 
 class SplitContainers {
  public:
-  // Those that were not told yet, of all doors that are held now; one that is gone is forgotten.
-  std::vector<SplitContainer> look(std::span<const HeldDoor> doors);
+  // Those that were not told yet, of all endpoints that are held now; one that is gone is forgotten.
+  std::vector<SplitContainer> look(std::span<const HeldEndpoint> endpoints);
 
  private:
   std::set<std::string> told_;

@@ -11,32 +11,33 @@ using ::testing::IsEmpty;
 
 TEST(SplitContainers, AreToldOnceWithTheirPools) {
   SplitContainers split;
-  const std::vector<HeldDoor> doors{{"default", "a", "main", "gpu-2", "g1"},
-                                    {"default", "a", "main", "gpu-1", "g2"},
-                                    {"default", "a", "side", "gpu-1", "g3"},
-                                    {"default", "b", "main", "gpu-1", "g4"},
-                                    {"default", "b", "main", "gpu-1", "g5"}};
-  const auto told = split.look(doors);
+  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-2", "g1"},
+                                            {"default", "a", "main", "gpu-1", "g2"},
+                                            {"default", "a", "side", "gpu-1", "g3"},
+                                            {"default", "b", "main", "gpu-1", "g4"},
+                                            {"default", "b", "main", "gpu-1", "g5"}};
+  const auto told = split.look(endpoints);
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].one.pod, "a");
   EXPECT_THAT(told[0].pools, ElementsAre("gpu-1", "gpu-2"));
   EXPECT_THAT(told[0].words, HasSubstr("container main holds slots of 2 MPS pools (gpu-1, gpu-2)"));
-  EXPECT_THAT(split.look(doors), IsEmpty());
+  EXPECT_THAT(split.look(endpoints), IsEmpty());
 }
 
 TEST(SplitContainers, RequestsOfOneNameOfTwoClaimsAreNone) {
   SplitContainers split;
-  const std::vector<HeldDoor> doors{{"default", "a", "gpu", "gpu-1", "g1", "a-x"},
-                                    {"default", "a", "gpu", "gpu-2", "g2", "a-y"}};
-  EXPECT_THAT(split.look(doors), IsEmpty());
+  const std::vector<HeldEndpoint> endpoints{{"default", "a", "gpu", "gpu-1", "g1", "a-x"},
+                                            {"default", "a", "gpu", "gpu-2", "g2", "a-y"}};
+  EXPECT_THAT(split.look(endpoints), IsEmpty());
 }
 
 TEST(SplitContainers, AreToldAgainWhenTheyHadGone) {
   SplitContainers split;
-  const std::vector<HeldDoor> doors{{"default", "a", "main", "gpu-1", "g1"}, {"default", "a", "main", "gpu-2", "g2"}};
-  EXPECT_EQ(split.look(doors).size(), 1u);
+  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-1", "g1"},
+                                            {"default", "a", "main", "gpu-2", "g2"}};
+  EXPECT_EQ(split.look(endpoints).size(), 1u);
   EXPECT_THAT(split.look({}), IsEmpty());
-  EXPECT_EQ(split.look(doors).size(), 1u);
+  EXPECT_EQ(split.look(endpoints).size(), 1u);
 }
 
 }  // namespace

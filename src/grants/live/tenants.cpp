@@ -20,7 +20,7 @@ std::string holder_name(const Holder& holder) {
   return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
 }
 
-// The pool in which the grant's door stands: another plan may have its devices in another.
+// The pool in which the grant's endpoint stands: another plan may have its devices in another.
 std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
   for (const auto& device : holder.devices) {
     const auto worth = snapshot.worths.find({holder.grant, device.uuid});
@@ -110,18 +110,18 @@ void Tenants::on_pools(const std::string& line, const PoolReports& reports) {
   keeping_.follow(guarding_->tenants(), pools_);
 }
 
-// By the doors they came through; behind links, as the guard attributes them.
+// By the endpoints they came through; behind links, as the guard attributes them.
 void Tenants::clients_are(const PoolReports& reports) {
   if (!reports.connected) return stopping_->clients(std::nullopt);
   std::map<std::string, std::vector<pid_t>> by_grant;
   std::map<std::uint32_t, std::string> grant_of = guarding_->grants_of_processes();
   bool links = false;
   for (const auto& [id, pool] : reports.pools) {
-    links = links || pool.door != "gate";
-    for (const auto& door : pool.doors) {
-      for (const auto pid : door.clients) {
-        by_grant[door.grant].push_back(static_cast<pid_t>(pid));
-        grant_of[static_cast<std::uint32_t>(pid)] = door.grant;
+    links = links || pool.endpoint != "relay";
+    for (const auto& endpoint : pool.endpoints) {
+      for (const auto pid : endpoint.clients) {
+        by_grant[endpoint.grant].push_back(static_cast<pid_t>(pid));
+        grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
       }
     }
   }
@@ -165,8 +165,9 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
     const auto& pod = changed.back();
     const bool ended = change.what == kube::PodChange::What::kGone || change.what == kube::PodChange::What::kEnded;
     if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
-    for (const auto& door : held_)
-      if (door.pod == pod.name && door.pod_namespace == pod.pod_namespace) collecting_.pod_ended(door.pool, door.grant);
+    for (const auto& endpoint : held_)
+      if (endpoint.pod == pod.name && endpoint.pod_namespace == pod.pod_namespace)
+        collecting_.pod_ended(endpoint.pool, endpoint.grant);
   }
   stopping_->pods_changed(std::move(changed));
   words_.pods(changes);
@@ -193,15 +194,15 @@ void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
 }
 
 void Tenants::tell_split(const std::vector<SplitContainer>& split) const {
-  for (const auto& [door, pools, words] : split) {
-    const std::string pod = door.pod_namespace + "/" + door.pod;
-    log::warning("tenant.pools", {{"pod", pod}, {"container", door.container}, {"pools", join(pools, ",")}});
-    world_.tell(pod_of(pod + "/" + door.container, door.grant), kube::kMpsTwoPools, words);
+  for (const auto& [endpoint, pools, words] : split) {
+    const std::string pod = endpoint.pod_namespace + "/" + endpoint.pod;
+    log::warning("tenant.pools", {{"pod", pod}, {"container", endpoint.container}, {"pools", join(pools, ",")}});
+    world_.tell(pod_of(pod + "/" + endpoint.container, endpoint.grant), kube::kMpsTwoPools, words);
   }
 }
 
 void Tenants::on_holdings(const Snapshot& snapshot) {
-  std::vector<HeldDoor> doors;
+  std::vector<HeldEndpoint> endpoints;
   std::map<std::string, std::string> holder_of;
   holders_ = holders(snapshot);
   for (const auto& holder : holders_) {
@@ -210,15 +211,15 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
     const std::string pool = pool_of(holder, snapshot);
     if (holder.of_several) continue;  // the end of one of its pods must not end the clients of the others
     if (!pool.empty())
-      doors.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant, holder.claim});
+      endpoints.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant, holder.claim});
   }
   faults_.holders(holder_of);
   tell_faults(faults_.settled(loop_.now()));
   lifted_.holders(holder_of);
   tell_lifted(lifted_.news());
-  tell_split(split_.look(doors));
-  held_ = doors;
-  stopping_->holdings(std::move(doors));
+  tell_split(split_.look(endpoints));
+  held_ = endpoints;
+  stopping_->holdings(std::move(endpoints));
   guarding_->follow(snapshot);
   keeping_.follow(guarding_->tenants(), pools_);
   collecting_.look(pools_, snapshot);

@@ -1,7 +1,7 @@
 #pragma once
 // Everything the node agent does for and about those who hold grants: the guard of their memory, draining them before
-// they are stopped, taking away doors that nobody needs, telling whose pod a fault was. It puts the parts together and
-// decides nothing itself. Asks `tranche mps` for what is to be done. Loop thread only.
+// they are stopped, taking away endpoints that nobody needs, telling whose pod a fault was. It puts the parts together
+// and decides nothing itself. Asks `tranche mps` for what is to be done. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,7 +58,7 @@ class Tenants {
   void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
   void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
   bool awaits_kubelet() const { return guarding_->awaits_kubelet(); }  // to tell whose a grant is
-  bool retires_doors() const { return retiring_; }                     // another answer of kubelet's may end a pool
+  bool retires_endpoints() const { return retiring_; }                 // another answer of kubelet's may end a pool
   void sample_again() { guarding_->sample_again(); }
 
   void report(Snapshot& into) const;
@@ -81,13 +81,13 @@ class Tenants {
   std::unique_ptr<MpsCalls> calls_;
   std::unique_ptr<Guarding> guarding_;
   std::unique_ptr<Stopping> stopping_;
-  DoorCollecting collecting_;
+  EndpointCollecting collecting_;
   bool retiring_ = false;
-  DoorKeeping keeping_;
+  EndpointKeeping keeping_;
   TenantWords words_;
   SplitContainers split_;
-  std::vector<Holder> holders_;  // by kubelet's last answer
-  std::vector<HeldDoor> held_;   // the same, those with an endpoint
+  std::vector<Holder> holders_;     // by kubelet's last answer
+  std::vector<HeldEndpoint> held_;  // the same, those with an endpoint
   FaultBook faults_;
   LiftedLimits lifted_;
   host::Timer fault_timer_{loop_};

@@ -25,20 +25,20 @@ const plan::PlannedDevice* find_device(const plan::Plan& plan, const std::string
   return nullptr;
 }
 
-// What `tranche mps` keeps with the grant's door: what it was worth when it was given.
+// What `tranche mps` keeps with the grant's endpoint: what it was worth when it was given.
 std::optional<guard::Worth> told_of(const PoolReports& pools, const Holder& holder, const std::string& uuid) {
   for (const auto& [id, pool] : pools.pools) {
-    const auto door = std::ranges::find(pool.doors, holder.grant, &DoorReport::grant);
-    if (door == pool.doors.end()) continue;
-    const auto limits = door->limits.value_or(std::vector<DoorLimit>{});
-    const auto limit = std::ranges::find(limits, uuid, &DoorLimit::uuid);
+    const auto endpoint = std::ranges::find(pool.endpoints, holder.grant, &EndpointReport::grant);
+    if (endpoint == pool.endpoints.end()) continue;
+    const auto limits = endpoint->limits.value_or(std::vector<EndpointLimit>{});
+    const auto limit = std::ranges::find(limits, uuid, &EndpointLimit::uuid);
     if (limit == limits.end()) continue;
     return guard::Worth{id, holder.resource, mib(limit->memory_mib), Percent{limit->threads_hundredths}};
   }
   return std::nullopt;
 }
 
-// What a claim is worth stands in its record, whatever its door was told, and whatever it was when it was prepared
+// What a claim is worth stands in its record, whatever its endpoint was told, and whatever it was when it was prepared
 // before.
 void take_record(guard::Worth& worth, const allocate::GrantLimit& device) {
   worth.memory = device.limits.memory;
@@ -50,9 +50,9 @@ bool is_of_claim(const guard::Worth& worth) {
   return worth.resource.find('/') == std::string::npos;
 }
 
-bool has_door(const PoolReports& pools, const std::string& grant) {
+bool has_endpoint(const PoolReports& pools, const std::string& grant) {
   return std::ranges::any_of(pools.pools, [&](const auto& entry) {
-    return std::ranges::find(entry.second.doors, grant, &DoorReport::grant) != entry.second.doors.end();
+    return std::ranges::find(entry.second.endpoints, grant, &EndpointReport::grant) != entry.second.endpoints.end();
   });
 }
 
@@ -123,7 +123,7 @@ void WorthBook::held(const std::vector<Holder>& holders, const plan::Plan& plan,
 void WorthBook::forget_claims(const std::vector<guard::HeldGrant>& held, const PoolReports& pools) {
   std::erase_if(worths_, [&](const auto& entry) {
     const auto& grant = entry.first.first;
-    const bool over = is_of_claim(entry.second) && !has_door(pools, grant) &&
+    const bool over = is_of_claim(entry.second) && !has_endpoint(pools, grant) &&
                       std::ranges::find(held, grant, &guard::HeldGrant::grant) == held.end();
     if (over) named_.erase(grant);
     return over;

@@ -21,9 +21,9 @@ class WorthBook {
   // One that kubelet hands out anew is nobody's until kubelet tells whose.
   void given(const std::vector<allocate::Grant>& grants, MonoTime now);
   // What kubelet says is held, and which grants are of one container. One that we do not know is worth what `tranche
-  // mps` was told for its door, and else what the plan says; one that kubelet has not named for a while is forgotten.
-  // complete: kubelet has answered. What a claim was worth is forgotten once nothing is held by it and its endpoint is
-  // closed, whether kubelet answers or not.
+  // mps` was told for its endpoint, and else what the plan says; one that kubelet has not named for a while is
+  // forgotten. complete: kubelet has answered. What a claim was worth is forgotten once nothing is held by it and its
+  // endpoint is closed, whether kubelet answers or not.
   void held(const std::vector<Holder>& holders, const plan::Plan& plan, const PoolReports& pools, bool complete,
             MonoTime now);
   const guard::Worths& worths() const { return worths_; }

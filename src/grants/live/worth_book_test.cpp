@@ -52,13 +52,13 @@ TEST_F(WorthBooks, KeepsWhatAGrantWasWorthOverRestartsAndOtherPlans) {
   again.held({holder("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), {}, true, kNow);
   const auto& worth = again.worths().at({"g0", "GPU-0"});
   EXPECT_EQ(worth.memory, mib(5000));
-  EXPECT_EQ(worth.pool, "set-1") << "where its door stands";
+  EXPECT_EQ(worth.pool, "set-1") << "where its endpoint stands";
   EXPECT_EQ(worth.threads, Percent::whole(25));
 }
 
-TEST_F(WorthBooks, WhatIsLostIsTakenFromTheDoorAndElseFromThePlan) {
+TEST_F(WorthBooks, WhatIsLostIsTakenFromTheEndpointAndElseFromThePlan) {
   PoolReports pools;
-  pools.pools["set-1"].doors = {{"g0", {}, true, "", DoorLimits{{"GPU-0", 5000, 2500}}}};
+  pools.pools["set-1"].endpoints = {{"g0", {}, true, "", EndpointLimits{{"GPU-0", 5000, 2500}}}};
   WorthBook book(scratch_.path());
   book.held({holder("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), {}, true, kNow);
   EXPECT_THAT(book.worths(), IsEmpty()) << "while it is not there to be asked";
@@ -94,9 +94,9 @@ TEST_F(WorthBooks, GivenAnewAGrantIsWorthWhatItIsNowAndNobodys) {
   ASSERT_THAT(tenants, SizeIs(2));
   EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").memory, mib(700));
   EXPECT_FALSE(tenants.at("g0").told);
-  auto without_door = grant("g0", "GPU-0", 1);
-  without_door.pool.clear();
-  book.given({without_door}, kNow + 2min);
+  auto without_endpoint = grant("g0", "GPU-0", 1);
+  without_endpoint.pool.clear();
+  book.given({without_endpoint}, kNow + 2min);
   EXPECT_FALSE(book.worths().contains({"g0", "GPU-0"})) << "the slots are no share of MPS any more";
 }
 
@@ -117,10 +117,10 @@ TEST_F(WorthBooks, GrantsOfClaimsAreNeverOneTenant) {
   EXPECT_EQ(tenants.at("g1").devices.at("GPU-0").memory, mib(512));
 }
 
-TEST_F(WorthBooks, AClaimIsWorthWhatItsRecordSaysWhateverItsDoorWasTold) {
+TEST_F(WorthBooks, AClaimIsWorthWhatItsRecordSaysWhateverItsEndpointWasTold) {
   PoolReports pools;
   pools.connected = true;
-  pools.pools["set-1"].doors = {{"g1", {}, true, "", DoorLimits{{"GPU-0", 61952, 5500}}}};
+  pools.pools["set-1"].endpoints = {{"g1", {}, true, "", EndpointLimits{{"GPU-0", 61952, 5500}}}};
   auto claim = holder("claim:train-0", "g1", "GPU-0", 512);
   claim.claim = "train-0";
   claim.claim_uid = "u1";
@@ -138,7 +138,7 @@ TEST_F(WorthBooks, AClaimIsForgottenOnceItsEndpointIsClosed) {
   claim.claim_uid = "u1";
   PoolReports pools;
   pools.connected = true;
-  pools.pools["set-1"].doors = {{"g1", {}, true, "", DoorLimits{{"GPU-0", 512, 2500}}}};
+  pools.pools["set-1"].endpoints = {{"g1", {}, true, "", EndpointLimits{{"GPU-0", 512, 2500}}}};
   {
     WorthBook book(scratch_.path());
     book.given({grant("g0", "GPU-0", 5000)}, kNow);
@@ -151,7 +151,7 @@ TEST_F(WorthBooks, AClaimIsForgottenOnceItsEndpointIsClosed) {
   EXPECT_EQ(book.worths().at({"g1", "GPU-0"}).memory, mib(700)) << "prepared anew with another allocation";
   book.held({}, {}, pools, false, kNow);
   EXPECT_THAT(book.worths(), SizeIs(2)) << "its processes may run, though its record was lost";
-  pools.pools["set-1"].doors.clear();
+  pools.pools["set-1"].endpoints.clear();
   pools.connected = false;
   book.held({}, {}, pools, false, kNow);
   EXPECT_THAT(book.worths(), SizeIs(2)) << "nobody says that it has no endpoint";

@@ -60,9 +60,9 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
       }))
     process.handle = *std::move(handle);
   const std::string name = fmt::format("{}", pid);
-  if (doors_) {
+  if (endpoints_) {
     if (const auto mounts = host::read_file("/proc/" + name + "/mountinfo", kLongestMountTable))
-      process.door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer, *doors_);
+      process.endpoint = guard::endpoint_of_mountinfo(*mounts, allocate::kEndpointInContainer, *endpoints_);
   }
   process.container = container_of(name);
   if (const auto status = host::read_file("/proc/" + name + "/status"))
@@ -85,9 +85,9 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
   for (const std::uint32_t pid : pids) {
     const auto it = known_.find(pid);
     if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
-    if (!doors_) {  // the root is made by whoever comes first
+    if (!endpoints_) {  // the root is made by whoever comes first
       if (const auto own = host::read_file("/proc/self/mountinfo", kLongestMountTable))
-        doors_ = guard::where_doors_are(*own, host::path_in_root("/", mps_root_).value_or(mps_root_));
+        endpoints_ = guard::where_endpoints_are(*own, host::path_in_root("/", mps_root_).value_or(mps_root_));
     }
     known_.insert_or_assign(pid, look_at(pid));
     news = true;
@@ -98,7 +98,7 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
 void GuardedProcesses::given(const std::string& grant) {
   std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; });
   for (auto& [pid, process] : known_) {
-    if (!process.door || process.door->grant != grant) continue;
+    if (!process.endpoint || process.endpoint->grant != grant) continue;
     const auto left = process.left;
     process = look_at(pid);
     process.left = left;
@@ -126,16 +126,18 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
 
 void GuardedProcesses::attribute(const std::map<std::string, guard::PoolFacts>& pools) {
   learn_pool_containers(pools);
-  std::map<std::uint32_t, std::string> through_gate;
+  std::map<std::uint32_t, std::string> through_relay;
   std::set<std::uint32_t> own;
   for (const auto& [id, pool] : pools) {
-    through_gate.insert(pool.grant_of.begin(), pool.grant_of.end());
+    through_relay.insert(pool.grant_of.begin(), pool.grant_of.end());
     own.insert(pool.own.begin(), pool.own.end());
   }
   if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
   for (auto& [pid, process] : known_) {
-    const auto gate = through_gate.find(pid);
-    process.grant = gate != through_gate.end() ? gate->second : process.door ? process.door->grant : std::string();
+    const auto relay = through_relay.find(pid);
+    process.grant = relay != through_relay.end() ? relay->second
+                    : process.endpoint           ? process.endpoint->grant
+                                                 : std::string();
     if (!process.grant.empty() && process.container) grant_of_container_[process.container->id] = process.grant;
   }
   for (auto& [pid, process] : known_) {

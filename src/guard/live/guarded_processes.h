@@ -23,13 +23,13 @@ struct KnownProcess {
   guard::ProcessId id;
   std::string name;
   pid_t parent = 0;
-  std::optional<guard::Door> door;
+  std::optional<guard::Endpoint> endpoint;
   std::optional<guard::Container> container;
   std::unique_ptr<host::Process> handle;  // null: it could not be watched
   bool in_sight = false;                  // false: there is no such process in our /proc
   bool first = false;                     // PID 1 of its container
   MonoTime looked{};
-  // By the best source: the gate through which it came, its door, its container's other processes.
+  // By the best source: the relay through which it came, its endpoint, its container's other processes.
   std::string grant;
   bool ours = false;               // the node's own: neither judged nor named
   bool spared = false;             // what looks like a daemon of the host: named, never ended as a stranger
@@ -54,7 +54,7 @@ class GuardedProcesses {
   // kNotFound when it is not that process any more. It need not be one of those that are followed.
   Status signal(const guard::ProcessId& id, int number);
   const std::map<std::uint32_t, KnownProcess>& all() const { return known_; }
-  bool can_see_doors() const { return doors_.has_value(); }
+  bool can_see_endpoints() const { return endpoints_.has_value(); }
 
  private:
   KnownProcess look_at(std::uint32_t pid);
@@ -63,7 +63,7 @@ class GuardedProcesses {
   host::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
-  std::optional<guard::DoorsAt> doors_;
+  std::optional<guard::EndpointsAt> endpoints_;
   std::string own_container_;                             // its id; "" = we are in none
   std::set<std::string> own_containers_;                  // ours, and those of the pools' daemons
   std::map<std::uint32_t, std::string> pool_containers_;  // of the pools' own processes, as far as looked at

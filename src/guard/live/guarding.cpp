@@ -98,11 +98,11 @@ void Guarding::sample_again() {
 }
 
 // Seldom while there is nobody whose share could be held: no container has a GPU of the node, and no process is on one
-// but the node's own. A grant has its door before its container starts, so whoever comes is looked at often from the
-// first.
+// but the node's own. A grant has its endpoint before its container starts, so whoever comes is looked at often from
+// the first.
 Duration Guarding::wanted_pace() const {
-  const auto has_doors = [](const auto& pool) { return !pool.second.doors.empty(); };
-  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_doors)) return interval_;
+  const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
+  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_endpoints)) return interval_;
   const auto& all = processes_.all();
   const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
   return alone ? std::max(interval_, kIdlePace) : interval_;
@@ -194,19 +194,19 @@ void Guarding::join_tenants() {
   for (const auto& [key, worth] : worth_.worths())
     if (worth.memory.value > 0) report_.limits[key] = worth.memory;
   facts_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
-  facts_.doors = doors_of_tenants();
+  facts_.endpoints = endpoints_of_tenants();
 }
 
-// A tenant's doors together: open when all are.
-std::map<std::string, bool> Guarding::doors_of_tenants() const {
-  std::map<std::string, bool> doors;
+// A tenant's endpoints together: open when all are.
+std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
+  std::map<std::string, bool> endpoints;
   for (const auto& [id, pool] : pools_) {
-    for (const auto& [grant, admitting] : pool.doors) {
-      const auto [it, fresh] = doors.try_emplace(guard::tenant_of(tenants_, grant), admitting);
+    for (const auto& [grant, admitting] : pool.endpoints) {
+      const auto [it, fresh] = endpoints.try_emplace(guard::tenant_of(tenants_, grant), admitting);
       if (!fresh) it->second = it->second && admitting;
     }
   }
-  return doors;
+  return endpoints;
 }
 
 // While nobody answers, what was known last holds on: daemons outlive `tranche mps`.
@@ -219,7 +219,7 @@ void Guarding::on_pools(const std::string& line) {
   } else {
     for (auto& [id, pool] : pools_) pool.state = "absent";
   }
-  facts_.doors = doors_of_tenants();
+  facts_.endpoints = endpoints_of_tenants();
   processes_.attribute(pools_);
   take_sample();
   judge();

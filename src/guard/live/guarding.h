@@ -76,7 +76,7 @@ class Guarding {
   void follow_plan(const Snapshot& snapshot);
   void follow_worth(const Snapshot& snapshot);
   void join_tenants();
-  std::map<std::string, bool> doors_of_tenants() const;
+  std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const host::GpuSample& sample) const;
   void judge();

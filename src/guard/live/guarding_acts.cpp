@@ -183,7 +183,7 @@ void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) 
       });
 }
 
-// All doors of the tenant, by any of which its container may come in; done when the last has answered.
+// All endpoints of the tenant, by any of which its container may come in; done when the last has answered.
 void Guarding::admit(const guard::Order& order) {
   const bool open = order.what == What::kLetIn;
   const auto tenant = tenants_.find(order.grant);

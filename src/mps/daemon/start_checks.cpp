@@ -81,7 +81,7 @@ std::string for_containers(const std::string& label) {
   return wanted;
 }
 
-Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors,
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,
                                                     bool servers_of_users) {
   struct stat status{};
   if (::stat(pipe.c_str(), &status) != 0) {
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> check_before_start(const std::string& pipe, con
     if (auto note = judge_open_files(files.rlim_cur); !note.empty()) notes.push_back(std::move(note));
   }
   if (::access(kSelinux, F_OK) == 0) {
-    for (const auto& path : {pipe, doors}) {
+    for (const auto& path : {pipe, endpoints}) {
       if (auto note = check_label(path); !note.empty()) notes.push_back(std::move(note));
     }
   }

@@ -15,7 +15,7 @@ inline constexpr unsigned long kFewOpenFiles = 16384;  // fewer show as failing 
 
 // Corrects what it may: the mode of a directory of ours, and labels. The notes are for people. `servers_of_users`: MPS
 // servers run as their clients' users and have to pass all parents.
-Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& doors,
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,
                                                     bool servers_of_users);
 
 // Pure parts.

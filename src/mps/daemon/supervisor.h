@@ -13,11 +13,11 @@
 // Three rules on top. Between questions the daemon is pinged: who connects is greeted at once by one that lives, so a
 // mute one leaves Serving within a second, and within 1.5 s while it has no client. A daemon that may have clients (it
 // served, or it was adopted) is not killed for a question that failed: it leaves Serving at once, is asked again, and
-// is ended only after `mute_patience` without an answer. And doors are opened only when limits are in force, of the
+// is ended only after `mute_patience` without an answer. And endpoints are opened only when limits are in force, of the
 // daemon and of every server that runs already, so that no client gets in before them. What runs keeps what it began
 // with: limits are for clients to come.
 //
-// Where a gate lets clients in one after the other, each with its grant's own limits (mps/limits/grant_limits.h), the
+// Where a relay lets clients in one after the other, each with its grant's own limits (mps/limits/grant_limits.h), the
 // daemon and its servers hold those of the last one whose turn it was: `turn`. Then that is what they are compared
 // with.
 //
@@ -165,8 +165,8 @@ struct ApplyServerLimits {  // a server that began under other limits
 struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
-struct OpenDoors {  // put the daemon's socket into every door
-  friend bool operator==(const OpenDoors&, const OpenDoors&) = default;
+struct OpenEndpoints {  // put the daemon's socket into every endpoint
+  friend bool operator==(const OpenEndpoints&, const OpenEndpoints&) = default;
 };
 struct Quit {
   QuestionId id = 0;
@@ -179,7 +179,7 @@ struct SignalTerm {
 struct SignalKill {
   friend bool operator==(const SignalKill&, const SignalKill&) = default;
 };
-using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, Ping, OpenDoors, Quit,
+using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, Ping, OpenEndpoints, Quit,
                             SignalTerm, SignalKill>;
 
 // Whether the daemon greets who connects, as the real one was seen to (docs/internals/evidence/mps-handshake.md). Tried

@@ -182,7 +182,7 @@ void Turn::serve() {
   if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
   s_.timer = now_ + settings_.health_every;
   if (s_.greeting == Greeting::kGiven) ping_later();
-  actions_.push_back(OpenDoors{});
+  actions_.push_back(OpenEndpoints{});
 }
 
 void Turn::still_serving() {

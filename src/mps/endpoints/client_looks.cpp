@@ -45,10 +45,10 @@ void ClientLooks::late(std::uint64_t id, int pid) {
   auto waiting = waiting_.extract(id);
   if (waiting.empty()) return;
   if (late_++ == 0) {
-    log::warning("door.look_late", {{"pid", pid},
-                                    {"effect",
-                                     "until that is over, clients are let in without a look at whether their "
-                                     "environment lifts their memory limit; the guard holds them"}});
+    log::warning("endpoint.look_late", {{"pid", pid},
+                                        {"effect",
+                                         "until that is over, clients are let in without a look at whether their "
+                                         "environment lifts their memory limit; the guard holds them"}});
   }
   waiting.mapped().done("");
 }

@@ -118,11 +118,11 @@ std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root,
   const auto mounts = host::read_file(fmt::format("/proc/{}/mountinfo", pid));
   const std::unique_ptr<char, decltype(&std::free)> root(::realpath(mps_root.c_str(), nullptr), &std::free);
   if (!ours || !mounts || !root) return std::nullopt;
-  const auto doors = guard::where_doors_are(*ours, root.get());
-  if (!doors) return std::nullopt;
-  auto door = guard::door_of_mountinfo(*mounts, allocate::kDoorInContainer, *doors);
-  if (!door || door->pool != pool) return std::nullopt;
-  return std::move(door->grant);
+  const auto endpoints = guard::where_endpoints_are(*ours, root.get());
+  if (!endpoints) return std::nullopt;
+  auto endpoint = guard::endpoint_of_mountinfo(*mounts, allocate::kEndpointInContainer, *endpoints);
+  if (!endpoint || endpoint->pool != pool) return std::nullopt;
+  return std::move(endpoint->grant);
 }
 
 }  // namespace tranche::agent

@@ -23,8 +23,8 @@ bool is_of_the_node(int pid);
 // The process of a container that started first: its init, with whose end the whole container ends. `member`: any
 // process of the container. Looks through all of /proc.
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);
-// The grant whose door, below this MPS root and in this pool, is in the process's mount table: for clients from before
-// our start.
+// The grant whose endpoint, below this MPS root and in this pool, is in the process's mount table: for clients from
+// before our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);
 
 }  // namespace tranche::agent

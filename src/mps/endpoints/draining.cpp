@@ -12,9 +12,9 @@
 
 namespace tranche::agent {
 
-void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply) {
+void Draining::drain(const EndpointName& endpoint, const DrainOrder& order, Reply reply) {
   const auto begun = loop_.now();
-  std::vector<int> pids = callbacks_.clients(door);
+  std::vector<int> pids = callbacks_.clients(endpoint);
   Containers members;
   std::string own;
   if (order.caller > 0) {
@@ -65,41 +65,41 @@ void Draining::drain(const DoorName& door, const DrainOrder& order, Reply reply)
   }
   request.companions.assign(companions.begin(), companions.end());
 
-  const auto neighbours = callbacks_.neighbours ? callbacks_.neighbours(door) : 0;
+  const auto neighbours = callbacks_.neighbours ? callbacks_.neighbours(endpoint) : 0;
   // A container may ask as often as it likes; the node's own requests are few.
-  const auto untold = order.caller > 0 ? pace_.due(door.grant, "drain", begun) : std::optional<std::uint64_t>(0);
+  const auto untold = order.caller > 0 ? pace_.due(endpoint.grant, "drain", begun) : std::optional<std::uint64_t>(0);
   if (untold)
-    log::info("drain.begun", {{"pool", door.pool},
-                              {"grant", door.grant},
+    log::info("drain.begun", {{"pool", endpoint.pool},
+                              {"grant", endpoint.grant},
                               {"clients", request.clients.size()},
                               {"spared", spared.size()},
                               {"neighbours", neighbours},
                               {"why", order.reason},
                               {"untold", *untold}});
-  const auto finish = [this, door, begun, neighbours, spared, own, tell = untold.has_value(),
+  const auto finish = [this, endpoint, begun, neighbours, spared, own, tell = untold.has_value(),
                        reply = std::move(reply)](const Terminated& ended) {
     const auto took = loop_.now() - begun;
     if (tell)
       log::info("drain.done",
-                {{"pool", door.pool},
-                 {"grant", door.grant},
+                {{"pool", endpoint.pool},
+                 {"grant", endpoint.grant},
                  {"ended", std::ranges::count(ended, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome)},
                  {"of", ended.size()},
                  {"spared", spared.size()},
                  {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
     Terminated all = ended;
     all.insert(all.end(), spared.begin(), spared.end());
-    reply(terminated_reply(all, took, neighbours, own.empty() ? std::string() : not_ended(door, own, all)));
+    reply(terminated_reply(all, took, neighbours, own.empty() ? std::string() : not_ended(endpoint, own, all)));
   };
   if (request.clients.empty()) {
-    if (spared.empty()) close(door, first, members);
+    if (spared.empty()) close(endpoint, first, members);
     return finish({});
   }
   // Stopped first: the stop signal may be milliseconds away.
-  callbacks_.terminate(door.pool, request, [finish, weak = std::weak_ptr(alive_)](const Terminated& outcomes) {
+  callbacks_.terminate(endpoint.pool, request, [finish, weak = std::weak_ptr(alive_)](const Terminated& outcomes) {
     if (!weak.expired()) finish(outcomes);
   });
-  if (spared.empty()) close(door, first, members);
+  if (spared.empty()) close(endpoint, first, members);
 }
 
 std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int stop_signal) {
@@ -131,13 +131,14 @@ std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int
 }
 
 // Why a container that asks is not free of clients; "" when it is, or those that are left keep their grace.
-std::string Draining::not_ended(const DoorName& door, const std::string& container, const Terminated& all) const {
+std::string Draining::not_ended(const EndpointName& endpoint, const std::string& container,
+                                const Terminated& all) const {
   std::vector<int> left;
   host::Ancestors ancestors;
   for (const auto& each : all)
     if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
       left.push_back(each.pid);
-  for (const int pid : callbacks_.clients(door))
+  for (const int pid : callbacks_.clients(endpoint))
     if (std::ranges::find(all, pid, &mps::Terminated::pid) == all.end() &&
         container_of(pid, ancestors).value_or(container) == container)
       left.push_back(pid);
@@ -148,8 +149,8 @@ std::string Draining::not_ended(const DoorName& door, const std::string& contain
       fmt::join(left, ", "));
 }
 
-void Draining::close(const DoorName& door, const Containers& first, const Containers& members) {
-  auto& closed = closed_[door];
+void Draining::close(const EndpointName& endpoint, const Containers& first, const Containers& members) {
+  auto& closed = closed_[endpoint];
   for (const auto& [container, member] : members) {
     if (std::ranges::find(closed, container, &Closed::container) != closed.end()) continue;
     const auto known = first.find(container);
@@ -158,37 +159,37 @@ void Draining::close(const DoorName& door, const Containers& first, const Contai
     const auto init = ref ? std::optional(*ref) : oldest_of(container, member);
     if (!init) continue;  // no process of it is left
     auto watched = host::Process::adopt(
-        loop_, *init, [this, door, container](const host::ExitNote&) { container_ended(door, container); });
+        loop_, *init, [this, endpoint, container](const host::ExitNote&) { container_ended(endpoint, container); });
     // Closed without an end would keep a successor out if the kernel gave it the same namespace number.
     if (watched) {
       if (closed.size() == kMostClosed) closed.erase(closed.begin());
       closed.push_back({container, *std::move(watched)});
     } else if (watched.error().kind != Kind::kNotFound) {
-      log::warning("drain.unwatched", {{"pool", door.pool}, {"grant", door.grant}, {"why", watched.error()}});
+      log::warning("drain.unwatched", {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"why", watched.error()}});
     }
   }
-  if (closed.empty()) closed_.erase(door);
+  if (closed.empty()) closed_.erase(endpoint);
   callbacks_.on_change();
 }
 
-void Draining::container_ended(const DoorName& door, const std::string& container) {
-  const auto found = closed_.find(door);
+void Draining::container_ended(const EndpointName& endpoint, const std::string& container) {
+  const auto found = closed_.find(endpoint);
   if (found == closed_.end()) return;
   std::erase_if(found->second, [&](const Closed& closed) { return closed.container == container; });
   if (found->second.empty()) closed_.erase(found);
   callbacks_.on_change();
 }
 
-std::string Draining::refuses(const DoorName& door, int pid) const {
-  const auto found = closed_.find(door);
+std::string Draining::refuses(const EndpointName& endpoint, int pid) const {
+  const auto found = closed_.find(endpoint);
   if (found == closed_.end()) return {};
   const bool refused = std::ranges::find(found->second, container_of(pid), &Closed::container) != found->second.end();
   return refused ? "its container is being stopped" : std::string();
 }
 
-void Draining::forget(const DoorName& door) {
-  closed_.erase(door);
-  pace_.forget(door.grant);
+void Draining::forget(const EndpointName& endpoint) {
+  closed_.erase(endpoint);
+  pace_.forget(endpoint.grant);
 }
 
 }  // namespace tranche::agent

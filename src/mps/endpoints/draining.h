@@ -43,8 +43,8 @@ struct DrainOrder {
 class Draining {
  public:
   struct Callbacks {
-    std::function<std::vector<int>(const DoorName&)> clients;  // that are in by this endpoint
-    std::function<std::size_t(const DoorName&)> neighbours;    // clients of other grants in its pool
+    std::function<std::vector<int>(const EndpointName&)> clients;  // that are in by this endpoint
+    std::function<std::size_t(const EndpointName&)> neighbours;    // clients of other grants in its pool
     Terminate terminate;
     std::function<void()> on_change;  // a container was closed, or is open again
     // What /proc shows (termination/live). Empty: every client dies of its stop signal, and stands alone.
@@ -59,11 +59,11 @@ class Draining {
   Draining& operator=(const Draining&) = delete;
 
   // reply comes once, at once or later; never when this is dropped before.
-  void drain(const DoorName& door, const DrainOrder& order, Reply reply);
+  void drain(const EndpointName& endpoint, const DrainOrder& order, Reply reply);
   // Why this process may not come in; "" when no drain keeps it out.
-  std::string refuses(const DoorName& door, int pid) const;
-  bool closed(const DoorName& door) const { return closed_.contains(door); }
-  void forget(const DoorName& door);
+  std::string refuses(const EndpointName& endpoint, int pid) const;
+  bool closed(const EndpointName& endpoint) const { return closed_.contains(endpoint); }
+  void forget(const EndpointName& endpoint);
 
  private:
   struct Closed {
@@ -78,16 +78,16 @@ class Draining {
   };
   // Each with the process to find its first one by: a client's first process where that is known, or any of it.
   using Containers = std::map<std::string, int>;
-  void close(const DoorName& door, const Containers& first, const Containers& members);
+  void close(const EndpointName& endpoint, const Containers& first, const Containers& members);
   std::vector<stopping::Fate> fates_of(const std::vector<int>& pids, int stop_signal);
-  void container_ended(const DoorName& door, const std::string& container);
-  std::string not_ended(const DoorName& door, const std::string& container, const Terminated& all) const;
+  void container_ended(const EndpointName& endpoint, const std::string& container);
+  std::string not_ended(const EndpointName& endpoint, const std::string& container, const Terminated& all) const;
 
   host::Loop& loop_;
   Callbacks callbacks_;
   LogPace pace_;
   std::vector<Judged> judged_;                                  // not older than kJudgedFor, the oldest first
-  std::map<DoorName, std::vector<Closed>> closed_;              // whose newcomers are refused, the first closed first
+  std::map<EndpointName, std::vector<Closed>> closed_;          // whose newcomers are refused, the first closed first
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // terminate() may answer after our end
 };
 

@@ -16,15 +16,16 @@ std::string folder(const allocate::Paths& paths, const std::string& pool) {
   return paths.pool(pool) + "/limits";
 }
 
-std::string any_pod_file(const DoorName& door) {
-  return door.grant + std::string(kAnyPod);
+std::string any_pod_file(const EndpointName& endpoint) {
+  return endpoint.grant + std::string(kAnyPod);
 }
 
 }  // namespace
 
-Result<std::optional<mps::GrantLimits>> read_door_limits(const allocate::Paths& paths, const DoorName& door) {
-  const auto dir = host::Dir::open(folder(paths, door.pool));
-  const auto text = dir ? dir->read(door.grant, kLongestFile) : Result<std::string>(std::unexpected(dir.error()));
+Result<std::optional<mps::GrantLimits>> read_endpoint_limits(const allocate::Paths& paths,
+                                                             const EndpointName& endpoint) {
+  const auto dir = host::Dir::open(folder(paths, endpoint.pool));
+  const auto text = dir ? dir->read(endpoint.grant, kLongestFile) : Result<std::string>(std::unexpected(dir.error()));
   if (!text && text.error().kind == Kind::kNotFound) return std::optional<mps::GrantLimits>{};
   if (!text) return std::unexpected(within(text.error(), "the grant's limits cannot be read"));
   auto limits = mps::parse_limits(*text);
@@ -32,35 +33,37 @@ Result<std::optional<mps::GrantLimits>> read_door_limits(const allocate::Paths& 
   return std::optional(*std::move(limits));
 }
 
-Status write_door_limits(const allocate::Paths& paths, const DoorName& door, const mps::GrantLimits& limits) {
-  const auto dir = host::Dir::create(folder(paths, door.pool), kOursAlone);
+Status write_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint,
+                             const mps::GrantLimits& limits) {
+  const auto dir = host::Dir::create(folder(paths, endpoint.pool), kOursAlone);
   if (!dir) return std::unexpected(within(dir.error(), "cannot make the directory of limits"));
-  const auto written = host::write_kept(*dir, door.grant, mps::render_limits(limits), 0600, host::Sync::kYes);
+  const auto written = host::write_kept(*dir, endpoint.grant, mps::render_limits(limits), 0600, host::Sync::kYes);
   if (!written) return std::unexpected(within(written.error(), "cannot keep the grant's limits"));
   return {};
 }
 
-bool kept_for_any_pod(const allocate::Paths& paths, const DoorName& door) {
-  const auto dir = host::Dir::open(folder(paths, door.pool));
-  return dir && dir->exists(any_pod_file(door));
+bool kept_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint) {
+  const auto dir = host::Dir::open(folder(paths, endpoint.pool));
+  return dir && dir->exists(any_pod_file(endpoint));
 }
 
-Status keep_for_any_pod(const allocate::Paths& paths, const DoorName& door, bool any_pod) {
-  if (kept_for_any_pod(paths, door) == any_pod) return {};
-  TRY(const auto dir, host::Dir::create(folder(paths, door.pool), kOursAlone));
-  return any_pod ? host::write_kept(dir, any_pod_file(door), "", 0600, host::Sync::kYes)
-                 : dir.remove_tree(any_pod_file(door));
+Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint, bool any_pod) {
+  if (kept_for_any_pod(paths, endpoint) == any_pod) return {};
+  TRY(const auto dir, host::Dir::create(folder(paths, endpoint.pool), kOursAlone));
+  return any_pod ? host::write_kept(dir, any_pod_file(endpoint), "", 0600, host::Sync::kYes)
+                 : dir.remove_tree(any_pod_file(endpoint));
 }
 
-Status remove_door_limits(const allocate::Paths& paths, const DoorName& door) {
-  const auto dir = host::Dir::open(folder(paths, door.pool));
+Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint) {
+  const auto dir = host::Dir::open(folder(paths, endpoint.pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
-  TRY_STATUS(dir->remove_tree(any_pod_file(door)));
-  return dir->remove_tree(door.grant);
+  TRY_STATUS(dir->remove_tree(any_pod_file(endpoint)));
+  return dir->remove_tree(endpoint.grant);
 }
 
-Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, const std::vector<std::string>& doors) {
+Status sweep_endpoint_limits(const allocate::Paths& paths, const std::string& pool,
+                             const std::vector<std::string>& endpoints) {
   const auto dir = host::Dir::open(folder(paths, pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
@@ -68,7 +71,7 @@ Status sweep_door_limits(const allocate::Paths& paths, const std::string& pool, 
   Status first;
   for (const auto& name : names) {
     const auto grant = name.ends_with(kAnyPod) ? name.substr(0, name.size() - kAnyPod.size()) : name;
-    if (std::ranges::find(doors, grant) != doors.end()) continue;
+    if (std::ranges::find(endpoints, grant) != endpoints.end()) continue;
     if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
   }
   return first;

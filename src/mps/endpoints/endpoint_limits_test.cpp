@@ -7,15 +7,15 @@
 #include "os/files/scratch.h"
 
 namespace tranche::agent {
-namespace door_limits_test {
+namespace endpoint_limits_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const DoorName kDoor{"gpu-1", "0011223344556677"};
+const EndpointName kEndpoint{"gpu-1", "0011223344556677"};
 const mps::GrantLimits kLimits{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
 
-class DoorLimits : public ::testing::Test {
+class EndpointLimits : public ::testing::Test {
  protected:
   mode_t mode_of(const std::string& path) {
     struct stat facts{};
@@ -25,36 +25,36 @@ class DoorLimits : public ::testing::Test {
   allocate::Paths paths_{scratch_.path()};
 };
 
-TEST_F(DoorLimits, AreKeptWhereOnlyWeCanReadThem) {
-  EXPECT_EQ(*read_door_limits(paths_, kDoor), std::nullopt);
-  ASSERT_TRUE(write_door_limits(paths_, kDoor, kLimits));
-  EXPECT_EQ(**read_door_limits(paths_, kDoor), kLimits);
+TEST_F(EndpointLimits, AreKeptWhereOnlyWeCanReadThem) {
+  EXPECT_EQ(*read_endpoint_limits(paths_, kEndpoint), std::nullopt);
+  ASSERT_TRUE(write_endpoint_limits(paths_, kEndpoint, kLimits));
+  EXPECT_EQ(**read_endpoint_limits(paths_, kEndpoint), kLimits);
   EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits"), 0700u);
-  EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits/" + kDoor.grant), 0600u);
-  EXPECT_EQ(paths_.doors("gpu-1").find("/limits"), std::string::npos) << "a container sees its door";
-  ASSERT_TRUE(remove_door_limits(paths_, kDoor));
-  EXPECT_EQ(*read_door_limits(paths_, kDoor), std::nullopt);
-  EXPECT_TRUE(remove_door_limits(paths_, kDoor)) << "again";
+  EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits/" + kEndpoint.grant), 0600u);
+  EXPECT_EQ(paths_.endpoints("gpu-1").find("/limits"), std::string::npos) << "a container sees its endpoint";
+  ASSERT_TRUE(remove_endpoint_limits(paths_, kEndpoint));
+  EXPECT_EQ(*read_endpoint_limits(paths_, kEndpoint), std::nullopt);
+  EXPECT_TRUE(remove_endpoint_limits(paths_, kEndpoint)) << "again";
 }
 
-TEST_F(DoorLimits, ThatCannotBeReadAreAnErrorAndNotNothing) {
-  ASSERT_TRUE(write_door_limits(paths_, kDoor, kLimits));
+TEST_F(EndpointLimits, ThatCannotBeReadAreAnErrorAndNotNothing) {
+  ASSERT_TRUE(write_endpoint_limits(paths_, kEndpoint, kLimits));
   const auto dir = host::Dir::open(paths_.pool("gpu-1") + "/limits");
-  ASSERT_TRUE(dir->write_atomically(kDoor.grant, "GPU-3f2a"));
-  const auto read = read_door_limits(paths_, kDoor);
+  ASSERT_TRUE(dir->write_atomically(kEndpoint.grant, "GPU-3f2a"));
+  const auto read = read_endpoint_limits(paths_, kEndpoint);
   ASSERT_FALSE(read);
   EXPECT_THAT(to_string(read.error()), HasSubstr("the grant's limits cannot be read"));
-  ASSERT_TRUE(dir->write_atomically(kDoor.grant, std::string(1 << 20, 'x')));
-  EXPECT_FALSE(read_door_limits(paths_, kDoor));
+  ASSERT_TRUE(dir->write_atomically(kEndpoint.grant, std::string(1 << 20, 'x')));
+  EXPECT_FALSE(read_endpoint_limits(paths_, kEndpoint));
 }
 
-TEST_F(DoorLimits, OfNoDoorAreSwept) {
-  ASSERT_TRUE(write_door_limits(paths_, kDoor, kLimits));
-  ASSERT_TRUE(write_door_limits(paths_, {"gpu-1", "8899aabbccddeeff"}, kLimits));
-  ASSERT_TRUE(sweep_door_limits(paths_, "gpu-1", {kDoor.grant}));
-  EXPECT_THAT(host::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kDoor.grant));
-  EXPECT_TRUE(sweep_door_limits(paths_, "gpu-2", {})) << "no such pool";
+TEST_F(EndpointLimits, OfNoEndpointAreSwept) {
+  ASSERT_TRUE(write_endpoint_limits(paths_, kEndpoint, kLimits));
+  ASSERT_TRUE(write_endpoint_limits(paths_, {"gpu-1", "8899aabbccddeeff"}, kLimits));
+  ASSERT_TRUE(sweep_endpoint_limits(paths_, "gpu-1", {kEndpoint.grant}));
+  EXPECT_THAT(host::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kEndpoint.grant));
+  EXPECT_TRUE(sweep_endpoint_limits(paths_, "gpu-2", {})) << "no such pool";
 }
 
-}  // namespace door_limits_test
+}  // namespace endpoint_limits_test
 }  // namespace tranche::agent

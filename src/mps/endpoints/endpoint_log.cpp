@@ -20,16 +20,16 @@ std::optional<std::uint64_t> LogPace::due(const std::string& grant, std::string_
   return std::exchange(told.since, 0);
 }
 
-void DoorLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
-                      std::uint32_t user, const std::string& why, MonoTime now) {
+void EndpointLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
+                          std::uint32_t user, const std::string& why, MonoTime now) {
   const auto untold = pace_.due(grant, mps::to_string(passage.end), now);
   if (!untold) return;
-  using enum mps::GateEnd;
+  using enum mps::RelayEnd;
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
-  const char* event = mps::is_attempt(passage.end) ? "door.attempt"
-                      : refused                    ? "door.refused"
-                      : passage.end == kStalled    ? "door.stalled"
-                                                   : "door.failed";
+  const char* event = mps::is_attempt(passage.end) ? "endpoint.attempt"
+                      : refused                    ? "endpoint.refused"
+                      : passage.end == kStalled    ? "endpoint.stalled"
+                                                   : "endpoint.failed";
   log::warning(event, {{"pool", pool},
                        {"grant", grant},
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},

@@ -29,7 +29,7 @@ class LogPace {
   std::map<std::pair<std::string, std::string>, Told> told_;
 };
 
-class DoorLog {
+class EndpointLog {
  public:
   void trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage, std::uint32_t user,
                const std::string& why, MonoTime now);  // `why`: of a refusal

@@ -31,10 +31,10 @@ TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
   EXPECT_EQ(pace.due("b", "drain", kT0 + 1s), std::nullopt);
 }
 
-TEST(DoorLog, WritesHowManyRefusalsHadNoLine) {
-  DoorLog log;
+TEST(EndpointLog, WritesHowManyRefusalsHadNoLine) {
+  EndpointLog log;
   mps::Passage refused;
-  refused.end = mps::GateEnd::kRefused;
+  refused.end = mps::RelayEnd::kRefused;
   ::testing::internal::CaptureStderr();
   for (const auto at : {0s, 1s, 2s, 60s}) log.trouble("gpu-1", "a", refused, 1000, "no room", kT0 + at);
   const std::string lines = ::testing::internal::GetCapturedStderr();

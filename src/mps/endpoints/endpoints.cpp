@@ -15,7 +15,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.door: link)";
+constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.endpoint: link)";
 constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
 
 nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits) {
@@ -30,13 +30,15 @@ nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits
 
 }  // namespace
 
-Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
+Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, World world)
     : loop_(loop),
       settings_(std::move(settings)),
       world_(std::move(world)),
-      draining_(loop, {.clients = [this](const DoorName& door) { return clients_of(door); },
+      draining_(loop, {.clients = [this](const EndpointName& endpoint) { return clients_of(endpoint); },
                        .neighbours =
-                           [this](const DoorName& door) { return clients(door.pool).size() - clients_of(door).size(); },
+                           [this](const EndpointName& endpoint) {
+                             return clients(endpoint.pool).size() - clients_of(endpoint).size();
+                           },
                        .terminate = world_.terminate,
                        .on_change = world_.on_change,
                        .fates = [](const std::vector<int>& clients,
@@ -50,40 +52,41 @@ Doors::Doors(host::Loop& loop, DoorsSettings settings, World world)
                            }}),
       looks_(loop) {}
 
-Doors::~Doors() = default;
+Endpoints::~Endpoints() = default;
 
-void Doors::set_policy(config::DoorPolicy policy) {
+void Endpoints::set_policy(config::EndpointPolicy policy) {
   settings_.policy = policy;
 }
 
-Status Doors::add_pool(const std::string& id) {
+Status Endpoints::add_pool(const std::string& id) {
   if (pools_.contains(id)) return {};
-  auto directory = host::Dir::create(settings_.paths.doors(id), 0755);
-  if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the directory of doors"));
+  auto directory = host::Dir::create(settings_.paths.endpoints(id), 0755);
+  if (!directory)
+    return std::unexpected(within(std::move(directory).error(), "cannot make the directory of endpoints"));
   TRY(const auto names, directory->list());
   Pool& pool = pools_[id];
-  if (settings_.policy == config::DoorPolicy::kGate) {
-    make_gate(id, pool);
+  if (settings_.policy == config::EndpointPolicy::kRelay) {
+    make_relay(id, pool);
   } else {
     pool.link_reason = kAskedForLinks;
   }
-  if (const auto swept = sweep_door_limits(settings_.paths, id, names); !swept)
-    log::warning("door.limits_left", {{"pool", id}, {"why", swept.error()}});
+  if (const auto swept = sweep_endpoint_limits(settings_.paths, id, names); !swept)
+    log::warning("endpoint.limits_left", {{"pool", id}, {"why", swept.error()}});
   for (const auto& grant : names) {
     if (!is_grant_name(grant)) continue;
     recall_limits(id, pool, grant);
     if (const auto listening = listen(id, pool, grant); !listening)
-      log::warning("door.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
+      log::warning("endpoint.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
   }
   return {};
 }
 
-void Doors::make_gate(const std::string& id, Pool& pool) {
-  std::function<void(const std::string&, host::Gate::Prepared)> prepare_one;
+void Endpoints::make_relay(const std::string& id, Pool& pool) {
+  std::function<void(const std::string&, host::Relay::Prepared)> prepare_one;
   if (world_.tell_next) {
-    prepare_one = [this, id](const std::string& grant, const host::Gate::Prepared& done) { prepare(id, grant, done); };
+    prepare_one = [this, id](const std::string& grant, const host::Relay::Prepared& done) { prepare(id, grant, done); };
   }
-  pool.gate = host::Gate::open(
+  pool.relay = host::Relay::open(
       loop_,
       {.daemon_socket = settings_.paths.pipe(id) + "/control",
        .times = settings_.times,
@@ -108,10 +111,11 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
                                 std::uint32_t user) { tell_trouble(id, grant, passage, user); },
        .on_not_itself =
            [id](const Error& error) {
-             log::warning("door.own_name", {{"pool", id},
-                                            {"why", error},
-                                            {"effect", "the daemon's log names tranche mps instead of its clients"},
-                                            {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
+             log::warning("endpoint.own_name",
+                          {{"pool", id},
+                           {"why", error},
+                           {"effect", "the daemon's log names tranche mps instead of its clients"},
+                           {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
            },
        .on_change = world_.on_change,
        .on_server_doubted =
@@ -120,19 +124,19 @@ void Doors::make_gate(const std::string& id, Pool& pool) {
            },
        .prepare = std::move(prepare_one),
        .answer = [this, id](const std::string& grant,
-                            const mps::GateQuestion& asked) { return told_of_itself(id, grant, asked); },
+                            const mps::RelayQuestion& asked) { return told_of_itself(id, grant, asked); },
        .look = [this, id](const std::string& grant, int pid,
                           const ClientLooks::Done& done) { look_at(id, grant, pid, done); },
        .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
   set_kinds(pool);
 }
 
-void Doors::remove_pool(const std::string& pool) {
+void Endpoints::remove_pool(const std::string& pool) {
   pools_.erase(pool);
   std::erase_if(ending_, [&](const auto& entry) { return entry.first.pool == pool; });
 }
 
-Result<Doors::Pool*> Doors::find(const std::string& id) {
+Result<Endpoints::Pool*> Endpoints::find(const std::string& id) {
   const auto found = pools_.find(id);
   if (found == pools_.end())
     return fail(Kind::kNotFound, "tranche mps does not serve this pool (yet): it may run with another configuration",
@@ -140,18 +144,18 @@ Result<Doors::Pool*> Doors::find(const std::string& id) {
   return &found->second;
 }
 
-// A door in link mode has its drain socket too.
-Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant) {
-  auto made = host::Dir::open(settings_.paths.doors(id));
-  if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of doors"));
+// An endpoint in link mode has its drain socket too.
+Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& grant) {
+  auto made = host::Dir::open(settings_.paths.endpoints(id));
+  if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of endpoints"));
   auto directory = made->make_subdir(grant, 0755);
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
-  Door& door = door_of(pool, grant);
-  if (!door.drain) {
+  Endpoint& endpoint = endpoint_of(pool, grant);
+  if (!endpoint.drain) {
     auto drain = host::DrainSocket::open(
         loop_, *directory, {},
-        [this, name = DoorName{id, grant}](const host::DrainSocket::Asked& asked,
-                                           const host::DrainSocket::Reply& reply) {
+        [this, name = EndpointName{id, grant}](const host::DrainSocket::Asked& asked,
+                                               const host::DrainSocket::Reply& reply) {
           const bool spare = asked.signal != SIGKILL;
           // The node's own container runtime speaks for whichever container is there.
           if (asked.uid == 0 && is_of_the_node(asked.pid))
@@ -162,12 +166,12 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
               {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
         });
     if (!drain) return std::unexpected(within(std::move(drain).error(), "cannot open the grant's drain socket"));
-    door.drain = *std::move(drain);
+    endpoint.drain = *std::move(drain);
   }
-  if (pool.gate) {
+  if (pool.relay) {
     set_kinds(pool);
-    TRY_STATUS(pool.gate->open_door(grant, *directory));
-    pool.gate->keep_waiting(grant, ending_.contains({id, grant}));
+    TRY_STATUS(pool.relay->open_endpoint(grant, *directory));
+    pool.relay->keep_waiting(grant, ending_.contains({id, grant}));
     return {};
   }
   const auto linked = directory->hard_link(socket_of(id, grant), "control");
@@ -177,11 +181,11 @@ Status Doors::listen(const std::string& id, Pool& pool, const std::string& grant
   return {};
 }
 
-Status Doors::open_pool(const std::string& id) {
+Status Endpoints::open_pool(const std::string& id) {
   TRY_STATUS(add_pool(id));
   Pool& pool = pools_.at(id);
   pool.wants_clients = true;
-  if (settings_.policy == config::DoorPolicy::kLink) return use_links(id, kAskedForLinks);
+  if (settings_.policy == config::EndpointPolicy::kLink) return use_links(id, kAskedForLinks);
   // Each start may be another driver's: its first words are looked at before clients are sent there.
   const std::string below = pool.server.empty() ? "" : "/" + pool.server;
   pool.probe = host::probe_daemon(loop_, settings_.paths.pipe(id) + below + "/control", settings_.greeting,
@@ -189,64 +193,64 @@ Status Doors::open_pool(const std::string& id) {
   return {};
 }
 
-void Doors::on_greeting(const std::string& id, const Status& status) {
+void Endpoints::on_greeting(const std::string& id, const Status& status) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   Pool& pool = found->second;
   if (!status && status.error().kind == Kind::kUnsupported) {
     if (const auto linked = use_links(id, to_string(status.error())); !linked)
-      log::error("doors.not_linked", {{"pool", id}, {"why", linked.error()}});
+      log::error("endpoints.not_linked", {{"pool", id}, {"why", linked.error()}});
     return;
   }
-  // A daemon that does not answer is the pool's to notice; clients wait at the gate meanwhile.
-  if (!status) log::warning("doors.unanswered", {{"pool", id}, {"why", status.error()}});
-  if (!pool.gate) {
-    make_gate(id, pool);
+  // A daemon that does not answer is the pool's to notice; clients wait at the relay meanwhile.
+  if (!status) log::warning("endpoints.unanswered", {{"pool", id}, {"why", status.error()}});
+  if (!pool.relay) {
+    make_relay(id, pool);
     pool.link_reason.clear();
-    for (const auto& [grant, door] : pool.doors) {
+    for (const auto& [grant, endpoint] : pool.endpoints) {
       if (const auto listening = listen(id, pool, grant); !listening)
-        log::warning("door.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
+        log::warning("endpoint.closed", {{"pool", id}, {"grant", grant}, {"why", listening.error()}});
     }
   }
-  if (pool.wants_clients) pool.gate->serve();
+  if (pool.wants_clients) pool.relay->serve();
   world_.on_change();
 }
 
-Status Doors::use_links(const std::string& id, const std::string& reason) {
+Status Endpoints::use_links(const std::string& id, const std::string& reason) {
   Pool& pool = pools_.at(id);
-  pool.gate.reset();
+  pool.relay.reset();
   if (pool.link_reason != reason)
-    log::warning("doors.linked", {{"pool", id}, {"why", reason}, {"effect", kTenantsCommand + 2}});
+    log::warning("endpoints.linked", {{"pool", id}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   pool.link_reason = reason;
   TRY(const auto dirs, host::PoolDirs::make(settings_.paths, id));
-  const auto linked = dirs.relink_doors(pool.server);
+  const auto linked = dirs.relink_endpoints(pool.server);
   tell_own_limits(id);
   world_.on_change();
   return linked;
 }
 
-void Doors::hold_pool(const std::string& id) {
+void Endpoints::hold_pool(const std::string& id) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   found->second.wants_clients = false;
   found->second.probe.reset();
-  if (found->second.gate) found->second.gate->hold();
+  if (found->second.relay) found->second.relay->hold();
 }
 
-void Doors::clients_seen(const std::string& id, const std::vector<host::ProcessRef>& clients) {
+void Endpoints::clients_seen(const std::string& id, const std::vector<host::ProcessRef>& clients) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   Pool& pool = found->second;
   std::map<int, Seen> seen;
   for (const auto& client : clients) {
     const int pid = client.pid;
-    if (pool.gate && pool.gate->grant_of(pid) != nullptr) continue;
+    if (pool.relay && pool.relay->grant_of(pid) != nullptr) continue;
     const auto known = pool.seen.find(pid);
     const bool same = known != pool.seen.end() && known->second.process == client;
     auto grant =
         same ? known->second.grant : grant_by_mounts(pid, settings_.paths.mps_root, id).value_or(std::string());
-    if (pool.gate && !grant.empty()) {
-      pool.gate->remember(grant, pid);
+    if (pool.relay && !grant.empty()) {
+      pool.relay->remember(grant, pid);
       note_pod(id, grant, pid);
     } else {
       seen.emplace(pid, Seen{client, std::move(grant)});
@@ -255,126 +259,127 @@ void Doors::clients_seen(const std::string& id, const std::vector<host::ProcessR
   pool.seen = std::move(seen);
 }
 
-void Doors::server_took(const std::string& id, int pid) {
+void Endpoints::server_took(const std::string& id, int pid) {
   const auto found = pools_.find(id);
-  if (found != pools_.end() && found->second.gate) found->second.gate->server_took(pid);
+  if (found != pools_.end() && found->second.relay) found->second.relay->server_took(pid);
 }
 
-void Doors::server_replaced(const std::string& id) {
+void Endpoints::server_replaced(const std::string& id) {
   const auto found = pools_.find(id);
-  if (found != pools_.end() && found->second.gate) found->second.gate->new_server();
+  if (found != pools_.end() && found->second.relay) found->second.relay->new_server();
 }
 
-std::string Doors::refuses(const std::string& id, const std::string& grant, int pid) const {
+std::string Endpoints::refuses(const std::string& id, const std::string& grant, int pid) const {
   const auto& pool = pools_.at(id);
-  if (const auto door = pool.doors.find(grant); door != pool.doors.end() && !door->second.admitting)
-    return door->second.reason.empty() ? "closed" : door->second.reason;
-  const auto* known = pool.gate->grant_of(pid);
+  if (const auto endpoint = pool.endpoints.find(grant); endpoint != pool.endpoints.end() && !endpoint->second.admitting)
+    return endpoint->second.reason.empty() ? "closed" : endpoint->second.reason;
+  const auto* known = pool.relay->grant_of(pid);
   if (known == nullptr) {
     if (auto full = no_room(pool, grant); !full.empty()) return full;
   } else if (known->empty()) {
     return "it is a client of the share's former tenant, whose clients are being ended";
   }
-  if (const auto door = pool.doors.find(grant); door != pool.doors.end() && !door->second.pod.empty()) {
+  if (const auto endpoint = pool.endpoints.find(grant);
+      endpoint != pool.endpoints.end() && !endpoint->second.pod.empty()) {
     const auto pod = pod_of(pid);
-    if (!pod.empty() && pod != door->second.pod)
-      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", pod, door->second.pod);
+    if (!pod.empty() && pod != endpoint->second.pod)
+      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", pod, endpoint->second.pod);
   }
   return draining_.refuses({id, grant}, pid);
 }
 
-std::vector<int> Doors::clients_of(const DoorName& door) const {
-  const auto found = pools_.find(door.pool);
+std::vector<int> Endpoints::clients_of(const EndpointName& endpoint) const {
+  const auto found = pools_.find(endpoint.pool);
   if (found == pools_.end()) return {};
-  if (found->second.gate) return found->second.gate->door(door.grant).clients;
+  if (found->second.relay) return found->second.relay->endpoint(endpoint.grant).clients;
   std::vector<int> pids;
   for (const auto& [pid, client] : found->second.seen) {
-    if (client.grant == door.grant) pids.push_back(pid);
+    if (client.grant == endpoint.grant) pids.push_back(pid);
   }
   return pids;
 }
 
-std::string Doors::pod_with(const DoorName& door) const {
-  for (const int pid : clients_of(door)) {
+std::string Endpoints::pod_with(const EndpointName& endpoint) const {
+  for (const int pid : clients_of(endpoint)) {
     auto pod = pod_of(pid);
-    if (!pod.empty() && grant_by_mounts(pid, settings_.paths.mps_root, door.pool) == door.grant) return pod;
+    if (!pod.empty() && grant_by_mounts(pid, settings_.paths.mps_root, endpoint.pool) == endpoint.grant) return pod;
   }
   return {};
 }
 
-bool Doors::has_doors(const std::string& id) const {
+bool Endpoints::has_endpoints(const std::string& id) const {
   const auto found = pools_.find(id);
-  return found != pools_.end() && !found->second.doors.empty();
+  return found != pools_.end() && !found->second.endpoints.empty();
 }
 
-std::vector<int> Doors::clients(const std::string& id) const {
+std::vector<int> Endpoints::clients(const std::string& id) const {
   std::vector<int> pids;
   const auto found = pools_.find(id);
   if (found == pools_.end()) return pids;
-  for (const auto& [grant, door] : found->second.doors) {
+  for (const auto& [grant, endpoint] : found->second.endpoints) {
     const auto some = clients_of({id, grant});
     pids.insert(pids.end(), some.begin(), some.end());
   }
   return pids;
 }
 
-std::optional<std::vector<int>> Doors::relay_clients(const std::string& id) const {
+std::optional<std::vector<int>> Endpoints::relay_clients(const std::string& id) const {
   const auto found = pools_.find(id);
-  if (found == pools_.end() || !found->second.gate) return std::nullopt;
+  if (found == pools_.end() || !found->second.relay) return std::nullopt;
   return clients(id);
 }
 
-const std::string* Doors::grant_of(const std::string& id, int pid) const {
+const std::string* Endpoints::grant_of(const std::string& id, int pid) const {
   const auto found = pools_.find(id);
-  return found == pools_.end() || !found->second.gate ? nullptr : found->second.gate->grant_of(pid);
+  return found == pools_.end() || !found->second.relay ? nullptr : found->second.relay->grant_of(pid);
 }
 
-Status Doors::open_door(const DoorName& door, const std::optional<mps::GrantLimits>& limits) {
-  TRY_STATUS(may_open(door, limits));
-  return listen(door.pool, pools_.at(door.pool), door.grant);
+Status Endpoints::open_endpoint(const EndpointName& endpoint, const std::optional<mps::GrantLimits>& limits) {
+  TRY_STATUS(may_open(endpoint, limits));
+  return listen(endpoint.pool, pools_.at(endpoint.pool), endpoint.grant);
 }
 
-Status Doors::may_open(const DoorName& door, const std::optional<mps::GrantLimits>& limits) {
-  TRY(Pool * pool, find(door.pool));
-  if (!pool->gate && !pool->wants_clients)
-    return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", door.pool);
-  if (limits) return keep_limits(door, *pool, *limits);
-  (void)door_of(*pool, door.grant);
+Status Endpoints::may_open(const EndpointName& endpoint, const std::optional<mps::GrantLimits>& limits) {
+  TRY(Pool * pool, find(endpoint.pool));
+  if (!pool->relay && !pool->wants_clients)
+    return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", endpoint.pool);
+  if (limits) return keep_limits(endpoint, *pool, *limits);
+  (void)endpoint_of(*pool, endpoint.grant);
   return {};
 }
 
-Doors::Door& Doors::door_of(Pool& pool, const std::string& grant) {
-  Door& door = pool.doors[grant];
-  if (door.made == 0) stamp(door);
-  return door;
+Endpoints::Endpoint& Endpoints::endpoint_of(Pool& pool, const std::string& grant) {
+  Endpoint& endpoint = pool.endpoints[grant];
+  if (endpoint.made == 0) stamp(endpoint);
+  return endpoint;
 }
 
-void Doors::stamp(Door& door) {
+void Endpoints::stamp(Endpoint& endpoint) {
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch()).count();
-  door.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
+  endpoint.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
 }
 
-Status Doors::vacate(const DoorName& name, Pool& pool) {
+Status Endpoints::vacate(const EndpointName& name, Pool& pool) {
   const auto clients = clients_of(name);
-  if (pool.gate) pool.gate->close_door(name.grant);
+  if (pool.relay) pool.relay->close_endpoint(name.grant);
   if (!clients.empty()) end_former_clients(name, clients);
-  if (pool.gate) pool.gate->disown(name.grant);
+  if (pool.relay) pool.relay->disown(name.grant);
   for (auto& [pid, client] : pool.seen)
     if (client.grant == name.grant) client.grant.clear();
-  pool.doors.erase(name.grant);
+  pool.endpoints.erase(name.grant);
   draining_.forget(name);
   log_.forget(name.grant);
   TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
-  TRY(const auto directory, host::Dir::open(settings_.paths.doors(name.pool)));
+  TRY(const auto directory, host::Dir::open(settings_.paths.endpoints(name.pool)));
   return directory.remove_tree(name.grant);
 }
 
-void Doors::end_former_clients(const DoorName& name, const std::vector<int>& clients) {
-  log::warning("door.former_clients", {{"pool", name.pool},
-                                       {"grant", name.grant},
-                                       {"clients", clients.size()},
-                                       {"why", "their pod does not hold the share any more"},
-                                       {"effect", "they are stopped, waited for and killed"}});
+void Endpoints::end_former_clients(const EndpointName& name, const std::vector<int>& clients) {
+  log::warning("endpoint.former_clients", {{"pool", name.pool},
+                                           {"grant", name.grant},
+                                           {"clients", clients.size()},
+                                           {"why", "their pod does not hold the share any more"},
+                                           {"effect", "they are stopped, waited for and killed"}});
   ++ending_[name];
   const auto once = std::make_shared<bool>(false);
   const auto ended = [this, name, once, alive = std::weak_ptr(alive_)] {
@@ -384,90 +389,90 @@ void Doors::end_former_clients(const DoorName& name, const std::vector<int>& cli
   world_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
     for (const auto& each : outcomes)
       if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
-        log::warning("door.former_client_left",
+        log::warning("endpoint.former_client_left",
                      {{"pool", name.pool}, {"grant", name.grant}, {"pid", each.pid}, {"why", each.note}});
     ended();
   });
 }
 
-void Doors::former_clients_ended(const DoorName& name) {
+void Endpoints::former_clients_ended(const EndpointName& name) {
   const auto found = ending_.find(name);
   if (found == ending_.end() || --found->second > 0) return;
   ending_.erase(found);
   const auto pool = pools_.find(name.pool);
-  if (pool != pools_.end() && pool->second.gate) pool->second.gate->keep_waiting(name.grant, false);
+  if (pool != pools_.end() && pool->second.relay) pool->second.relay->keep_waiting(name.grant, false);
 }
 
 // The directory is mounted into one container only, so the pod that comes first is the one that kubelet gave it to. A
 // process of a different pod has been handed a way in.
-void Doors::note_pod(const std::string& id, const std::string& grant, int pid) {
+void Endpoints::note_pod(const std::string& id, const std::string& grant, int pid) {
   const auto pool = pools_.find(id);
   if (pool == pools_.end()) return;
-  const auto door = pool->second.doors.find(grant);
-  if (door != pool->second.doors.end() && door->second.pod.empty() && !door->second.any_pod)
-    door->second.pod = pod_of(pid);
+  const auto endpoint = pool->second.endpoints.find(grant);
+  if (endpoint != pool->second.endpoints.end() && endpoint->second.pod.empty() && !endpoint->second.any_pod)
+    endpoint->second.pod = pod_of(pid);
 }
 
-Status Doors::remove_door(const DoorName& door, std::optional<std::uint64_t> made) {
-  TRY(Pool * pool, find(door.pool));
-  if (const auto there = pool->doors.find(door.grant);
-      made && there != pool->doors.end() && there->second.made != *made)
-    return fail(Kind::kConflict, "the grant's endpoint was made anew since: it has a new tenant", door.grant);
-  TRY_STATUS(vacate(door, *pool));
-  TRY_STATUS(remove_door_limits(settings_.paths, door));
-  log::info("door.removed", {{"pool", door.pool}, {"grant", door.grant}});
-  provide(door.pool, [](const Status&) {});
+Status Endpoints::remove_endpoint(const EndpointName& endpoint, std::optional<std::uint64_t> made) {
+  TRY(Pool * pool, find(endpoint.pool));
+  if (const auto there = pool->endpoints.find(endpoint.grant);
+      made && there != pool->endpoints.end() && there->second.made != *made)
+    return fail(Kind::kConflict, "the grant's endpoint was made anew since: it has a new tenant", endpoint.grant);
+  TRY_STATUS(vacate(endpoint, *pool));
+  TRY_STATUS(remove_endpoint_limits(settings_.paths, endpoint));
+  log::info("endpoint.removed", {{"pool", endpoint.pool}, {"grant", endpoint.grant}});
+  provide(endpoint.pool, [](const Status&) {});
   world_.on_change();
   return {};
 }
 
-Status Doors::admit(const DoorName& door, bool open, const std::string& reason) {
-  TRY(Pool * pool, find(door.pool));
-  if (!pool->gate)
-    return fail(Kind::kUnsupported, "doors of this pool are links, which cannot be closed: " + pool->link_reason,
-                door.pool);
-  const auto found = pool->doors.find(door.grant);
-  if (found == pool->doors.end()) return fail(Kind::kNotFound, "there is no such endpoint", door.grant);
+Status Endpoints::admit(const EndpointName& endpoint, bool open, const std::string& reason) {
+  TRY(Pool * pool, find(endpoint.pool));
+  if (!pool->relay)
+    return fail(Kind::kUnsupported, "endpoints of this pool are links, which cannot be closed: " + pool->link_reason,
+                endpoint.pool);
+  const auto found = pool->endpoints.find(endpoint.grant);
+  if (found == pool->endpoints.end()) return fail(Kind::kNotFound, "there is no such endpoint", endpoint.grant);
   if (found->second.admitting != open || found->second.reason != reason)
-    log::info("door.admits", {{"pool", door.pool}, {"grant", door.grant}, {"open", open}, {"why", reason}});
+    log::info("endpoint.admits", {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"open", open}, {"why", reason}});
   found->second.admitting = open;
   found->second.reason = open ? std::string() : reason;
   world_.on_change();
   return {};
 }
 
-void Doors::describe(const std::string& id, nlohmann::ordered_json& into) const {
+void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) const {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   const Pool& pool = found->second;
-  into["door"] = pool.gate ? "gate" : "link";
-  into["doorReason"] = pool.gate ? std::string() : pool.link_reason + kTenantsCommand;
-  if (!pool.gate && into.contains("notEnforced"))
+  into["endpoint"] = pool.relay ? "relay" : "link";
+  into["endpointReason"] = pool.relay ? std::string() : pool.link_reason + kTenantsCommand;
+  if (!pool.relay && into.contains("notEnforced"))
     into["notEnforced"].push_back(pool.server.empty()
                                       ? "the limits of a grant are set in its container's environment only"
                                       : "any client can list all tenants");
   auto list = nlohmann::ordered_json::array();
-  for (const auto& [grant, door] : pool.doors) {
-    const auto view = pool.gate ? pool.gate->door(grant) : host::DoorView{};
+  for (const auto& [grant, endpoint] : pool.endpoints) {
+    const auto view = pool.relay ? pool.relay->endpoint(grant) : host::EndpointView{};
     const bool draining = draining_.closed({id, grant});
     list.push_back({{"grant", grant},
-                    {"made", door.made},
-                    {"pod", door.pod},
-                    {"anyPod", door.any_pod},
+                    {"made", endpoint.made},
+                    {"pod", endpoint.pod},
+                    {"anyPod", endpoint.any_pod},
                     {"clients", view.clients},
-                    {"admitting", door.admitting && !draining},
-                    {"reason", !door.admitting ? door.reason
-                               : draining      ? "its container is being stopped"
-                                               : door.not_limited},
-                    {"limits", limits_json(door.limits)},
+                    {"admitting", endpoint.admitting && !draining},
+                    {"reason", !endpoint.admitting ? endpoint.reason
+                               : draining          ? "its container is being stopped"
+                                                   : endpoint.not_limited},
+                    {"limits", limits_json(endpoint.limits)},
                     {"attempts", view.counters.attempts},
                     {"refused", view.counters.refused},
-                    {"refusedWhy", door.refused_why},
-                    {"limitsLifted", door.limits_lifted},
+                    {"refusedWhy", endpoint.refused_why},
+                    {"limitsLifted", endpoint.limits_lifted},
                     {"stalled", view.counters.stalled},
                     {"failed", view.counters.failed}});
   }
-  into["doors"] = std::move(list);
+  into["endpoints"] = std::move(list);
 }
 
 }  // namespace tranche::agent

@@ -6,20 +6,20 @@
 #include "mps/endpoints/containers.h"
 
 namespace tranche::agent {
-namespace doors_test {
+namespace endpoints_test {
 
 // A process in a mount namespace of its own, and perhaps a pid namespace, as a container's first, with a shim above it:
 // it does what one byte asks for. Made before anything is connected to the daemon: it keeps what it inherits open.
 class Container {
  public:
-  explicit Container(const std::string& door, bool own_pids = false) {
+  explicit Container(const std::string& endpoint, bool own_pids = false) {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) != 0) std::abort();
     shim_ = ::fork();
     if (shim_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (own_pids && ::unshare(CLONE_NEWPID) != 0) std::abort();
       const pid_t first = ::fork();
-      if (first == 0) live(ends_[1], door);
+      if (first == 0) live(ends_[1], endpoint);
       ::close(ends_[0]);
       ::close(ends_[1]);
       ::waitpid(first, nullptr, 0);
@@ -49,16 +49,16 @@ class Container {
   }
 
  private:
-  static std::string ask_to_drain(const std::string& door) {
-    const int fd = connect_stream(door + "/drain");
+  static std::string ask_to_drain(const std::string& endpoint) {
+    const int fd = connect_stream(endpoint + "/drain");
     char text[512];
     ssize_t got = ::write(fd, "drain\n", 6);
     if (got == 6) got = ::read(fd, text, sizeof text);
     ::close(fd);
     return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
   }
-  static std::string come_in(const std::string& door) {
-    const sim::Fd fd = sim::connect_to(door + "/control");
+  static std::string come_in(const std::string& endpoint) {
+    const sim::Fd fd = sim::connect_to(endpoint + "/control");
     sim::Packet packet;
     const bool asked = sim::await_hello(fd.get(), 5000) && sim::introduce(fd.get(), sim::ConnectionType::kClient);
     const bool in = asked && sim::receive_packet(fd.get(), &packet) == sim::Arrived::kPacket;
@@ -69,23 +69,23 @@ class Container {
     return in ? "in" : "out";
   }
   // As kubelet mounts it into a container of the grant.
-  static bool mount_endpoint(const std::string& door) {
-    const std::string inside = allocate::kDoorInContainer;
+  static bool mount_endpoint(const std::string& endpoint) {
+    const std::string inside = allocate::kEndpointInContainer;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
     if (::mount("tmpfs", "/run", "tmpfs", 0, nullptr) != 0) return false;
     std::error_code error;
     fs::create_directories(inside, error);
-    return !error && ::mount(door.c_str(), inside.c_str(), nullptr, MS_BIND, nullptr) == 0;
+    return !error && ::mount(endpoint.c_str(), inside.c_str(), nullptr, MS_BIND, nullptr) == 0;
   }
   // As bubblewrap, apptainer and `unshare -m` start a program.
-  static std::string come_in_nested(const std::string& door) {
+  static std::string come_in_nested(const std::string& endpoint) {
     int says[2];
     std::signal(SIGTERM, [](int) {});  // as an init that hands the signal on
     if (::pipe2(says, O_CLOEXEC) != 0) return "no pipe";
     if (::fork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       std::signal(SIGTERM, SIG_DFL);
-      const std::string said = ::unshare(CLONE_NEWNS) == 0 ? come_in(door) : "no mount namespace";
+      const std::string said = ::unshare(CLONE_NEWNS) == 0 ? come_in(endpoint) : "no mount namespace";
       if (::write(says[1], said.data(), said.size()) > 0) ::pause();
       ::_exit(0);
     }
@@ -93,21 +93,21 @@ class Container {
     const auto got = ::read(says[0], text, sizeof text);
     return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
   }
-  [[noreturn]] static void live(int orders, const std::string& door) {
+  [[noreturn]] static void live(int orders, const std::string& endpoint) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char ready = ::unshare(CLONE_NEWNS) == 0 ? 'r' : 'x';
     if (::write(orders, &ready, 1) != 1) ::_exit(1);
     for (char what = 0; ::read(orders, &what, 1) == 1;) {
       std::string said;
-      if (what == 'd') said = ask_to_drain(door);
+      if (what == 'd') said = ask_to_drain(endpoint);
       if (what == 'm') {
         (void)::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);  // held, so that no number comes again
-        said = ::unshare(CLONE_NEWNS) == 0 ? ask_to_drain(door) : "no mount namespace";
+        said = ::unshare(CLONE_NEWNS) == 0 ? ask_to_drain(endpoint) : "no mount namespace";
       }
-      if (what == 'n') said = come_in_nested(door);
-      if (what == 'c') said = come_in(door);
+      if (what == 'n') said = come_in_nested(endpoint);
+      if (what == 'c') said = come_in(endpoint);
       if (what == 'p') said = std::to_string(::getpid());
-      if (what == 'b') said = mount_endpoint(door) ? std::to_string(::getpid()) : "not mounted";
+      if (what == 'b') said = mount_endpoint(endpoint) ? std::to_string(::getpid()) : "not mounted";
       if (what == 'u') said = ::umount2("/run", MNT_DETACH) == 0 ? "unmounted" : "not unmounted";
       if (::write(orders, said.data(), said.size()) < 0) ::_exit(1);
     }
@@ -117,11 +117,11 @@ class Container {
   pid_t shim_ = -1;
 };
 
-class DoorsOfContainers : public DoorsTest {
+class EndpointsOfContainers : public EndpointsTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root for a mount namespace";
-    DoorsTest::SetUp();
+    EndpointsTest::SetUp();
   }
   std::string answer_of(const Container& container, char what) {
     container.tell(what);
@@ -130,9 +130,9 @@ class DoorsOfContainers : public DoorsTest {
   }
 };
 
-TEST_F(DoorsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesAtOnce) {
-  Container old(paths_.door(kPool, kGrant));
-  const Container next(paths_.door(kPool, kGrant));
+TEST_F(EndpointsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesAtOnce) {
+  Container old(paths_.endpoint(kPool, kGrant));
+  const Container next(paths_.endpoint(kPool, kGrant));
   open();
   EXPECT_EQ(answer_of(old, 'c'), "in");
   old.tell('d');
@@ -141,19 +141,19 @@ TEST_F(DoorsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesAtOnc
   ASSERT_TRUE(until([&] { return readable(old.fd()); }));
   EXPECT_EQ(Json::parse(old.said())["clients"].size(), 1u);
   EXPECT_EQ(answer_of(old, 'c'), "out");
-  EXPECT_EQ(document()["doors"][0]["admitting"], false);
+  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
   EXPECT_EQ(answer_of(next, 'c'), "in") << "another container under the same grant";
   old.kill();
-  EXPECT_TRUE(until([&] { return document()["doors"][0]["admitting"] == true; })) << "its init has ended";
+  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; })) << "its init has ended";
 }
 
 // Which clients are a container's: with a pid namespace of its own, and in the host's.
-class NestedClients : public DoorsOfContainers, public ::testing::WithParamInterface<bool> {};
+class NestedClients : public EndpointsOfContainers, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(OwnPids, NestedClients, ::testing::Bool());
 
 TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
-  const Container container(paths_.door(kPool, kGrant), GetParam());
-  const Container neighbour(paths_.door(kPool, kGrant), GetParam());
+  const Container container(paths_.endpoint(kPool, kGrant), GetParam());
+  const Container neighbour(paths_.endpoint(kPool, kGrant), GetParam());
   open();
   EXPECT_EQ(answer_of(neighbour, 'c'), "in");
   came_.clear();
@@ -171,9 +171,9 @@ TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
   EXPECT_EQ(answer_of(container, 'n'), "out") << "also from a nested namespace";
 }
 
-TEST_F(DoorsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingEnded) {
-  const Container first(paths_.door(kPool, kGrant));
-  const Container second(paths_.door(kPool, kGrant));
+TEST_F(EndpointsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingEnded) {
+  const Container first(paths_.endpoint(kPool, kGrant));
+  const Container second(paths_.endpoint(kPool, kGrant));
   open();
   ASSERT_EQ(answer_of(first, 'c'), "in");
   ASSERT_EQ(answer_of(second, 'c'), "in");
@@ -185,9 +185,9 @@ TEST_F(DoorsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingEnded
   EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0]), ElementsAre(came_[1])));
 }
 
-TEST_F(DoorsOfContainers, MountNamespacesOfOneContainerCostNoDescriptorEach) {
-  const Container host_pids(paths_.door(kPool, kGrant));
-  const Container own_pids(paths_.door(kPool, kGrant), true);
+TEST_F(EndpointsOfContainers, MountNamespacesOfOneContainerCostNoDescriptorEach) {
+  const Container host_pids(paths_.endpoint(kPool, kGrant));
+  const Container own_pids(paths_.endpoint(kPool, kGrant), true);
   open();
   const auto descriptors = [] {
     return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
@@ -199,27 +199,27 @@ TEST_F(DoorsOfContainers, MountNamespacesOfOneContainerCostNoDescriptorEach) {
   EXPECT_LE(descriptors() - before, 4) << "closed containers are few where nothing identifies a container";
 }
 
-TEST_F(DoorsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
-  fs::create_directories(paths_.door(kPool, kGrant));
-  const Container container(paths_.door(kPool, kGrant));
+TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
+  fs::create_directories(paths_.endpoint(kPool, kGrant));
+  const Container container(paths_.endpoint(kPool, kGrant));
   start_daemon();
-  make(config::DoorPolicy::kLink);
-  ASSERT_TRUE(doors_->open_pool(kPool));
+  make(config::EndpointPolicy::kLink);
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
   const std::string pid = answer_of(container, 'b');
   ASSERT_NE(pid, "not mounted");
   const auto listed = host::process_ref(std::stoi(pid));
   ASSERT_TRUE(listed);
-  doors_->clients_seen(kPool, {*listed});
-  EXPECT_THAT(doors_->clients(kPool), ElementsAre(listed->pid));
+  endpoints_->clients_seen(kPool, {*listed});
+  EXPECT_THAT(endpoints_->clients(kPool), ElementsAre(listed->pid));
   EXPECT_EQ(answer_of(container, 'u'), "unmounted");
-  doors_->clients_seen(kPool, {*listed});
-  EXPECT_THAT(doors_->clients(kPool), ElementsAre(listed->pid)) << "it is looked up once";
-  doors_->clients_seen(kPool, {{listed->pid, listed->start_ticks + 1}});
-  EXPECT_THAT(doors_->clients(kPool), IsEmpty()) << "a later process of the same number";
+  endpoints_->clients_seen(kPool, {*listed});
+  EXPECT_THAT(endpoints_->clients(kPool), ElementsAre(listed->pid)) << "it is looked up once";
+  endpoints_->clients_seen(kPool, {{listed->pid, listed->start_ticks + 1}});
+  EXPECT_THAT(endpoints_->clients(kPool), IsEmpty()) << "a later process of the same number";
 }
 
-TEST_F(DoorsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
-  const Container container(paths_.door(kPool, kGrant));
+TEST_F(EndpointsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
+  const Container container(paths_.endpoint(kPool, kGrant));
   make();
   const int pid = std::stoi(answer_of(container, 'p'));
   EXPECT_THAT(container_of(pid), HasSubstr("mnt:["));
@@ -229,9 +229,9 @@ TEST_F(DoorsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
   EXPECT_EQ(container_of(pid, some), container_of(pid));
 }
 
-TEST_F(DoorsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {
+TEST_F(EndpointsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {
   open();
-  const std::string drain = paths_.door(kPool, kGrant) + "/drain";
+  const std::string drain = paths_.endpoint(kPool, kGrant) + "/drain";
   std::vector<int> callers;
   for (int i = 0; i < 60; ++i) {
     callers.push_back(connect_stream(drain));
@@ -244,7 +244,7 @@ TEST_F(DoorsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {
   for (const int fd : callers) ::close(fd);
 }
 
-TEST_F(DoorsOfContainers, AUserOfTheNodeEndsNoClients) {
+TEST_F(EndpointsOfContainers, AUserOfTheNodeEndsNoClients) {
   open();
   auto process = client();
   (void)first_line(*process);
@@ -253,7 +253,7 @@ TEST_F(DoorsOfContainers, AUserOfTheNodeEndsNoClients) {
   const pid_t user = ::fork();
   if (user == 0) {
     if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
-    const int fd = connect_stream(paths_.door(kPool, kGrant) + "/drain");
+    const int fd = connect_stream(paths_.endpoint(kPool, kGrant) + "/drain");
     char text[512];
     ssize_t got = ::write(fd, "drain\n", 6);
     if (got == 6) got = ::read(fd, text, sizeof text);
@@ -271,15 +271,15 @@ TEST_F(DoorsOfContainers, AUserOfTheNodeEndsNoClients) {
   ::close(says[1]);
 }
 
-TEST_F(DoorsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
-  const Container other(paths_.door(kPool, "8899aabbccddeeff"));
+TEST_F(EndpointsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
+  const Container other(paths_.endpoint(kPool, "8899aabbccddeeff"));
   open();
-  const std::string drain = paths_.door(kPool, kGrant) + "/drain";
+  const std::string drain = paths_.endpoint(kPool, kGrant) + "/drain";
   std::vector<int> mute;
   for (int i = 0; i < 16; ++i) mute.push_back(connect_stream(drain));
   const int wrong = mute.back();
   ASSERT_GT(::write(wrong, "quit\n", 5), 0);
-  EXPECT_TRUE(doors_->open_door({kPool, "8899aabbccddeeff"}));
+  EXPECT_TRUE(endpoints_->open_endpoint({kPool, "8899aabbccddeeff"}));
   EXPECT_EQ(answer_of(other, 'c'), "in");
   EXPECT_TRUE(until([&] { return readable(mute.front()); })) << "cut off after its two seconds";
   char byte = 0;
@@ -287,21 +287,22 @@ TEST_F(DoorsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
   for (const int fd : mute) ::close(fd);
 }
 
-TEST_F(DoorsTest, AnEndpointForSeveralPodsStaysOneOverARestartUntilItHasANewTenant) {
+TEST_F(EndpointsTest, AnEndpointForSeveralPodsStaysOneOverARestartUntilItHasANewTenant) {
   open();
-  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
-  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","anyPod":true})"), R"({"ok":true})");
-  EXPECT_EQ(document()["doors"][0]["anyPod"], true);
-  doors_.reset();
-  make();
-  EXPECT_EQ(document()["doors"][0]["anyPod"], true);
-  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], false);
+  EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","anyPod":true})"),
             R"({"ok":true})");
-  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
-  doors_.reset();
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], true);
+  endpoints_.reset();
   make();
-  EXPECT_EQ(document()["doors"][0]["anyPod"], false);
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], true);
+  EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+            R"({"ok":true})");
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], false);
+  endpoints_.reset();
+  make();
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], false);
 }
 
-}  // namespace doors_test
+}  // namespace endpoints_test
 }  // namespace tranche::agent

@@ -1,5 +1,5 @@
 #pragma once
-// The doors of a pool with the stand-in daemon behind them and tenants before them. For tests.
+// The endpoints of a pool with the stand-in daemon behind them and tenants before them. For tests.
 #include "mps/endpoints/endpoints.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "standins/mps/mps_world.h"
 
 namespace tranche::agent {
-namespace doors_test {
+namespace endpoints_test {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 
 inline const std::string kPool = "gpu-1";
 inline const std::string kGrant = "0011223344556677";
-inline const DoorName kDoor{kPool, kGrant};
+inline const EndpointName kEndpoint{kPool, kGrant};
 
 inline ino_t inode_of(const std::string& path) {
   struct stat facts{};
@@ -55,7 +55,7 @@ inline int connect_stream(const std::string& path) {
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? fd : -1;
 }
 
-class DoorsTest : public ::testing::Test {
+class EndpointsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     loop_ = *host::Loop::open();
@@ -65,10 +65,10 @@ class DoorsTest : public ::testing::Test {
     fs::create_directories(paths_.pipe(kPool));
     world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
   }
-  void make(config::DoorPolicy policy = config::DoorPolicy::kGate) {
-    doors_ = std::make_unique<Doors>(
-        *loop_, DoorsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
-        Doors::World{
+  void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
+    endpoints_ = std::make_unique<Endpoints>(
+        *loop_, EndpointsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
+        Endpoints::World{
             .terminate =
                 [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
                   asked_.push_back(ended.clients);
@@ -77,15 +77,15 @@ class DoorsTest : public ::testing::Test {
             .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
             .on_client_gone = {},
             .on_change = [] {}});
-    const auto added = doors_->add_pool(kPool);
+    const auto added = endpoints_->add_pool(kPool);
     ASSERT_TRUE(added) << to_string(added.error());
   }
   void open() {
     start_daemon();
     make();
-    const auto opened = doors_->open_pool(kPool);
+    const auto opened = endpoints_->open_pool(kPool);
     ASSERT_TRUE(opened) << to_string(opened.error());
-    EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+    EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   }
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
@@ -93,16 +93,16 @@ class DoorsTest : public ::testing::Test {
   // The reply, or "" when it does not come at once.
   std::string request(const std::string& line) {
     std::string answer;
-    doors_->answer(line, [&](const std::string& json) { answer = json; });
+    endpoints_->answer(line, [&](const std::string& json) { answer = json; });
     return answer;
   }
   Json document() {
     Json pool = Json::object();
-    doors_->describe(kPool, pool);
+    endpoints_->describe(kPool, pool);
     return pool;
   }
   std::unique_ptr<sim::TestProcess> client(const std::string& grant = kGrant) {
-    return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, grant)}});
+    return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, grant)}});
   }
   std::string first_line(sim::TestProcess& process) {
     // The loop is our side of its handshake.
@@ -117,13 +117,13 @@ class DoorsTest : public ::testing::Test {
 
   sim::MpsWorld world_;
   allocate::Paths paths_{world_.dir() + "/m"};
-  Duration former_clients_ = DoorsSettings{}.former_clients;
+  Duration former_clients_ = EndpointsSettings{}.former_clients;
   std::unique_ptr<host::Loop> loop_;
   std::vector<std::vector<int>> asked_;
   std::function<void(const Terminated&)> done_;
   std::vector<int> came_;
-  std::unique_ptr<Doors> doors_;
+  std::unique_ptr<Endpoints> endpoints_;
 };
 
-}  // namespace doors_test
+}  // namespace endpoints_test
 }  // namespace tranche::agent

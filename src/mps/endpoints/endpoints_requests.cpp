@@ -15,17 +15,17 @@ void say(const Reply& reply, const Status& status) {
 
 }  // namespace
 
-void Doors::answer(const std::string& request, Reply reply) {
+void Endpoints::answer(const std::string& request, Reply reply) {
   const auto parsed = parse_mps_request(request);
   if (!parsed) return reply(error_reply(parsed.error()));
-  if (const auto* open = std::get_if<OpenDoorRequest>(&*parsed)) return answer_open(*open, std::move(reply));
-  if (const auto* gone = std::get_if<RemoveDoorRequest>(&*parsed))
-    return say(reply, remove_door(gone->door, gone->made));
+  if (const auto* open = std::get_if<OpenEndpointRequest>(&*parsed)) return answer_open(*open, std::move(reply));
+  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&*parsed))
+    return say(reply, remove_endpoint(gone->endpoint, gone->made));
   if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
-    return say(reply, admit(admission->door, admission->open, admission->reason));
+    return say(reply, admit(admission->endpoint, admission->open, admission->reason));
   if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
-    if (const auto pool = find(drain->door.pool); !pool) return reply(error_reply(pool.error()));
-    return draining_.drain(drain->door, {0, drain->reason, drain->spare, drain->stop_signal}, std::move(reply));
+    if (const auto pool = find(drain->endpoint.pool); !pool) return reply(error_reply(pool.error()));
+    return draining_.drain(drain->endpoint, {0, drain->reason, drain->spare, drain->stop_signal}, std::move(reply));
   }
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
@@ -41,48 +41,48 @@ void Doors::answer(const std::string& request, Reply reply) {
 // own: a former one may have kept the old directory open, or clients. A container that runs with the endpoint keeps it:
 // a kubelet that lost its checkpoint asks again for the shares of pods that run, and gives those of a static pod away
 // in its grace period.
-void Doors::answer_open(const OpenDoorRequest& request, Reply reply) {
-  const auto pool = find(request.door.pool);
+void Endpoints::answer_open(const OpenEndpointRequest& request, Reply reply) {
+  const auto pool = find(request.endpoint.pool);
   if (!pool) return reply(error_reply(pool.error()));
-  const bool vacates = request.new_tenant && (*pool)->doors.contains(request.door.grant);
-  const auto in_use = vacates ? pod_with(request.door) : std::string();
+  const bool vacates = request.new_tenant && (*pool)->endpoints.contains(request.endpoint.grant);
+  const auto in_use = vacates ? pod_with(request.endpoint) : std::string();
   if (!in_use.empty()) {
-    log::warning("door.kept", {{"pool", request.door.pool},
-                               {"grant", request.door.grant},
-                               {"pod", in_use},
-                               {"why", "kubelet asks for the share again, and a container that has it runs"}});
-    Door& kept = door_of(**pool, request.door.grant);
-    let_any_pod(request.door, kept);
+    log::warning("endpoint.kept", {{"pool", request.endpoint.pool},
+                                   {"grant", request.endpoint.grant},
+                                   {"pod", in_use},
+                                   {"why", "kubelet asks for the share again, and a container that has it runs"}});
+    Endpoint& kept = endpoint_of(**pool, request.endpoint.grant);
+    let_any_pod(request.endpoint, kept);
     stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
   }
   if (vacates && in_use.empty()) {
-    if (const auto vacated = vacate(request.door, **pool); !vacated) return reply(error_reply(vacated.error()));
+    if (const auto vacated = vacate(request.endpoint, **pool); !vacated) return reply(error_reply(vacated.error()));
     if (!request.limits)
-      if (const auto forgotten = remove_door_limits(settings_.paths, request.door); !forgotten)
+      if (const auto forgotten = remove_endpoint_limits(settings_.paths, request.endpoint); !forgotten)
         return reply(error_reply(forgotten.error()));
   }
-  const auto before = (*pool)->doors.find(request.door.grant);
-  const bool was_there = before != (*pool)->doors.end();
+  const auto before = (*pool)->endpoints.find(request.endpoint.grant);
+  const bool was_there = before != (*pool)->endpoints.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
-  if (const auto may = may_open(request.door, request.limits); !may) return reply(error_reply(may.error()));
-  if (request.any_pod) let_any_pod(request.door, door_of(**pool, request.door.grant));
-  provide(request.door.pool,
-          [this, door = request.door, was_there, limits_before, reply = std::move(reply)](const Status& provided) {
-            const auto still = find(door.pool);
-            const auto opened = !provided ? provided
-                                : still   ? listen(door.pool, **still, door.grant)
-                                          : Status(std::unexpected(still.error()));
-            if (!opened) take_back(door, was_there, limits_before);
-            say(reply, opened);
-          });
+  if (const auto may = may_open(request.endpoint, request.limits); !may) return reply(error_reply(may.error()));
+  if (request.any_pod) let_any_pod(request.endpoint, endpoint_of(**pool, request.endpoint.grant));
+  provide(request.endpoint.pool, [this, endpoint = request.endpoint, was_there, limits_before,
+                                  reply = std::move(reply)](const Status& provided) {
+    const auto still = find(endpoint.pool);
+    const auto opened = !provided ? provided
+                        : still   ? listen(endpoint.pool, **still, endpoint.grant)
+                                  : Status(std::unexpected(still.error()));
+    if (!opened) take_back(endpoint, was_there, limits_before);
+    say(reply, opened);
+  });
 }
 
-void Doors::let_any_pod(const DoorName& name, Door& door) {
-  door.pod.clear();
-  const bool was = std::exchange(door.any_pod, true);
+void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
+  endpoint.pod.clear();
+  const bool was = std::exchange(endpoint.any_pod, true);
   if (const auto kept = keep_for_any_pod(settings_.paths, name, true); !kept)
     log::warning(
-        "door.any_pod_not_kept",
+        "endpoint.any_pod_not_kept",
         {{"pool", name.pool},
          {"grant", name.grant},
          {"why", kept.error()},
@@ -91,7 +91,7 @@ void Doors::let_any_pod(const DoorName& name, Door& door) {
   if (!was) world_.on_change();
 }
 
-void Doors::provide(const std::string& pool, std::function<void(const Status&)> done) {
+void Endpoints::provide(const std::string& pool, std::function<void(const Status&)> done) {
   if (!world_.provide) return done({});
   world_.provide(pool, std::move(done));
 }

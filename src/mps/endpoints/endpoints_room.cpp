@@ -15,8 +15,8 @@ bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& dev
 
 }  // namespace
 
-void Doors::set_most_clients(const std::string& id, std::size_t most, std::vector<std::string> devices,
-                             std::size_t promised) {
+void Endpoints::set_most_clients(const std::string& id, std::size_t most, std::vector<std::string> devices,
+                                 std::size_t promised) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   found->second.most_clients = most;
@@ -24,21 +24,21 @@ void Doors::set_most_clients(const std::string& id, std::size_t most, std::vecto
   found->second.promised = promised;
 }
 
-std::size_t Doors::clients_on(const Pool& pool, const std::string& device) {
-  if (pool.devices.size() <= 1) return pool.gate->clients();
+std::size_t Endpoints::clients_on(const Pool& pool, const std::string& device) {
+  if (pool.devices.size() <= 1) return pool.relay->clients();
   std::size_t clients = 0;
-  for (const auto& [grant, door] : pool.doors)
-    if (holds(door.limits, device)) clients += pool.gate->door(grant).clients.size();
+  for (const auto& [grant, endpoint] : pool.endpoints)
+    if (holds(endpoint.limits, device)) clients += pool.relay->endpoint(grant).clients.size();
   return clients;
 }
 
 // For the other grants that hold this device: what they were promised, less the clients that they have.
-std::size_t Doors::kept_on(const Pool& pool, const std::string& device, const std::string& grant) {
+std::size_t Endpoints::kept_on(const Pool& pool, const std::string& device, const std::string& grant) {
   std::size_t kept = 0;
-  for (const auto& [other, door] : pool.doors) {
-    if (other == grant || !door.admitting) continue;
-    if (pool.devices.size() > 1 && !holds(door.limits, device)) continue;
-    const std::size_t has = pool.gate->door(other).clients.size();
+  for (const auto& [other, endpoint] : pool.endpoints) {
+    if (other == grant || !endpoint.admitting) continue;
+    if (pool.devices.size() > 1 && !holds(endpoint.limits, device)) continue;
+    const std::size_t has = pool.relay->endpoint(other).clients.size();
     kept += pool.promised - std::min(has, pool.promised);
   }
   return kept;
@@ -46,13 +46,13 @@ std::size_t Doors::kept_on(const Pool& pool, const std::string& device, const st
 
 // Where more grants have an endpoint than the server takes clients, each gets what it was promised as long as there is
 // room at all.
-std::string Doors::no_room(const Pool& pool, const std::string& grant) {
+std::string Endpoints::no_room(const Pool& pool, const std::string& grant) {
   if (pool.most_clients == 0) return {};
-  const auto door = pool.doors.find(grant);
-  const bool within_promise = pool.gate->door(grant).clients.size() < pool.promised;
+  const auto endpoint = pool.endpoints.find(grant);
+  const bool within_promise = pool.relay->endpoint(grant).clients.size() < pool.promised;
   const bool one = pool.devices.size() <= 1;
   for (const auto& device : pool.devices) {
-    if (!one && door != pool.doors.end() && !holds(door->second.limits, device)) continue;
+    if (!one && endpoint != pool.endpoints.end() && !holds(endpoint->second.limits, device)) continue;
     const std::string name = one ? "the GPU" : "GPU " + device;
     const std::size_t has = clients_on(pool, device);
     if (has >= pool.most_clients) return fmt::format("{} has its {} clients", name, pool.most_clients);
@@ -64,9 +64,9 @@ std::string Doors::no_room(const Pool& pool, const std::string& grant) {
   return {};
 }
 
-std::optional<std::size_t> Doors::clients_on_fullest(const std::string& id) const {
+std::optional<std::size_t> Endpoints::clients_on_fullest(const std::string& id) const {
   const auto found = pools_.find(id);
-  if (found == pools_.end() || !found->second.gate) return std::nullopt;
+  if (found == pools_.end() || !found->second.relay) return std::nullopt;
   std::size_t most = 0;
   for (const auto& device : found->second.devices) most = std::max(most, clients_on(found->second, device));
   return most;

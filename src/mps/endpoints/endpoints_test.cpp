@@ -2,58 +2,58 @@
 #include "mps/endpoints/endpoints_fixture.h"
 
 namespace tranche::agent {
-namespace doors_test {
+namespace endpoints_test {
 
-TEST_F(DoorsTest, AnOpenedDoorHoldsTwoSocketsAndLetsAClientIn) {
+TEST_F(EndpointsTest, AnOpenedEndpointHoldsTwoSocketsAndLetsAClientIn) {
   open();
-  const auto door = host::Dir::open(paths_.door(kPool, kGrant));
-  ASSERT_TRUE(door);
-  EXPECT_THAT(door->list().value(), ElementsAre("control", "drain"));
+  const auto endpoint = host::Dir::open(paths_.endpoint(kPool, kGrant));
+  ASSERT_TRUE(endpoint);
+  EXPECT_THAT(endpoint->list().value(), ElementsAre("control", "drain"));
   struct stat facts{};
-  ASSERT_EQ(::stat(door->path().c_str(), &facts), 0);
+  ASSERT_EQ(::stat(endpoint->path().c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode, S_IFDIR | 0755u);
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
-  EXPECT_EQ(document()["door"], "gate");
-  EXPECT_EQ(document()["doors"][0]["clients"], Json::array({process->pid()}));
-  EXPECT_EQ(*doors_->grant_of(kPool, process->pid()), kGrant);
+  EXPECT_EQ(document()["endpoint"], "relay");
+  EXPECT_EQ(document()["endpoints"][0]["clients"], Json::array({process->pid()}));
+  EXPECT_EQ(*endpoints_->grant_of(kPool, process->pid()), kGrant);
 }
 
-TEST_F(DoorsTest, OpeningADoorAgainDisturbsNobody) {
+TEST_F(EndpointsTest, OpeningAnEndpointAgainDisturbsNobody) {
   open();
-  const auto before = inode_of(paths_.door(kPool, kGrant) + "/control");
-  EXPECT_TRUE(doors_->open_door(kDoor));
-  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), before);
+  const auto before = inode_of(paths_.endpoint(kPool, kGrant) + "/control");
+  EXPECT_TRUE(endpoints_->open_endpoint(kEndpoint));
+  EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), before);
 }
 
-TEST_F(DoorsTest, DoorsOfBeforeAreListenedAtAgain) {
-  fs::create_directories(paths_.door(kPool, kGrant));
-  fs::create_directories(paths_.doors(kPool) + "/not-a-grant");
+TEST_F(EndpointsTest, EndpointsOfBeforeAreListenedAtAgain) {
+  fs::create_directories(paths_.endpoint(kPool, kGrant));
+  fs::create_directories(paths_.endpoints(kPool) + "/not-a-grant");
   start_daemon();
   make();
-  ASSERT_TRUE(doors_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
-  EXPECT_EQ(document()["doors"].size(), 1u);
+  EXPECT_EQ(document()["endpoints"].size(), 1u);
 }
 
-TEST_F(DoorsTest, ARemovedDoorIsGoneWithItsDirectory) {
+TEST_F(EndpointsTest, ARemovedEndpointIsGoneWithItsDirectory) {
   open();
-  EXPECT_EQ(request(R"({"do":"removeDoor","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
-  EXPECT_FALSE(fs::exists(paths_.door(kPool, kGrant)));
-  EXPECT_THAT(document()["doors"], IsEmpty());
-  EXPECT_TRUE(doors_->remove_door(kDoor)) << "again";
+  EXPECT_EQ(request(R"({"do":"removeEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+  EXPECT_FALSE(fs::exists(paths_.endpoint(kPool, kGrant)));
+  EXPECT_THAT(document()["endpoints"], IsEmpty());
+  EXPECT_TRUE(endpoints_->remove_endpoint(kEndpoint)) << "again";
 }
 
-TEST_F(DoorsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
+TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
   open();
   EXPECT_EQ(request(R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":false,"reason":"memory: over"})"),
             R"({"ok":true})");
-  EXPECT_EQ(document()["doors"][0]["admitting"], false);
-  EXPECT_EQ(document()["doors"][0]["reason"], "memory: over");
+  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
+  EXPECT_EQ(document()["endpoints"][0]["reason"], "memory: over");
   auto refused = client();
   EXPECT_THAT(first_line(*refused), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
-  EXPECT_EQ(document()["doors"][0]["refused"], 1);
+  EXPECT_EQ(document()["endpoints"][0]["refused"], 1);
   EXPECT_EQ(request(R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":true})"), R"({"ok":true})");
   auto again = client();
   EXPECT_THAT(first_line(*again), HasSubstr("\"mps\":true"));
@@ -61,76 +61,77 @@ TEST_F(DoorsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
 
 // By the stand-in as by the driver: with this value it would have all of the GPU's memory.
 // Promise: mps/relay: A client whose environment lifts its limit is refused.
-TEST_F(DoorsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
+TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
   open();
-  doors_->set_most_clients(kPool, 48, {world_.uuid()});
+  endpoints_->set_most_clients(kPool, 48, {world_.uuid()});
   std::uint64_t refused = 0;
   for (const std::string& value :
        {std::string("zz"), std::string("0=0"), std::string("1=1G"), std::string(" "), std::string("\xff")}) {
     const auto process = world_.start_client(
         {"--hold", "--allocate", "100G"},
-        {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, kGrant)}, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
+        {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, kGrant)}, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
     EXPECT_THAT(first_line(*process), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED")) << value;
-    const Json door = document()["doors"][0];
-    EXPECT_EQ(door["refused"], ++refused);
-    EXPECT_GE(door["limitsLifted"].get<std::uint64_t>(), refused);
-    EXPECT_THAT(door["refusedWhy"].get<std::string>(),
+    const Json endpoint = document()["endpoints"][0];
+    EXPECT_EQ(endpoint["refused"], ++refused);
+    EXPECT_GE(endpoint["limitsLifted"].get<std::uint64_t>(), refused);
+    EXPECT_THAT(endpoint["refusedWhy"].get<std::string>(),
                 HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"" + (value == "\xff" ? R"(\xff)" : value) +
                           "\" is not understood by the driver"));
     EXPECT_FALSE(document().dump().empty()) << "whatever bytes the tenant wrote";
-    EXPECT_THAT(door["refusedWhy"].get<std::string>(), HasSubstr("such as " + world_.uuid() + "=4096M"));
-    EXPECT_THAT(door["clients"], IsEmpty());
+    EXPECT_THAT(endpoint["refusedWhy"].get<std::string>(), HasSubstr("such as " + world_.uuid() + "=4096M"));
+    EXPECT_THAT(endpoint["clients"], IsEmpty());
   }
   EXPECT_THAT(came_, IsEmpty());
   for (const std::string& value : {std::string(), std::string("0=2G"), world_.uuid() + "=2G"}) {
-    auto process = world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.door(kPool, kGrant)},
+    auto process = world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, kGrant)},
                                                     {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
     EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true")) << value;
   }
 }
 
-TEST_F(DoorsTest, TheCeilingOfClientsHoldsForNewProcesses) {
+TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   open();
-  doors_->set_most_clients(kPool, 1, {"GPU-1"});
+  endpoints_->set_most_clients(kPool, 1, {"GPU-1"});
   auto first = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   auto second = client();
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return doors_->grant_of(kPool, first->pid()) == nullptr; }));
+  EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, first->pid()) == nullptr; }));
   came_.clear();
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
 
-TEST_F(DoorsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
+TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
   const std::string other = "8899aabbccddeeff";
-  doors_->set_most_clients(kPool, 3, {"GPU-1"});
-  ASSERT_TRUE(doors_->open_door({kPool, other}));
+  endpoints_->set_most_clients(kPool, 3, {"GPU-1"});
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
   auto third = client();
   EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true"))) << "the last place is the other's";
-  EXPECT_EQ(document()["doors"][0]["refusedWhy"],
+  EXPECT_EQ(document()["endpoints"][0]["refusedWhy"],
             "the GPU has 2 of its 3 clients, and the other places are kept for other containers");
   auto theirs = client(other);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
   auto more = client(other);
   EXPECT_THAT(first_line(*more), Not(HasSubstr("\"mps\":true")));
-  EXPECT_EQ(document()["doors"][1]["refusedWhy"], "the GPU has its 3 clients");
+  EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return doors_->grant_of(kPool, theirs->pid()) == nullptr; }));
-  ASSERT_TRUE(doors_->remove_door({kPool, other}));
+  EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, theirs->pid()) == nullptr; }));
+  ASSERT_TRUE(endpoints_->remove_endpoint({kPool, other}));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
 }
 
-TEST_F(DoorsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
+TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
-  doors_->set_most_clients(kPool, 3, {"GPU-1"}, 2);
-  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(doors_->open_door({kPool, other}));
+  endpoints_->set_most_clients(kPool, 3, {"GPU-1"}, 2);
+  for (const char* other : {"8899aabbccddeeff", "1111111111111111"})
+    ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -140,52 +141,54 @@ TEST_F(DoorsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
 }
 
-TEST_F(DoorsTest, WhatCannotBeAnsweredIsSaid) {
+TEST_F(EndpointsTest, WhatCannotBeAnsweredIsSaid) {
   make();
   EXPECT_THAT(request("{}"), HasSubstr("\"ok\":false"));
-  EXPECT_THAT(request(R"({"do":"openDoor","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
+  EXPECT_THAT(request(R"({"do":"openEndpoint","pool":"gpu-2","grant":"0011223344556677"})"),
+              HasSubstr("does not serve"));
   EXPECT_THAT(request(R"({"do":"admit","pool":"gpu-1","grant":"8899aabbccddeeff","open":true})"),
               HasSubstr("no such endpoint"));
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
 }
 
-TEST_F(DoorsTest, AskedForLinksTheDoorHoldsTheDaemonsOwnSocketAndTheStatusSaysWhatThatMeans) {
-  fs::create_directories(paths_.door(kPool, kGrant));
+TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStatusSaysWhatThatMeans) {
+  fs::create_directories(paths_.endpoint(kPool, kGrant));
   start_daemon();
-  make(config::DoorPolicy::kLink);
-  ASSERT_TRUE(doors_->open_pool(kPool));
-  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
-  EXPECT_EQ(document()["door"], "link");
-  EXPECT_THAT(document()["doorReason"].get<std::string>(), HasSubstr("tenants with root can command this daemon"));
+  make(config::EndpointPolicy::kLink);
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
+  EXPECT_EQ(document()["endpoint"], "link");
+  EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("tenants with root can command this daemon"));
   Json pool{{"notEnforced", Json::array()}};
-  doors_->describe(kPool, pool);
+  endpoints_->describe(kPool, pool);
   EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
-  ASSERT_TRUE(doors_->open_door({kPool, "8899aabbccddeeff"}));
-  EXPECT_EQ(inode_of(paths_.door(kPool, "8899aabbccddeeff") + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
-  EXPECT_EQ(doors_->admit(kDoor, false, "").error().kind, Kind::kUnsupported);
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, "8899aabbccddeeff"}));
+  EXPECT_EQ(inode_of(paths_.endpoint(kPool, "8899aabbccddeeff") + "/control"),
+            inode_of(paths_.pipe(kPool) + "/control"));
+  EXPECT_EQ(endpoints_->admit(kEndpoint, false, "").error().kind, Kind::kUnsupported);
 }
 
-TEST_F(DoorsTest, BehindADaemonThatGreetsInOtherWordsDoorsAreLinksAndTheReasonIsShown) {
-  fs::create_directories(paths_.door(kPool, kGrant));
+TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndTheReasonIsShown) {
+  fs::create_directories(paths_.endpoint(kPool, kGrant));
   const auto stranger = sim::listen_at(paths_.pipe(kPool) + "/control", 0666);
   make();
-  EXPECT_EQ(document()["door"], "gate");
-  ASSERT_TRUE(doors_->open_pool(kPool));
+  EXPECT_EQ(document()["endpoint"], "relay");
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
   ASSERT_TRUE(until([&] { return readable(stranger.get()); }));
   const sim::Fd accepted(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "HELLO OF ANOTHER RELEASE"));
-  ASSERT_TRUE(until([&] { return document()["door"] == "link"; }));
-  EXPECT_THAT(document()["doorReason"].get<std::string>(), HasSubstr("words that this program does not know"));
-  EXPECT_EQ(inode_of(paths_.door(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
+  ASSERT_TRUE(until([&] { return document()["endpoint"] == "link"; }));
+  EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("words that this program does not know"));
+  EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   // The next daemon may be another: it is looked at anew.
   start_daemon();
-  ASSERT_TRUE(doors_->open_pool(kPool));
-  ASSERT_TRUE(until([&] { return document()["door"] == "gate"; }));
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(until([&] { return document()["endpoint"] == "relay"; }));
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
 }
 
-TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
+TEST_F(EndpointsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
   open();
   auto process = client();
   (void)first_line(*process);
@@ -193,7 +196,7 @@ TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
   const auto note = [&](const std::string& json) { answers.push_back(json); };
   const std::string line = R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","reason":"stop"})";
   for (std::size_t times = 1; times <= 2; ++times) {
-    doors_->answer(line, note);
+    endpoints_->answer(line, note);
     ASSERT_EQ(asked_.size(), times);
     EXPECT_THAT(asked_.back(), ElementsAre(process->pid()));
     done_(well(asked_.back()));
@@ -203,7 +206,7 @@ TEST_F(DoorsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
   }
 }
 
-TEST_F(DoorsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
+TEST_F(EndpointsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
   open();
   const auto before = std::signal(SIGUSR2, SIG_IGN);  // a process inherits what is ignored
   auto process = client();
@@ -211,9 +214,9 @@ TEST_F(DoorsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
   (void)first_line(*process);
   const auto ask = [&](int signal) {
     std::string answer;
-    doors_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":true,"signal":)" +
-                       std::to_string(signal) + "}",
-                   [&](const std::string& json) { answer = json; });
+    endpoints_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":true,"signal":)" +
+                           std::to_string(signal) + "}",
+                       [&](const std::string& json) { answer = json; });
     if (!asked_.empty()) done_(well(asked_.back()));
     return Json::parse(answer)["clients"][0]["outcome"].get<std::string>();
   };
@@ -222,9 +225,9 @@ TEST_F(DoorsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
   EXPECT_EQ(ask(SIGTERM), "terminated");
 }
 
-TEST_F(DoorsTest, AVerdictAboutAClientIsKeptForASecond) {
+TEST_F(EndpointsTest, AVerdictAboutAClientIsKeptForASecond) {
   int looks = 0;
-  Draining draining(*loop_, {.clients = [](const DoorName&) { return std::vector<int>{::getpid()}; },
+  Draining draining(*loop_, {.clients = [](const EndpointName&) { return std::vector<int>{::getpid()}; },
                              .neighbours = {},
                              .terminate = {},
                              .on_change = [] {},
@@ -235,7 +238,7 @@ TEST_F(DoorsTest, AVerdictAboutAClientIsKeptForASecond) {
                                  }});
   const auto ask = [&draining](int signal) {
     std::string answer;
-    draining.drain(kDoor, {.spare = true, .stop_signal = signal}, [&](const std::string& json) { answer = json; });
+    draining.drain(kEndpoint, {.spare = true, .stop_signal = signal}, [&](const std::string& json) { answer = json; });
     EXPECT_THAT(answer, HasSubstr("it may work on"));
   };
   for (int i = 0; i < 20; ++i) ask(SIGTERM);
@@ -248,7 +251,7 @@ TEST_F(DoorsTest, AVerdictAboutAClientIsKeptForASecond) {
   EXPECT_EQ(looks, 3);
 }
 
-TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
+TEST_F(EndpointsTest, ADrainWithoutClientsIsDoneAtOnce) {
   open();
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
   EXPECT_THAT(asked_, IsEmpty());
@@ -256,21 +259,21 @@ TEST_F(DoorsTest, ADrainWithoutClientsIsDoneAtOnce) {
 
 // What a tenant may have kept: the directory (here as a descriptor, as over a socket to a different pod), a connection
 // that waits, a client.
-TEST_F(DoorsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
+TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
   open();
   auto former = client();
   EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
-  const sim::Fd kept(::open(paths_.door(kPool, kGrant).c_str(), O_PATH | O_DIRECTORY));  // inherited on purpose
+  const sim::Fd kept(::open(paths_.endpoint(kPool, kGrant).c_str(), O_PATH | O_DIRECTORY));  // inherited on purpose
   const std::string way = "/proc/self/fd/" + std::to_string(kept.get());
-  const auto made = document()["doors"][0]["made"].get<std::uint64_t>();
-  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+  const auto made = document()["endpoints"][0]["made"].get<std::uint64_t>();
+  EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
             R"({"ok":true})");
   EXPECT_THAT(asked_, ElementsAre(ElementsAre(former->pid())));
-  EXPECT_GT(document()["doors"][0]["made"].get<std::uint64_t>(), made);
-  EXPECT_THAT(document()["doors"][0]["clients"], IsEmpty()) << "the former tenant's is not this tenant's";
+  EXPECT_GT(document()["endpoints"][0]["made"].get<std::uint64_t>(), made);
+  EXPECT_THAT(document()["endpoints"][0]["clients"], IsEmpty()) << "the former tenant's is not this tenant's";
   struct stat old_one{}, new_one{};
   ASSERT_EQ(::fstat(kept.get(), &old_one), 0);
-  ASSERT_EQ(::stat(paths_.door(kPool, kGrant).c_str(), &new_one), 0);
+  ASSERT_EQ(::stat(paths_.endpoint(kPool, kGrant).c_str(), &new_one), 0);
   EXPECT_EQ(old_one.st_nlink, 0u) << "it is gone";
   auto stale = world_.start_client({}, {{"CUDA_MPS_PIPE_DIRECTORY", way}});
   EXPECT_THAT(first_line(*stale), Not(HasSubstr("\"mps\":true")));
@@ -281,18 +284,18 @@ TEST_F(DoorsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
   former->signal(SIGKILL);
   done_(well(asked_[0]));
   EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
-  EXPECT_EQ(document()["doors"][0]["clients"], Json::array({next->pid()}));
+  EXPECT_EQ(document()["endpoints"][0]["clients"], Json::array({next->pid()}));
 }
 
 // Promise: mps/relay: New clients wait 30 s at most for the clients of their share's former tenant.
-TEST_F(DoorsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
+TEST_F(EndpointsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
   EXPECT_EQ(former_clients_, 30s);
   former_clients_ = 500ms;
   open();
   auto former = client();
   EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
   const auto begun = loop_->now();
-  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+  EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
             R"({"ok":true})");
   ASSERT_EQ(asked_.size(), 1u);
   auto next = client();
@@ -304,71 +307,71 @@ TEST_F(DoorsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
 
-TEST_F(DoorsTest, ARemovedDoorEndsItsClientsAndNeverThatOfANewTenant) {
+TEST_F(EndpointsTest, ARemovedEndpointEndsItsClientsAndNeverThatOfANewTenant) {
   open();
   auto former = client();
   EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
-  const auto made = document()["doors"][0]["made"].get<std::uint64_t>();
-  EXPECT_EQ(request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
+  const auto made = document()["endpoints"][0]["made"].get<std::uint64_t>();
+  EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
             R"({"ok":true})");
   const auto remove = [&](std::uint64_t which) {
-    return request(R"({"do":"removeDoor","pool":"gpu-1","grant":"0011223344556677","made":)" + std::to_string(which) +
-                   "}");
+    return request(R"({"do":"removeEndpoint","pool":"gpu-1","grant":"0011223344556677","made":)" +
+                   std::to_string(which) + "}");
   };
   EXPECT_THAT(remove(made), HasSubstr("it has a new tenant"));
-  EXPECT_TRUE(fs::exists(paths_.door(kPool, kGrant) + "/control"));
+  EXPECT_TRUE(fs::exists(paths_.endpoint(kPool, kGrant) + "/control"));
   former->signal(SIGKILL);
   done_(well(asked_[0]));
   auto next = client();
   EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
-  EXPECT_EQ(remove(document()["doors"][0]["made"].get<std::uint64_t>()), R"({"ok":true})");
+  EXPECT_EQ(remove(document()["endpoints"][0]["made"].get<std::uint64_t>()), R"({"ok":true})");
   EXPECT_THAT(asked_.back(), ElementsAre(next->pid()));
-  EXPECT_FALSE(fs::exists(paths_.door(kPool, kGrant)));
+  EXPECT_FALSE(fs::exists(paths_.endpoint(kPool, kGrant)));
 }
 
 // Its number may be a different process's by the time that the loop hears of its end.
-TEST_F(DoorsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
+TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   open();
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
   process->signal(SIGKILL);
   ASSERT_TRUE(process->ended_within(5s));
-  EXPECT_THAT(document()["doors"][0]["clients"], IsEmpty());
-  EXPECT_EQ(doors_->grant_of(kPool, process->pid()), nullptr);
+  EXPECT_THAT(document()["endpoints"][0]["clients"], IsEmpty());
+  EXPECT_EQ(endpoints_->grant_of(kPool, process->pid()), nullptr);
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
 }
 
 // As on a full disk.
-TEST_F(DoorsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
+TEST_F(EndpointsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
   open();
   const auto ask = [&](const std::string& grant, const std::string& more) {
-    return request(R"({"do":"openDoor","pool":"gpu-1","grant":")" + grant + "\"" + more + "}");
+    return request(R"({"do":"openEndpoint","pool":"gpu-1","grant":")" + grant + "\"" + more + "}");
   };
   const std::string limits =
       R"(,"limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":1024,"threadsHundredths":2500}])";
   const std::string folder = paths_.pool(kPool) + "/limits";
   ASSERT_TRUE((*host::Dir::create(paths_.pool(kPool))).write_atomically("limits", "in the folder's place"));
   EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
-  EXPECT_EQ(document()["doors"].size(), 1u) << document();
+  EXPECT_EQ(document()["endpoints"].size(), 1u) << document();
   fs::remove(folder);
-  fs::rename(paths_.doors(kPool), folder + ".doors");
+  fs::rename(paths_.endpoints(kPool), folder + ".endpoints");
   EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
-  EXPECT_EQ(document()["doors"].size(), 1u) << document();
+  EXPECT_EQ(document()["endpoints"].size(), 1u) << document();
   EXPECT_FALSE(fs::exists(folder + "/8899aabbccddeeff")) << "nothing is kept of it";
-  fs::rename(folder + ".doors", paths_.doors(kPool));
+  fs::rename(folder + ".endpoints", paths_.endpoints(kPool));
   EXPECT_EQ(ask("8899aabbccddeeff", limits), R"({"ok":true})");
-  EXPECT_EQ(document()["doors"].size(), 2u);
+  EXPECT_EQ(document()["endpoints"].size(), 2u);
 }
 
-TEST_F(DoorsTest, TerminateIsPassedOn) {
+TEST_F(EndpointsTest, TerminateIsPassedOn) {
   open();
   std::string answer;
-  doors_->answer(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
-                 [&](const std::string& json) { answer = json; });
+  endpoints_->answer(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
+                     [&](const std::string& json) { answer = json; });
   ASSERT_THAT(asked_, ElementsAre(ElementsAre(7)));
   done_({{7, mps::TerminateOutcome::kNotAClient, ""}});
   EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "not-a-client");
 }
 
-}  // namespace doors_test
+}  // namespace endpoints_test
 }  // namespace tranche::agent

@@ -1,6 +1,7 @@
 #pragma once
-// What a grant is worth on each of its devices, as the node agent tells it with openDoor and as it is kept beside the
-// door, and what the daemon is told while a client of that grant comes in. Tenants never see or write any of it.
+// What a grant is worth on each of its devices, as the node agent tells it with openEndpoint and as it is kept beside
+// the endpoint, and what the daemon is told while a client of that grant comes in. Tenants never see or write any of
+// it.
 //
 // The file `pools/<pool>/limits/<grant>`: one device a line, "<UUID> <memory MiB> <threads, hundredths of a percent>",
 // 0 = not limited. Whatever is not exactly that is an error that names the line: a grant whose limits cannot be read is

@@ -1,7 +1,7 @@
 #pragma once
-// The namespaces of one pool in tier v3: that the daemon has one for every door, and none for those that are gone. What
-// there should be is told by the doors, which keep it on disk, so a restart of ours or of the daemon puts back the
-// same. One thing at a time is done to the daemon, beside the service of all others. Loop thread only.
+// The namespaces of one pool in tier v3: that the daemon has one for every endpoint, and none for those that are gone.
+// What there should be is told by the endpoints, which keep it on disk, so a restart of ours or of the daemon puts back
+// the same. One thing at a time is done to the daemon, beside the service of all others. Loop thread only.
 #include <functional>
 #include <set>
 #include <string>
@@ -18,7 +18,7 @@ class NamespaceKeeper {
   using Namespaces = std::vector<mps::v3::WantedNamespace>;
   using Done = std::function<void(const Status&)>;
   struct World {
-    std::function<Namespaces()> wanted;                              // those of the doors that there are
+    std::function<Namespaces()> wanted;                              // those of the endpoints that there are
     std::function<const mps::Supervisor&()> daemon;                  // as it is now
     std::function<void(const Namespaces& all, Done done)> change;    // has the serving daemon hold these
     std::function<void()> retell;                                    // all() is what the daemon gets when it can
@@ -30,8 +30,9 @@ class NamespaceKeeper {
 
   // What the daemon is to hold: of a change under way, what was before it.
   const Namespaces& all() const { return all_; }
-  // The doors changed. done comes once, and never when this is dropped: when the daemon holds what they need; at once
-  // while it does not serve, for then it lets nobody in before it does. An error: it would not, and holds what it held.
+  // The endpoints changed. done comes once, and never when this is dropped: when the daemon holds what they need; at
+  // once while it does not serve, for then it lets nobody in before it does. An error: it would not, and holds what it
+  // held.
   void settle(Done done);
   void look();  // after every change of the daemon
 

@@ -17,7 +17,7 @@ class NamespaceKeeperTest : public ::testing::Test {
  protected:
   void open() {
     keeper_ = std::make_unique<NamespaceKeeper>(
-        NamespaceKeeper::World{.wanted = [this] { return doors_; },
+        NamespaceKeeper::World{.wanted = [this] { return endpoints_; },
                                .daemon = [this]() -> const mps::Supervisor& { return daemon_; },
                                .change =
                                    [this](const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done) {
@@ -45,7 +45,7 @@ class NamespaceKeeperTest : public ::testing::Test {
     done(status);
   }
 
-  NamespaceKeeper::Namespaces doors_;
+  NamespaceKeeper::Namespaces endpoints_;
   mps::Supervisor daemon_;
   std::vector<std::size_t> changes_;  // how many namespaces it should be
   std::vector<std::string> removed_, answers_;
@@ -54,10 +54,10 @@ class NamespaceKeeperTest : public ::testing::Test {
   std::unique_ptr<NamespaceKeeper> keeper_;
 };
 
-TEST_F(NamespaceKeeperTest, ADoorIsAnsweredWhenTheDaemonHasItsNamespace) {
+TEST_F(NamespaceKeeperTest, AnEndpointIsAnsweredWhenTheDaemonHasItsNamespace) {
   open();
   serve({});
-  doors_ = {wanted("g1")};
+  endpoints_ = {wanted("g1")};
   settle();
   EXPECT_THAT(changes_, ElementsAre(1u));
   EXPECT_THAT(answers_, IsEmpty());
@@ -65,7 +65,7 @@ TEST_F(NamespaceKeeperTest, ADoorIsAnsweredWhenTheDaemonHasItsNamespace) {
   serve({"g1"});
   finish();
   EXPECT_THAT(answers_, ElementsAre(""));
-  EXPECT_EQ(keeper_->all(), doors_);
+  EXPECT_EQ(keeper_->all(), endpoints_);
   settle();
   EXPECT_EQ(answers_.size(), 2u) << "at once, for there is nothing to do";
   EXPECT_EQ(changes_.size(), 1u);
@@ -74,11 +74,11 @@ TEST_F(NamespaceKeeperTest, ADoorIsAnsweredWhenTheDaemonHasItsNamespace) {
 TEST_F(NamespaceKeeperTest, OneChangeAfterTheOtherAndTheLastHoldsAllOfThem) {
   open();
   serve({});
-  doors_ = {wanted("g1")};
+  endpoints_ = {wanted("g1")};
   settle();
-  doors_ = {wanted("g1"), wanted("g2")};
+  endpoints_ = {wanted("g1"), wanted("g2")};
   settle();
-  doors_ = {wanted("g1"), wanted("g2"), wanted("g3")};
+  endpoints_ = {wanted("g1"), wanted("g2"), wanted("g3")};
   settle();
   EXPECT_THAT(changes_, ElementsAre(1u));
   finish();
@@ -91,7 +91,7 @@ TEST_F(NamespaceKeeperTest, OneChangeAfterTheOtherAndTheLastHoldsAllOfThem) {
 TEST_F(NamespaceKeeperTest, WhatTheDaemonWouldNotDoIsToldAndForgotten) {
   open();
   serve({});
-  doors_ = {wanted("g1")};
+  endpoints_ = {wanted("g1")};
   settle();
   finish(fail(Kind::kUnavailable, "the daemon says no"));
   EXPECT_THAT(answers_, ElementsAre(HasSubstr("says no")));
@@ -100,16 +100,16 @@ TEST_F(NamespaceKeeperTest, WhatTheDaemonWouldNotDoIsToldAndForgotten) {
 
 TEST_F(NamespaceKeeperTest, ADaemonThatDoesNotServeIsToldWhenItCan) {
   open();
-  doors_ = {wanted("g1")};
+  endpoints_ = {wanted("g1")};
   settle();
   EXPECT_THAT(answers_, ElementsAre("")) << "nobody comes in before it serves";
   EXPECT_THAT(changes_, IsEmpty());
   EXPECT_EQ(retold_, 1);
-  EXPECT_EQ(keeper_->all(), doors_);
+  EXPECT_EQ(keeper_->all(), endpoints_);
 }
 
-TEST_F(NamespaceKeeperTest, ANamespaceWithoutADoorGoesAndWaitsForItsLastClient) {
-  doors_ = {wanted("g1")};
+TEST_F(NamespaceKeeperTest, ANamespaceWithoutAnEndpointGoesAndWaitsForItsLastClient) {
+  endpoints_ = {wanted("g1")};
   open();
   serve({"g1", "old", "older"});
   daemon_.servers = {{.pid = 9, .status = "ACTIVE", .clients = {101, 102}}};
@@ -125,12 +125,12 @@ TEST_F(NamespaceKeeperTest, ANamespaceWithoutADoorGoesAndWaitsForItsLastClient) 
   EXPECT_THAT(removed_, ElementsAre("old", "older", "old"));
 }
 
-TEST_F(NamespaceKeeperTest, ADoorThatIsOpenedAnewWhileItsNamespaceGoesGetsAnother) {
+TEST_F(NamespaceKeeperTest, AnEndpointThatIsOpenedAnewWhileItsNamespaceGoesGetsAnother) {
   open();
   serve({"g1"});
   keeper_->look();
   ASSERT_THAT(removed_, ElementsAre("g1"));
-  doors_ = {wanted("g1")};
+  endpoints_ = {wanted("g1")};
   settle();
   EXPECT_THAT(changes_, IsEmpty()) << "not beside the removal";
   finish();

@@ -52,9 +52,9 @@ struct PoolSettings {
   mps::ProofSettings proof;
   std::vector<std::string> proof_program;  // argv of `tranche probe`, before its options; empty = no proofs
   std::uint64_t seed = 0;
-  // Lets clients in, each time that limits are in force. Empty: the daemon's socket is linked into every door.
-  std::function<Status()> open_doors = {};
-  // Where a gate lets clients in: ProverMeans::take_turn.
+  // Lets clients in, each time that limits are in force. Empty: the daemon's socket is linked into every endpoint.
+  std::function<Status()> open_endpoints = {};
+  // Where a relay lets clients in: ProverMeans::take_turn.
   std::function<ProofTurn(std::function<void()> go)> take_turn = {};
   // The pool's clients as its relay knows them, beside those that its servers list. Absent: they do not come through a
   // relay, and what is known of them is up to a few seconds old. May be empty.
@@ -147,7 +147,7 @@ class Pool {
   void act(const mps::ReadLimits& action);
   void act(const mps::ApplyServerLimits& action);
   void act(const mps::Ping&);
-  void act(const mps::OpenDoors&);
+  void act(const mps::OpenEndpoints&);
   void act(const mps::Quit& action);
   void act(const mps::SignalTerm&);
   void act(const mps::SignalKill&);

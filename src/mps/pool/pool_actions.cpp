@@ -33,7 +33,7 @@ Result<bool> Pool::adopt_leftover() {
 
 Status Pool::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
-  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.doors(), servers_of_users));
+  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.endpoints(), servers_of_users));
   TRY_STATUS(dirs_.remove_stale_sockets());
   TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // of whatever tier the last one was
   // In the foreground the daemon reads commands from stdin and, on some drivers, ends with it. It holds the writing end
@@ -140,9 +140,9 @@ void Pool::act(const mps::Ping&) {
                                  });
 }
 
-void Pool::act(const mps::OpenDoors&) {
-  // A door that cannot be linked keeps one grant out, not the pool: said beside the state.
-  const auto opened = settings_.open_doors ? settings_.open_doors() : dirs_.relink_doors();
+void Pool::act(const mps::OpenEndpoints&) {
+  // An endpoint that cannot be linked keeps one grant out, not the pool: said beside the state.
+  const auto opened = settings_.open_endpoints ? settings_.open_endpoints() : dirs_.relink_endpoints();
   if (!opened) state_.reason = to_string(opened.error());
 }
 

@@ -27,8 +27,8 @@ Result<PoolDirs> PoolDirs::make(const allocate::Paths& paths, const std::string&
   }
   TRY(Dir pipe, Dir::create(paths.pipe(pool), 0755));
   TRY(Dir log, Dir::create(paths.log(pool), 0755));
-  TRY(Dir doors, Dir::create(paths.doors(pool), 0755));
-  return PoolDirs(std::move(pipe), std::move(log), std::move(doors));
+  TRY(Dir endpoints, Dir::create(paths.endpoints(pool), 0755));
+  return PoolDirs(std::move(pipe), std::move(log), std::move(endpoints));
 }
 
 Status set_reach(const std::string& mps_root, Reach reach) {
@@ -52,12 +52,12 @@ Status PoolDirs::remove_stale_server(const std::string& server) const {
   return pipe_.remove_tree(server);
 }
 
-Status PoolDirs::relink_doors(const std::string& server) const {
-  TRY(const auto grants, doors_.list());
+Status PoolDirs::relink_endpoints(const std::string& server) const {
+  TRY(const auto grants, endpoints_.list());
   Status first;
   for (const auto& grant : grants) {
     const std::string from = server.empty() ? pipe_.path() : pipe_.path() + "/" + server + "/" + grant;
-    const auto linked = doors_.hard_link(from + "/control", grant + "/control");
+    const auto linked = endpoints_.hard_link(from + "/control", grant + "/control");
     if (!linked && first) first = std::unexpected(within(linked.error(), "endpoint " + grant));
   }
   return first;

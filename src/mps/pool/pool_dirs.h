@@ -1,6 +1,7 @@
 #pragma once
-// The directories of one pool under the MPS root, and the doors in them. A door is a directory with a hard link to the
-// daemon's `control` socket and nothing else; it outlives daemons and gets the new socket at each start. No threads.
+// The directories of one pool under the MPS root, and the endpoints in them. An endpoint is a directory with a hard
+// link to the daemon's `control` socket and nothing else; it outlives daemons and gets the new socket at each start. No
+// threads.
 #include <string>
 #include <vector>
 
@@ -20,29 +21,30 @@ Status set_reach(const std::string& mps_root, Reach reach);  // also of a direct
 
 class PoolDirs {
  public:
-  // Makes pipe, log and doors. kInvalid: a socket's path would be longer than the kernel takes, which the daemon itself
-  // would answer with silence.
+  // Makes pipe, log and endpoints. kInvalid: a socket's path would be longer than the kernel takes, which the daemon
+  // itself would answer with silence.
   static Result<PoolDirs> make(const allocate::Paths& paths, const std::string& pool);
 
   std::string pipe() const { return pipe_.path(); }
   std::string control_socket() const { return pipe_.path() + "/control"; }
-  std::string doors() const { return doors_.path(); }
+  std::string endpoints() const { return endpoints_.path(); }
   std::string log_file() const { return log_.path() + "/control.log"; }
   const Dir& log() const { return log_; }
 
   // What a daemon that was killed leaves behind and a new one stumbles over. Only when no daemon runs there.
   Status remove_stale_sockets() const;
   Status remove_stale_server(const std::string& server) const;  // tier v3: with its namespaces' sockets
-  // The daemon's present socket, or in tier v3 the one of the grant's namespace below `server`, into every door. All
-  // are tried; the first error is returned.
-  Status relink_doors(const std::string& server = {}) const;
+  // The daemon's present socket, or in tier v3 the one of the grant's namespace below `server`, into every endpoint.
+  // All are tried; the first error is returned.
+  Status relink_endpoints(const std::string& server = {}) const;
   Result<std::string> read_pid_file() const;
 
  private:
-  PoolDirs(Dir pipe, Dir log, Dir doors) : pipe_(std::move(pipe)), log_(std::move(log)), doors_(std::move(doors)) {}
+  PoolDirs(Dir pipe, Dir log, Dir endpoints)
+      : pipe_(std::move(pipe)), log_(std::move(log)), endpoints_(std::move(endpoints)) {}
   Dir pipe_;
   Dir log_;
-  Dir doors_;
+  Dir endpoints_;
 };
 
 }  // namespace tranche::host

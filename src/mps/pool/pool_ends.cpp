@@ -58,8 +58,8 @@ void PoolSet::retire_if_idle(Member& member) {
 std::string PoolSet::end_of_use(const Member& member) const {
   const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
   if (std::ranges::any_of(member.pool->supervisor().servers, has_clients)) return "client has left";
-  const bool has_doors = settings_.doors != nullptr && settings_.doors->has_doors(member.planned.id);
-  return has_doors ? "container is gone" : "";
+  const bool has_endpoints = settings_.endpoints != nullptr && settings_.endpoints->has_endpoints(member.planned.id);
+  return has_endpoints ? "container is gone" : "";
 }
 
 // On a node where containers held GPUs before us, word of them may come when a pool has begun already: as long as
@@ -75,19 +75,19 @@ void PoolSet::yield_if_idle(Member& member) {
   member.pool->stop();
 }
 
-// Doors stay where they are: they lead nowhere once the pool is gone, and to the same grants should it come back.
+// Endpoints stay where they are: they lead nowhere once the pool is gone, and to the same grants should it come back.
 void PoolSet::retire_by_force(Member& member) {
   const std::string id = member.planned.id;
   std::set<int> pids;
   for (const auto& server : member.pool->supervisor().servers)
     pids.insert(server.clients.begin(), server.clients.end());
-  if (settings_.doors != nullptr)
-    for (const int pid : settings_.doors->clients(id)) pids.insert(pid);
+  if (settings_.endpoints != nullptr)
+    for (const int pid : settings_.endpoints->clients(id)) pids.insert(pid);
   const std::string why = stopped_ ? "tranche mps --end" : "sharing.change: force";
   member.problem = "it is ended by force (" + why + ")";
   member.forced = true;
   log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", why}});
-  if (settings_.doors != nullptr) settings_.doors->hold_pool(id);  // nobody comes in any more
+  if (settings_.endpoints != nullptr) settings_.endpoints->hold_pool(id);  // nobody comes in any more
   if (pids.empty()) return member.pool->stop();
   member.pool->end_clients({{pids.begin(), pids.end()}}, [this, id](const auto& outcomes) {
     const auto found = members_.find(id);
@@ -98,9 +98,9 @@ void PoolSet::retire_by_force(Member& member) {
     // It is configured again by now: who is left, and whoever comes, is served on.
     found->second.forced = false;
     found->second.problem.clear();
-    if (settings_.doors == nullptr) return;
-    if (const auto opened = settings_.doors->open_pool(id); !opened)
-      log::warning("pool.doors_closed", {{"pool", id}, {"why", opened.error()}});
+    if (settings_.endpoints == nullptr) return;
+    if (const auto opened = settings_.endpoints->open_pool(id); !opened)
+      log::warning("pool.endpoints_closed", {{"pool", id}, {"why", opened.error()}});
   });
 }
 

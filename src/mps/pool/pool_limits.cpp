@@ -1,4 +1,4 @@
-// The limits for whom the pool's daemon takes next: told and read back in one control session, before a gate lets the
+// The limits for whom the pool's daemon takes next: told and read back in one control session, before a relay lets the
 // next grant's client in (docs/internals/mps-contract.md, "A grant's own limits").
 #include <utility>
 

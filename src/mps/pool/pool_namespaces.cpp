@@ -1,4 +1,4 @@
-// A pool in tier v3: one server, and a namespace for each grant that has a door.
+// A pool in tier v3: one server, and a namespace for each grant that has an endpoint.
 #include <fmt/format.h>
 #include <sys/un.h>
 
@@ -40,7 +40,7 @@ Status PoolSet::may_have_namespaces(const Member& member) const {
 void PoolSet::open_namespaces(Member& member) {
   const std::string id = member.planned.id;
   const bool has = member.pool->settings().tier == mps::Tier::kV3;
-  if (settings_.doors != nullptr) settings_.doors->use_namespaces(id, has ? mps::v3::kServer : "");
+  if (settings_.endpoints != nullptr) settings_.endpoints->use_namespaces(id, has ? mps::v3::kServer : "");
   member.namespaces.reset();
   if (!has) return;
   member.namespaces = std::make_unique<NamespaceKeeper>(NamespaceKeeper::World{
@@ -60,12 +60,12 @@ void PoolSet::open_namespaces(Member& member) {
 NamespaceKeeper::Namespaces PoolSet::wanted_namespaces(const std::string& id) {
   NamespaceKeeper::Namespaces wanted;
   const auto found = members_.find(id);
-  if (found == members_.end() || settings_.doors == nullptr || found->second.planned.devices.empty()) return wanted;
+  if (found == members_.end() || settings_.endpoints == nullptr || found->second.planned.devices.empty()) return wanted;
   const auto& planned = found->second.planned;
   const auto& uuid = planned.devices.front();
   const auto* device = planned_device(uuid, id);
   const auto* keeper = found->second.namespaces.get();
-  const auto worth = settings_.doors->worth(id, own_worth(planned));
+  const auto worth = settings_.endpoints->worth(id, own_worth(planned));
   for (const auto& [grant, limits] : worth) {
     const auto* before = keeper == nullptr ? nullptr : mps::find(keeper->all(), grant);
     if (device == nullptr && before != nullptr) {  // not planned any more: as it was

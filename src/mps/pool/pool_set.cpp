@@ -21,8 +21,9 @@ PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes&
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {}
 
 PoolSet::~PoolSet() {
-  if (settings_.doors == nullptr) return;
-  for (const auto& [id, member] : members_) settings_.doors->remove_pool(id);  // no client may connect while they end
+  if (settings_.endpoints == nullptr) return;
+  for (const auto& [id, member] : members_)
+    settings_.endpoints->remove_pool(id);  // no client may connect while they end
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
@@ -63,9 +64,9 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
 }
 
 void PoolSet::tell_most_clients(const Member& member) {
-  if (settings_.doors == nullptr) return;
+  if (settings_.endpoints == nullptr) return;
   const auto& planned = member.planned;
-  settings_.doors->set_most_clients(planned.id, planned.max_clients, planned.devices, processes_per_slot_);
+  settings_.endpoints->set_most_clients(planned.id, planned.max_clients, planned.devices, processes_per_slot_);
 }
 
 void PoolSet::prepare(const std::string& id) {
@@ -143,13 +144,13 @@ Status PoolSet::open_pool(Member& member) {
                               .seed = stable_hash(id),
                               .endings = settings_.endings,
                               .logs = settings_.logs};
-  if (settings_.doors != nullptr) {
-    TRY_STATUS(settings_.doors->add_pool(id));
+  if (settings_.endpoints != nullptr) {
+    TRY_STATUS(settings_.endpoints->add_pool(id));
     tell_most_clients(member);
-    settings.open_doors = [doors = settings_.doors, id] { return doors->open_pool(id); };
-    settings.relay_clients = [doors = settings_.doors, id] { return doors->relay_clients(id); };
-    settings.take_turn = [doors = settings_.doors, id](std::function<void()> go) {
-      return doors->take_turn(id, std::move(go));
+    settings.open_endpoints = [endpoints = settings_.endpoints, id] { return endpoints->open_pool(id); };
+    settings.relay_clients = [endpoints = settings_.endpoints, id] { return endpoints->relay_clients(id); };
+    settings.take_turn = [endpoints = settings_.endpoints, id](std::function<void()> go) {
+      return endpoints->take_turn(id, std::move(go));
     };
   }
   auto pool = host::Pool::open(loop_, std::move(settings), callbacks_for(id));
@@ -181,15 +182,15 @@ void PoolSet::run(Member& member) {
 }
 
 // Opening them is the pool's own act, in the turn in which its limits were read back.
-void PoolSet::tell_doors(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
-  if (settings_.doors == nullptr) return;
-  if (after.state != mps::State::kServing && before.state == mps::State::kServing) settings_.doors->hold_pool(id);
+void PoolSet::tell_endpoints(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
+  if (settings_.endpoints == nullptr) return;
+  if (after.state != mps::State::kServing && before.state == mps::State::kServing) settings_.endpoints->hold_pool(id);
   std::vector<int> servers, servers_before;
   for (const auto& server : before.servers) servers_before.push_back(server.pid);
   for (const auto& server : after.servers) servers.push_back(server.pid);
-  if (servers != servers_before) settings_.doors->server_replaced(id);
+  if (servers != servers_before) settings_.endpoints->server_replaced(id);
   if (const auto member = members_.find(id); member != members_.end() && member->second.pool)
-    settings_.doors->clients_seen(id, member->second.pool->listed());
+    settings_.endpoints->clients_seen(id, member->second.pool->listed());
 }
 
 host::Pool::Callbacks PoolSet::callbacks_for(const std::string& id) {
@@ -197,8 +198,8 @@ host::Pool::Callbacks PoolSet::callbacks_for(const std::string& id) {
                                   const mps::Supervisor& after) { pool_changed(id, before, after); },
           .on_log =
               [this, id](const mps::LogLine& line) {
-                if (line.what == mps::LogWhat::kClientTaken && settings_.doors != nullptr) {
-                  settings_.doors->server_took(id, line.pid);
+                if (line.what == mps::LogWhat::kClientTaken && settings_.endpoints != nullptr) {
+                  settings_.endpoints->server_took(id, line.pid);
                 } else if (line.what == mps::LogWhat::kClientRefused) {
                   log::warning("mps.client_refused", {{"pool", id}, {"pid", line.pid}, {"cuda_error", line.number}});
                 } else if (line.what == mps::LogWhat::kFatalVictim) {
@@ -258,7 +259,7 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
   if (found == members_.end()) return;
   if (found->second.namespaces) found->second.namespaces->look();
   look_at_memory(found->second);
-  tell_doors(id, before, after);
+  tell_endpoints(id, before, after);
   log_state(id, found->second);
   const auto room = room_note(found->second);
   if (!room.empty() && !std::exchange(found->second.nearly_full, true))
@@ -298,8 +299,8 @@ void PoolSet::log_limits(const Member& member) const {
 std::string PoolSet::room_note(const Member& member) const {
   if (!member.pool) return {};
   const auto live = mps::live_clients(member.pool->supervisor());
-  const bool joined = settings_.doors != nullptr && member.planned.devices.size() > 1;
-  const auto fullest = joined ? settings_.doors->clients_on_fullest(member.planned.id) : std::nullopt;
+  const bool joined = settings_.endpoints != nullptr && member.planned.devices.size() > 1;
+  const auto fullest = joined ? settings_.endpoints->clients_on_fullest(member.planned.id) : std::nullopt;
   const auto note = mps::room_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, member.planned.max_clients);
   return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
 }
@@ -333,7 +334,7 @@ void PoolSet::sweep() {
       });
     }
     if (unwanted && !member.preparing && (!member.pool || member.pool->gone())) {
-      if (settings_.doors != nullptr) settings_.doors->remove_pool(it->first);
+      if (settings_.endpoints != nullptr) settings_.endpoints->remove_pool(it->first);
       it = members_.erase(it);
     } else {
       ++it;

@@ -32,7 +32,7 @@ struct PoolSetSettings {
   host::DaemonHome home;
   std::shared_ptr<host::Endings> endings = {};
   std::shared_ptr<host::LogWatch> logs = {};
-  Doors* doors = nullptr;  // the pools' doors; null: links, made by the pools themselves
+  Endpoints* endpoints = nullptr;  // the pools' endpoints; null: links, made by the pools themselves
 };
 
 // One pool as it is shown.
@@ -88,7 +88,7 @@ class PoolSet {
   // The tier in force for a pool, and why it is not the one asked for.
   mps::TierChoice tier_of(const Member& member) const;
   std::string room_note(const Member& member) const;  // that clients soon find no place; "" = they do
-  // Has a pool's daemon hold what the doors of the pool need: in tier v3 a namespace for each.
+  // Has a pool's daemon hold what the endpoints of the pool need: in tier v3 a namespace for each.
   void provide(const std::string& pool, NamespaceKeeper::Done done);
   bool serves_all_users() const { return binary_ && settings_.may_serve_all_users && binary_->offers_multiuser; }
 
@@ -108,7 +108,7 @@ class PoolSet {
   void switch_tier_if_idle(Member& member);
   Status open_pool(Member& member);
   void fail_member(Member& member, const Error& error);
-  void tell_doors(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
+  void tell_endpoints(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);
   host::Pool::Callbacks callbacks_for(const std::string& id);
   void log_state(const std::string& id, Member& member);
   void pool_changed(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after);

@@ -22,8 +22,8 @@ Result<std::string> read_mps_reply(const std::string& line) {
   return fail(Kind::kInvalid, "tranche mps answered with something that is not understood; do both run one release?");
 }
 
-std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made) {
-  nlohmann::ordered_json request{{"do", "removeDoor"}, {"pool", pool}, {"grant", grant}};
+std::string remove_endpoint_request(const std::string& pool, const std::string& grant, std::uint64_t made) {
+  nlohmann::ordered_json request{{"do", "removeEndpoint"}, {"pool", pool}, {"grant", grant}};
   if (made != 0) request["made"] = made;
   return json_in_ascii(request);
 }
@@ -32,9 +32,9 @@ bool lacks_new_tenant(const Error& refused) {
   return refused.what.find("no field \"newTenant\"") != std::string::npos;
 }
 
-std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
-                              bool new_tenant, bool any_pod) {
-  nlohmann::ordered_json request{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}};
+std::string open_endpoint_request(const std::string& pool, const std::string& grant, const EndpointLimits& limits,
+                                  bool new_tenant, bool any_pod) {
+  nlohmann::ordered_json request{{"do", "openEndpoint"}, {"pool", pool}, {"grant", grant}};
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});

@@ -32,12 +32,12 @@ class MpsLink {
 // The reply's line, or what it says against the request. Pure.
 Result<std::string> read_mps_reply(const std::string& line);
 // `made` as its report has it, so that an endpoint that was made anew meanwhile stays; 0: whichever there is.
-std::string remove_door_request(const std::string& pool, const std::string& grant, std::uint64_t made);
-// `limits` is what clients that come by that door get; it replaces what was said before for clients to come.
+std::string remove_endpoint_request(const std::string& pool, const std::string& grant, std::uint64_t made);
+// `limits` is what clients that come by that endpoint get; it replaces what was said before for clients to come.
 // `new_tenant`: nothing of the endpoint's former tenant may reach this one.
 // `any_pod`: clients of several pods may come by it.
-std::string open_door_request(const std::string& pool, const std::string& grant, const DoorLimits& limits,
-                              bool new_tenant = false, bool any_pod = false);
+std::string open_endpoint_request(const std::string& pool, const std::string& grant, const EndpointLimits& limits,
+                                  bool new_tenant = false, bool any_pod = false);
 // Whether this reply refuses `new_tenant` as a field that an older `tranche mps` does not know.
 bool lacks_new_tenant(const Error& refused);
 

@@ -20,13 +20,13 @@ TEST(MpsReply, IsTheLineOnlyWhenItSaysOk) {
     EXPECT_EQ(read_mps_reply(text).error().kind, Kind::kInvalid) << text;
 }
 
-TEST(MpsRequest, ToOpenADoorNamesTheSlotsAndWhatTheyAreWorth) {
-  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {{"GPU-1", 7188, 500}, {"GPU-2", 0, 0}}),
-            R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677","limits":[)"
+TEST(MpsRequest, ToOpenAnEndpointNamesTheSlotsAndWhatTheyAreWorth) {
+  EXPECT_EQ(open_endpoint_request("set-1", "0011223344556677", {{"GPU-1", 7188, 500}, {"GPU-2", 0, 0}}),
+            R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","limits":[)"
             R"({"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500},)"
             R"({"uuid":"GPU-2","memoryMiB":0,"threadsHundredths":0}]})");
-  EXPECT_EQ(open_door_request("set-1", "0011223344556677", {}),
-            R"({"do":"openDoor","pool":"set-1","grant":"0011223344556677"})");
+  EXPECT_EQ(open_endpoint_request("set-1", "0011223344556677", {}),
+            R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677"})");
 }
 
 TEST(MpsLinkTest, AsksInOrderAndTellsAnAbsentProgram) {

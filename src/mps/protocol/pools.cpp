@@ -38,9 +38,9 @@ PoolProof read_proof(const Json& proof) {
 }
 
 // All of them as they should be, or none.
-std::optional<DoorLimits> read_limits(const Json& door) {
-  DoorLimits limits;
-  for (const Json& entry : list_at(door, "limits")) {
+std::optional<EndpointLimits> read_limits(const Json& endpoint) {
+  EndpointLimits limits;
+  for (const Json& entry : list_at(endpoint, "limits")) {
     const auto memory = number_at(entry, "memoryMiB"), threads = number_at(entry, "threadsHundredths");
     if (!memory || *memory < 0 || !threads || *threads < 0 || *threads > kAllThreads) return std::nullopt;
     if (text_at(entry, "uuid").empty()) return std::nullopt;
@@ -63,14 +63,15 @@ PoolReport read_pool(const Json& object) {
     pool.clients.insert(pool.clients.end(), clients.begin(), clients.end());
     if (const auto pid = number(server, "pid"); pid > 0) pool.servers[pid] = text_at(server, "status");
   }
-  pool.door = text_at(object, "door");
-  pool.door_reason = text_at(object, "doorReason");
-  for (const Json& door : list_at(object, "doors")) {
-    if (text_at(door, "grant").empty()) continue;
-    const Json& admitting = member_at(door, "admitting");
-    pool.doors.push_back({text_at(door, "grant"), pids_at(door, "clients"),
-                          !admitting.is_boolean() || admitting == true, text_at(door, "reason"), read_limits(door),
-                          text_at(door, "refusedWhy"), count_at(door, "limitsLifted"), count_at(door, "made")});
+  pool.endpoint = text_at(object, "endpoint");
+  pool.endpoint_reason = text_at(object, "endpointReason");
+  for (const Json& endpoint : list_at(object, "endpoints")) {
+    if (text_at(endpoint, "grant").empty()) continue;
+    const Json& admitting = member_at(endpoint, "admitting");
+    pool.endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
+                              !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"),
+                              read_limits(endpoint), text_at(endpoint, "refusedWhy"),
+                              count_at(endpoint, "limitsLifted"), count_at(endpoint, "made")});
   }
   for (const Json& fault : list_at(object, "faults")) {
     if (fault.is_object())

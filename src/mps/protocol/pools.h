@@ -15,25 +15,25 @@
 namespace tranche::agent {
 
 // What clients of a grant get on one device; 0 = not limited.
-struct DoorLimit {
+struct EndpointLimit {
   std::string uuid;
   std::uint64_t memory_mib = 0;
   std::uint32_t threads_hundredths = 0;  // of a percent
-  friend bool operator==(const DoorLimit&, const DoorLimit&) = default;
+  friend bool operator==(const EndpointLimit&, const EndpointLimit&) = default;
 };
-using DoorLimits = std::vector<DoorLimit>;
+using EndpointLimits = std::vector<EndpointLimit>;
 
-// A grant's door, as its pool tells it.
-struct DoorReport {
+// A grant's endpoint, as its pool tells it.
+struct EndpointReport {
   std::string grant;
   std::vector<std::int64_t> clients;  // living processes that came through it
   bool admitting = true;
-  std::string reason;                     // why it does not admit
-  std::optional<DoorLimits> limits = {};  // what openDoor said; absent: it was told none
-  std::string refused_why = {};           // of the process that was refused last
-  std::uint64_t limits_lifted = 0;        // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                 // which endpoint of the grant this is; 0: an older `tranche mps`
-  friend bool operator==(const DoorReport&, const DoorReport&) = default;
+  std::string reason;                         // why it does not admit
+  std::optional<EndpointLimits> limits = {};  // what openEndpoint said; absent: it was told none
+  std::string refused_why = {};               // of the process that was refused last
+  std::uint64_t limits_lifted = 0;            // processes refused because their environment lifts their memory limit
+  std::uint64_t made = 0;                     // which endpoint of the grant this is; 0: an older `tranche mps`
+  friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
 struct PoolFault {
@@ -66,9 +66,9 @@ struct PoolReport {
   // From here on optional: "", 0 and empty from a `tranche mps` that does not say it.
   std::string daemon_state;
   std::map<std::int64_t, std::string> servers;  // pid, status
-  std::string door;                             // "gate", "link"; "" before its daemon is there
-  std::string door_reason;                      // why it is a link
-  std::vector<DoorReport> doors;
+  std::string endpoint;                         // "gate", "link"; "" before its daemon is there
+  std::string endpoint_reason;                  // why it is a link
+  std::vector<EndpointReport> endpoints;
   std::vector<PoolFault> faults;  // the last, oldest first
   std::map<std::string, std::uint64_t> faults_total;
   PoolProof proof;

@@ -28,8 +28,8 @@ TEST(Pools, AnswerIsReadWithItsClients) {
 TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   const auto reports = parse_pool_reports(
       R"({"pools":[{"id":"gpu-1","state":"serving","daemon":{"pid":11,"state":"running"},"tier":"v2","sharedMemory":{"where":"/dev/shm","mount":true},
-      "servers":[{"pid":12,"status":"FAULT","clients":[101]}],"clients":{"live":1,"most":48},"door":"gate",
-      "doors":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over","refusedWhy":"zz","limitsLifted":3},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
+      "servers":[{"pid":12,"status":"FAULT","clients":[101]}],"clients":{"live":1,"most":48},"endpoint":"relay",
+      "endpoints":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over","refusedWhy":"zz","limitsLifted":3},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
       "faults":[{"atMs":5,"kind":"unclean-exit","culprit":7,"victims":[8,"x",9],"server":12}],
       "faultsTotal":{"fatal":2,"exception":"x"},
       "proof":{"state":"running","reason":"r","ageMs":4,"pid":13,"passed":3,"failed":1,"ended":{"clients":1}}}]})");
@@ -41,9 +41,10 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   EXPECT_TRUE(pool.shared_memory);
   EXPECT_EQ(pool.clients_live, 1);
   EXPECT_EQ(pool.clients_most, 48);
-  EXPECT_EQ(pool.door, "gate");
-  EXPECT_THAT(pool.doors, testing::ElementsAre(DoorReport{"0011223344556677", {101}, false, "over", {}, "zz", 3},
-                                               DoorReport{"8899aabbccddeeff", {}, true, ""}));
+  EXPECT_EQ(pool.endpoint, "relay");
+  EXPECT_THAT(pool.endpoints,
+              testing::ElementsAre(EndpointReport{"0011223344556677", {101}, false, "over", {}, "zz", 3},
+                                   EndpointReport{"8899aabbccddeeff", {}, true, ""}));
   EXPECT_THAT(pool.faults, testing::ElementsAre(PoolFault{5, "unclean-exit", 7, {8, 9}, 12}));
   EXPECT_EQ(pool.faults_total, (std::map<std::string, std::uint64_t>{{"fatal", 2}}));
   EXPECT_EQ(pool.proof, (PoolProof{"running", "r", 4, 13, 3, 1, {{"clients", 1}}}));
@@ -54,23 +55,23 @@ TEST(Pools, PagesThatAreNotServedAreReported) {
   EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":[]})")->pages_problem, "");
 }
 
-TEST(Pools, LimitsOfADoorAreReadAsAWholeOrNotAtAll) {
-  const auto door = [](const std::string& limits) {
-    const auto reports = parse_pool_reports(R"({"pools":[{"id":"set-1","state":"serving","doors":[{"grant":"g",)"
+TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {
+  const auto endpoint = [](const std::string& limits) {
+    const auto reports = parse_pool_reports(R"({"pools":[{"id":"set-1","state":"serving","endpoints":[{"grant":"g",)"
                                             R"("limits":)" +
                                             limits + "}]}]}");
-    return reports ? reports->pools.at("set-1").doors.at(0).limits : std::nullopt;
+    return reports ? reports->pools.at("set-1").endpoints.at(0).limits : std::nullopt;
   };
-  EXPECT_THAT(door(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
-              testing::Optional(testing::ElementsAre(DoorLimit{"GPU-1", 7188, 500})));
+  EXPECT_THAT(endpoint(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
+              testing::Optional(testing::ElementsAre(EndpointLimit{"GPU-1", 7188, 500})));
   for (const char* bad : {"[]", "{}", "[1]", R"([{"memoryMiB":1}])", R"([{"uuid":"GPU-1","memoryMiB":-1}])",
                           R"([{"uuid":"GPU-1","threadsHundredths":10001}])"})
-    EXPECT_EQ(door(bad), std::nullopt) << bad;
+    EXPECT_EQ(endpoint(bad), std::nullopt) << bad;
 }
 
 TEST(Pools, WhatIsOfAnotherTypeIsAsGoodAsAbsent) {
   const auto reports = parse_pool_reports(
-      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":1,"tier":2,"servers":{},"clients":[],"door":{},"doors":[1],
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":1,"tier":2,"servers":{},"clients":[],"endpoint":{},"endpoints":[1],
       "faults":{"a":1},"faultsTotal":[],"proof":"x","sharedMemory":{"mount":1}}]})");
   ASSERT_TRUE(reports) << to_string(reports.error());
   PoolReport bare;

@@ -51,11 +51,11 @@ class Fields {
     if (!is_pool_name(pool)) return wrong("\"pool\" must be the id of a pool (gpu-3f2a1b4c), not " + in_quotes(pool));
     return pool;
   }
-  Result<DoorName> door() const {
+  Result<EndpointName> endpoint() const {
     TRY(auto id, pool());
     TRY(auto grant, text("grant"));
     if (!is_grant_name(grant)) return wrong("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(grant));
-    return DoorName{std::move(id), std::move(grant)};
+    return EndpointName{std::move(id), std::move(grant)};
   }
   const Json* find(const char* key) const {
     const auto it = object_.find(key);
@@ -108,10 +108,10 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
 }
 
 // A `tranche node` of an earlier release sends "slots" too, during an upgrade; nothing depends on them.
-Result<MpsRequest> read_open_door(const Fields& fields) {
+Result<MpsRequest> read_open_endpoint(const Fields& fields) {
   TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod"}));
-  OpenDoorRequest request;
-  TRY(request.door, fields.door());
+  OpenEndpointRequest request;
+  TRY(request.endpoint, fields.endpoint());
   if (const auto* list = fields.find("limits")) {
     TRY(request.limits, read_limits(*list));
   }
@@ -123,7 +123,7 @@ Result<MpsRequest> read_open_door(const Fields& fields) {
 Result<MpsRequest> read_admit(const Fields& fields) {
   TRY_STATUS(fields.only({"pool", "grant", "open", "reason"}));
   AdmitRequest request;
-  TRY(request.door, fields.door());
+  TRY(request.endpoint, fields.endpoint());
   const auto* open = fields.find("open");
   if (open == nullptr || !open->is_boolean()) return wrong("the field \"open\" must be true or false");
   request.open = open->get<bool>();
@@ -152,7 +152,7 @@ Result<MpsRequest> read_drain(const Fields& fields) {
   // Agents of version 0.1 send deadlineMs: how long a drain takes is ours to say now.
   TRY_STATUS(fields.only({"pool", "grant", "reason", "spare", "signal", "deadlineMs"}));
   DrainRequest request;
-  TRY(request.door, fields.door());
+  TRY(request.endpoint, fields.endpoint());
   TRY(request.reason, fields.reason());
   TRY(request.spare, fields.flag("spare"));
   if (const auto* signal = fields.find("signal")) {
@@ -181,11 +181,11 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
   if (!document.is_object()) return wrong("a request is a JSON object on one line");
   const Fields fields(document);
   TRY(const auto what, fields.text("do"));
-  if (what == "openDoor") return read_open_door(fields);
-  if (what == "removeDoor") {
+  if (what == "openEndpoint") return read_open_endpoint(fields);
+  if (what == "removeEndpoint") {
     TRY_STATUS(fields.only({"pool", "grant", "made"}));
-    RemoveDoorRequest request;
-    TRY(request.door, fields.door());
+    RemoveEndpointRequest request;
+    TRY(request.endpoint, fields.endpoint());
     if (const auto* made = fields.find("made")) {
       if (!made->is_number_unsigned()) return wrong("the field \"made\" must be a whole number");
       request.made = made->get<std::uint64_t>();
@@ -195,7 +195,7 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
   if (what == "admit") return read_admit(fields);
   if (what == "terminate") return read_terminate(fields);
   if (what == "drain") return read_drain(fields);
-  return wrong("\"do\" must be openDoor, removeDoor, admit, terminate or drain, not " + in_quotes(what));
+  return wrong("\"do\" must be openEndpoint, removeEndpoint, admit, terminate or drain, not " + in_quotes(what));
 }
 
 std::string done_reply() {

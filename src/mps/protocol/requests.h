@@ -16,25 +16,25 @@
 
 namespace tranche::agent {
 
-// One door: a pool's, of a grant.
-struct DoorName {
+// One endpoint: a pool's, of a grant.
+struct EndpointName {
   std::string pool;
   std::string grant;
-  auto operator<=>(const DoorName&) const = default;
+  auto operator<=>(const EndpointName&) const = default;
 };
 
-struct OpenDoorRequest {
-  DoorName door;
+struct OpenEndpointRequest {
+  EndpointName endpoint;
   std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
   bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
   bool any_pod = false;                    // several pods may come in by it: those of one claim
 };
-struct RemoveDoorRequest {
-  DoorName door;
+struct RemoveEndpointRequest {
+  EndpointName endpoint;
   std::optional<std::uint64_t> made = {};  // as the status document has it: only this endpoint, not its successor
 };
 struct AdmitRequest {
-  DoorName door;
+  EndpointName endpoint;
   bool open = true;
   std::string reason;
 };
@@ -44,12 +44,13 @@ struct TerminateRequest {
   std::string reason;
 };
 struct DrainRequest {
-  DoorName door;
+  EndpointName endpoint;
   std::string reason;
   bool spare = false;   // clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
 };
-using MpsRequest = std::variant<OpenDoorRequest, RemoveDoorRequest, AdmitRequest, TerminateRequest, DrainRequest>;
+using MpsRequest =
+    std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest, DrainRequest>;
 
 inline constexpr std::size_t kMostPids = 512;
 

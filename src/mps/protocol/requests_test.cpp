@@ -18,14 +18,16 @@ T parsed(std::string_view line) {
 }
 
 TEST(MpsRequests, EachIsRead) {
-  const DoorName door{"gpu-3f2a1b4c", "0011223344556677"};
-  EXPECT_EQ(parsed<OpenDoorRequest>(R"({"do":"openDoor","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})").door,
-            door);
-  EXPECT_EQ(parsed<RemoveDoorRequest>(R"({"do":"removeDoor","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})").door,
-            door);
+  const EndpointName endpoint{"gpu-3f2a1b4c", "0011223344556677"};
+  EXPECT_EQ(
+      parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})").endpoint,
+      endpoint);
+  EXPECT_EQ(parsed<RemoveEndpointRequest>(R"({"do":"removeEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})")
+                .endpoint,
+            endpoint);
   const auto admit = parsed<AdmitRequest>(
       R"({"do":"admit","pool":"gpu-3f2a1b4c","grant":"0011223344556677","open":false,"reason":"memory: over"})");
-  EXPECT_EQ(admit.door, door);
+  EXPECT_EQ(admit.endpoint, endpoint);
   EXPECT_FALSE(admit.open);
   EXPECT_EQ(admit.reason, "memory: over");
   const auto terminate = parsed<TerminateRequest>(R"({"do":"terminate","pool":"gpu-1","pids":[7,8],"reason":"x"})");
@@ -36,18 +38,18 @@ TEST(MpsRequests, EachIsRead) {
   EXPECT_EQ(drain.stop_signal, 15);
 }
 
-TEST(MpsRequests, ToOpenADoorMayNameSlotsAsEarlierReleasesDid) {
+TEST(MpsRequests, ToOpenAnEndpointMayNameSlotsAsEarlierReleasesDid) {
   const auto open =
-      parsed<OpenDoorRequest>(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","slots":[3,0]})");
-  EXPECT_EQ(open.door.pool, "gpu-1");
+      parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","slots":[3,0]})");
+  EXPECT_EQ(open.endpoint.pool, "gpu-1");
 }
 
-TEST(MpsRequests, ADoorMayTellWhatItsGrantIsWorth) {
-  const auto open = parsed<OpenDoorRequest>(
-      R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
+TEST(MpsRequests, AnEndpointMayTellWhatItsGrantIsWorth) {
+  const auto open = parsed<OpenEndpointRequest>(
+      R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
   const mps::GrantLimits expected{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
   EXPECT_EQ(open.limits, expected);
-  EXPECT_EQ(parsed<OpenDoorRequest>(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677"})").limits,
+  EXPECT_EQ(parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})").limits,
             std::nullopt);
 }
 
@@ -71,7 +73,7 @@ TEST(MpsRequests, LimitsThatAreNotExactlyThatAreRefused) {
   };
   for (const auto& [limits, words] : rows) {
     const auto request =
-        parse_mps_request(R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","limits":)" + limits + "}");
+        parse_mps_request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":)" + limits + "}");
     ASSERT_FALSE(request) << limits;
     EXPECT_THAT(to_string(request.error()), HasSubstr(words)) << limits;
   }
@@ -90,11 +92,11 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
       {"{", "JSON object"},
       {"{}", "\"do\""},
       {R"({"do":"quit"})", "\"quit\""},
-      {R"({"do":"openDoor"})", "\"pool\""},
-      {R"({"do":"openDoor","pool":"../..","grant":"0011223344556677"})", "\"../..\""},
-      {R"({"do":"openDoor","pool":"gpu-1","grant":"../../../etc/passw"})", "16 hexadecimal digits"},
-      {R"({"do":"openDoor","pool":"gpu-1","grant":"00112233445566778"})", "16 hexadecimal digits"},
-      {R"({"do":"openDoor","pool":"gpu-1","grant":"0011223344556677","force":true})", "\"force\""},
+      {R"({"do":"openEndpoint"})", "\"pool\""},
+      {R"({"do":"openEndpoint","pool":"../..","grant":"0011223344556677"})", "\"../..\""},
+      {R"({"do":"openEndpoint","pool":"gpu-1","grant":"../../../etc/passw"})", "16 hexadecimal digits"},
+      {R"({"do":"openEndpoint","pool":"gpu-1","grant":"00112233445566778"})", "16 hexadecimal digits"},
+      {R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","force":true})", "\"force\""},
       {R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":"no"})", "true or false"},
       {R"({"do":"terminate","pool":"gpu-1","pids":7})", "list of process ids"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[0]})", "positive"},

@@ -1,8 +1,8 @@
 #pragma once
 // Private to mps: which grant each living client process belongs to, as the kernel told it when the client came
-// through the grant's door. A process is forgotten when it ends (pidfd), and one that has ended is not reported even
-// before that is noticed: what is done to a number in the same callback reaches no process that was given it since.
-// Loop thread only.
+// through the grant's endpoint. A process is forgotten when it ends (pidfd), and one that has ended is not reported
+// even before that is noticed: what is done to a number in the same callback reaches no process that was given it
+// since. Loop thread only.
 #include <functional>
 #include <map>
 #include <string>

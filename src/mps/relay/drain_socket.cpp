@@ -43,13 +43,13 @@ struct Caller {
   bool asked = false;
 };
 
-class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<DoorDrain> {
+class EndpointDrain final : public DrainSocket, public std::enable_shared_from_this<EndpointDrain> {
  public:
-  DoorDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(const Asked&, Reply)> asked)
+  EndpointDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(const Asked&, Reply)> asked)
       : loop_(loop), listening_(std::move(listening)), limits_(limits), asked_(std::move(asked)) {}
-  ~DoorDrain() override { close_all(); }
-  DoorDrain(const DoorDrain&) = delete;
-  DoorDrain& operator=(const DoorDrain&) = delete;
+  ~EndpointDrain() override { close_all(); }
+  EndpointDrain(const EndpointDrain&) = delete;
+  EndpointDrain& operator=(const EndpointDrain&) = delete;
 
   bool watch();
   void close_all();
@@ -74,24 +74,24 @@ class DoorDrain final : public DrainSocket, public std::enable_shared_from_this<
   std::map<std::uint64_t, Caller> callers_;
 };
 
-bool DoorDrain::watch() {
+bool EndpointDrain::watch() {
   if (watch_ == 0) watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
   return watch_ != 0;
 }
 
-void DoorDrain::close_all() {
+void EndpointDrain::close_all() {
   loop_.cancel(std::exchange(watch_, 0));
   pause_.stop();
   for (const auto& [id, caller] : callers_) loop_.cancel(caller.watch);
   callers_.clear();
 }
 
-void DoorDrain::pause(Duration duration) {
+void EndpointDrain::pause(Duration duration) {
   loop_.cancel(std::exchange(watch_, 0));
   pause_.start(duration, [this] { watch(); });
 }
 
-bool DoorDrain::may_accept() {
+bool EndpointDrain::may_accept() {
   const auto now = loop_.now();
   const std::chrono::duration<double> passed = now - std::exchange(counted_, now);
   accepts_ = std::min(limits_.burst, accepts_ + passed.count() * limits_.per_second);
@@ -101,7 +101,7 @@ bool DoorDrain::may_accept() {
   return false;
 }
 
-void DoorDrain::accept_some() {
+void EndpointDrain::accept_some() {
   while (callers_.size() < limits_.connections) {
     if (!may_accept()) return;
     Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -120,7 +120,7 @@ void DoorDrain::accept_some() {
   loop_.cancel(std::exchange(watch_, 0));  // close() looks again
 }
 
-void DoorDrain::hear(std::uint64_t id) {
+void EndpointDrain::hear(std::uint64_t id) {
   Caller& caller = callers_.at(id);
   if (caller.asked) return close(id);  // it hung up; the drain goes on
   char bytes[64];
@@ -151,7 +151,7 @@ void DoorDrain::hear(std::uint64_t id) {
     (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void DoorDrain::answer(std::uint64_t id, const std::string& json) {
+void EndpointDrain::answer(std::uint64_t id, const std::string& json) {
   const auto found = callers_.find(id);
   if (found == callers_.end()) return;
   // A caller that does not read loses its answer, not our time.
@@ -160,7 +160,7 @@ void DoorDrain::answer(std::uint64_t id, const std::string& json) {
   close(id);
 }
 
-void DoorDrain::close(std::uint64_t id) {
+void EndpointDrain::close(std::uint64_t id) {
   const auto found = callers_.find(id);
   if (found == callers_.end()) return;
   loop_.cancel(found->second.watch);
@@ -171,22 +171,23 @@ void DoorDrain::close(std::uint64_t id) {
 // Replies hold the one that does the work weakly; whoever drops this one ends it.
 class OwnedDrain final : public DrainSocket {
  public:
-  explicit OwnedDrain(std::shared_ptr<DoorDrain> drain) : drain_(std::move(drain)) {}
+  explicit OwnedDrain(std::shared_ptr<EndpointDrain> drain) : drain_(std::move(drain)) {}
   ~OwnedDrain() override { drain_->close_all(); }
   OwnedDrain(const OwnedDrain&) = delete;
   OwnedDrain& operator=(const OwnedDrain&) = delete;
 
  private:
-  std::shared_ptr<DoorDrain> drain_;
+  std::shared_ptr<EndpointDrain> drain_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& door, DrainSocketLimits limits,
+Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,
                                                        std::function<void(const Asked&, Reply reply)> asked) {
-  TRY(Fd listening, listen_in(door, "drain", Protocol::kStream));
-  auto drain = std::make_shared<DoorDrain>(loop, std::move(listening), limits, std::move(asked));
-  if (!drain->watch()) return fail(Kind::kUnavailable, "the event loop refuses to watch a drain socket", door.path());
+  TRY(Fd listening, listen_in(endpoint, "drain", Protocol::kStream));
+  auto drain = std::make_shared<EndpointDrain>(loop, std::move(listening), limits, std::move(asked));
+  if (!drain->watch())
+    return fail(Kind::kUnavailable, "the event loop refuses to watch a drain socket", endpoint.path());
   return std::make_unique<OwnedDrain>(std::move(drain));
 }
 

@@ -34,7 +34,7 @@ class DrainSocket {
     int signal = 0;  // 0: it does not say
   };
   // Replaces what is at `<door>/drain`.
-  static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& door, DrainSocketLimits limits,
+  static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,
                                                    std::function<void(const Asked&, Reply reply)> asked);
   virtual ~DrainSocket() = default;  // the file stays
 };

@@ -7,243 +7,244 @@ namespace {
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 
-GateAction ended(Passage& passage, GateEnd end) {
-  passage.stage = GateStage::kEnded;
+RelayAction ended(Passage& passage, RelayEnd end) {
+  passage.stage = RelayStage::kEnded;
   passage.end = end;
   passage.until.reset();
-  return GateAction::kEnd;
+  return RelayAction::kEnd;
 }
 
-void enter(Passage& passage, GateStage stage, MonoTime now, Duration deadline) {
+void enter(Passage& passage, RelayStage stage, MonoTime now, Duration deadline) {
   passage.stage = stage;
   passage.until.reset();
   if (deadline > Duration::zero()) passage.until = now + deadline;
 }
 
-bool is_plain(const GateMessage& message, std::string_view text) {
+bool is_plain(const RelayMessage& message, std::string_view text) {
   return !message.truncated && message.descriptors == 0 && message.bytes == text;
 }
 
-GateAction hear_type(Passage& passage, const GateMessage& message, MonoTime now, const GateTimes& times) {
-  if (is_plain(message, kGateNewClient)) {
-    enter(passage, GateStage::kTurn, now, times.turn);
-    return GateAction::kAskTurn;
+RelayAction hear_type(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
+  if (is_plain(message, kRelayNewClient)) {
+    enter(passage, RelayStage::kTurn, now, times.turn);
+    return RelayAction::kAskTurn;
   }
   if (is_plain(message, kCommandsFollow)) {  // its time goes on: all that it asks has to come in it
-    passage.stage = GateStage::kQuestions;
-    return GateAction::kNothing;
+    passage.stage = RelayStage::kQuestions;
+    return RelayAction::kNothing;
   }
-  if (is_plain(message, kServerReports)) return ended(passage, GateEnd::kServer);
+  if (is_plain(message, kServerReports)) return ended(passage, RelayEnd::kServer);
   const bool is_type = !message.truncated && message.descriptors == 0 && message.bytes.size() == 4;
-  return ended(passage, is_type ? GateEnd::kOtherType : GateEnd::kGarbled);
+  return ended(passage, is_type ? RelayEnd::kOtherType : RelayEnd::kGarbled);
 }
 
-GateAction hear_length(Passage& passage, const GateMessage& message) {
+RelayAction hear_length(Passage& passage, const RelayMessage& message) {
   const auto length = length_announced(message.bytes);
-  if (!length || message.truncated || message.descriptors != 0) return ended(passage, GateEnd::kGarbled);
+  if (!length || message.truncated || message.descriptors != 0) return ended(passage, RelayEnd::kGarbled);
   if (*length == 0) {
-    ended(passage, GateEnd::kAsked);
-    return GateAction::kFarewell;
+    ended(passage, RelayEnd::kAsked);
+    return RelayAction::kFarewell;
   }
-  if (*length > kLongestQuestion || passage.questions == kMostQuestions) return ended(passage, GateEnd::kCommand);
+  if (*length > kLongestQuestion || passage.questions == kMostQuestions) return ended(passage, RelayEnd::kCommand);
   passage.announced = static_cast<std::size_t>(*length);
-  passage.stage = GateStage::kQuestion;
-  return GateAction::kNothing;
+  passage.stage = RelayStage::kQuestion;
+  return RelayAction::kNothing;
 }
 
-GateAction hear_question(Passage& passage, const GateMessage& message) {
+RelayAction hear_question(Passage& passage, const RelayMessage& message) {
   const bool as_announced = message.bytes.size() == passage.announced && !message.truncated && message.descriptors == 0;
-  if (!as_announced) return ended(passage, GateEnd::kGarbled);
+  if (!as_announced) return ended(passage, RelayEnd::kGarbled);
   auto question = parse_question(message.bytes);
-  if (!question) return ended(passage, GateEnd::kCommand);
+  if (!question) return ended(passage, RelayEnd::kCommand);
   passage.question = *std::move(question);
   ++passage.questions;
-  passage.stage = GateStage::kQuestions;
-  return GateAction::kAnswer;
+  passage.stage = RelayStage::kQuestions;
+  return RelayAction::kAnswer;
 }
 
-GateAction hear_client(Passage& passage, const GateMessage& message, MonoTime now, const GateTimes& times) {
+RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
   switch (passage.stage) {
-    case GateStage::kCredentials:
-      if (!is_plain(message, kGateCredentials) || !message.sender) return ended(passage, GateEnd::kGarbled);
+    case RelayStage::kCredentials:
+      if (!is_plain(message, kRelayCredentials) || !message.sender) return ended(passage, RelayEnd::kGarbled);
       // Root of a user namespace may write another pid of its own into the credentials; who connected is beyond it.
-      if (message.sender->pid != passage.connected_by) return ended(passage, GateEnd::kNotItself);
+      if (message.sender->pid != passage.connected_by) return ended(passage, RelayEnd::kNotItself);
       passage.client = *message.sender;
-      passage.stage = GateStage::kType;
-      return GateAction::kNothing;
-    case GateStage::kType:
+      passage.stage = RelayStage::kType;
+      return RelayAction::kNothing;
+    case RelayStage::kType:
       return hear_type(passage, message, now, times);
-    case GateStage::kQuestions:
+    case RelayStage::kQuestions:
       return hear_length(passage, message);
-    case GateStage::kQuestion:
+    case RelayStage::kQuestion:
       return hear_question(passage, message);
-    case GateStage::kTaken:
-      if (!is_plain(message, kGateTaken)) return ended(passage, GateEnd::kGarbled);
-      enter(passage, GateStage::kIn, now, Duration::zero());
-      return GateAction::kLetIn;
+    case RelayStage::kTaken:
+      if (!is_plain(message, kRelayTaken)) return ended(passage, RelayEnd::kGarbled);
+      enter(passage, RelayStage::kIn, now, Duration::zero());
+      return RelayAction::kLetIn;
     default:  // nothing is said here by any CUDA process
-      return ended(passage, GateEnd::kGarbled);
+      return ended(passage, RelayEnd::kGarbled);
   }
 }
 
-GateAction hear_daemon(Passage& passage, const GateMessage& message, MonoTime now, const GateTimes& times) {
+RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
   switch (passage.stage) {
-    case GateStage::kGreeting:
-      if (!is_plain(message, kGateHello)) return ended(passage, GateEnd::kOtherDaemon);
-      enter(passage, GateStage::kServer, now, times.server);
-      return GateAction::kIntroduce;
-    case GateStage::kServer:
-      if (message.truncated) return ended(passage, GateEnd::kOtherDaemon);
+    case RelayStage::kGreeting:
+      if (!is_plain(message, kRelayHello)) return ended(passage, RelayEnd::kOtherDaemon);
+      enter(passage, RelayStage::kServer, now, times.server);
+      return RelayAction::kIntroduce;
+    case RelayStage::kServer:
+      if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
       // Anything but the socket is a refusal in words that nobody has written down: the client's to read.
-      if (message.bytes != kGateDescriptor || message.descriptors == 0) return GateAction::kToClient;
-      enter(passage, GateStage::kTaken, now, times.taken);
-      return GateAction::kHandOver;
-    case GateStage::kTaken:
-    case GateStage::kIn:
-      return message.truncated ? ended(passage, GateEnd::kOtherDaemon) : GateAction::kToClient;
+      if (message.bytes != kRelayDescriptor || message.descriptors == 0) return RelayAction::kToClient;
+      enter(passage, RelayStage::kTaken, now, times.taken);
+      return RelayAction::kHandOver;
+    case RelayStage::kTaken:
+    case RelayStage::kIn:
+      return message.truncated ? ended(passage, RelayEnd::kOtherDaemon) : RelayAction::kToClient;
     default:
-      return ended(passage, GateEnd::kOtherDaemon);
+      return ended(passage, RelayEnd::kOtherDaemon);
   }
 }
 
-GateEnd too_late(GateStage stage) {
+RelayEnd too_late(RelayStage stage) {
   switch (stage) {
-    case GateStage::kTurn:
-      return GateEnd::kNotServed;
-    case GateStage::kGreeting:
-      return GateEnd::kDaemonMute;
-    case GateStage::kServer:
-      return GateEnd::kServerLate;
-    case GateStage::kTaken:
-      return GateEnd::kStalled;
+    case RelayStage::kTurn:
+      return RelayEnd::kNotServed;
+    case RelayStage::kGreeting:
+      return RelayEnd::kDaemonMute;
+    case RelayStage::kServer:
+      return RelayEnd::kServerLate;
+    case RelayStage::kTaken:
+      return RelayEnd::kStalled;
     default:
-      return GateEnd::kMute;
+      return RelayEnd::kMute;
   }
 }
 
-GateEnd client_left(GateStage stage) {
-  if (stage == GateStage::kCredentials) return GateEnd::kLooked;
-  if (stage == GateStage::kTaken) return GateEnd::kStalled;
-  if (stage == GateStage::kQuestions) return GateEnd::kAsked;
-  return stage == GateStage::kIn ? GateEnd::kDone : GateEnd::kLeft;
+RelayEnd client_left(RelayStage stage) {
+  if (stage == RelayStage::kCredentials) return RelayEnd::kLooked;
+  if (stage == RelayStage::kTaken) return RelayEnd::kStalled;
+  if (stage == RelayStage::kQuestions) return RelayEnd::kAsked;
+  return stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kLeft;
 }
 
 }  // namespace
 
-Passage begin_passage(int connected_by, MonoTime now, const GateTimes& times) {
+Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times) {
   Passage passage;
   passage.connected_by = connected_by;
-  enter(passage, GateStage::kCredentials, now, times.words);
+  enter(passage, RelayStage::kCredentials, now, times.words);
   return passage;
 }
 
-GateAction step(Passage& passage, GateEvent event, const GateMessage& message, MonoTime now, const GateTimes& times) {
-  if (passage.stage == GateStage::kEnded) return GateAction::kNothing;
+RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
+                 const RelayTimes& times) {
+  if (passage.stage == RelayStage::kEnded) return RelayAction::kNothing;
   switch (event) {
-    case GateEvent::kFromClient:
+    case RelayEvent::kFromClient:
       return hear_client(passage, message, now, times);
-    case GateEvent::kFromDaemon:
+    case RelayEvent::kFromDaemon:
       return hear_daemon(passage, message, now, times);
-    case GateEvent::kClientGone:
+    case RelayEvent::kClientGone:
       return ended(passage, client_left(passage.stage));
-    case GateEvent::kDaemonGone:
-      if (passage.stage == GateStage::kTaken) return GateAction::kDropDaemon;
-      return ended(passage, passage.stage == GateStage::kIn ? GateEnd::kDone : GateEnd::kDaemonGone);
-    case GateEvent::kConnected:
-      if (passage.stage == GateStage::kTurn) enter(passage, GateStage::kGreeting, now, times.greeting);
-      return GateAction::kNothing;
-    case GateEvent::kNoDaemon:  // back into the queue; what is left of its time goes on
-      return GateAction::kNothing;
-    case GateEvent::kRefused:
-      return ended(passage, GateEnd::kRefused);
-    case GateEvent::kNoLimits:
-      return ended(passage, GateEnd::kNoLimits);
-    case GateEvent::kConnectorGone:
-      return ended(passage, GateEnd::kAbandoned);
-    case GateEvent::kTimeUp:
-      if (!passage.until || now < *passage.until) return GateAction::kNothing;
+    case RelayEvent::kDaemonGone:
+      if (passage.stage == RelayStage::kTaken) return RelayAction::kDropDaemon;
+      return ended(passage, passage.stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kDaemonGone);
+    case RelayEvent::kConnected:
+      if (passage.stage == RelayStage::kTurn) enter(passage, RelayStage::kGreeting, now, times.greeting);
+      return RelayAction::kNothing;
+    case RelayEvent::kNoDaemon:  // back into the queue; what is left of its time goes on
+      return RelayAction::kNothing;
+    case RelayEvent::kRefused:
+      return ended(passage, RelayEnd::kRefused);
+    case RelayEvent::kNoLimits:
+      return ended(passage, RelayEnd::kNoLimits);
+    case RelayEvent::kConnectorGone:
+      return ended(passage, RelayEnd::kAbandoned);
+    case RelayEvent::kTimeUp:
+      if (!passage.until || now < *passage.until) return RelayAction::kNothing;
       return ended(passage, too_late(passage.stage));
   }
-  return GateAction::kNothing;
+  return RelayAction::kNothing;
 }
 
-std::string_view to_string(GateStage stage) {
+std::string_view to_string(RelayStage stage) {
   switch (stage) {
-    case GateStage::kCredentials:
+    case RelayStage::kCredentials:
       return "credentials";
-    case GateStage::kType:
+    case RelayStage::kType:
       return "type";
-    case GateStage::kTurn:
+    case RelayStage::kTurn:
       return "turn";
-    case GateStage::kGreeting:
+    case RelayStage::kGreeting:
       return "greeting";
-    case GateStage::kServer:
+    case RelayStage::kServer:
       return "server";
-    case GateStage::kTaken:
+    case RelayStage::kTaken:
       return "taken";
-    case GateStage::kQuestions:
+    case RelayStage::kQuestions:
       return "questions";
-    case GateStage::kQuestion:
+    case RelayStage::kQuestion:
       return "question";
-    case GateStage::kIn:
+    case RelayStage::kIn:
       return "in";
-    case GateStage::kEnded:
+    case RelayStage::kEnded:
       return "ended";
   }
   return "ended";
 }
 
-std::string_view to_string(GateEnd end) {
+std::string_view to_string(RelayEnd end) {
   switch (end) {
-    case GateEnd::kLooked:
+    case RelayEnd::kLooked:
       return "looked whether a daemon is there";
-    case GateEnd::kLeft:
+    case RelayEnd::kLeft:
       return "hung up before it was let in";
-    case GateEnd::kDone:
+    case RelayEnd::kDone:
       return "was let in";
-    case GateEnd::kAsked:
+    case RelayEnd::kAsked:
       return "asked what its own share is";
-    case GateEnd::kCommand:
+    case RelayEnd::kCommand:
       return "wanted to command the MPS daemon";
-    case GateEnd::kServer:
+    case RelayEnd::kServer:
       return "wanted to report to the MPS daemon as a server";
-    case GateEnd::kOtherType:
+    case RelayEnd::kOtherType:
       return "wanted something that no CUDA process wants";
-    case GateEnd::kGarbled:
+    case RelayEnd::kGarbled:
       return "said something that no CUDA process says";
-    case GateEnd::kNotItself:
+    case RelayEnd::kNotItself:
       return "introduced itself as another process";
-    case GateEnd::kMute:
+    case RelayEnd::kMute:
       return "did not introduce itself in time";
-    case GateEnd::kNotServed:
+    case RelayEnd::kNotServed:
       return "the MPS daemon did not serve in time";
-    case GateEnd::kOtherDaemon:
+    case RelayEnd::kOtherDaemon:
       return "the MPS daemon says something that this program does not know";
-    case GateEnd::kDaemonMute:
+    case RelayEnd::kDaemonMute:
       return "the MPS daemon did not answer in time";
-    case GateEnd::kDaemonGone:
+    case RelayEnd::kDaemonGone:
       return "the MPS daemon hung up";
-    case GateEnd::kServerLate:
+    case RelayEnd::kServerLate:
       return "the MPS daemon had no server for it in time";
-    case GateEnd::kStalled:
+    case RelayEnd::kStalled:
       return "broke off with its MPS server, which may be stuck for everybody now";
-    case GateEnd::kRefused:
+    case RelayEnd::kRefused:
       return "was not admitted";
-    case GateEnd::kNoLimits:
+    case RelayEnd::kNoLimits:
       return "could not be given its own limits";
-    case GateEnd::kAbandoned:
+    case RelayEnd::kAbandoned:
       return "was left open by a process that has ended";
   }
   return "ended";
 }
 
-bool is_attempt(GateEnd end) {
+bool is_attempt(RelayEnd end) {
   switch (end) {
-    case GateEnd::kCommand:
-    case GateEnd::kServer:
-    case GateEnd::kOtherType:
-    case GateEnd::kGarbled:
-    case GateEnd::kNotItself:
+    case RelayEnd::kCommand:
+    case RelayEnd::kServer:
+    case RelayEnd::kOtherType:
+    case RelayEnd::kGarbled:
+    case RelayEnd::kNotItself:
       return true;
     default:
       return false;

@@ -1,10 +1,10 @@
 #pragma once
-// The gate of a door: which messages between a CUDA process and the MPS control daemon may pass, one connection at a
-// time. The door's socket is ours (docs/internals/decisions/0009-gate.md); the messages are the daemon's, undocumented
-// and measured (docs/internals/evidence/mps-handshake.md, "Messages on control"), so anything else than what was seen
-// ends the connection. Nothing of a tenant's making reaches the daemon but its identity, as the kernel tells it.
-// The relay sends message 5 at once, because the daemon serves no other client while it waits for it; the relay then
-// waits for the client's own. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+// The relay of an endpoint: which messages between a CUDA process and the MPS control daemon may pass, one connection
+// at a time. The endpoint's socket is ours (docs/internals/decisions/0009-relay.md); the messages are the daemon's,
+// undocumented and measured (docs/internals/evidence/mps-handshake.md, "Messages on control"), so anything else than
+// what was seen ends the connection. Nothing of a tenant's making reaches the daemon but its identity, as the kernel
+// tells it. The relay sends message 5 at once, because the daemon serves no other client while it waits for it; the
+// relay then waits for the client's own. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,32 +15,32 @@
 
 namespace tranche::mps {
 
-inline constexpr std::string_view kGateHello{"OUTBHELL\0", 9};        // daemon → client, at once
-inline constexpr std::string_view kGateCredentials{"OUTBCRED\0", 9};  // client → daemon, with SCM_CREDENTIALS
-inline constexpr std::string_view kGateNewClient{"\2\0\0\0", 4};      // client → daemon: not a command, not a server
-inline constexpr std::string_view kGateDescriptor{"OUTBCUFD\0", 9};   // daemon → client, with a socket to the server
-inline constexpr std::string_view kGateTaken{"\0\0\0\0", 4};          // client → daemon: the server has taken it
+inline constexpr std::string_view kRelayHello{"OUTBHELL\0", 9};        // daemon → client, at once
+inline constexpr std::string_view kRelayCredentials{"OUTBCRED\0", 9};  // client → daemon, with SCM_CREDENTIALS
+inline constexpr std::string_view kRelayNewClient{"\2\0\0\0", 4};      // client → daemon: not a command, not a server
+inline constexpr std::string_view kRelayDescriptor{"OUTBCUFD\0", 9};   // daemon → client, with a socket to the server
+inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};          // client → daemon: the server has taken it
 
-inline constexpr std::size_t kGateLongest = 4096;       // bytes of one message, either way
-inline constexpr std::size_t kGateMostDescriptors = 4;  // with one message of the daemon's; none with a client's
+inline constexpr std::size_t kRelayLongest = 4096;       // bytes of one message, either way
+inline constexpr std::size_t kRelayMostDescriptors = 4;  // with one message of the daemon's; none with a client's
 
 // Who sent a message, in our process and user namespaces; pid 0: a process that we cannot see.
-struct GateSender {
+struct RelaySender {
   int pid = 0;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
-  friend bool operator==(const GateSender&, const GateSender&) = default;
+  friend bool operator==(const RelaySender&, const RelaySender&) = default;
 };
 
 // One message as it arrived.
-struct GateMessage {
+struct RelayMessage {
   std::string_view bytes;
   std::size_t descriptors = 0;
-  bool truncated = false;  // longer than kGateLongest, or more came along than we took
-  std::optional<GateSender> sender;
+  bool truncated = false;  // longer than kRelayLongest, or more came along than we took
+  std::optional<RelaySender> sender;
 };
 
-enum class GateStage {
+enum class RelayStage {
   kCredentials,  // greeted; the client has to introduce itself
   kType,         // and to say what it wants
   kTurn,         // it waits until the daemon may be asked
@@ -52,10 +52,10 @@ enum class GateStage {
   kIn,           // let in: the rest runs elsewhere
   kEnded,
 };
-std::string_view to_string(GateStage stage);
+std::string_view to_string(RelayStage stage);
 
 // Why a connection ended.
-enum class GateEnd {
+enum class RelayEnd {
   kLooked,       // hung up without a word: the driver library's first look
   kLeft,         // hung up before it was let in
   kDone,         // was let in; either side hung up
@@ -76,10 +76,10 @@ enum class GateEnd {
   kNoLimits,     // its grant's own limits could not be set
   kAbandoned,    // the process that connected has ended, and another one holds its connection
 };
-std::string_view to_string(GateEnd end);  // a phrase for people
-bool is_attempt(GateEnd end);             // somebody tried what no CUDA process does
+std::string_view to_string(RelayEnd end);  // a phrase for people
+bool is_attempt(RelayEnd end);             // somebody tried what no CUDA process does
 
-struct GateTimes {
+struct RelayTimes {
   Duration words = std::chrono::seconds(5);  // for the client's credentials and type together
   Duration turn = std::chrono::seconds(30);  // for a pool that does not serve yet or again
   Duration greeting = std::chrono::seconds(10);
@@ -90,17 +90,17 @@ struct GateTimes {
 };
 
 struct Passage {
-  GateStage stage = GateStage::kCredentials;
-  GateEnd end = GateEnd::kLooked;  // once ended
-  int connected_by = 0;            // the process that connected (SO_PEERCRED); 0 = not known
-  GateSender client;               // once it is known
-  GateQuestion question;           // with kAnswer
-  std::size_t announced = 0;       // bytes of the question to come
-  unsigned questions = 0;          // so far
-  std::optional<MonoTime> until;   // when kTimeUp is due
+  RelayStage stage = RelayStage::kCredentials;
+  RelayEnd end = RelayEnd::kLooked;  // once ended
+  int connected_by = 0;              // the process that connected (SO_PEERCRED); 0 = not known
+  RelaySender client;                // once it is known
+  RelayQuestion question;            // with kAnswer
+  std::size_t announced = 0;         // bytes of the question to come
+  unsigned questions = 0;            // so far
+  std::optional<MonoTime> until;     // when kTimeUp is due
 };
 
-enum class GateEvent {
+enum class RelayEvent {
   kFromClient,
   kFromDaemon,
   kClientGone,
@@ -114,26 +114,27 @@ enum class GateEvent {
 };
 
 // What the relay does next. With kToClient and kHandOver the message goes on as it came, descriptors and all.
-enum class GateAction {
+enum class RelayAction {
   kNothing,
   kAskTurn,    // check admission, then wait until the daemon may be connected to
   kAnswer,     // tell it what it asked about its own share (Passage::question)
-  kFarewell,   // tell it kGateEnd, then close
-  kIntroduce,  // send the daemon kGateCredentials as the client, and kGateNewClient
+  kFarewell,   // tell it kRelayEnd, then close
+  kIntroduce,  // send the daemon kRelayCredentials as the client, and kRelayNewClient
   kToClient,
-  kHandOver,    // to the client, and kGateTaken to the daemon
+  kHandOver,    // to the client, and kRelayTaken to the daemon
   kLetIn,       // the client has said its word; nothing is passed on
   kDropDaemon,  // the daemon has done its part; the client's word is still waited for
   kEnd,         // close both sides
 };
 
-Passage begin_passage(int connected_by, MonoTime now, const GateTimes& times);
+Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. Nothing follows once ended.
-GateAction step(Passage& passage, GateEvent event, const GateMessage& message, MonoTime now, const GateTimes& times);
+RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
+                 const RelayTimes& times);
 
 // Whether it still is a handshake, which there may only be so many of.
 inline bool is_handshake(const Passage& p) {
-  return p.stage != GateStage::kIn && p.stage != GateStage::kEnded;
+  return p.stage != RelayStage::kIn && p.stage != RelayStage::kEnded;
 }
 
 }  // namespace tranche::mps

@@ -3,288 +3,288 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace gate_test {
+namespace relay_test {
 
 using namespace std::chrono_literals;
 
 constexpr int kPid = 4711;
-constexpr GateSender kSelf{kPid, 1001, 1001};
+constexpr RelaySender kSelf{kPid, 1001, 1001};
 const MonoTime kStart{100s};
 
-class GateTest : public ::testing::Test {
+class RelayTest : public ::testing::Test {
  protected:
-  GateAction say(std::string_view bytes, std::optional<GateSender> sender = kSelf, std::size_t descriptors = 0) {
-    return step(passage_, GateEvent::kFromClient, {bytes, descriptors, false, sender}, now_, times_);
+  RelayAction say(std::string_view bytes, std::optional<RelaySender> sender = kSelf, std::size_t descriptors = 0) {
+    return step(passage_, RelayEvent::kFromClient, {bytes, descriptors, false, sender}, now_, times_);
   }
-  GateAction reply(std::string_view bytes, std::size_t descriptors = 0) {
-    return step(passage_, GateEvent::kFromDaemon, {bytes, descriptors, false, {}}, now_, times_);
+  RelayAction reply(std::string_view bytes, std::size_t descriptors = 0) {
+    return step(passage_, RelayEvent::kFromDaemon, {bytes, descriptors, false, {}}, now_, times_);
   }
-  GateAction happens(GateEvent event) { return step(passage_, event, {}, now_, times_); }
-  void until(GateStage stage) {
+  RelayAction happens(RelayEvent event) { return step(passage_, event, {}, now_, times_); }
+  void until(RelayStage stage) {
     if (passage_.stage == stage) return;
-    say(kGateCredentials);
+    say(kRelayCredentials);
     if (passage_.stage == stage) return;
-    say(kGateNewClient);
+    say(kRelayNewClient);
     if (passage_.stage == stage) return;
-    happens(GateEvent::kConnected);
+    happens(RelayEvent::kConnected);
     if (passage_.stage == stage) return;
-    reply(kGateHello);
+    reply(kRelayHello);
     if (passage_.stage == stage) return;
-    reply(kGateDescriptor, 1);
+    reply(kRelayDescriptor, 1);
     if (passage_.stage == stage) return;
-    say(kGateTaken);
+    say(kRelayTaken);
   }
-  void expect_end(GateEnd end) {
-    EXPECT_EQ(passage_.stage, GateStage::kEnded);
+  void expect_end(RelayEnd end) {
+    EXPECT_EQ(passage_.stage, RelayStage::kEnded);
     EXPECT_EQ(passage_.end, end) << to_string(passage_.end);
   }
 
-  GateTimes times_;
+  RelayTimes times_;
   MonoTime now_ = kStart;
   Passage passage_ = begin_passage(kPid, kStart, times_);
 };
 
 // Promise: mps/relay: A client passes in the measured order of messages.
-TEST_F(GateTest, AClientPassesInTheOrderThatWasMeasured) {
-  EXPECT_EQ(say(kGateCredentials), GateAction::kNothing);
+TEST_F(RelayTest, AClientPassesInTheOrderThatWasMeasured) {
+  EXPECT_EQ(say(kRelayCredentials), RelayAction::kNothing);
   EXPECT_EQ(passage_.client, kSelf);
-  EXPECT_EQ(say(kGateNewClient), GateAction::kAskTurn);
-  EXPECT_EQ(happens(GateEvent::kConnected), GateAction::kNothing);
-  EXPECT_EQ(reply(kGateHello), GateAction::kIntroduce);
-  EXPECT_EQ(reply(kGateDescriptor, 1), GateAction::kHandOver);
+  EXPECT_EQ(say(kRelayNewClient), RelayAction::kAskTurn);
+  EXPECT_EQ(happens(RelayEvent::kConnected), RelayAction::kNothing);
+  EXPECT_EQ(reply(kRelayHello), RelayAction::kIntroduce);
+  EXPECT_EQ(reply(kRelayDescriptor, 1), RelayAction::kHandOver);
   EXPECT_TRUE(is_handshake(passage_));
-  EXPECT_EQ(say(kGateTaken), GateAction::kLetIn);
-  EXPECT_EQ(passage_.stage, GateStage::kIn);
+  EXPECT_EQ(say(kRelayTaken), RelayAction::kLetIn);
+  EXPECT_EQ(passage_.stage, RelayStage::kIn);
   EXPECT_FALSE(is_handshake(passage_));
   EXPECT_FALSE(passage_.until);
-  EXPECT_EQ(happens(GateEvent::kDaemonGone), GateAction::kEnd);
-  expect_end(GateEnd::kDone);
+  EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
+  expect_end(RelayEnd::kDone);
 }
 
 // Promise: mps/relay: Only connections of type 2 become clients.
-TEST_F(GateTest, OnlyNewClientsPassTheType) {
+TEST_F(RelayTest, OnlyNewClientsPassTheType) {
   for (unsigned type = 0; type < 256; ++type) {
     for (unsigned place = 0; place < 4; ++place) {
       passage_ = begin_passage(kPid, kStart, times_);
-      say(kGateCredentials);
+      say(kRelayCredentials);
       std::string bytes(4, '\0');
       bytes[place] = static_cast<char>(type);
-      const auto expected = bytes == kGateNewClient                    ? GateAction::kAskTurn
-                            : bytes == std::string_view("\4\0\0\0", 4) ? GateAction::kNothing
-                                                                       : GateAction::kEnd;
+      const auto expected = bytes == kRelayNewClient                   ? RelayAction::kAskTurn
+                            : bytes == std::string_view("\4\0\0\0", 4) ? RelayAction::kNothing
+                                                                       : RelayAction::kEnd;
       EXPECT_EQ(say(bytes), expected) << type << " at " << place;
-      EXPECT_EQ(passage_.stage == GateStage::kQuestions, expected == GateAction::kNothing);
+      EXPECT_EQ(passage_.stage == RelayStage::kQuestions, expected == RelayAction::kNothing);
     }
   }
 }
 
-TEST_F(GateTest, WhatWasTriedIsToldApart) {
-  const std::map<std::string, GateEnd> ends{{std::string("\1\0\0\0", 4), GateEnd::kServer},
-                                            {std::string("\11\0\0\0", 4), GateEnd::kOtherType},
-                                            {"quit", GateEnd::kOtherType},
-                                            {"get_server_list\n", GateEnd::kGarbled}};
+TEST_F(RelayTest, WhatWasTriedIsToldApart) {
+  const std::map<std::string, RelayEnd> ends{{std::string("\1\0\0\0", 4), RelayEnd::kServer},
+                                             {std::string("\11\0\0\0", 4), RelayEnd::kOtherType},
+                                             {"quit", RelayEnd::kOtherType},
+                                             {"get_server_list\n", RelayEnd::kGarbled}};
   for (const auto& [bytes, end] : ends) {
     passage_ = begin_passage(kPid, kStart, times_);
-    say(kGateCredentials);
-    EXPECT_EQ(say(bytes), GateAction::kEnd);
+    say(kRelayCredentials);
+    EXPECT_EQ(say(bytes), RelayAction::kEnd);
     expect_end(end);
     EXPECT_TRUE(is_attempt(passage_.end));
   }
 }
 
 // Promise: mps/relay: A container may ask for its own share and nothing else.
-TEST_F(GateTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
+TEST_F(RelayTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
   const std::string question = "get_default_active_thread_percentage\n" + std::string(1, '\0');
   const std::string length = std::string(1, static_cast<char>(question.size())) + std::string(7, '\0');
   const auto begin = [&] {
     passage_ = begin_passage(kPid, kStart, times_);
-    say(kGateCredentials);
+    say(kRelayCredentials);
     say(std::string("\4\0\0\0", 4));
   };
   begin();
   for (unsigned i = 0; i < kMostQuestions; ++i) {
-    EXPECT_EQ(say(length), GateAction::kNothing);
-    EXPECT_EQ(say(question), GateAction::kAnswer) << i;
-    EXPECT_EQ(passage_.question, GateQuestion{});
+    EXPECT_EQ(say(length), RelayAction::kNothing);
+    EXPECT_EQ(say(question), RelayAction::kAnswer) << i;
+    EXPECT_EQ(passage_.question, RelayQuestion{});
   }
   const auto asked = passage_;
-  EXPECT_EQ(say(std::string(8, '\0')), GateAction::kFarewell);
-  expect_end(GateEnd::kAsked);
+  EXPECT_EQ(say(std::string(8, '\0')), RelayAction::kFarewell);
+  expect_end(RelayEnd::kAsked);
   EXPECT_FALSE(is_attempt(passage_.end));
   passage_ = asked;
-  EXPECT_EQ(say(length), GateAction::kEnd) << "one more than there may be";
-  expect_end(GateEnd::kCommand);
+  EXPECT_EQ(say(length), RelayAction::kEnd) << "one more than there may be";
+  expect_end(RelayEnd::kCommand);
 
   const std::string command = "quit\n" + std::string(1, '\0');
   begin();
   say(std::string(1, static_cast<char>(command.size())) + std::string(7, '\0'));
-  EXPECT_EQ(say(command), GateAction::kEnd);
-  expect_end(GateEnd::kCommand);
+  EXPECT_EQ(say(command), RelayAction::kEnd);
+  expect_end(RelayEnd::kCommand);
   EXPECT_TRUE(is_attempt(passage_.end));
   begin();
   say(length);
-  EXPECT_EQ(say(question + " "), GateAction::kEnd) << "longer than announced";
-  expect_end(GateEnd::kGarbled);
+  EXPECT_EQ(say(question + " "), RelayAction::kEnd) << "longer than announced";
+  expect_end(RelayEnd::kGarbled);
   begin();
-  EXPECT_EQ(say(std::string(8, '\1')), GateAction::kEnd) << "too long";
-  expect_end(GateEnd::kCommand);
+  EXPECT_EQ(say(std::string(8, '\1')), RelayAction::kEnd) << "too long";
+  expect_end(RelayEnd::kCommand);
   begin();
-  EXPECT_EQ(step(passage_, GateEvent::kTimeUp, {}, kStart + times_.words, times_), GateAction::kEnd);
-  expect_end(GateEnd::kMute);
+  EXPECT_EQ(step(passage_, RelayEvent::kTimeUp, {}, kStart + times_.words, times_), RelayAction::kEnd);
+  expect_end(RelayEnd::kMute);
 }
 
-TEST_F(GateTest, CredentialsOfAnotherProcessAreRefused) {
-  EXPECT_EQ(say(kGateCredentials, GateSender{kPid + 1, 0, 0}), GateAction::kEnd);
-  expect_end(GateEnd::kNotItself);
+TEST_F(RelayTest, CredentialsOfAnotherProcessAreRefused) {
+  EXPECT_EQ(say(kRelayCredentials, RelaySender{kPid + 1, 0, 0}), RelayAction::kEnd);
+  expect_end(RelayEnd::kNotItself);
 }
 
-TEST_F(GateTest, CredentialsThatTheKernelDidNotAttachAreRefused) {
-  EXPECT_EQ(say(kGateCredentials, std::nullopt), GateAction::kEnd);
-  expect_end(GateEnd::kGarbled);
+TEST_F(RelayTest, CredentialsThatTheKernelDidNotAttachAreRefused) {
+  EXPECT_EQ(say(kRelayCredentials, std::nullopt), RelayAction::kEnd);
+  expect_end(RelayEnd::kGarbled);
 }
 
-TEST_F(GateTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
+TEST_F(RelayTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
   passage_ = begin_passage(0, kStart, times_);
-  EXPECT_EQ(say(kGateCredentials, GateSender{0, 0, 0}), GateAction::kNothing);
-  EXPECT_EQ(say(kGateNewClient), GateAction::kAskTurn);
+  EXPECT_EQ(say(kRelayCredentials, RelaySender{0, 0, 0}), RelayAction::kNothing);
+  EXPECT_EQ(say(kRelayNewClient), RelayAction::kAskTurn);
   EXPECT_EQ(passage_.client.pid, 0);
 }
 
-TEST_F(GateTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
-  for (const auto stage : {GateStage::kCredentials, GateStage::kType, GateStage::kTaken}) {
+TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
+  for (const auto stage : {RelayStage::kCredentials, RelayStage::kType, RelayStage::kTaken}) {
     for (const bool cut : {false, true}) {
       passage_ = begin_passage(kPid, kStart, times_);
       until(stage);
-      const auto bytes = stage == GateStage::kCredentials ? kGateCredentials
-                         : stage == GateStage::kType      ? kGateNewClient
-                                                          : kGateTaken;
-      EXPECT_EQ(step(passage_, GateEvent::kFromClient, {bytes, cut ? 0u : 1u, cut, kSelf}, now_, times_),
-                GateAction::kEnd);
-      expect_end(GateEnd::kGarbled);
+      const auto bytes = stage == RelayStage::kCredentials ? kRelayCredentials
+                         : stage == RelayStage::kType      ? kRelayNewClient
+                                                           : kRelayTaken;
+      EXPECT_EQ(step(passage_, RelayEvent::kFromClient, {bytes, cut ? 0u : 1u, cut, kSelf}, now_, times_),
+                RelayAction::kEnd);
+      expect_end(RelayEnd::kGarbled);
     }
   }
 }
 
-TEST_F(GateTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
-  for (const auto stage : {GateStage::kTurn, GateStage::kGreeting, GateStage::kServer, GateStage::kIn}) {
-    for (const auto bytes : {kGateNewClient, kGateTaken, kGateCredentials, std::string_view{"\4\0\0\0", 4}}) {
+TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
+  for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting, RelayStage::kServer, RelayStage::kIn}) {
+    for (const auto bytes : {kRelayNewClient, kRelayTaken, kRelayCredentials, std::string_view{"\4\0\0\0", 4}}) {
       passage_ = begin_passage(kPid, kStart, times_);
       until(stage);
       ASSERT_EQ(passage_.stage, stage);
-      EXPECT_EQ(say(bytes), GateAction::kEnd) << to_string(stage);
-      expect_end(GateEnd::kGarbled);
+      EXPECT_EQ(say(bytes), RelayAction::kEnd) << to_string(stage);
+      expect_end(RelayEnd::kGarbled);
     }
   }
 }
 
-TEST_F(GateTest, OnlyFourZeroBytesAcknowledge) {
+TEST_F(RelayTest, OnlyFourZeroBytesAcknowledge) {
   for (const auto bytes : {std::string_view{"\1\0\0\0", 4}, std::string_view{"\0\0\0\0\0", 5}, std::string_view{}}) {
     passage_ = begin_passage(kPid, kStart, times_);
-    until(GateStage::kTaken);
-    EXPECT_EQ(say(bytes), GateAction::kEnd);
-    expect_end(GateEnd::kGarbled);
+    until(RelayStage::kTaken);
+    EXPECT_EQ(say(bytes), RelayAction::kEnd);
+    expect_end(RelayEnd::kGarbled);
   }
 }
 
-TEST_F(GateTest, WhatTheDaemonSaysInsteadOfAServerIsTheClientsToRead) {
-  until(GateStage::kServer);
-  EXPECT_EQ(reply("something new"), GateAction::kToClient);
-  EXPECT_EQ(passage_.stage, GateStage::kServer);
-  EXPECT_EQ(happens(GateEvent::kDaemonGone), GateAction::kEnd);
-  expect_end(GateEnd::kDaemonGone);
+TEST_F(RelayTest, WhatTheDaemonSaysInsteadOfAServerIsTheClientsToRead) {
+  until(RelayStage::kServer);
+  EXPECT_EQ(reply("something new"), RelayAction::kToClient);
+  EXPECT_EQ(passage_.stage, RelayStage::kServer);
+  EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
+  expect_end(RelayEnd::kDaemonGone);
 }
 
-TEST_F(GateTest, ADaemonThatGreetsInOtherWordsIsNotTalkedTo) {
-  until(GateStage::kGreeting);
-  EXPECT_EQ(reply("OUTBHEL2"), GateAction::kEnd);
-  expect_end(GateEnd::kOtherDaemon);
+TEST_F(RelayTest, ADaemonThatGreetsInOtherWordsIsNotTalkedTo) {
+  until(RelayStage::kGreeting);
+  EXPECT_EQ(reply("OUTBHEL2"), RelayAction::kEnd);
+  expect_end(RelayEnd::kOtherDaemon);
 }
 
-TEST_F(GateTest, EveryStageHasItsOwnPatience) {
-  const std::vector<std::tuple<GateStage, Duration, GateEnd>> rows{
-      {GateStage::kCredentials, times_.words, GateEnd::kMute},
-      {GateStage::kType, times_.words, GateEnd::kMute},
-      {GateStage::kTurn, times_.turn, GateEnd::kNotServed},
-      {GateStage::kGreeting, times_.greeting, GateEnd::kDaemonMute},
-      {GateStage::kServer, times_.server, GateEnd::kServerLate},
-      {GateStage::kTaken, times_.taken, GateEnd::kStalled}};
+TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
+  const std::vector<std::tuple<RelayStage, Duration, RelayEnd>> rows{
+      {RelayStage::kCredentials, times_.words, RelayEnd::kMute},
+      {RelayStage::kType, times_.words, RelayEnd::kMute},
+      {RelayStage::kTurn, times_.turn, RelayEnd::kNotServed},
+      {RelayStage::kGreeting, times_.greeting, RelayEnd::kDaemonMute},
+      {RelayStage::kServer, times_.server, RelayEnd::kServerLate},
+      {RelayStage::kTaken, times_.taken, RelayEnd::kStalled}};
   for (const auto& [stage, patience, end] : rows) {
     now_ = kStart;
     passage_ = begin_passage(kPid, kStart, times_);
     until(stage);
     ASSERT_EQ(passage_.until, kStart + patience) << to_string(stage);
     now_ = kStart + patience - 1ns;
-    EXPECT_EQ(happens(GateEvent::kTimeUp), GateAction::kNothing);
+    EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kNothing);
     now_ = kStart + patience;
-    EXPECT_EQ(happens(GateEvent::kTimeUp), GateAction::kEnd);
+    EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kEnd);
     expect_end(end);
   }
 }
 
-TEST_F(GateTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
-  for (const auto stage : {GateStage::kTurn, GateStage::kGreeting}) {
+TEST_F(RelayTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
+  for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting}) {
     passage_ = begin_passage(kPid, kStart, times_);
     until(stage);
-    EXPECT_EQ(happens(GateEvent::kConnectorGone), GateAction::kEnd);
-    expect_end(GateEnd::kAbandoned);
-    EXPECT_FALSE(is_attempt(GateEnd::kAbandoned));
+    EXPECT_EQ(happens(RelayEvent::kConnectorGone), RelayAction::kEnd);
+    expect_end(RelayEnd::kAbandoned);
+    EXPECT_FALSE(is_attempt(RelayEnd::kAbandoned));
   }
 }
 
-TEST_F(GateTest, AServerThatStartsMayTakeLongerThanAClientMayStall) {
+TEST_F(RelayTest, AServerThatStartsMayTakeLongerThanAClientMayStall) {
   EXPECT_EQ(times_.server, 30s);
   EXPECT_EQ(times_.taken, 2s);
 }
 
-TEST_F(GateTest, TheWordsTogetherHaveOneDeadline) {
+TEST_F(RelayTest, TheWordsTogetherHaveOneDeadline) {
   now_ = kStart + 3s;
-  say(kGateCredentials);
+  say(kRelayCredentials);
   EXPECT_EQ(passage_.until, kStart + times_.words);
 }
 
-TEST_F(GateTest, ALookIsNoAttempt) {
-  EXPECT_EQ(happens(GateEvent::kClientGone), GateAction::kEnd);
-  expect_end(GateEnd::kLooked);
+TEST_F(RelayTest, ALookIsNoAttempt) {
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kEnd);
+  expect_end(RelayEnd::kLooked);
   EXPECT_FALSE(is_attempt(passage_.end));
 }
 
-TEST_F(GateTest, ADaemonThatHasDoneItsPartMayHangUpBeforeTheClientsWord) {
-  until(GateStage::kTaken);
-  EXPECT_EQ(happens(GateEvent::kDaemonGone), GateAction::kDropDaemon);
-  EXPECT_EQ(say(kGateTaken), GateAction::kLetIn);
-  EXPECT_EQ(passage_.stage, GateStage::kIn);
+TEST_F(RelayTest, ADaemonThatHasDoneItsPartMayHangUpBeforeTheClientsWord) {
+  until(RelayStage::kTaken);
+  EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kDropDaemon);
+  EXPECT_EQ(say(kRelayTaken), RelayAction::kLetIn);
+  EXPECT_EQ(passage_.stage, RelayStage::kIn);
 }
 
-TEST_F(GateTest, BreakingOffWithTheServerIsAStallAlsoByHangingUp) {
-  until(GateStage::kTaken);
-  EXPECT_EQ(happens(GateEvent::kClientGone), GateAction::kEnd);
-  expect_end(GateEnd::kStalled);
+TEST_F(RelayTest, BreakingOffWithTheServerIsAStallAlsoByHangingUp) {
+  until(RelayStage::kTaken);
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kEnd);
+  expect_end(RelayEnd::kStalled);
 }
 
-TEST_F(GateTest, LeavingIsToldApartFromHavingBeenLetIn) {
-  until(GateStage::kServer);
-  happens(GateEvent::kClientGone);
-  expect_end(GateEnd::kLeft);
+TEST_F(RelayTest, LeavingIsToldApartFromHavingBeenLetIn) {
+  until(RelayStage::kServer);
+  happens(RelayEvent::kClientGone);
+  expect_end(RelayEnd::kLeft);
   passage_ = begin_passage(kPid, kStart, times_);
-  until(GateStage::kIn);
-  happens(GateEvent::kClientGone);
-  expect_end(GateEnd::kDone);
+  until(RelayStage::kIn);
+  happens(RelayEvent::kClientGone);
+  expect_end(RelayEnd::kDone);
 }
 
-TEST_F(GateTest, WithoutADaemonTheWaitingGoesOnUntilItsTimeIsUp) {
-  until(GateStage::kTurn);
+TEST_F(RelayTest, WithoutADaemonTheWaitingGoesOnUntilItsTimeIsUp) {
+  until(RelayStage::kTurn);
   const auto until_then = passage_.until;
-  EXPECT_EQ(happens(GateEvent::kNoDaemon), GateAction::kNothing);
-  EXPECT_EQ(passage_.stage, GateStage::kTurn);
+  EXPECT_EQ(happens(RelayEvent::kNoDaemon), RelayAction::kNothing);
+  EXPECT_EQ(passage_.stage, RelayStage::kTurn);
   EXPECT_EQ(passage_.until, until_then);
 }
 
-TEST_F(GateTest, NothingFollowsTheEnd) {
-  happens(GateEvent::kRefused);
-  expect_end(GateEnd::kRefused);
-  EXPECT_EQ(say(kGateCredentials), GateAction::kNothing);
-  EXPECT_EQ(reply(kGateHello), GateAction::kNothing);
+TEST_F(RelayTest, NothingFollowsTheEnd) {
+  happens(RelayEvent::kRefused);
+  expect_end(RelayEnd::kRefused);
+  EXPECT_EQ(say(kRelayCredentials), RelayAction::kNothing);
+  EXPECT_EQ(reply(kRelayHello), RelayAction::kNothing);
 }
 
-}  // namespace gate_test
+}  // namespace relay_test
 }  // namespace tranche::mps

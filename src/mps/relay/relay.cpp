@@ -28,20 +28,20 @@ bool may_pass(Kind kind) {
   return kind == Kind::kConflict || kind == Kind::kTimeout || kind == Kind::kUnavailable;
 }
 
-struct Door {
-  explicit Door(Loop& loop) : pause(loop) {}
+struct Endpoint {
+  explicit Endpoint(Loop& loop) : pause(loop) {}
   Fd listening;
   Loop::Id watch = 0;
   Timer pause;
   bool waits = false;
   std::size_t connections = 0;
   std::size_t handshakes = 0;
-  DoorCounters counters;
+  EndpointCounters counters;
 };
 
-class RelayGate final : public Gate {
+class SocketRelay final : public Relay {
  public:
-  RelayGate(Loop& loop, GateSettings settings, Callbacks callbacks)
+  SocketRelay(Loop& loop, RelaySettings settings, Callbacks callbacks)
       : loop_(loop),
         settings_(std::move(settings)),
         callbacks_(std::move(callbacks)),
@@ -51,21 +51,21 @@ class RelayGate final : public Gate {
                    callbacks_.on_change();
                  }),
         settling_(loop, [this](std::uint64_t id) { settled(id); }) {
-    passing_.wants_turn = [this](GatePassage& p) { wants_turn(p); };
-    passing_.introduced = [this](GatePassage& p, const Status& as_itself) { introduced(p, as_itself); };
-    passing_.let_in = [this](GatePassage& p) { let_in(p); };
-    passing_.answer = [this](const GatePassage& p) {
+    passing_.wants_turn = [this](RelayPassage& p) { wants_turn(p); };
+    passing_.introduced = [this](RelayPassage& p, const Status& as_itself) { introduced(p, as_itself); };
+    passing_.let_in = [this](RelayPassage& p) { let_in(p); };
+    passing_.answer = [this](const RelayPassage& p) {
       return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();
     };
-    passing_.ended = [this](GatePassage& p) { ended(p); };
+    passing_.ended = [this](RelayPassage& p) { ended(p); };
   }
-  ~RelayGate() override;
-  RelayGate(const RelayGate&) = delete;
-  RelayGate& operator=(const RelayGate&) = delete;
+  ~SocketRelay() override;
+  SocketRelay(const SocketRelay&) = delete;
+  SocketRelay& operator=(const SocketRelay&) = delete;
 
-  Status open_door(const std::string& grant, const Dir& door) override;
+  Status open_endpoint(const std::string& grant, const Dir& endpoint) override;
   void set_kind(const std::string& grant, const std::string& kind) override { turns_.set_kind(grant, kind); }
-  void close_door(const std::string& grant) override;
+  void close_endpoint(const std::string& grant) override;
   void keep_waiting(const std::string& grant, bool waits) override;
   void disown(const std::string& grant) override {
     clients_.disown(grant);
@@ -83,16 +83,16 @@ class RelayGate final : public Gate {
   void remember(const std::string& grant, int pid) override {
     if (clients_.remember(grant, pid)) callbacks_.on_change();
   }
-  bool has_door(const std::string& grant) const override { return doors_.contains(grant); }
-  DoorView door(const std::string& grant) const override;
-  std::vector<std::string> doors() const override;
+  bool has_endpoint(const std::string& grant) const override { return endpoints_.contains(grant); }
+  EndpointView endpoint(const std::string& grant) const override;
+  std::vector<std::string> endpoints() const override;
   const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
   std::size_t clients() const override { return clients_.size(); }
 
  private:
-  void watch_door(const std::string& grant);
+  void watch_endpoint(const std::string& grant);
   void accept_some(const std::string& grant);
-  bool has_room(const Door& door) const;
+  bool has_room(const Endpoint& endpoint) const;
   void make_room();
   void pump();
   void pump_at(std::optional<MonoTime> due);
@@ -101,24 +101,24 @@ class RelayGate final : public Gate {
   void own_turn(std::uint64_t id);
   void settled(std::uint64_t id);
   std::string socket_for(const std::string& grant) const;
-  bool refuses(GatePassage& passage);
-  void wants_turn(GatePassage& passage);
+  bool refuses(RelayPassage& passage);
+  void wants_turn(RelayPassage& passage);
   void looked(std::uint64_t id, bool refused);
-  void introduced(GatePassage& passage, const Status& as_itself);
-  void let_in(GatePassage& passage);
-  void ended(GatePassage& passage);
-  void count_end(Door& door, const GatePassage& passage, const mps::Passage& state);
+  void introduced(RelayPassage& passage, const Status& as_itself);
+  void let_in(RelayPassage& passage);
+  void ended(RelayPassage& passage);
+  void count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
 
   Loop& loop_;
-  GateSettings settings_;
+  RelaySettings settings_;
   Callbacks callbacks_;
-  GatePassage::Callbacks passing_;
+  RelayPassage::Callbacks passing_;
   ClientTable clients_;
-  mps::GateTurns turns_;
-  std::map<std::string, Door> doors_;
-  std::map<std::uint64_t, std::shared_ptr<GatePassage>> passages_;
+  mps::RelayTurns turns_;
+  std::map<std::string, Endpoint> endpoints_;
+  std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::map<std::uint64_t, std::function<void()>> own_turns_;
-  GateSettling settling_;
+  RelaySettling settling_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
@@ -132,28 +132,28 @@ class RelayGate final : public Gate {
   Timer wake_{loop_};
 };
 
-RelayGate::~RelayGate() {
-  for (auto& [grant, door] : doors_) loop_.cancel(door.watch);
+SocketRelay::~SocketRelay() {
+  for (auto& [grant, endpoint] : endpoints_) loop_.cancel(endpoint.watch);
   for (auto& [id, passage] : passages_) passage->drop();
 }
 
-Status RelayGate::open_door(const std::string& grant, const Dir& directory) {
-  if (has_door(grant)) return {};
+Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory) {
+  if (has_endpoint(grant)) return {};
   TRY(Fd listening, listen_in(directory, "control", Protocol::kPackets));
-  Door& door = doors_.try_emplace(grant, loop_).first->second;
-  door.listening = std::move(listening);
-  watch_door(grant);
-  if (door.watch == 0) {
-    doors_.erase(grant);
+  Endpoint& endpoint = endpoints_.try_emplace(grant, loop_).first->second;
+  endpoint.listening = std::move(listening);
+  watch_endpoint(grant);
+  if (endpoint.watch == 0) {
+    endpoints_.erase(grant);
     return fail(Kind::kUnavailable, "the event loop refuses to watch an endpoint", directory.path());
   }
   callbacks_.on_change();
   return {};
 }
 
-void RelayGate::close_door(const std::string& grant) {
-  const auto found = doors_.find(grant);
-  if (found == doors_.end()) return;
+void SocketRelay::close_endpoint(const std::string& grant) {
+  const auto found = endpoints_.find(grant);
+  if (found == endpoints_.end()) return;
   loop_.cancel(found->second.watch);
   for (auto it = passages_.begin(); it != passages_.end();) {
     const auto passage = it->second;
@@ -169,77 +169,77 @@ void RelayGate::close_door(const std::string& grant) {
     passage->drop();
   }
   turns_.forget(grant);
-  doors_.erase(found);
+  endpoints_.erase(found);
   callbacks_.on_change();
   make_room();
   pump();
 }
 
-void RelayGate::keep_waiting(const std::string& grant, bool waits) {
-  const auto found = doors_.find(grant);
-  if (found == doors_.end()) return;
+void SocketRelay::keep_waiting(const std::string& grant, bool waits) {
+  const auto found = endpoints_.find(grant);
+  if (found == endpoints_.end()) return;
   found->second.waits = waits;
   if (waits) loop_.cancel(std::exchange(found->second.watch, 0));
   make_room();
 }
 
-void RelayGate::watch_door(const std::string& grant) {
-  Door& door = doors_.at(grant);
-  if (door.watch != 0 || door.pause.running()) return;
-  door.watch = loop_.watch(door.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
+void SocketRelay::watch_endpoint(const std::string& grant) {
+  Endpoint& endpoint = endpoints_.at(grant);
+  if (endpoint.watch != 0 || endpoint.pause.running()) return;
+  endpoint.watch = loop_.watch(endpoint.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
 }
 
-bool RelayGate::has_room(const Door& door) const {
-  return !door.waits && door.handshakes < settings_.handshakes_per_grant &&
-         (door.handshakes == 0 || handshakes_ < settings_.handshakes) &&
-         door.connections < settings_.connections_per_grant &&
-         (door.connections < settings_.connections_always || connections_ < settings_.connections);
+bool SocketRelay::has_room(const Endpoint& endpoint) const {
+  return !endpoint.waits && endpoint.handshakes < settings_.handshakes_per_grant &&
+         (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
+         endpoint.connections < settings_.connections_per_grant &&
+         (endpoint.connections < settings_.connections_always || connections_ < settings_.connections);
 }
 
 // A newcomer that finds no room is not accepted yet, instead of being sent away: a CUDA process that nobody greets
 // would run beside MPS.
-void RelayGate::accept_some(const std::string& grant) {
+void SocketRelay::accept_some(const std::string& grant) {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
-    const auto found = doors_.find(grant);
-    if (found == doors_.end()) return;  // closed by a callback
-    Door& door = found->second;
-    if (!has_room(door)) return loop_.cancel(std::exchange(door.watch, 0));
-    Fd fd(::accept4(door.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const auto found = endpoints_.find(grant);
+    if (found == endpoints_.end()) return;  // closed by a callback
+    Endpoint& endpoint = found->second;
+    if (!has_room(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
+    Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
     if (!fd) {  // out of descriptors or memory: the socket stays readable, so do not look at it for a while
-      loop_.cancel(std::exchange(door.watch, 0));
-      door.pause.start(kPauseWhenFull, [this, grant] { watch_door(grant); });
+      loop_.cancel(std::exchange(endpoint.watch, 0));
+      endpoint.pause.start(kPauseWhenFull, [this, grant] { watch_endpoint(grant); });
       return;
     }
     const auto id = next_id_++;
-    const auto passage = std::make_shared<GatePassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
+    const auto passage = std::make_shared<RelayPassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
     passages_.emplace(id, passage);
-    ++door.connections;
+    ++endpoint.connections;
     ++connections_;
-    ++door.handshakes;
+    ++endpoint.handshakes;
     ++handshakes_;
     passage->begin();
   }
 }
 
-void RelayGate::make_room() {
-  for (auto& [grant, door] : doors_) {
-    if (door.watch == 0 && has_room(door)) watch_door(grant);
+void SocketRelay::make_room() {
+  for (auto& [grant, endpoint] : endpoints_) {
+    if (endpoint.watch == 0 && has_room(endpoint)) watch_endpoint(grant);
   }
 }
 
-void RelayGate::serve() {
+void SocketRelay::serve() {
   serving_ = true;
   pump();
 }
 
-void RelayGate::hold() {
+void SocketRelay::hold() {
   serving_ = false;
   wake_.stop();
 }
 
-void RelayGate::pump() {
+void SocketRelay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
   try_again_ = false;
   while (const auto id = try_again_ ? std::nullopt : turns_.next(loop_.now())) {
@@ -253,20 +253,20 @@ void RelayGate::pump() {
   pump_at(try_again_ ? loop_.now() + kTryAgain : turns_.wake_at(loop_.now()));
 }
 
-void RelayGate::pump_at(std::optional<MonoTime> due) {
+void SocketRelay::pump_at(std::optional<MonoTime> due) {
   wake_.stop();
   if (!due) return;
   wake_.start(*due - loop_.now(), [this] { pump(); });
 }
 
-void RelayGate::prepare(std::uint64_t id, const std::string& grant) {
+void SocketRelay::prepare(std::uint64_t id, const std::string& grant) {
   if (!callbacks_.prepare) return prepared(id, {});
   callbacks_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
     if (!alive.expired()) prepared(id, status);
   });
 }
 
-void RelayGate::prepared(std::uint64_t id, const Status& status) {
+void SocketRelay::prepared(std::uint64_t id, const Status& status) {
   if (own_turns_.contains(id)) return own_turn(id);
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it has left meanwhile, and with it its turn
@@ -283,11 +283,11 @@ void RelayGate::prepared(std::uint64_t id, const Status& status) {
   }
 }
 
-std::string RelayGate::socket_for(const std::string& grant) const {
+std::string SocketRelay::socket_for(const std::string& grant) const {
   return callbacks_.socket ? callbacks_.socket(grant) : settings_.daemon_socket;
 }
 
-bool RelayGate::refuses(GatePassage& passage) {
+bool SocketRelay::refuses(RelayPassage& passage) {
   const int pid = passage.state().client.pid;
   if (!passage.connector_lives()) {
     passage.abandoned();
@@ -298,7 +298,7 @@ bool RelayGate::refuses(GatePassage& passage) {
   return true;
 }
 
-void RelayGate::wants_turn(GatePassage& passage) {
+void SocketRelay::wants_turn(RelayPassage& passage) {
   if (refuses(passage)) return;
   if (!callbacks_.look) return looked(passage.id(), false);
   callbacks_.look(passage.grant(), passage.state().client.pid,
@@ -307,7 +307,7 @@ void RelayGate::wants_turn(GatePassage& passage) {
                   });
 }
 
-void RelayGate::looked(std::uint64_t id, bool refused) {
+void SocketRelay::looked(std::uint64_t id, bool refused) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it has left meanwhile
   const auto passage = found->second;
@@ -317,7 +317,7 @@ void RelayGate::looked(std::uint64_t id, bool refused) {
 }
 
 // From here on the daemon knows it: whoever lists the grant's clients has to see it.
-void RelayGate::introduced(GatePassage& passage, const Status& as_itself) {
+void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
   settling_.introduced(passage.id(), passage.state().client.pid);
   if (!as_itself && !std::exchange(told_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
@@ -329,12 +329,12 @@ void RelayGate::introduced(GatePassage& passage, const Status& as_itself) {
   pump();
 }
 
-void RelayGate::let_in(GatePassage& passage) {
-  Door& door = doors_.at(passage.grant());
-  ++door.counters.let_in;
+void SocketRelay::let_in(RelayPassage& passage) {
+  Endpoint& endpoint = endpoints_.at(passage.grant());
+  ++endpoint.counters.let_in;
   stuck_ = false;
   late_ = 0;
-  --door.handshakes;
+  --endpoint.handshakes;
   --handshakes_;
   turns_.went_well(passage.grant());
   // Where all are worth the same there is nothing to settle.
@@ -347,7 +347,7 @@ void RelayGate::let_in(GatePassage& passage) {
   pump();
 }
 
-std::uint64_t RelayGate::take_turn(std::function<void()> on_turn) {
+std::uint64_t SocketRelay::take_turn(std::function<void()> on_turn) {
   const auto id = next_id_++;
   own_turns_[id] = std::move(on_turn);
   turns_.wait(id, kOurselves);
@@ -355,55 +355,55 @@ std::uint64_t RelayGate::take_turn(std::function<void()> on_turn) {
   return id;
 }
 
-void RelayGate::end_turn(std::uint64_t turn) {
+void SocketRelay::end_turn(std::uint64_t turn) {
   own_turns_.erase(turn);
   turns_.leave(turn, false, loop_.now());
   pump();
 }
 
-void RelayGate::own_turn(std::uint64_t id) {
+void SocketRelay::own_turn(std::uint64_t id) {
   turns_.connected(id);
   const auto on_turn = std::exchange(own_turns_.at(id), [] {});
   on_turn();
   pump();
 }
 
-void RelayGate::settled(std::uint64_t id) {
+void SocketRelay::settled(std::uint64_t id) {
   turns_.leave(id, false, loop_.now());
   pump();
 }
 
-void RelayGate::ended(GatePassage& passage) {
+void SocketRelay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   passages_.erase(passage.id());
   --connections_;
   settling_.left(passage.id());
   auto state = passage.state();
-  if (state.end == mps::GateEnd::kStalled && std::exchange(stuck_, true)) state.end = mps::GateEnd::kServerLate;
-  const auto found = doors_.find(passage.grant());
-  if (found == doors_.end()) return;
+  if (state.end == mps::RelayEnd::kStalled && std::exchange(stuck_, true)) state.end = mps::RelayEnd::kServerLate;
+  const auto found = endpoints_.find(passage.grant());
+  if (found == endpoints_.end()) return;
   --found->second.connections;
   if (!passage.was_let_in()) {
     --found->second.handshakes;
     --handshakes_;
-    turns_.leave(passage.id(), state.end == mps::GateEnd::kStalled, loop_.now());
+    turns_.leave(passage.id(), state.end == mps::RelayEnd::kStalled, loop_.now());
   }
   count_end(found->second, passage, state);
   make_room();
   pump();
 }
 
-void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Passage& state) {
-  using enum mps::GateEnd;
+void SocketRelay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
+  using enum mps::RelayEnd;
   if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
   if (mps::is_attempt(state.end)) {
-    ++door.counters.attempts;
+    ++endpoint.counters.attempts;
   } else if (state.end == kRefused || state.end == kAbandoned) {
-    ++door.counters.refused;
-  } else if (state.end == mps::GateEnd::kStalled) {
-    ++door.counters.stalled;
+    ++endpoint.counters.refused;
+  } else if (state.end == mps::RelayEnd::kStalled) {
+    ++endpoint.counters.stalled;
   } else {
-    ++door.counters.failed;
+    ++endpoint.counters.failed;
   }
   callbacks_.on_trouble(passage.grant(), state, passage.user());
   if (state.end == kServerLate) ++late_;
@@ -413,21 +413,21 @@ void RelayGate::count_end(Door& door, const GatePassage& passage, const mps::Pas
   callbacks_.on_change();
 }
 
-DoorView RelayGate::door(const std::string& grant) const {
-  const auto found = doors_.find(grant);
-  return {clients_.of(grant), found == doors_.end() ? DoorCounters{} : found->second.counters};
+EndpointView SocketRelay::endpoint(const std::string& grant) const {
+  const auto found = endpoints_.find(grant);
+  return {clients_.of(grant), found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
 }
 
-std::vector<std::string> RelayGate::doors() const {
+std::vector<std::string> SocketRelay::endpoints() const {
   std::vector<std::string> grants;
-  for (const auto& [grant, door] : doors_) grants.push_back(grant);
+  for (const auto& [grant, endpoint] : endpoints_) grants.push_back(grant);
   return grants;
 }
 
 }  // namespace
 
-std::unique_ptr<Gate> Gate::open(Loop& loop, GateSettings settings, Callbacks callbacks) {
-  return std::make_unique<RelayGate>(loop, std::move(settings), std::move(callbacks));
+std::unique_ptr<Relay> Relay::open(Loop& loop, RelaySettings settings, Callbacks callbacks) {
+  return std::make_unique<SocketRelay>(loop, std::move(settings), std::move(callbacks));
 }
 
 }  // namespace tranche::host

@@ -83,7 +83,7 @@ class Successor {
 };
 
 // Promise: mps/relay: A connection of a process that has ended is refused.
-TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
+TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
   const Planted planted = plant_client(path(kOne) + "/control");  // not waited for yet
   EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
   EXPECT_EQ(next(planted.fd).bytes, "end");
@@ -92,13 +92,13 @@ TEST_F(GateAtTheDoor, AConnectionOfAProcessThatHasEndedIsNobodys) {
   ::waitpid(later.connector, nullptr, 0);
   EXPECT_EQ(next(later.fd).bytes, sim::kHello);
   EXPECT_EQ(next(later.fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned, mps::GateEnd::kAbandoned));
-  EXPECT_EQ(gate_->door(kOne).counters.refused, 2u);
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned, mps::RelayEnd::kAbandoned));
+  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 2u);
   EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
 }
 
 // Promise: mps/relay: A process with the reused number of a dead connector is not the grant's client.
-TEST_F(GateAtTheDoor, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
+TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
   if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   const Planted planted = plant_client(path(kOne) + "/control");
   ::waitpid(planted.connector, nullptr, 0);
@@ -106,18 +106,18 @@ TEST_F(GateAtTheDoor, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
   if (!successor) GTEST_SKIP() << "needs root to choose a process's number";
   EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
   EXPECT_EQ(next(planted.fd).bytes, "end");
-  EXPECT_THAT(gate_->door(kOne).clients, IsEmpty());
+  EXPECT_THAT(relay_->endpoint(kOne).clients, IsEmpty());
   EXPECT_THAT(came_, IsEmpty());
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
 }
 
 // It lived when its turn came, and the daemon greets after its end.
-TEST_F(GateAtTheDoor, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
+TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   const std::string daemon = world_.dir() + "/slow";
   socket_ = [&daemon](const std::string&) { return daemon; };
-  open_gate();
-  open_door(kOne);
-  gate_->serve();
+  open_relay();
+  open_endpoint(kOne);
+  relay_->serve();
   const sim::Fd listening = sim::listen_at(daemon, 0666);
   const sim::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const pid_t connector = ::fork();
@@ -133,17 +133,17 @@ TEST_F(GateAtTheDoor, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
   EXPECT_EQ(next(accepted).bytes, "end") << "no client is introduced to the daemon";
   EXPECT_THAT(came_, IsEmpty());
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kAbandoned));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
 }
 
 // Promise: mps/relay: A drain request of a caller that has ended is not acted on.
-TEST_F(GateAtTheDoor, ADrainOfACallerThatHasEndedIsNotHeard) {
+TEST_F(RelayAtTheEndpoint, ADrainOfACallerThatHasEndedIsNotHeard) {
   if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   std::vector<int> heard;
-  const auto door = Dir::create(path(kOne), 0755);
-  ASSERT_TRUE(door);
+  const auto endpoint = Dir::create(path(kOne), 0755);
+  ASSERT_TRUE(endpoint);
   const auto socket =
-      DrainSocket::open(*loop_, *door, {}, [&](const DrainSocket::Asked& asked, const DrainSocket::Reply& reply) {
+      DrainSocket::open(*loop_, *endpoint, {}, [&](const DrainSocket::Asked& asked, const DrainSocket::Reply& reply) {
         heard.push_back(asked.pid);
         reply("{}");
       });

@@ -1,5 +1,5 @@
 #pragma once
-// The gate between real sockets: the stand-in daemon behind it, tenants before it. Every wait is for an event, with a
+// The relay between real sockets: the stand-in daemon behind it, tenants before it. Every wait is for an event, with a
 // deadline.
 #include <gmock/gmock.h>
 #include <poll.h>
@@ -26,44 +26,44 @@ inline bool readable(int fd) {
   return ::poll(&one, 1, 0) > 0;
 }
 
-class GateAtTheDoor : public ::testing::Test {
+class RelayAtTheEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::permissions(world_.dir(), std::filesystem::perms(0755));
     loop_ = *Loop::open();
     world_.start_daemon({"-M"});
-    open_gate();
-    for (const char* grant : {kOne, kOther}) open_door(grant);
-    gate_->serve();
+    open_relay();
+    for (const char* grant : {kOne, kOther}) open_endpoint(grant);
+    relay_->serve();
   }
-  void open_gate() {
+  void open_relay() {
     bounds_.daemon_socket = world_.pipe() + "/control";
     bounds_.times = times_;
-    gate_ = Gate::open(*loop_, bounds_,
-                       {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
-                        .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
-                        .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
-                        .on_trouble = [this](const std::string&, const mps::Passage& passage,
-                                             std::uint32_t) { ends_.push_back(passage.end); },
-                        .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
-                        .on_change = [] {},
-                        .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
-                        .prepare = prepare_,
-                        .answer =
-                            [this](const std::string& grant, const mps::GateQuestion& question) {
-                              const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
-                                                             Percent::whole(grant == kOne ? 25 : 75)};
-                              const std::vector<std::string> devices{"GPU-a"};
-                              return mps::answer_to(question, limits, devices);
-                            },
-                        .look = look_,
-                        .socket = socket_});
+    relay_ = Relay::open(*loop_, bounds_,
+                         {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
+                          .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
+                          .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
+                          .on_trouble = [this](const std::string&, const mps::Passage& passage,
+                                               std::uint32_t) { ends_.push_back(passage.end); },
+                          .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
+                          .on_change = [] {},
+                          .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
+                          .prepare = prepare_,
+                          .answer =
+                              [this](const std::string& grant, const mps::RelayQuestion& question) {
+                                const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
+                                                               Percent::whole(grant == kOne ? 25 : 75)};
+                                const std::vector<std::string> devices{"GPU-a"};
+                                return mps::answer_to(question, limits, devices);
+                              },
+                          .look = look_,
+                          .socket = socket_});
   }
   std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }
-  void open_door(const std::string& grant) {
-    const auto door = Dir::create(path(grant), 0755);
-    ASSERT_TRUE(door);
-    const auto opened = gate_->open_door(grant, *door);
+  void open_endpoint(const std::string& grant) {
+    const auto endpoint = Dir::create(path(grant), 0755);
+    ASSERT_TRUE(endpoint);
+    const auto opened = relay_->open_endpoint(grant, *endpoint);
     ASSERT_TRUE(opened) << to_string(opened.error());
   }
 
@@ -107,8 +107,8 @@ class GateAtTheDoor : public ::testing::Test {
   }
   bool until_let_in(const std::string& grant, int pid) {
     return until([&] {
-      const auto clients = gate_->door(grant).clients;
-      return std::ranges::find(clients, pid) != clients.end() && gate_->door(grant).counters.let_in > 0;
+      const auto clients = relay_->endpoint(grant).clients;
+      return std::ranges::find(clients, pid) != clients.end() && relay_->endpoint(grant).counters.let_in > 0;
     });
   }
   std::string command(const std::string& line, const std::string& pipe) {
@@ -119,19 +119,19 @@ class GateAtTheDoor : public ::testing::Test {
   }
 
   sim::MpsWorld world_;
-  mps::GateTimes times_;
-  GateSettings bounds_;
+  mps::RelayTimes times_;
+  RelaySettings bounds_;
   std::map<std::string, std::string> refusals_;
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;
-  std::vector<mps::GateEnd> ends_;
+  std::vector<mps::RelayEnd> ends_;
   std::vector<std::string> doubts_;
   std::string not_itself_;
-  std::function<void(const std::string&, const Gate::Prepared&)> prepare_;
+  std::function<void(const std::string&, const Relay::Prepared&)> prepare_;
   std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;
   std::function<std::string(const std::string&)> socket_;
   std::unique_ptr<Loop> loop_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Relay> relay_;
 };
 
 }  // namespace tranche::host

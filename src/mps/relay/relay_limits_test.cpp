@@ -9,20 +9,20 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Where grants are worth different limits: what the test says to `prepare`, and when the log would name a client.
-class GateWithLimits : public GateAtTheDoor {
+class RelayWithLimits : public RelayAtTheEndpoint {
  protected:
-  GateWithLimits() {
+  RelayWithLimits() {
     times_.settled = 20s;  // so that only the log ends a turn
-    prepare_ = [this](const std::string& grant, const Gate::Prepared& done) {
+    prepare_ = [this](const std::string& grant, const Relay::Prepared& done) {
       prepared_.push_back(grant);
       waiting_.push_back(done);
       if (at_once_) waiting_.back()(status_);
     };
   }
   void SetUp() override {
-    GateAtTheDoor::SetUp();
-    gate_->set_kind(kOne, "5 %");
-    gate_->set_kind(kOther, "50 %");
+    RelayAtTheEndpoint::SetUp();
+    relay_->set_kind(kOne, "5 %");
+    relay_->set_kind(kOther, "50 %");
   }
   bool comes_in(const sim::Fd& fd) {
     sim::Packet packet = next(fd);
@@ -34,11 +34,11 @@ class GateWithLimits : public GateAtTheDoor {
   bool at_once_ = true;
   Status status_;
   std::vector<std::string> prepared_;
-  std::vector<Gate::Prepared> waiting_;
+  std::vector<Relay::Prepared> waiting_;
   std::vector<sim::Fd> servers_;
 };
 
-TEST_F(GateWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
+TEST_F(RelayWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
   at_once_ = false;
   const sim::Fd fd = introduced(kOne);
   ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
@@ -50,7 +50,7 @@ TEST_F(GateWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
 }
 
 // Promise: mps/limits/limits: A step of admission ends with the client's acknowledgement and the server's log line.
-TEST_F(GateWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) {
+TEST_F(RelayWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) {
   const sim::Fd one = introduced(kOne);
   sim::Packet packet = next(one);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
@@ -61,18 +61,18 @@ TEST_F(GateWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) {
   ASSERT_TRUE(sim::send_packet(one.get(), sim::kAcknowledged));
   turns(20ms);
   EXPECT_THAT(prepared_, ElementsAre(kOne)) << "the server's log has not named it";
-  gate_->server_took(::getpid() + 1);
+  relay_->server_took(::getpid() + 1);
   EXPECT_EQ(prepared_.size(), 1u);
-  gate_->server_took(::getpid());
+  relay_->server_took(::getpid());
   EXPECT_TRUE(comes_in(other));
   EXPECT_THAT(prepared_, ElementsAre(kOne, kOther));
 }
 
-TEST_F(GateWithLimits, TheLogMayBeBeforeTheClientsWord) {
+TEST_F(RelayWithLimits, TheLogMayBeBeforeTheClientsWord) {
   const sim::Fd one = introduced(kOne);
   sim::Packet packet = next(one);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
-  gate_->server_took(::getpid());
+  relay_->server_took(::getpid());
   const sim::Fd other = introduced(kOther);
   turns(20ms);
   EXPECT_EQ(prepared_.size(), 1u);
@@ -81,8 +81,8 @@ TEST_F(GateWithLimits, TheLogMayBeBeforeTheClientsWord) {
   EXPECT_TRUE(comes_in(other));
 }
 
-TEST_F(GateWithLimits, ThoseOfOneKindComeInTogether) {
-  gate_->set_kind(kOther, "5 %");
+TEST_F(RelayWithLimits, ThoseOfOneKindComeInTogether) {
+  relay_->set_kind(kOther, "5 %");
   const sim::Fd one = introduced(kOne);
   EXPECT_EQ(next(one).bytes, sim::kDescriptor);  // and stays silent
   const sim::Fd other = introduced(kOther);
@@ -90,18 +90,18 @@ TEST_F(GateWithLimits, ThoseOfOneKindComeInTogether) {
 }
 
 // Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
-TEST_F(GateWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
+TEST_F(RelayWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
   status_ = fail(Kind::kInvalid, "they read back otherwise");
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNoLimits));
-  EXPECT_EQ(gate_->door(kOne).counters.failed, 1u);
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNoLimits));
+  EXPECT_EQ(relay_->endpoint(kOne).counters.failed, 1u);
   status_ = {};
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }
 
 // Promise: mps/limits/limits: A client waits while the daemon is busy.
-TEST_F(GateWithLimits, WhileTheDaemonIsBusyTheClientWaits) {
+TEST_F(RelayWithLimits, WhileTheDaemonIsBusyTheClientWaits) {
   status_ = fail(Kind::kConflict, "somebody else holds the session");
   const sim::Fd fd = introduced(kOne);
   ASSERT_TRUE(until([&] { return prepared_.size() == 2; })) << "tried again";
@@ -111,7 +111,7 @@ TEST_F(GateWithLimits, WhileTheDaemonIsBusyTheClientWaits) {
   EXPECT_THAT(ends_, IsEmpty());
 }
 
-TEST_F(GateWithLimits, OneThatLeavesWhileItsLimitsAreBeingSetHoldsNobodyUp) {
+TEST_F(RelayWithLimits, OneThatLeavesWhileItsLimitsAreBeingSetHoldsNobodyUp) {
   at_once_ = false;
   sim::Fd fd = introduced(kOne);
   ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
@@ -123,57 +123,57 @@ TEST_F(GateWithLimits, OneThatLeavesWhileItsLimitsAreBeingSetHoldsNobodyUp) {
   EXPECT_TRUE(comes_in(other));
 }
 
-TEST_F(GateWithLimits, AnAnswerAfterTheGateHasGoneIsHarmless) {
+TEST_F(RelayWithLimits, AnAnswerAfterTheRelayHasGoneIsHarmless) {
   at_once_ = false;
   const sim::Fd fd = introduced(kOne);
   ASSERT_TRUE(until([&] { return !prepared_.empty(); }));
-  gate_.reset();
+  relay_.reset();
   waiting_[0]({});
   EXPECT_EQ(next(fd).bytes, "end");
 }
 
-TEST_F(GateWithLimits, ATurnOfOurOwnKeepsOtherKindsOutUntilItIsGivenBack) {
+TEST_F(RelayWithLimits, ATurnOfOurOwnKeepsOtherKindsOutUntilItIsGivenBack) {
   bool came = false;
-  const auto turn = gate_->take_turn([&] { came = true; });
+  const auto turn = relay_->take_turn([&] { came = true; });
   EXPECT_TRUE(came);
   const sim::Fd fd = introduced(kOne);
   turns(20ms);
   EXPECT_THAT(prepared_, ElementsAre(""));
-  gate_->end_turn(turn);
+  relay_->end_turn(turn);
   EXPECT_TRUE(comes_in(fd));
   bool second = false;
-  const auto waits = gate_->take_turn([&] { second = true; });
+  const auto waits = relay_->take_turn([&] { second = true; });
   EXPECT_FALSE(second) << "the log has not named the client";
-  gate_->end_turn(waits);
-  gate_->server_took(::getpid());
+  relay_->end_turn(waits);
+  relay_->server_took(::getpid());
   EXPECT_FALSE(second);
 }
 
-class GateThatSettlesSoon : public GateWithLimits {
+class RelayThatSettlesSoon : public RelayWithLimits {
  protected:
-  GateThatSettlesSoon() { times_.settled = 50ms; }
+  RelayThatSettlesSoon() { times_.settled = 50ms; }
 };
 
-TEST_F(GateThatSettlesSoon, ALogThatNeverNamesAClientHoldsOthersUpForAMoment) {
+TEST_F(RelayThatSettlesSoon, ALogThatNeverNamesAClientHoldsOthersUpForAMoment) {
   EXPECT_TRUE(comes_in(introduced(kOne)));
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }
 
 // Where each grant has a socket of its own (tier v3).
-class GateOfSockets : public GateAtTheDoor {
+class RelayOfSockets : public RelayAtTheEndpoint {
  protected:
-  GateOfSockets() {
+  RelayOfSockets() {
     socket_ = [this](const std::string& grant) { return sockets_[grant]; };
   }
   void SetUp() override {
-    GateAtTheDoor::SetUp();
+    RelayAtTheEndpoint::SetUp();
     sockets_[kOne] = world_.pipe() + "/control";
     sockets_[kOther] = world_.dir() + "/not yet";
   }
   std::map<std::string, std::string> sockets_;
 };
 
-TEST_F(GateOfSockets, AGrantsClientsGoToItsOwnAndWaitWhereThereIsNone) {
+TEST_F(RelayOfSockets, AGrantsClientsGoToItsOwnAndWaitWhereThereIsNone) {
   const sim::Fd early = introduced(kOther);
   (void)let_in(kOne);
   EXPECT_FALSE(readable(early.get())) << "nobody is sent to another grant's socket";

@@ -25,10 +25,10 @@ constexpr int kPeerPidfd = 77;  // of Linux 6.5; younger than the headers
 
 // Room for all the descriptors that we take, and for credentials.
 struct Ancillary {
-  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * mps::kGateMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * mps::kRelayMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
 };
 
-void take_ancillary(msghdr& header, GatePacket& packet) {
+void take_ancillary(msghdr& header, RelayPacket& packet) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
     if (c->cmsg_type == SCM_RIGHTS) {
@@ -41,7 +41,7 @@ void take_ancillary(msghdr& header, GatePacket& packet) {
     } else if (c->cmsg_type == SCM_CREDENTIALS) {
       ucred sender{};
       std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
-      packet.sender = mps::GateSender{sender.pid, sender.uid, sender.gid};
+      packet.sender = mps::RelaySender{sender.pid, sender.uid, sender.gid};
     }
   }
 }
@@ -72,8 +72,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
 
 }  // namespace
 
-Arrival receive_packet(int fd, GatePacket& packet) {
-  char bytes[mps::kGateLongest];
+Arrival receive_packet(int fd, RelayPacket& packet) {
+  char bytes[mps::kRelayLongest];
   iovec part{bytes, sizeof bytes};
   Ancillary room;
   msghdr header{};
@@ -95,7 +95,7 @@ Arrival receive_packet(int fd, GatePacket& packet) {
   return Arrival::kPacket;
 }
 
-Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors, const mps::GateSender* as) {
+Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors, const mps::RelaySender* as) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   Ancillary room;
   msghdr header{};
@@ -106,7 +106,7 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
   if (!descriptors.empty()) {
     std::vector<int> numbers;
     for (const auto& one : descriptors) numbers.push_back(one.get());
-    numbers.resize(std::min(numbers.size(), mps::kGateMostDescriptors));
+    numbers.resize(std::min(numbers.size(), mps::kRelayMostDescriptors));
     append(header, used, SCM_RIGHTS, numbers.data(), numbers.size() * sizeof(int));
   }
   if (as != nullptr) {

@@ -8,8 +8,8 @@
 
 namespace tranche::host {
 
-GatePassage::GatePassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::GateTimes& times,
-                         const Callbacks& callbacks)
+RelayPassage::RelayPassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::RelayTimes& times,
+                           const Callbacks& callbacks)
     : loop_(loop),
       id_(id),
       grant_(std::move(grant)),
@@ -19,11 +19,11 @@ GatePassage::GatePassage(Loop& loop, std::uint64_t id, std::string grant, Fd cli
       callbacks_(callbacks),
       state_(mps::begin_passage(peer_.sender.pid, loop.now(), times)) {}
 
-GatePassage::~GatePassage() {
+RelayPassage::~RelayPassage() {
   drop();
 }
 
-void GatePassage::drop() {
+void RelayPassage::drop() {
   loop_.cancel(std::exchange(client_watch_, 0));
   loop_.cancel(std::exchange(daemon_watch_, 0));
   timer_.stop();
@@ -32,142 +32,142 @@ void GatePassage::drop() {
 }
 
 // The callbacks' shared pointers keep a passage alive while one of them runs; drop() cancels and so destroys them.
-void GatePassage::begin() {
+void RelayPassage::begin() {
   client_watch_ = loop_.watch(client_.get(), EPOLLIN | EPOLLRDHUP,
                               [self = shared_from_this()](std::uint32_t) { self->on_client(); });
-  if (client_watch_ == 0 || !send_packet(client_.get(), mps::kGateHello)) return happens(mps::GateEvent::kClientGone);
+  if (client_watch_ == 0 || !send_packet(client_.get(), mps::kRelayHello)) return happens(mps::RelayEvent::kClientGone);
   arm();
 }
 
-void GatePassage::on_client() {
+void RelayPassage::on_client() {
   const auto self = shared_from_this();
-  GatePacket packet;
+  RelayPacket packet;
   switch (receive_packet(client_.get(), packet)) {
     case Arrival::kNothing:
       return;
     case Arrival::kEnd:
-      return happens(mps::GateEvent::kClientGone);
+      return happens(mps::RelayEvent::kClientGone);
     case Arrival::kPacket:
-      return happens(mps::GateEvent::kFromClient, std::move(packet));
+      return happens(mps::RelayEvent::kFromClient, std::move(packet));
   }
 }
 
-void GatePassage::on_daemon() {
+void RelayPassage::on_daemon() {
   const auto self = shared_from_this();
-  GatePacket packet;
+  RelayPacket packet;
   switch (receive_packet(daemon_.get(), packet)) {
     case Arrival::kNothing:
       return;
     case Arrival::kEnd:
-      return happens(mps::GateEvent::kDaemonGone);
+      return happens(mps::RelayEvent::kDaemonGone);
     case Arrival::kPacket:
-      return happens(mps::GateEvent::kFromDaemon, std::move(packet));
+      return happens(mps::RelayEvent::kFromDaemon, std::move(packet));
   }
 }
 
-void GatePassage::happens(mps::GateEvent event, GatePacket packet) {
+void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
   const auto self = shared_from_this();
   switch (mps::step(state_, event, packet.message(), loop_.now(), times_)) {
-    case mps::GateAction::kNothing:
+    case mps::RelayAction::kNothing:
       break;
-    case mps::GateAction::kAskTurn:
+    case mps::RelayAction::kAskTurn:
       arm();
       return callbacks_.wants_turn(*this);
-    case mps::GateAction::kAnswer:
+    case mps::RelayAction::kAnswer:
       // Whoever asks and does not read has a full socket, and is not waited for.
       if (const auto text = callbacks_.answer(*this); !text.empty() && !send_packet(client_.get(), text))
-        return happens(mps::GateEvent::kClientGone);
+        return happens(mps::RelayEvent::kClientGone);
       break;
-    case mps::GateAction::kFarewell:
-      (void)send_packet(client_.get(), mps::kGateEnd);
+    case mps::RelayAction::kFarewell:
+      (void)send_packet(client_.get(), mps::kRelayEnd);
       drop();
       return callbacks_.ended(*this);
-    case mps::GateAction::kIntroduce:
+    case mps::RelayAction::kIntroduce:
       introduce();
       break;
-    case mps::GateAction::kToClient:
+    case mps::RelayAction::kToClient:
       to_client(packet);
       break;
-    case mps::GateAction::kHandOver:
+    case mps::RelayAction::kHandOver:
       hand_over(packet);
       break;
-    case mps::GateAction::kLetIn:
+    case mps::RelayAction::kLetIn:
       let_in();
       break;
-    case mps::GateAction::kDropDaemon:
+    case mps::RelayAction::kDropDaemon:
       drop_daemon();
       break;
-    case mps::GateAction::kEnd:
+    case mps::RelayAction::kEnd:
       drop();
       return callbacks_.ended(*this);
   }
-  if (state_.stage != mps::GateStage::kEnded) arm();
+  if (state_.stage != mps::RelayStage::kEnded) arm();
 }
 
-void GatePassage::introduce() {
+void RelayPassage::introduce() {
   // A process that had the number since its turn came would be introduced in its place.
   if (!peer_.lives()) return abandoned();
-  auto sent = send_packet(daemon_.get(), mps::kGateCredentials, {}, &state_.client);
+  auto sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {
-    const mps::GateSender ours{::getpid(), ::geteuid(), ::getegid()};
-    sent = send_packet(daemon_.get(), mps::kGateCredentials, {}, &ours);
+    const mps::RelaySender ours{::getpid(), ::geteuid(), ::getegid()};
+    sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &ours);
   }
-  if (!sent || !send_packet(daemon_.get(), mps::kGateNewClient)) return happens(mps::GateEvent::kDaemonGone);
+  if (!sent || !send_packet(daemon_.get(), mps::kRelayNewClient)) return happens(mps::RelayEvent::kDaemonGone);
   callbacks_.introduced(*this, as_itself);
 }
 
-void GatePassage::hand_over(const GatePacket& packet) {
+void RelayPassage::hand_over(const RelayPacket& packet) {
   // First the daemon, which serves nobody until it has this (measured: clients start as usual).
-  if (!send_packet(daemon_.get(), mps::kGateTaken)) drop_daemon();
+  if (!send_packet(daemon_.get(), mps::kRelayTaken)) drop_daemon();
   to_client(packet);
 }
 
-void GatePassage::let_in() {
+void RelayPassage::let_in() {
   was_let_in_ = true;
   callbacks_.let_in(*this);
-  if (!daemon_) happens(mps::GateEvent::kDaemonGone);
+  if (!daemon_) happens(mps::RelayEvent::kDaemonGone);
 }
 
-void GatePassage::drop_daemon() {
+void RelayPassage::drop_daemon() {
   loop_.cancel(std::exchange(daemon_watch_, 0));
   daemon_.reset();
 }
 
-void GatePassage::to_client(const GatePacket& packet) {
-  if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(mps::GateEvent::kClientGone);
+void RelayPassage::to_client(const RelayPacket& packet) {
+  if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(mps::RelayEvent::kClientGone);
 }
 
-Status GatePassage::connect(const std::string& path) {
+Status RelayPassage::connect(const std::string& path) {
   const auto self = shared_from_this();
   auto connected = connect_to_daemon(path);
   if (!connected) {
-    happens(mps::GateEvent::kNoDaemon);
+    happens(mps::RelayEvent::kNoDaemon);
     return std::unexpected(std::move(connected).error());
   }
   daemon_ = *std::move(connected);
   daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
-  happens(daemon_watch_ == 0 ? mps::GateEvent::kDaemonGone : mps::GateEvent::kConnected);
+  happens(daemon_watch_ == 0 ? mps::RelayEvent::kDaemonGone : mps::RelayEvent::kConnected);
   return {};
 }
 
-void GatePassage::refuse() {
-  happens(mps::GateEvent::kRefused);
+void RelayPassage::refuse() {
+  happens(mps::RelayEvent::kRefused);
 }
 
-void GatePassage::no_limits() {
-  happens(mps::GateEvent::kNoLimits);
+void RelayPassage::no_limits() {
+  happens(mps::RelayEvent::kNoLimits);
 }
 
-void GatePassage::abandoned() {
-  happens(mps::GateEvent::kConnectorGone);
+void RelayPassage::abandoned() {
+  happens(mps::RelayEvent::kConnectorGone);
 }
 
-void GatePassage::arm() {
+void RelayPassage::arm() {
   timer_.stop();
   if (!state_.until) return;
   timer_.start(std::max(Duration{}, *state_.until - loop_.now()),
-               [self = shared_from_this()] { self->happens(mps::GateEvent::kTimeUp); });
+               [self = shared_from_this()] { self->happens(mps::RelayEvent::kTimeUp); });
 }
 
 }  // namespace tranche::host

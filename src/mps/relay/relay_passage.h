@@ -1,5 +1,5 @@
 #pragma once
-// Private to mps: one client's connection at a door, and ours to the daemon for it. Carries out what
+// Private to mps: one client's connection at an endpoint, and ours to the daemon for it. Carries out what
 // mps/relay/handshake.h decides. Loop thread only.
 #include <cstdint>
 #include <functional>
@@ -13,22 +13,22 @@
 
 namespace tranche::host {
 
-class GatePassage : public std::enable_shared_from_this<GatePassage> {
+class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
  public:
   // Each is called from a turn, or from inside connect(); `ended` last, after which the passage does nothing more.
   struct Callbacks {
-    std::function<void(GatePassage&)> wants_turn;
-    std::function<void(GatePassage&, const Status& as_itself)> introduced;  // to the daemon; in whose name
-    std::function<void(GatePassage&)> let_in;
-    std::function<std::string(const GatePassage&)> answer;  // to what it asked about its share; "" = nothing is said
-    std::function<void(GatePassage&)> ended;
+    std::function<void(RelayPassage&)> wants_turn;
+    std::function<void(RelayPassage&, const Status& as_itself)> introduced;  // to the daemon; in whose name
+    std::function<void(RelayPassage&)> let_in;
+    std::function<std::string(const RelayPassage&)> answer;  // to what it asked about its share; "" = nothing is said
+    std::function<void(RelayPassage&)> ended;
   };
 
-  GatePassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::GateTimes& times,
-              const Callbacks& callbacks);
-  ~GatePassage();
-  GatePassage(const GatePassage&) = delete;
-  GatePassage& operator=(const GatePassage&) = delete;
+  RelayPassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::RelayTimes& times,
+               const Callbacks& callbacks);
+  ~RelayPassage();
+  RelayPassage(const RelayPassage&) = delete;
+  RelayPassage& operator=(const RelayPassage&) = delete;
 
   void begin();                             // greets
   Status connect(const std::string& path);  // its turn: to the daemon. An error: nobody is there, it still waits
@@ -48,10 +48,10 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
  private:
   void on_client();
   void on_daemon();
-  void happens(mps::GateEvent event, GatePacket packet = {});
+  void happens(mps::RelayEvent event, RelayPacket packet = {});
   void introduce();
-  void to_client(const GatePacket& packet);
-  void hand_over(const GatePacket& packet);
+  void to_client(const RelayPacket& packet);
+  void hand_over(const RelayPacket& packet);
   void let_in();
   void drop_daemon();
   void arm();
@@ -61,7 +61,7 @@ class GatePassage : public std::enable_shared_from_this<GatePassage> {
   std::string grant_;
   Fd client_;
   Peer peer_;
-  const mps::GateTimes& times_;
+  const mps::RelayTimes& times_;
   const Callbacks& callbacks_;
   mps::Passage state_;
   bool was_let_in_ = false;

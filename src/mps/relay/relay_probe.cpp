@@ -10,7 +10,7 @@ namespace tranche::host {
 namespace {
 
 // Hangs up as soon as it has heard the first message: as long as it is open, the daemon serves nobody else.
-class Probe final : public GateProbe {
+class Probe final : public RelayProbe {
  public:
   Probe(Loop& loop, std::string socket, std::function<void(const Status&)> done)
       : loop_(loop), socket_(std::move(socket)), done_(std::move(done)) {}
@@ -34,12 +34,12 @@ class Probe final : public GateProbe {
   }
 
   void hear() {
-    GatePacket packet;
+    RelayPacket packet;
     const auto arrival = receive_packet(fd_.get(), packet);
     if (arrival == Arrival::kNothing) return;
     if (arrival == Arrival::kEnd)
       return finish(fail(Kind::kUnavailable, "the MPS daemon hung up instead of greeting", socket_));
-    if (packet.bytes == mps::kGateHello && packet.descriptors.empty()) return finish({});
+    if (packet.bytes == mps::kRelayHello && packet.descriptors.empty()) return finish({});
     finish(fail(Kind::kUnsupported, "the MPS daemon greets in words that this program does not know", socket_));
   }
   void close() {
@@ -64,8 +64,8 @@ class Probe final : public GateProbe {
 
 }  // namespace
 
-std::unique_ptr<GateProbe> probe_daemon(Loop& loop, const std::string& socket, Duration deadline,
-                                        std::function<void(const Status&)> done) {
+std::unique_ptr<RelayProbe> probe_daemon(Loop& loop, const std::string& socket, Duration deadline,
+                                         std::function<void(const Status&)> done) {
   auto probe = std::make_unique<Probe>(loop, socket, std::move(done));
   probe->begin(deadline);
   return probe;

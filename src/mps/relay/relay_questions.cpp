@@ -33,12 +33,12 @@ std::optional<std::uint64_t> length_announced(std::string_view bytes) {
   return length;
 }
 
-std::optional<GateQuestion> parse_question(std::string_view bytes) {
+std::optional<RelayQuestion> parse_question(std::string_view bytes) {
   if (bytes.empty() || bytes.back() != '\0') return std::nullopt;
   bytes.remove_suffix(1);
   if (bytes.ends_with('\n')) bytes.remove_suffix(1);
   while (bytes.ends_with(' ')) bytes.remove_suffix(1);
-  if (bytes == "get_default_active_thread_percentage") return GateQuestion{};
+  if (bytes == "get_default_active_thread_percentage") return RelayQuestion{};
   constexpr std::string_view kMemory = "get_default_device_pinned_mem_limit ";
   if (!bytes.starts_with(kMemory)) return std::nullopt;
   bytes.remove_prefix(kMemory.size());
@@ -47,11 +47,11 @@ std::optional<GateQuestion> parse_question(std::string_view bytes) {
            c == 'I' || c == '-';
   });
   if (bytes.empty() || !plain) return std::nullopt;
-  return GateQuestion{GateQuestion::Kind::kMemory, std::string(bytes)};
+  return RelayQuestion{RelayQuestion::Kind::kMemory, std::string(bytes)};
 }
 
-std::string answer_to(const GateQuestion& question, const DaemonLimits& limits, std::span<const std::string> devices) {
-  if (question.kind == GateQuestion::Kind::kThreads)
+std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits, std::span<const std::string> devices) {
+  if (question.kind == RelayQuestion::Kind::kThreads)
     return text(fmt::format("{}.{}", limits.threads.hundredths / 100, limits.threads.hundredths / 10 % 10));
   const std::string* device = device_called(question.device, devices);
   if (device == nullptr) return {};

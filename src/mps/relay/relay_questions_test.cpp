@@ -5,7 +5,7 @@
 #include "mps/limits/grant_limits.h"
 
 namespace tranche::mps {
-namespace gate_questions_test {
+namespace relay_questions_test {
 
 std::string sent(const std::string& command) {
   return command + std::string("\n\0", 2);
@@ -14,12 +14,12 @@ std::string text(const std::string& said) {
   return std::string(4, '\0') + said;
 }
 
-TEST(GateQuestions, AreTheTwoAboutOnesOwnShareAndNoOthers) {
-  using Kind = GateQuestion::Kind;
-  EXPECT_EQ(parse_question(sent("get_default_active_thread_percentage")), GateQuestion{});
-  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit 0")), (GateQuestion{Kind::kMemory, "0"}));
+TEST(RelayQuestions, AreTheTwoAboutOnesOwnShareAndNoOthers) {
+  using Kind = RelayQuestion::Kind;
+  EXPECT_EQ(parse_question(sent("get_default_active_thread_percentage")), RelayQuestion{});
+  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit 0")), (RelayQuestion{Kind::kMemory, "0"}));
   EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit GPU-0a-1")),
-            (GateQuestion{Kind::kMemory, "GPU-0a-1"}));
+            (RelayQuestion{Kind::kMemory, "GPU-0a-1"}));
   for (const std::string command :
        {"quit", "ps", "get_server_list", "set_default_active_thread_percentage 100", "terminate_client 1 2", "",
         "get_default_active_thread_percentage 1", "get_default_device_pinned_mem_limit",
@@ -29,7 +29,7 @@ TEST(GateQuestions, AreTheTwoAboutOnesOwnShareAndNoOthers) {
   EXPECT_FALSE(parse_question("get_default_active_thread_percentage\n")) << "without its end";
 }
 
-TEST(GateQuestions, LengthsAreEightBytes) {
+TEST(RelayQuestions, LengthsAreEightBytes) {
   EXPECT_EQ(length_announced(std::string_view("&\0\0\0\0\0\0\0", 8)), 38u);
   EXPECT_EQ(length_announced(std::string_view("\0\0\0\0\0\0\0\1", 8)), 1ull << 56);
   EXPECT_FALSE(length_announced("1234567"));
@@ -37,11 +37,11 @@ TEST(GateQuestions, LengthsAreEightBytes) {
 }
 
 // As a Tesla T4 (15360 MiB) with four slots is answered.
-TEST(GateQuestions, AreAnsweredInTheDaemonsSpelling) {
+TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
   const std::vector<std::string> devices{"GPU-a", "GPU-b"};
   const DaemonLimits limits{{{"GPU-a", mib(3840)}, {"GPU-b", mib(500)}, {"GPU-c", kNotTheirs}}, Percent{2500}};
   const auto memory = [&](const std::string& device) {
-    return answer_to({GateQuestion::Kind::kMemory, device}, limits, devices);
+    return answer_to({RelayQuestion::Kind::kMemory, device}, limits, devices);
   };
   EXPECT_EQ(answer_to({}, limits, devices), text("25.0"));
   EXPECT_EQ(memory("0"), text("3G"));
@@ -52,8 +52,8 @@ TEST(GateQuestions, AreAnsweredInTheDaemonsSpelling) {
   EXPECT_EQ(memory("-1"), "");
   EXPECT_EQ(memory("99999999999999999999999"), "");
   EXPECT_EQ(answer_to({}, {{}, Percent{3333}}, devices), text("33.3"));
-  EXPECT_EQ(answer_to({GateQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}, devices), "");
+  EXPECT_EQ(answer_to({RelayQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}, devices), "");
 }
 
-}  // namespace gate_questions_test
+}  // namespace relay_questions_test
 }  // namespace tranche::mps

@@ -4,12 +4,12 @@
 
 namespace tranche::host {
 
-void GateSettling::introduced(std::uint64_t id, int pid) {
+void RelaySettling::introduced(std::uint64_t id, int pid) {
   clients_.erase(id);
   clients_.try_emplace(id, loop_, pid);
 }
 
-bool GateSettling::let_in(std::uint64_t id, Duration patience) {
+bool RelaySettling::let_in(std::uint64_t id, Duration patience) {
   const auto found = clients_.find(id);
   if (found == clients_.end() || found->second.taken) {
     left(id);
@@ -20,7 +20,7 @@ bool GateSettling::let_in(std::uint64_t id, Duration patience) {
   return false;
 }
 
-void GateSettling::server_took(int pid) {
+void RelaySettling::server_took(int pid) {
   std::vector<std::uint64_t> done;
   for (auto& [id, client] : clients_) {
     if (client.pid != pid) continue;
@@ -30,12 +30,12 @@ void GateSettling::server_took(int pid) {
   for (const auto id : done) finish(id);
 }
 
-void GateSettling::left(std::uint64_t id) {
+void RelaySettling::left(std::uint64_t id) {
   const auto found = clients_.find(id);
   if (found != clients_.end() && !found->second.in) clients_.erase(found);
 }
 
-void GateSettling::finish(std::uint64_t id) {
+void RelaySettling::finish(std::uint64_t id) {
   if (clients_.erase(id) != 0) settled_(id);
 }
 

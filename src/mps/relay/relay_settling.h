@@ -1,7 +1,7 @@
 #pragma once
 // Private to mps: clients whose limits may not be their own yet. Two words say that they are, in either order: the
 // client's, that its server has it, and the server's log, which is waited for only so long (mps/relay/handshake.h,
-// GateTimes). Loop thread only.
+// RelayTimes). Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,11 +12,12 @@
 
 namespace tranche::host {
 
-class GateSettling {
+class RelaySettling {
  public:
-  GateSettling(Loop& loop, std::function<void(std::uint64_t id)> settled) : loop_(loop), settled_(std::move(settled)) {}
-  GateSettling(const GateSettling&) = delete;
-  GateSettling& operator=(const GateSettling&) = delete;
+  RelaySettling(Loop& loop, std::function<void(std::uint64_t id)> settled)
+      : loop_(loop), settled_(std::move(settled)) {}
+  RelaySettling(const RelaySettling&) = delete;
+  RelaySettling& operator=(const RelaySettling&) = delete;
 
   void introduced(std::uint64_t id, int pid);
   // The client has said its word. true: that is all there was to wait for; else settled() comes, after `patience` at

@@ -1,4 +1,4 @@
-// The gate between real sockets: the stand-in daemon behind it, tenants before it.
+// The relay between real sockets: the stand-in daemon behind it, tenants before it.
 // docs/internals/evidence/mps-handshake.md, "What was tried". Every wait is for an event, with a deadline.
 #include "mps/relay/relay_fixture.h"
 
@@ -28,23 +28,23 @@ std::size_t open_files() {
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-TEST_F(GateAtTheDoor, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEnds) {
+TEST_F(RelayAtTheEndpoint, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEnds) {
   auto client = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, client->pid()));
   EXPECT_THAT(client->line_with("attached"), HasSubstr("\"mps\":true"));
   EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(client->pid()) + " from user"), "");
   EXPECT_THAT(came_, ElementsAre(std::pair(std::string(kOne), client->pid())));
-  EXPECT_EQ(*gate_->grant_of(client->pid()), kOne);
-  EXPECT_THAT(gate_->door(kOther).clients, IsEmpty());
+  EXPECT_EQ(*relay_->grant_of(client->pid()), kOne);
+  EXPECT_THAT(relay_->endpoint(kOther).clients, IsEmpty());
   client->signal(SIGKILL);
   ASSERT_TRUE(until([&] { return !gone_.empty(); }));
-  EXPECT_EQ(gate_->grant_of(client->pid()), nullptr);
-  EXPECT_EQ(gate_->clients(), 0u);
+  EXPECT_EQ(relay_->grant_of(client->pid()), nullptr);
+  EXPECT_EQ(relay_->clients(), 0u);
   EXPECT_THAT(ends_, IsEmpty());
 }
 
 // Promise: mps/relay: Clients of two users keep their own credentials.
-TEST_F(GateAtTheDoor, ClientsOfTwoUsersKeepTheirNames) {
+TEST_F(RelayAtTheEndpoint, ClientsOfTwoUsersKeepTheirNames) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   for (const auto& entry : std::filesystem::directory_iterator(world_.dir()))
     ::chmod(entry.path().c_str(), entry.is_directory() ? 0777 : 0666);
@@ -58,7 +58,7 @@ TEST_F(GateAtTheDoor, ClientsOfTwoUsersKeepTheirNames) {
 }
 
 // Promise: mps/relay: A command is refused and does not reach the daemon.
-TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
+TEST_F(RelayAtTheEndpoint, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
   auto neighbour = start_client(kOther);
   ASSERT_TRUE(until_let_in(kOther, neighbour->pid()));
   const std::string server = std::to_string(world_.server());
@@ -71,8 +71,8 @@ TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
                                           "ps",
                                           "quit"};
   for (const auto& line : commands) EXPECT_EQ(command(line, path(kOne)), "") << line;
-  EXPECT_EQ(gate_->door(kOne).counters.attempts, commands.size());
-  EXPECT_THAT(ends_, ::testing::Each(mps::GateEnd::kCommand));
+  EXPECT_EQ(relay_->endpoint(kOne).counters.attempts, commands.size());
+  EXPECT_THAT(ends_, ::testing::Each(mps::RelayEnd::kCommand));
   EXPECT_EQ(std::to_string(world_.server()), server);
   EXPECT_FALSE(neighbour->ended_within(0ms));
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
@@ -80,62 +80,62 @@ TEST_F(GateAtTheDoor, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
 
 // By the control program, as a person asks it in a pod; the daemon itself would say 100.0.
 // Promise: mps/relay: A container may ask for its own share and nothing else.
-TEST_F(GateAtTheDoor, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
+TEST_F(RelayAtTheEndpoint, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOne)), "25.0\n");
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOther)), "75.0\n");
   EXPECT_EQ(command("get_default_device_pinned_mem_limit 0", path(kOne)), "3G\n");
   EXPECT_EQ(command("get_default_device_pinned_mem_limit 1", path(kOne)), "");
-  EXPECT_EQ(gate_->door(kOne).counters, DoorCounters{});
+  EXPECT_EQ(relay_->endpoint(kOne).counters, EndpointCounters{});
   EXPECT_TRUE(ends_.empty());
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
 }
 
 // Promise: mps/relay: A connection that asks without end is closed.
-TEST_F(GateAtTheDoor, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
+TEST_F(RelayAtTheEndpoint, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
   const sim::Fd fd = introduced(kOne, ConnectionType::kCommands);
   for (unsigned i = 0; i < mps::kMostQuestions; ++i)
     ASSERT_TRUE(sim::send_command(fd.get(), "get_default_active_thread_percentage"));
   (void)sim::send_command(fd.get(), "get_default_active_thread_percentage");
-  EXPECT_TRUE(until([&] { return gate_->door(kOne).counters.attempts == 1; }));
+  EXPECT_TRUE(until([&] { return relay_->endpoint(kOne).counters.attempts == 1; }));
   auto client = start_client(kOne);
   EXPECT_TRUE(until_let_in(kOne, client->pid()));
 }
 
-TEST_F(GateAtTheDoor, RefusesTypesThatNoClientHas) {
+TEST_F(RelayAtTheEndpoint, RefusesTypesThatNoClientHas) {
   for (const unsigned type : {0u, 1u, 3u, 9u, 0x02000000u}) {
     const sim::Fd fd = introduced(kOne, static_cast<ConnectionType>(type));
     EXPECT_EQ(next(fd).bytes, "end") << type;
   }
-  EXPECT_EQ(gate_->door(kOne).counters.attempts, 5u);
+  EXPECT_EQ(relay_->endpoint(kOne).counters.attempts, 5u);
 }
 
-TEST_F(GateAtTheDoor, RefusesTheCredentialsOfAnotherProcess) {
+TEST_F(RelayAtTheEndpoint, RefusesTheCredentialsOfAnotherProcess) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to speak for another process";
   const sim::Fd fd = greeted(kOne);
   sim::introduce(fd.get(), ConnectionType::kClient, {world_.daemon().pid(), 0, 0});
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNotItself));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNotItself));
 }
 
-TEST_F(GateAtTheDoor, ACommandAfterHavingBeenLetInGoesNowhere) {
+TEST_F(RelayAtTheEndpoint, ACommandAfterHavingBeenLetInGoesNowhere) {
   const sim::Fd fd = introduced(kOne);
   sim::Packet packet = next(fd);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
   ASSERT_TRUE(sim::send_type(fd.get(), ConnectionType::kCommands));  // where four zero bytes are waited for
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kGarbled));
-  EXPECT_EQ(gate_->door(kOne).counters.let_in, 0u);
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kGarbled));
+  EXPECT_EQ(relay_->endpoint(kOne).counters.let_in, 0u);
 }
 
 // Promise: mps/relay: Mute connections delay no other client.
-TEST_F(GateAtTheDoor, MuteConnectionsOfATenantHoldNobodyUp) {
+TEST_F(RelayAtTheEndpoint, MuteConnectionsOfATenantHoldNobodyUp) {
   std::vector<sim::Fd> mute;
   for (int i = 0; i < 16; ++i) mute.push_back(greeted(kOne));
   EXPECT_TRUE(let_in(kOther).valid());
   EXPECT_NE(world_.server(), 0) << "commands are answered";
 }
 
-TEST_F(GateAtTheDoor, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
+TEST_F(RelayAtTheEndpoint, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
   std::vector<sim::Fd> mute;
   for (int i = 0; i < 16; ++i) mute.push_back(greeted(kOne));
   const sim::Fd next_one = sim::connect_to(path(kOne) + "/control");
@@ -145,16 +145,16 @@ TEST_F(GateAtTheDoor, MoreHandshakesThanSixteenWaitAndAreNotSentAway) {
   EXPECT_EQ(next(next_one).bytes, sim::kHello);
 }
 
-TEST_F(GateAtTheDoor, BoundsAreThoseOfTheContract) {
-  EXPECT_EQ(GateSettings{}.handshakes_per_grant, 16u);
-  EXPECT_EQ(GateSettings{}.handshakes, 256u);
-  EXPECT_EQ(GateSettings{}.connections_per_grant, 512u);
+TEST_F(RelayAtTheEndpoint, BoundsAreThoseOfTheContract) {
+  EXPECT_EQ(RelaySettings{}.handshakes_per_grant, 16u);
+  EXPECT_EQ(RelaySettings{}.handshakes, 256u);
+  EXPECT_EQ(RelaySettings{}.connections_per_grant, 512u);
 }
 
-TEST_F(GateAtTheDoor, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
+TEST_F(RelayAtTheEndpoint, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
   bounds_.handshakes = 3;
-  open_gate();
-  for (const char* grant : {kOne, kOther}) open_door(grant);
+  open_relay();
+  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
   std::vector<sim::Fd> mute;
   for (const char* grant : {kOne, kOne, kOther}) mute.push_back(greeted(grant));
   const sim::Fd next_one = sim::connect_to(path(kOther) + "/control");
@@ -165,7 +165,7 @@ TEST_F(GateAtTheDoor, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
 }
 
 // Many tenants together: none is kept out by the others.
-TEST_F(GateAtTheDoor, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
+TEST_F(RelayAtTheEndpoint, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   const auto kept_out = [&](const char* grant) {
     const sim::Fd fd = sim::connect_to(path(grant) + "/control");
     turns(50ms);
@@ -173,8 +173,8 @@ TEST_F(GateAtTheDoor, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   };
   // Two connections of one grant fill what all have together; one of another grant still comes in, and no second.
   const auto filled = [&] {
-    open_gate();
-    for (const char* grant : {kOne, kOther}) open_door(grant);
+    open_relay();
+    for (const char* grant : {kOne, kOther}) open_endpoint(grant);
     std::vector<sim::Fd> held;
     for (int i = 0; i < 2; ++i) held.push_back(greeted(kOne));
     EXPECT_TRUE(kept_out(kOne));
@@ -188,18 +188,18 @@ TEST_F(GateAtTheDoor, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   bounds_.connections = 2;
   bounds_.connections_always = 1;
   const auto held = filled();
-  gate_->close_door(kOne);
+  relay_->close_endpoint(kOne);
   const sim::Fd next_one = greeted(kOther);
 }
 
 // The daemon of this test leaves the connections of clients that are in open.
-TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
+TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
   bounds_.connections_per_grant = 2;
   const std::string daemon = world_.dir() + "/patient";
   socket_ = [&daemon](const std::string&) { return daemon; };
-  open_gate();
-  for (const char* grant : {kOne, kOther}) open_door(grant);
-  gate_->serve();
+  open_relay();
+  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
+  relay_->serve();
   const sim::Fd listening = sim::listen_at(daemon, 0666);
   std::vector<sim::Fd> in, accepted;
   for (std::size_t i = 1; i <= 2; ++i) {
@@ -211,7 +211,7 @@ TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
     ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, listening.get()));
     EXPECT_EQ(next(in.back()).bytes, sim::kDescriptor);
     ASSERT_TRUE(sim::send_packet(in.back().get(), sim::kAcknowledged));
-    ASSERT_TRUE(until([&] { return gate_->door(kOne).counters.let_in == i; }));
+    ASSERT_TRUE(until([&] { return relay_->endpoint(kOne).counters.let_in == i; }));
   }
   const sim::Fd third = sim::connect_to(path(kOne) + "/control");
   turns(50ms);
@@ -221,20 +221,20 @@ TEST_F(GateAtTheDoor, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
   EXPECT_EQ(next(third).bytes, sim::kHello);
 }
 
-TEST_F(GateAtTheDoor, WhateverLiesInASocketsPlaceIsReplaced) {
+TEST_F(RelayAtTheEndpoint, WhateverLiesInASocketsPlaceIsReplaced) {
   for (const auto& kind : all_damage()) {
     SCOPED_TRACE(kind.name);
-    gate_->close_door(kOne);
+    relay_->close_endpoint(kOne);
     kind.spoil(path(kOne) + "/control");
     kind.spoil(path(kOne) + "/.control.new");
-    open_door(kOne);
+    open_endpoint(kOne);
     const sim::Fd fd = greeted(kOne);
   }
 }
 
-class GateWithShortTimes : public GateAtTheDoor {
+class RelayWithShortTimes : public RelayAtTheEndpoint {
  protected:
-  GateWithShortTimes() {
+  RelayWithShortTimes() {
     times_.words = 400ms;
     times_.taken = 400ms;
     times_.turn = 1200ms;
@@ -242,29 +242,29 @@ class GateWithShortTimes : public GateAtTheDoor {
   }
 };
 
-TEST_F(GateWithShortTimes, AConnectionThatSaysNothingIsClosed) {
+TEST_F(RelayWithShortTimes, AConnectionThatSaysNothingIsClosed) {
   const sim::Fd mute = greeted(kOne);
   EXPECT_EQ(next(mute).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kMute));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kMute));
 }
 
 // Promise: mps/relay: A client that stalls is named and delays neither commands nor other handshakes.
-TEST_F(GateWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandshakesUpAndIsNamed) {
+TEST_F(RelayWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandshakesUpAndIsNamed) {
   const sim::Fd stalled = introduced(kOne);
   const sim::Packet packet = next(stalled);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
   EXPECT_NE(world_.ask("get_default_active_thread_percentage"), "");
   EXPECT_TRUE(let_in(kOther).valid());
   EXPECT_EQ(next(stalled).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kStalled));
-  EXPECT_EQ(gate_->door(kOne).counters.stalled, 1u);
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kStalled));
+  EXPECT_EQ(relay_->endpoint(kOne).counters.stalled, 1u);
   // Its next one has to wait: it would get the server that replaces this one stuck just as fast.
   const sim::Fd again = introduced(kOne);
   EXPECT_TRUE(let_in(kOther).valid());
   EXPECT_FALSE(readable(again.get()));
 }
 
-TEST_F(GateWithShortTimes, AClientThatBreaksOffWithItsServerMakesTheServerDoubted) {
+TEST_F(RelayWithShortTimes, AClientThatBreaksOffWithItsServerMakesTheServerDoubted) {
   {
     const sim::Fd client = introduced(kOne);
     ASSERT_EQ(next(client).bytes, sim::kDescriptor);
@@ -273,14 +273,14 @@ TEST_F(GateWithShortTimes, AClientThatBreaksOffWithItsServerMakesTheServerDoubte
   EXPECT_THAT(doubts_, ElementsAre(HasSubstr(kOne)));
 }
 
-TEST_F(GateWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAndOneDoesNot) {
+TEST_F(RelayWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAndOneDoesNot) {
   times_.server = 100ms;
   const std::string daemon = world_.pipe() + "/control", without_server = world_.dir() + "/without-server";
   std::string socket = daemon;
   socket_ = [&socket](const std::string&) { return socket; };
-  open_gate();
-  for (const char* grant : {kOne, kOther}) open_door(grant);
-  gate_->serve();
+  open_relay();
+  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
+  relay_->serve();
   const sim::Fd listening = sim::listen_at(without_server, 0666);
   const auto goes_without = [&] {
     socket = without_server;
@@ -289,7 +289,7 @@ TEST_F(GateWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAnd
     const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
     EXPECT_EQ(next(client).bytes, "end");
-    EXPECT_EQ(ends_.back(), mps::GateEnd::kServerLate);
+    EXPECT_EQ(ends_.back(), mps::RelayEnd::kServerLate);
     socket = daemon;
   };
   goes_without();
@@ -300,31 +300,31 @@ TEST_F(GateWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAnd
   EXPECT_EQ(doubts_.size(), 1u);
 }
 
-TEST_F(GateWithShortTimes, AMuteDaemonIsNotWaitedForWithoutEnd) {
+TEST_F(RelayWithShortTimes, AMuteDaemonIsNotWaitedForWithoutEnd) {
   world_.daemon().signal(SIGSTOP);
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kDaemonMute));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kDaemonMute));
   world_.daemon().signal(SIGCONT);
   EXPECT_TRUE(let_in(kOne).valid());
 }
 
-TEST_F(GateWithShortTimes, WhileThePoolDoesNotServeClientsWaitAndInTheEndAreSentAway) {
-  gate_->hold();
+TEST_F(RelayWithShortTimes, WhileThePoolDoesNotServeClientsWaitAndInTheEndAreSentAway) {
+  relay_->hold();
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::GateEnd::kNotServed));
+  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNotServed));
 }
 
-TEST_F(GateAtTheDoor, AServerThatStartsIsNoStall) {
+TEST_F(RelayAtTheEndpoint, AServerThatStartsIsNoStall) {
   // The first client of all: its server is started for it, and others of other grants are not held up by that.
   auto first = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, first->pid()));
-  EXPECT_EQ(gate_->door(kOne).counters.stalled, 0u);
+  EXPECT_EQ(relay_->endpoint(kOne).counters.stalled, 0u);
 }
 
-TEST_F(GateAtTheDoor, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
-  for (const char* grant : {"0000000000000001", "0000000000000002"}) open_door(grant);
+TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
+  for (const char* grant : {"0000000000000001", "0000000000000002"}) open_endpoint(grant);
   const std::vector<std::string> grants{kOne, kOther, "0000000000000001", "0000000000000002"};
   std::vector<sim::Fd> waiting;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -353,23 +353,23 @@ TEST_F(GateAtTheDoor, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
   }));
   EXPECT_TRUE(until([&] {
     std::uint64_t in = 0;
-    for (const auto& grant : grants) in += gate_->door(grant).counters.let_in;
+    for (const auto& grant : grants) in += relay_->endpoint(grant).counters.let_in;
     return in == 64;
   }));
   EXPECT_THAT(ends_, IsEmpty());
 }
 
-TEST_F(GateAtTheDoor, AClientThatWaitsWhileTheDaemonIsReplacedIsLetInByTheNextOne) {
+TEST_F(RelayAtTheEndpoint, AClientThatWaitsWhileTheDaemonIsReplacedIsLetInByTheNextOne) {
   world_.daemon().signal(SIGKILL);
   world_.daemon().wait();
-  const sim::Fd early = introduced(kOne);  // nobody has told the gate yet
+  const sim::Fd early = introduced(kOne);  // nobody has told the relay yet
   turns(20ms);
-  gate_->hold();
+  relay_->hold();
   const sim::Fd later = introduced(kOther);
   world_.start_daemon({"-M"});
   turns(20ms);
   EXPECT_FALSE(readable(early.get()) || readable(later.get())) << "no client before the limits";
-  gate_->serve();
+  relay_->serve();
   ASSERT_TRUE(until([&] { return readable(early.get()) || readable(later.get()); }));
   const bool early_first = readable(early.get());
   for (const auto* fd : {early_first ? &early : &later, early_first ? &later : &early}) {
@@ -378,21 +378,21 @@ TEST_F(GateAtTheDoor, AClientThatWaitsWhileTheDaemonIsReplacedIsLetInByTheNextOn
   }
 }
 
-TEST_F(GateAtTheDoor, ANewGateTakesTheDoorsOfAnOldOneInPlace) {
+TEST_F(RelayAtTheEndpoint, ANewRelayTakesTheEndpointsOfAnOldOneInPlace) {
   auto tenant = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, tenant->pid()));
-  gate_.reset();
+  relay_.reset();
   EXPECT_FALSE(sim::connect_to(path(kOne) + "/control").valid());
-  open_gate();
-  open_door(kOne);
-  gate_->serve();
-  gate_->remember(kOne, tenant->pid());
-  EXPECT_THAT(gate_->door(kOne).clients, ElementsAre(tenant->pid()));
+  open_relay();
+  open_endpoint(kOne);
+  relay_->serve();
+  relay_->remember(kOne, tenant->pid());
+  EXPECT_THAT(relay_->endpoint(kOne).clients, ElementsAre(tenant->pid()));
   EXPECT_TRUE(let_in(kOne).valid());
   EXPECT_FALSE(tenant->ended_within(0ms));
 }
 
-TEST_F(GateAtTheDoor, ADoorHoldsTheSocketForEveryUserAndNothingElse) {
+TEST_F(RelayAtTheEndpoint, AnEndpointHoldsTheSocketForEveryUserAndNothingElse) {
   const auto names = Dir::open(path(kOne))->list();
   ASSERT_TRUE(names);
   EXPECT_THAT(*names, ElementsAre("control"));
@@ -401,25 +401,25 @@ TEST_F(GateAtTheDoor, ADoorHoldsTheSocketForEveryUserAndNothingElse) {
   EXPECT_EQ(facts.st_mode, S_IFSOCK | 0666u);
 }
 
-TEST_F(GateAtTheDoor, AGrantThatIsNotAdmittedIsToldNothingAndTheOthersComeIn) {
+TEST_F(RelayAtTheEndpoint, AGrantThatIsNotAdmittedIsToldNothingAndTheOthersComeIn) {
   refusals_[kOne] = "over its memory";
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_EQ(gate_->door(kOne).counters.refused, 1u);
+  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 1u);
   EXPECT_TRUE(let_in(kOther).valid());
   refusals_.clear();
   EXPECT_TRUE(let_in(kOne).valid());
 }
 
-TEST_F(GateAtTheDoor, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsForAnothersLook) {
+TEST_F(RelayAtTheEndpoint, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsForAnothersLook) {
   std::vector<std::pair<int, std::function<void(const std::string&)>>> looks;
   look_ = [&](const std::string& grant, int pid, std::function<void(const std::string&)> done) {
     if (grant == kOther) return done("");
     looks.emplace_back(pid, std::move(done));
   };
-  open_gate();
-  for (const char* grant : {kOne, kOther}) open_door(grant);
-  gate_->serve();
+  open_relay();
+  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
+  relay_->serve();
   const sim::Fd good = introduced(kOne);
   ASSERT_TRUE(until([&] { return looks.size() == 1; }));
   EXPECT_EQ(looks[0].first, ::getpid());
@@ -430,29 +430,29 @@ TEST_F(GateAtTheDoor, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsForAnot
   EXPECT_FALSE(readable(good.get()));
   looks[1].second("its variable lifts its limit");
   EXPECT_EQ(next(bad).bytes, "end");
-  EXPECT_EQ(gate_->door(kOne).counters.refused, 1u);
+  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 1u);
   looks[0].second("");
   EXPECT_EQ(next(good).bytes, sim::kDescriptor);
-  gate_->close_door(kOne);
+  relay_->close_endpoint(kOne);
   looks[2].second("");  // of a connection that has ended
-  gate_.reset();
-  looks[2].second("");  // and after the gate's end
+  relay_.reset();
+  looks[2].second("");  // and after the relay's end
 }
 
-TEST_F(GateAtTheDoor, AClosedDoorEndsItsHandshakesAndNobodyElses) {
-  gate_->hold();
+TEST_F(RelayAtTheEndpoint, AClosedEndpointEndsItsHandshakesAndNobodyElses) {
+  relay_->hold();
   const sim::Fd one = introduced(kOne);
   const sim::Fd other = introduced(kOther);
   turns(20ms);
-  gate_->close_door(kOne);
+  relay_->close_endpoint(kOne);
   EXPECT_EQ(next(one).bytes, "end");
-  gate_->serve();
+  relay_->serve();
   EXPECT_EQ(next(other).bytes, sim::kDescriptor);
-  EXPECT_FALSE(gate_->has_door(kOne));
-  EXPECT_THAT(gate_->doors(), ElementsAre(kOther));
+  EXPECT_FALSE(relay_->has_endpoint(kOne));
+  EXPECT_THAT(relay_->endpoints(), ElementsAre(kOther));
 }
 
-TEST_F(GateAtTheDoor, LeavesNoDescriptorBehind) {
+TEST_F(RelayAtTheEndpoint, LeavesNoDescriptorBehind) {
   {
     EXPECT_TRUE(let_in(kOne).valid());
   }
@@ -475,7 +475,7 @@ TEST_F(GateAtTheDoor, LeavesNoDescriptorBehind) {
 }
 
 // Promise: mps/relay: Without the capability the relay uses its own credentials and reports it.
-TEST_F(GateAtTheDoor, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSaysSo) {
+TEST_F(RelayAtTheEndpoint, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a right up";
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct all[2]{}, fewer[2]{};
@@ -490,7 +490,7 @@ TEST_F(GateAtTheDoor, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSaysSo)
   EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(::getpid()) + " from user 0"), "");
 }
 
-TEST_F(GateAtTheDoor, ProbeKnowsTheDaemonAndTellsAStrangerFromAMuteOne) {
+TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndTellsAStrangerFromAMuteOne) {
   const auto probe = [&](const std::string& socket) {
     std::optional<Status> answer;
     const auto question = probe_daemon(*loop_, socket, 200ms, [&](const Status& status) { answer = status; });

@@ -5,21 +5,21 @@
 
 namespace tranche::mps {
 
-void GateTurns::wait(std::uint64_t id, const std::string& grant) {
+void RelayTurns::wait(std::uint64_t id, const std::string& grant) {
   waiting_.push_back({id, grant});
   standing_.try_emplace(grant);
 }
 
-void GateTurns::set_kind(const std::string& grant, const std::string& kind) {
+void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
   standing_[grant].kind = kind;
 }
 
-bool GateTurns::may_go(const Turn& turn, MonoTime now) const {
+bool RelayTurns::may_go(const Turn& turn, MonoTime now) const {
   const auto& standing = standing_.find(turn.grant)->second;
   return !standing.with_daemon && now >= standing.not_before;
 }
 
-std::optional<std::uint64_t> GateTurns::next(MonoTime now) {
+std::optional<std::uint64_t> RelayTurns::next(MonoTime now) {
   if (connecting_ != 0) return std::nullopt;
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
@@ -40,11 +40,11 @@ std::optional<std::uint64_t> GateTurns::next(MonoTime now) {
   return turn.id;
 }
 
-void GateTurns::connected(std::uint64_t id) {
+void RelayTurns::connected(std::uint64_t id) {
   if (connecting_ == id) connecting_ = 0;
 }
 
-void GateTurns::back(std::uint64_t id) {
+void RelayTurns::back(std::uint64_t id) {
   const auto found = with_daemon_.find(id);
   if (found == with_daemon_.end()) return;
   standing_[found->second.grant].with_daemon = false;
@@ -53,14 +53,14 @@ void GateTurns::back(std::uint64_t id) {
   connected(id);
 }
 
-void GateTurns::settle(std::uint64_t id) {
+void RelayTurns::settle(std::uint64_t id) {
   connected(id);
   const auto found = with_daemon_.find(id);
   if (found == with_daemon_.end() || std::exchange(found->second.settling, true)) return;
   standing_[found->second.grant].with_daemon = false;
 }
 
-void GateTurns::leave(std::uint64_t id, bool stalled, MonoTime now) {
+void RelayTurns::leave(std::uint64_t id, bool stalled, MonoTime now) {
   connected(id);
   std::string grant;
   if (const auto found = with_daemon_.find(id); found != with_daemon_.end()) {
@@ -83,18 +83,18 @@ void GateTurns::leave(std::uint64_t id, bool stalled, MonoTime now) {
   }
 }
 
-void GateTurns::went_well(const std::string& grant) {
+void RelayTurns::went_well(const std::string& grant) {
   const auto found = standing_.find(grant);
   if (found == standing_.end()) return;
   found->second.penalty = Duration::zero();
   found->second.not_before = MonoTime{};
 }
 
-void GateTurns::forget(const std::string& grant) {
+void RelayTurns::forget(const std::string& grant) {
   standing_.erase(grant);
 }
 
-std::optional<MonoTime> GateTurns::wake_at(MonoTime now) const {
+std::optional<MonoTime> RelayTurns::wake_at(MonoTime now) const {
   std::optional<MonoTime> first;
   for (const auto& turn : waiting_) {
     const auto& standing = standing_.find(turn.grant)->second;

@@ -16,7 +16,7 @@
 
 namespace tranche::mps {
 
-class GateTurns {
+class RelayTurns {
  public:
   static constexpr Duration kFirstPenalty = std::chrono::seconds(2);
   static constexpr Duration kLongestPenalty = std::chrono::minutes(1);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace gate_turns_test {
+namespace relay_turns_test {
 
 using namespace std::chrono_literals;
 using ::testing::Eq;
@@ -12,13 +12,13 @@ using ::testing::Optional;
 const MonoTime kNow{100s};
 
 // With the daemon from the moment of the introduction on.
-void connect(GateTurns& turns, std::uint64_t id) {
+void connect(RelayTurns& turns, std::uint64_t id) {
   ASSERT_THAT(turns.next(kNow), Optional(Eq(id)));
   turns.connected(id);
 }
 
-TEST(GateTurns, OneIsConnectedAfterTheOther) {
-  GateTurns turns;
+TEST(RelayTurns, OneIsConnectedAfterTheOther) {
+  RelayTurns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
   EXPECT_THAT(turns.next(kNow), Optional(Eq(1u)));
@@ -27,8 +27,8 @@ TEST(GateTurns, OneIsConnectedAfterTheOther) {
   EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
 }
 
-TEST(GateTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
-  GateTurns turns;
+TEST(RelayTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
+  RelayTurns turns;
   for (std::uint64_t id : {1, 2}) turns.wait(id, "a");
   connect(turns, 1);
   EXPECT_EQ(turns.next(kNow), std::nullopt);
@@ -36,8 +36,8 @@ TEST(GateTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
   EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
 }
 
-TEST(GateTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
-  GateTurns turns;
+TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
+  RelayTurns turns;
   for (std::uint64_t id = 1; id <= 16; ++id) turns.wait(id, "many");
   connect(turns, 1);
   turns.wait(17, "one");
@@ -46,10 +46,10 @@ TEST(GateTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
 }
 
 // Promise: mps/relay: A grant that stalled waits longer each time and the others do not.
-TEST(GateTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
-  GateTurns turns;
+TEST(RelayTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
+  RelayTurns turns;
   MonoTime now = kNow;
-  Duration expected = GateTurns::kFirstPenalty;
+  Duration expected = RelayTurns::kFirstPenalty;
   for (std::uint64_t id = 1; id <= 8; ++id) {
     turns.wait(id, "stalls");
     ASSERT_THAT(turns.next(now), Optional(Eq(id)));
@@ -63,12 +63,12 @@ TEST(GateTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
     now += expected;
     EXPECT_EQ(turns.wake_at(now), std::nullopt);
     turns.leave(100 + id, false, now);
-    expected = std::min(expected * 2, GateTurns::kLongestPenalty);
+    expected = std::min(expected * 2, RelayTurns::kLongestPenalty);
   }
 }
 
-TEST(GateTurns, OneThatWentWellEndsThePenalty) {
-  GateTurns turns;
+TEST(RelayTurns, OneThatWentWellEndsThePenalty) {
+  RelayTurns turns;
   turns.wait(1, "a");
   connect(turns, 1);
   turns.leave(1, true, kNow);
@@ -77,8 +77,8 @@ TEST(GateTurns, OneThatWentWellEndsThePenalty) {
   EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
 }
 
-TEST(GateTurns, WithoutADaemonItIsFirstAgain) {
-  GateTurns turns;
+TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
+  RelayTurns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
   ASSERT_THAT(turns.next(kNow), Optional(Eq(1u)));
@@ -92,8 +92,8 @@ TEST(GateTurns, WithoutADaemonItIsFirstAgain) {
 }
 
 // Promise: mps/limits/limits: Only grants with equal limits are with the daemon together.
-TEST(GateTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
-  GateTurns turns;
+TEST(RelayTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
+  RelayTurns turns;
   for (const char* grant : {"small", "also small"}) turns.set_kind(grant, "5 %");
   turns.set_kind("large", "50 %");
   turns.wait(1, "small");
@@ -108,8 +108,8 @@ TEST(GateTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
   EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
 }
 
-TEST(GateTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
-  GateTurns turns;
+TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
+  RelayTurns turns;
   for (const char* grant : {"a", "b", "c"}) turns.set_kind(grant, "5 %");
   turns.set_kind("large", "50 %");
   turns.wait(1, "a");
@@ -126,8 +126,8 @@ TEST(GateTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
   connect(turns, 4);
 }
 
-TEST(GateTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
-  GateTurns turns;
+TEST(RelayTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
+  RelayTurns turns;
   turns.set_kind("a", "5 %");
   turns.set_kind("large", "50 %");
   turns.wait(1, "a");
@@ -148,8 +148,8 @@ TEST(GateTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
   EXPECT_EQ(turns.next(kNow), std::nullopt) << "its grant has one with the daemon: 4";
 }
 
-TEST(GateTurns, AKindThatChangesCountsFromTheNextTurnOn) {
-  GateTurns turns;
+TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
+  RelayTurns turns;
   turns.set_kind("a", "5 %");
   turns.set_kind("b", "50 %");
   turns.wait(1, "a");
@@ -163,8 +163,8 @@ TEST(GateTurns, AKindThatChangesCountsFromTheNextTurnOn) {
   connect(turns, 3);
 }
 
-TEST(GateTurns, WhoLeavesTheQueueIsNotAskedFor) {
-  GateTurns turns;
+TEST(RelayTurns, WhoLeavesTheQueueIsNotAskedFor) {
+  RelayTurns turns;
   turns.wait(1, "a");
   turns.leave(1, false, kNow);
   turns.leave(1, false, kNow);
@@ -172,5 +172,5 @@ TEST(GateTurns, WhoLeavesTheQueueIsNotAskedFor) {
   EXPECT_EQ(turns.waiting(), 0u);
 }
 
-}  // namespace gate_turns_test
+}  // namespace relay_turns_test
 }  // namespace tranche::mps

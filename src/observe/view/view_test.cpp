@@ -85,7 +85,7 @@ TEST(View, ShowsWhatIsWrongWithCdiSpecs) {
   EXPECT_THAT(make_view(R"({"cdiProblem": ""})", "")->problems, testing::IsEmpty());
 }
 
-TEST(View, ATenantsProcessesAreThoseBehindItsDoor) {
+TEST(View, ATenantsProcessesAreThoseBehindItsEndpoint) {
   const auto view = make_view(
       R"({"devices": [{"uuid": "GPU-1", "resource": "r", "processes": [{"pid": 7, "memoryMiB": 5, "grant": "ab"},
                        {"pid": 8, "memoryMiB": 6, "grant": "ab"}, {"pid": 9, "memoryMiB": 7}]}],

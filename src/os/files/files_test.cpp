@@ -212,9 +212,9 @@ TEST_F(FilesTest, ATreeTooDeepToBeOursIsLeftAlone) {
 
 TEST_F(FilesTest, AHardLinkIsTheSameFile) {
   ASSERT_TRUE(dir_->write_atomically("control", "x"));
-  ASSERT_TRUE(dir_->make_subdir("door"));
-  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "door/control"));
-  EXPECT_EQ(inode_of(scratch_ / "control"), inode_of(scratch_ / "door/control"));
+  ASSERT_TRUE(dir_->make_subdir("endpoint"));
+  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "endpoint/control"));
+  EXPECT_EQ(inode_of(scratch_ / "control"), inode_of(scratch_ / "endpoint/control"));
 }
 
 TEST_F(FilesTest, TheSameFileIsKnownByAnyOfItsNames) {
@@ -231,19 +231,19 @@ TEST_F(FilesTest, TheSameFileIsKnownByAnyOfItsNames) {
 
 TEST_F(FilesTest, LinkingAgainIsIdempotentAndLeavesNothingBehind) {
   ASSERT_TRUE(dir_->write_atomically("control", "x"));
-  ASSERT_TRUE(dir_->make_subdir("door"));
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "door/control"));
-  EXPECT_THAT(Dir::open(scratch_ / "door")->list().value(), ElementsAre("control"));
+  ASSERT_TRUE(dir_->make_subdir("endpoint"));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "endpoint/control"));
+  EXPECT_THAT(Dir::open(scratch_ / "endpoint")->list().value(), ElementsAre("control"));
 }
 
 TEST_F(FilesTest, ALinkIsReplacedByTheNewFileUnderTheSameName) {
   ASSERT_TRUE(dir_->write_atomically("control", "old"));
-  ASSERT_TRUE(dir_->make_subdir("door"));
-  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "door/control"));
+  ASSERT_TRUE(dir_->make_subdir("endpoint"));
+  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "endpoint/control"));
   ASSERT_TRUE(dir_->write_atomically("control", "new"));
-  EXPECT_EQ(dir_->read("door/control"), "old");
-  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "door/control"));
-  EXPECT_EQ(dir_->read("door/control"), "new");
+  EXPECT_EQ(dir_->read("endpoint/control"), "old");
+  ASSERT_TRUE(dir_->hard_link(scratch_ / "control", "endpoint/control"));
+  EXPECT_EQ(dir_->read("endpoint/control"), "new");
 }
 
 TEST_F(FilesTest, LinkingToWhatIsNotThereKeepsTheOldLink) {

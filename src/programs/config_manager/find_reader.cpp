@@ -32,10 +32,10 @@ bool has_name(pid_t pid, std::string_view wanted) {
 }
 
 // Which folder of which file system a process sees there.
-std::optional<guard::DoorsAt> folder_of(const std::string& process, const std::string& folder) {
+std::optional<guard::EndpointsAt> folder_of(const std::string& process, const std::string& folder) {
   const auto mounts = host::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
-  return guard::where_doors_are(*mounts, folder);
+  return guard::where_endpoints_are(*mounts, folder);
 }
 
 std::vector<pid_t> all_processes() {

@@ -26,16 +26,16 @@ class GrantsOfAPool : public MpsProgramTest {
     const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 5s);
     return answer ? *answer : to_string(answer.error());
   }
-  void open_door(const Worth& worth) {
+  void open_endpoint(const Worth& worth) {
     const json limit{{"uuid", kA}, {"memoryMiB", worth.mib}, {"threadsHundredths", worth.hundredths}};
-    const json line{{"do", "openDoor"}, {"pool", kPool}, {"grant", worth.grant}, {"limits", json::array({limit})}};
+    const json line{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", worth.grant}, {"limits", json::array({limit})}};
     ASSERT_EQ(request(line.dump()), R"({"ok":true})");
   }
   void serve() {
     start();
     ASSERT_TRUE(until_serving());
-    open_door(kSmall);
-    open_door(kLarge);
+    open_endpoint(kSmall);
+    open_endpoint(kLarge);
   }
   void restart() {
     const pid_t first = running_.back();
@@ -45,12 +45,12 @@ class GrantsOfAPool : public MpsProgramTest {
     const pid_t second = start();
     ASSERT_TRUE(until([&](const json& status) { return status["pid"] == second && all_serving(status, 2); }));
   }
-  std::string door(const Worth& worth) const {
-    return scratch_ / "mps/pools/" + std::string(kPool) + "/doors/" + worth.grant;
+  std::string endpoint(const Worth& worth) const {
+    return scratch_ / "mps/pools/" + std::string(kPool) + "/endpoints/" + worth.grant;
   }
   std::unique_ptr<sim::TestProcess> start_client(const Worth& worth, std::map<std::string, std::string> env = {}) {
     env["TRANCHE_SIM_NODE"] = scratch_.path();
-    env["CUDA_MPS_PIPE_DIRECTORY"] = door(worth);
+    env["CUDA_MPS_PIPE_DIRECTORY"] = endpoint(worth);
     return std::make_unique<sim::TestProcess>(sim::Spawn{.argv = {"sim-cuda", "--hold"}, .env = std::move(env)});
   }
   static void expect_worth(sim::TestProcess& client, const Worth& worth) {
@@ -63,8 +63,8 @@ class GrantsOfAPool : public MpsProgramTest {
     const auto client = start_client(worth);
     expect_worth(*client, worth);
   }
-  json door_of(const Worth& worth) const {
-    for (const auto& one : status_["pools"][0]["doors"]) {
+  json endpoint_of(const Worth& worth) const {
+    for (const auto& one : status_["pools"][0]["endpoints"]) {
       if (one["grant"] == worth.grant) return one;
     }
     return json::object();
@@ -103,9 +103,9 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   expect_worth(*misread, kSmall);
   const auto lifted = start_client(kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "zz"}});
   EXPECT_THAT(lifted->line_with("{"), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
-  ASSERT_TRUE(until([&](const json&) { return door_of(kSmall).value("limitsLifted", 0) > 0; }));
-  EXPECT_THAT(door_of(kSmall)["refusedWhy"].get<std::string>(), HasSubstr("such as " + kA + "=4096M"));
-  EXPECT_EQ(door_of(kLarge)["limitsLifted"], 0);
+  ASSERT_TRUE(until([&](const json&) { return endpoint_of(kSmall).value("limitsLifted", 0) > 0; }));
+  EXPECT_THAT(endpoint_of(kSmall)["refusedWhy"].get<std::string>(), HasSubstr("such as " + kA + "=4096M"));
+  EXPECT_EQ(endpoint_of(kLarge)["limitsLifted"], 0);
   EXPECT_THAT(log(), HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="));
 }
 
@@ -118,7 +118,7 @@ TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {
   expect_worth(kLarge);
   expect_worth(kSmall);
   EXPECT_FALSE(before->ended_within(0ms));
-  EXPECT_EQ(door_of(kSmall)["limits"],
+  EXPECT_EQ(endpoint_of(kSmall)["limits"],
             json::parse(R"([{"uuid":")" + kA + R"(","memoryMiB":7188,"threadsHundredths":1000}])"));
 }
 
@@ -165,22 +165,22 @@ TEST_F(GrantsOfAPool, ASecondWordReplacesTheFirstForClientsToCome) {
   const auto before = start_client(kSmall);
   expect_worth(*before, kSmall);
   const Worth grown{kSmall.grant, kLarge.mib, kLarge.hundredths, kLarge.sms};
-  open_door(grown);
+  open_endpoint(grown);
   expect_worth(grown);
   // Without a word about it nothing changes.
-  ASSERT_EQ(request(R"({"do":"openDoor","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
+  ASSERT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
   restart();
   expect_worth(grown);
 }
 
-TEST_F(GrantsOfAPool, ADoorWithoutLimitsIsWorthThePoolsOwn) {
+TEST_F(GrantsOfAPool, AnEndpointWithoutLimitsIsWorthThePoolsOwn) {
   serve();
   expect_worth(kSmall);
   const Worth own{"0000000000000001", 14377, 1000, 12};
-  ASSERT_EQ(request(R"({"do":"openDoor","pool":"gpu-3f2a1b4c","grant":"0000000000000001"})"), R"({"ok":true})");
+  ASSERT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0000000000000001"})"), R"({"ok":true})");
   expect_worth(own);
-  ASSERT_TRUE(until([&](const json&) { return door_of(own).contains("limits"); }));
-  EXPECT_TRUE(door_of(own)["limits"].is_null());
+  ASSERT_TRUE(until([&](const json&) { return endpoint_of(own).contains("limits"); }));
+  EXPECT_TRUE(endpoint_of(own)["limits"].is_null());
 }
 
 // Promise: mps/limits/limits: A grant whose limits cannot be read gets no client.
@@ -191,18 +191,18 @@ TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotLetInUntilTheyAreToldAnew) {
   const auto refused = start_client(kSmall);
   EXPECT_THAT(refused->line_with("{"), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
   expect_worth(kLarge);
-  ASSERT_TRUE(until([&](const json&) { return door_of(kSmall).value("failed", 0) > 0; }));
-  EXPECT_THAT(door_of(kSmall)["reason"].get<std::string>(), HasSubstr("the grant's limits cannot be read"));
-  open_door(kSmall);
+  ASSERT_TRUE(until([&](const json&) { return endpoint_of(kSmall).value("failed", 0) > 0; }));
+  EXPECT_THAT(endpoint_of(kSmall)["reason"].get<std::string>(), HasSubstr("the grant's limits cannot be read"));
+  open_endpoint(kSmall);
   expect_worth(kSmall);
 }
 
 // Promise: mps/limits/limits: A grant's limits are removed with its endpoint.
-TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirDoors) {
+TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirEndpoints) {
   serve();
   EXPECT_TRUE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
-  EXPECT_FALSE(std::filesystem::exists(door(kSmall) + "/limits"));
-  ASSERT_EQ(request(R"({"do":"removeDoor","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
+  EXPECT_FALSE(std::filesystem::exists(endpoint(kSmall) + "/limits"));
+  ASSERT_EQ(request(R"({"do":"removeEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
   EXPECT_FALSE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
 }
 
@@ -217,8 +217,8 @@ TEST_F(GrantsOfAPool, WhatTheyAreWorthAndWhatServersHoldIsShown) {
            servers[0]["limits"]["memory"][0]["memory"] == "7G";
   }));
   EXPECT_EQ(status_["pools"][0]["limits"][0]["next"], json::parse(R"({"memoryMiB":7188,"threads":"10"})"));
-  EXPECT_EQ(door_of(kLarge)["limits"][0]["memoryMiB"], 71885);
-  EXPECT_EQ(door_of(kLarge)["limits"][0]["threadsHundredths"], 5000);
+  EXPECT_EQ(endpoint_of(kLarge)["limits"][0]["memoryMiB"], 71885);
+  EXPECT_EQ(endpoint_of(kLarge)["limits"][0]["threadsHundredths"], 5000);
 }
 
 TEST_F(GrantsOfAPool, WhereTheGpusAreOnePoolEachGrantHasALimitOnEachAndNoneOnTheOthers) {
@@ -228,7 +228,7 @@ TEST_F(GrantsOfAPool, WhereTheGpusAreOnePoolEachGrantHasALimitOnEachAndNoneOnThe
   const std::string pool = status_["pools"][0]["id"];
   ASSERT_EQ(status_["pools"][0]["devices"].size(), 2u);
   const auto open = [&](const char* grant, const json& limits) {
-    const json line{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}, {"limits", limits}};
+    const json line{{"do", "openEndpoint"}, {"pool", pool}, {"grant", grant}, {"limits", limits}};
     EXPECT_EQ(request(line.dump()), R"({"ok":true})");
   };
   const auto limit = [](const std::string& uuid, int mib) {
@@ -241,7 +241,7 @@ TEST_F(GrantsOfAPool, WhereTheGpusAreOnePoolEachGrantHasALimitOnEachAndNoneOnThe
         sim::Spawn{.argv = {"sim-cuda", "--hold"},
                    .env = {{"TRANCHE_SIM_NODE", scratch_.path()},
                            {"CUDA_VISIBLE_DEVICES", visible},
-                           {"CUDA_MPS_PIPE_DIRECTORY", scratch_ / ("mps/pools/" + pool + "/doors/" + grant)}}});
+                           {"CUDA_MPS_PIPE_DIRECTORY", scratch_ / ("mps/pools/" + pool + "/endpoints/" + grant)}}});
   };
   for (int i = 0; i < 3; ++i) {
     const auto on_a = start_at(kSmall.grant, kA);
@@ -263,7 +263,7 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
   const std::string pool = status_["pools"][0]["id"];
   const auto open = [&](const char* grant, const std::string& uuid) {
     const json limit{{"uuid", uuid}, {"memoryMiB", 14377}, {"threadsHundredths", 1000}};
-    const json line{{"do", "openDoor"}, {"pool", pool}, {"grant", grant}, {"limits", json::array({limit})}};
+    const json line{{"do", "openEndpoint"}, {"pool", pool}, {"grant", grant}, {"limits", json::array({limit})}};
     EXPECT_EQ(request(line.dump()), R"({"ok":true})");
   };
   open(kSmall.grant, kA);
@@ -273,7 +273,7 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
         sim::Spawn{.argv = {"sim-cuda", "--hold"},
                    .env = {{"TRANCHE_SIM_NODE", scratch_.path()},
                            {"CUDA_VISIBLE_DEVICES", visible},
-                           {"CUDA_MPS_PIPE_DIRECTORY", scratch_ / ("mps/pools/" + pool + "/doors/" + grant)}}});
+                           {"CUDA_MPS_PIPE_DIRECTORY", scratch_ / ("mps/pools/" + pool + "/endpoints/" + grant)}}});
   };
   const auto is_in = [](sim::TestProcess& client) {
     return client.line_with("{").find("\"attached\"") != std::string::npos;
@@ -288,9 +288,9 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
   EXPECT_TRUE(is_in(*too)) << "the other GPU had room";
   ASSERT_TRUE(until([&](const json& status) {
     const std::string reason = status["pools"][0]["reason"];
-    return door_of(kSmall)["refused"] == 1 && reason.find("of its fullest GPU: all 2 clients") != std::string::npos;
+    return endpoint_of(kSmall)["refused"] == 1 && reason.find("of its fullest GPU: all 2 clients") != std::string::npos;
   }));
-  EXPECT_EQ(door_of(kLarge)["refused"], 0);
+  EXPECT_EQ(endpoint_of(kLarge)["refused"], 0);
 }
 
 TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByItsNextStart) {
@@ -298,7 +298,7 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
   const auto ended = start_client(kSmall), neighbour = start_client(kLarge);
   expect_worth(*ended, kSmall);
   expect_worth(*neighbour, kLarge);
-  const json line{{"do", "removeDoor"}, {"pool", kPool}, {"grant", kSmall.grant}};
+  const json line{{"do", "removeEndpoint"}, {"pool", kPool}, {"grant", kSmall.grant}};
   EXPECT_EQ(request(line.dump()), R"({"ok":true})");
   run_until([&] {
     const auto sight = host::look_at_process(ended->pid());
@@ -311,8 +311,8 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "mps/ending.txt"));
 }
 
-// The proof is a CUDA start that comes through no door: it gets the pool's own limits, and holds nobody up for long.
-// Promise: mps/limits/limits: A proof runs with the pool's own limits.
+// The proof is a CUDA start that comes through no endpoint: it gets the pool's own limits, and holds nobody up for
+// long. Promise: mps/limits/limits: A proof runs with the pool's own limits.
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;

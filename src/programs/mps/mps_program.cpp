@@ -72,7 +72,7 @@ class MpsProgram {
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
   std::shared_ptr<host::Endings> endings_;
-  std::unique_ptr<Doors> doors_;
+  std::unique_ptr<Endpoints> endpoints_;
   std::unique_ptr<PoolSet> pools_;
   std::unique_ptr<OtherHolders> other_holders_;
   std::unique_ptr<host::Question> binary_question_;
@@ -165,13 +165,13 @@ Status MpsProgram::open() {
   TRY_STATUS(open_modes());
   TRY_STATUS(open_endings());
   TRY(auto logs, host::LogWatch::open(*loop_));
-  doors_ = std::make_unique<Doors>(
+  endpoints_ = std::make_unique<Endpoints>(
       *loop_,
-      DoorsSettings{.paths = {root_},
-                    .policy = config_.view().config.sharing.door,
-                    .connections_per_grant = part_of_open_files(8, 16, 512),
-                    .connections = part_of_open_files(16, 16, 4096)},
-      Doors::World{
+      EndpointsSettings{.paths = {root_},
+                        .policy = config_.view().config.sharing.endpoint,
+                        .connections_per_grant = part_of_open_files(8, 16, 512),
+                        .connections = part_of_open_files(16, 16, 4096)},
+      Endpoints::World{
           .terminate =
               [this](const std::string& pool, const host::EndRequest& request,
                      std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
@@ -189,7 +189,7 @@ Status MpsProgram::open() {
                 if (pools_) pools_->doubt(pool, why);
               },
           .tell_next = [this](const std::string& pool, const auto& limits,
-                              host::Gate::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
+                              host::Relay::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
           .limits = [this](const std::string& pool, const auto& limits) { return pools_->limits_for(pool, limits); },
           .provide = [this](const std::string& pool,
                             std::function<void(const Status&)> done) { pools_->provide(pool, std::move(done)); }});
@@ -203,7 +203,7 @@ Status MpsProgram::open() {
                                                      .home = home,
                                                      .endings = endings_,
                                                      .logs = std::move(logs),
-                                                     .doors = doors_.get()},
+                                                     .endpoints = endpoints_.get()},
                                      *modes_, [this] { publish(); });
   other_holders_ =
       std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
@@ -223,7 +223,7 @@ Status MpsProgram::open() {
                    },
                    {},
                    [this](const std::string& request, const host::StatusServer::Reply& reply) {
-                     doors_->answer(request, [reply](const std::string& json) { reply(json); });
+                     endpoints_->answer(request, [reply](const std::string& json) { reply(json); });
                    }));
   http_ = std::make_unique<HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
   TRY_STATUS(http_->open());
@@ -360,7 +360,7 @@ void MpsProgram::plan_again() {
     if (plan) {
       plan_problems_.clear();
       plan_ = *std::move(plan);
-      doors_->set_policy(config_.view().config.sharing.door);
+      endpoints_->set_policy(config_.view().config.sharing.endpoint);
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
       const auto& sharing = config_.view().config.sharing;
       other_holders_->look();
@@ -386,7 +386,7 @@ void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& re
 
 MpsView MpsProgram::view() const {
   return {config_.view(), plan_problems_, driver_problem_, *pools_,
-          *doors_,        loop_->now(),   ::getpid(),      http_ ? http_->problem() : ""};
+          *endpoints_,    loop_->now(),   ::getpid(),      http_ ? http_->problem() : ""};
 }
 
 MpsReadiness MpsProgram::readiness() const {

@@ -167,7 +167,7 @@ Json mps_document(const MpsView& view) {
   Json pools = Json::array();
   for (const auto& [id, member] : view.pools.members()) {
     Json pool = pool_of(id, member, view);
-    view.doors.describe(id, pool);
+    view.endpoints.describe(id, pool);
     pools.push_back(std::move(pool));
   }
   return {{"program", "mps"},

@@ -16,7 +16,7 @@ struct MpsView {
   const std::vector<Problem>& plan_problems;
   std::string driver_problem;  // "" = the driver answers
   const PoolSet& pools;
-  const Doors& doors;
+  const Endpoints& endpoints;
   MonoTime now{};
   int pid = 0;
   std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are asked for

@@ -25,19 +25,19 @@ class V3ProgramTest : public MpsProgramTest {
     const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 20s);
     return answer ? *answer : to_string(answer.error());
   }
-  std::string open_door(const std::string& grant, std::uint64_t mib, unsigned hundredths) {
+  std::string open_endpoint(const std::string& grant, std::uint64_t mib, unsigned hundredths) {
     const json limit{{"uuid", kA}, {"memoryMiB", mib}, {"threadsHundredths", hundredths}};
-    const json line{{"do", "openDoor"}, {"pool", kPool}, {"grant", grant}, {"limits", json::array({limit})}};
+    const json line{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", grant}, {"limits", json::array({limit})}};
     return request(line.dump());
   }
-  std::string remove_door(const std::string& grant) {
-    return request(json{{"do", "removeDoor"}, {"pool", kPool}, {"grant", grant}}.dump());
+  std::string remove_endpoint(const std::string& grant) {
+    return request(json{{"do", "removeEndpoint"}, {"pool", kPool}, {"grant", grant}}.dump());
   }
   void serve() {
     start();
     ASSERT_TRUE(until_serving());
-    ASSERT_EQ(open_door(kSmall, 7188, 1000), R"({"ok":true})");
-    ASSERT_EQ(open_door(kLarge, 71885, 5000), R"({"ok":true})");
+    ASSERT_EQ(open_endpoint(kSmall, 7188, 1000), R"({"ok":true})");
+    ASSERT_EQ(open_endpoint(kLarge, 71885, 5000), R"({"ok":true})");
   }
   void kill_ours() {
     const pid_t pid = running_.back();
@@ -60,9 +60,10 @@ class V3ProgramTest : public MpsProgramTest {
     return condition();
   }
   std::unique_ptr<sim::TestProcess> start_client(const std::string& grant) {
-    return std::make_unique<sim::TestProcess>(sim::Spawn{
-        .argv = {"sim-cuda", "--hold"},
-        .env = {{"TRANCHE_SIM_NODE", scratch_.path()}, {"CUDA_MPS_PIPE_DIRECTORY", pool_dir() + "/doors/" + grant}}});
+    return std::make_unique<sim::TestProcess>(
+        sim::Spawn{.argv = {"sim-cuda", "--hold"},
+                   .env = {{"TRANCHE_SIM_NODE", scratch_.path()},
+                           {"CUDA_MPS_PIPE_DIRECTORY", pool_dir() + "/endpoints/" + grant}}});
   }
   // A client of the grant that stays.
   std::unique_ptr<sim::TestProcess> expect_worth(const std::string& grant, std::uint64_t mib, unsigned sms) {
@@ -83,7 +84,7 @@ TEST_F(V3ProgramTest, EachGrantHasANamespaceAndItsClientsTheLimitsOfThat) {
   serve();
   const json& pool = status_["pools"][0];
   EXPECT_EQ(pool["tier"], "v3");
-  EXPECT_EQ(pool["door"], "gate");
+  EXPECT_EQ(pool["endpoint"], "relay");
   EXPECT_THAT(pool["reason"].get<std::string>(), HasSubstr("was not tried on hardware"));
   EXPECT_THAT(log(), HasSubstr("tier: v3 is in force")) << "the log says so as well";
   const auto one = expect_worth(kSmall, 7188, 12);
@@ -97,7 +98,7 @@ TEST_F(V3ProgramTest, AShareOfAFractionOfAPercentHasAsManySms) {
   use_v3();
   start();
   ASSERT_TRUE(until_serving());
-  ASSERT_EQ(open_door(kSmall, 7188, 2273), R"({"ok":true})");
+  ASSERT_EQ(open_endpoint(kSmall, 7188, 2273), R"({"ok":true})");
   (void)expect_worth(kSmall, 7188, 30);
 }
 
@@ -136,14 +137,14 @@ TEST_F(V3ProgramTest, ARestartOfBothMakesThemAgain) {
   (void)expect_worth(kLarge, 71885, 66);
 }
 
-TEST_F(V3ProgramTest, ANamespaceGoesWithItsDoorAndComesBackWithIt) {
+TEST_F(V3ProgramTest, ANamespaceGoesWithItsEndpointAndComesBackWithIt) {
   use_v3();
   serve();
   EXPECT_TRUE(has_namespace(kSmall));
-  ASSERT_EQ(remove_door(kSmall), R"({"ok":true})");
+  ASSERT_EQ(remove_endpoint(kSmall), R"({"ok":true})");
   ASSERT_TRUE(answered_until([&] { return !has_namespace(kSmall); }));
   EXPECT_TRUE(has_namespace(kLarge));
-  ASSERT_EQ(open_door(kSmall, 14377, 2500), R"({"ok":true})");
+  ASSERT_EQ(open_endpoint(kSmall, 14377, 2500), R"({"ok":true})");
   (void)expect_worth(kSmall, 14377, 32);
 }
 
@@ -152,23 +153,23 @@ TEST_F(V3ProgramTest, AGrantsLimitsStayWhileItsClientsRun) {
   use_v3();
   serve();
   auto tenant = expect_worth(kSmall, 7188, 12);
-  EXPECT_THAT(open_door(kSmall, 14377, 2500), HasSubstr("a grant's limits cannot change while its clients run"));
-  EXPECT_EQ(open_door(kSmall, 7188, 1000), R"({"ok":true})") << "the same word again is none";
+  EXPECT_THAT(open_endpoint(kSmall, 14377, 2500), HasSubstr("a grant's limits cannot change while its clients run"));
+  EXPECT_EQ(open_endpoint(kSmall, 7188, 1000), R"({"ok":true})") << "the same word again is none";
   ASSERT_TRUE(until_clients(1));
   tenant.reset();
   ASSERT_TRUE(until([](const json& status) {
-    const json doors = status["pools"][0].value("doors", json::array());
-    return doors.size() == 2 && doors[0]["clients"].empty() && status["pools"][0]["clients"]["live"] == 0;
+    const json endpoints = status["pools"][0].value("endpoints", json::array());
+    return endpoints.size() == 2 && endpoints[0]["clients"].empty() && status["pools"][0]["clients"]["live"] == 0;
   }));
-  EXPECT_EQ(open_door(kSmall, 14377, 2500), R"({"ok":true})");
+  EXPECT_EQ(open_endpoint(kSmall, 14377, 2500), R"({"ok":true})");
   (void)expect_worth(kSmall, 14377, 32);
 }
 
-TEST_F(V3ProgramTest, ADoorOfWhichNothingIsSaidKeepsWhatTheSlotWasWorthThen) {
+TEST_F(V3ProgramTest, AnEndpointOfWhichNothingIsSaidKeepsWhatTheSlotWasWorthThen) {
   use_v3();
   start();
   ASSERT_TRUE(until_serving());
-  ASSERT_EQ(request(json{{"do", "openDoor"}, {"pool", kPool}, {"grant", kSmall}}.dump()), R"({"ok":true})");
+  ASSERT_EQ(request(json{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", kSmall}}.dump()), R"({"ok":true})");
   const auto tenant = expect_worth(kSmall, 14377, 12);
   write("config.yaml", config_text(5, "    tier: v3\n"));
   ASSERT_TRUE(until([](const json& status) {
@@ -189,10 +190,10 @@ TEST_F(V3ProgramTest, ANamespaceThatSomebodyDeletesIsMadeAgain) {
   (void)expect_worth(kSmall, 7188, 12);
 }
 
-TEST_F(V3ProgramTest, WhereDoorsAreLinksTheyAreTheNamespacesSockets) {
-  use_v3("    door: link\n");
+TEST_F(V3ProgramTest, WhereEndpointsAreLinksTheyAreTheNamespacesSockets) {
+  use_v3("    endpoint: link\n");
   serve();
-  EXPECT_EQ(status_["pools"][0]["door"], "link");
+  EXPECT_EQ(status_["pools"][0]["endpoint"], "link");
   EXPECT_THAT(status_["pools"][0]["notEnforced"].dump(), HasSubstr("any client can list all tenants"));
   (void)expect_worth(kSmall, 7188, 12);
   (void)expect_worth(kLarge, 71885, 66);

@@ -82,16 +82,16 @@ bool all_have_namespaces(const Snapshot& s) {
   });
 }
 
-// The daemon has one set of limits at a time, so only a gate can give each client those of its grant. In tier v3 each
+// The daemon has one set of limits at a time, so only a relay can give each client those of its grant. In tier v3 each
 // grant's namespace has them.
 InForce each_its_own(const Snapshot& s) {
   std::size_t faulty = 0;
   auto why = by_pool(
       s,
       [](const PoolReport& pool) -> std::string {
-        const bool by_namespace = pool.tier == mps::to_string(mps::Tier::kV3) && !pool.door.empty();
-        if (pool.door == "gate" || by_namespace) return {};
-        return pool.door == "link"
+        const bool by_namespace = pool.tier == mps::to_string(mps::Tier::kV3) && !pool.endpoint.empty();
+        if (pool.endpoint == "relay" || by_namespace) return {};
+        return pool.endpoint == "link"
                    ? "the endpoint is a link: the limits of a grant of several slots stand in its environment only"
                    : "no endpoint yet";
       },
@@ -105,9 +105,9 @@ InForce nobody_commands(const Snapshot& s) {
   auto why = by_pool(
       s,
       [](const PoolReport& pool) -> std::string {
-        if (pool.door == "gate") return {};
-        if (pool.door == "link")
-          return "the endpoint is a link" + (pool.door_reason.empty() ? "" : " (" + pool.door_reason + ")");
+        if (pool.endpoint == "relay") return {};
+        if (pool.endpoint == "link")
+          return "the endpoint is a link" + (pool.endpoint_reason.empty() ? "" : " (" + pool.endpoint_reason + ")");
         return "no endpoint yet";
       },
       faulty);

@@ -18,7 +18,7 @@ Snapshot node_with(std::vector<std::string> pools) {
     PoolReport report;
     report.id = id;
     report.state = "serving";
-    report.door = "gate";
+    report.endpoint = "relay";
     report.proof.state = "proven";
     s.pools.pools[id] = report;
   }
@@ -57,7 +57,7 @@ TEST(InForce, WhereGrantsHaveNamespacesALinkGivesEachItsOwnLimitsToo) {
   auto s = node_with({"gpu-1", "gpu-2"});
   for (auto& [id, pool] : s.pools.pools) {
     pool.tier = "v3";
-    pool.door = "link";
+    pool.endpoint = "link";
   }
   const auto limits = row(s, "a client has its own grant's limits");
   EXPECT_EQ(limits.state, "yes") << limits.why;
@@ -77,10 +77,10 @@ TEST(InForce, APoolThatDoesNotServeIsNamed) {
 
 TEST(InForce, ALinkLetsTenantsCommand) {
   auto s = node_with({"gpu-1"});
-  s.pools.pools["gpu-1"].door = "link";
-  s.pools.pools["gpu-1"].door_reason = "sharing.mps.door is link";
+  s.pools.pools["gpu-1"].endpoint = "link";
+  s.pools.pools["gpu-1"].endpoint_reason = "sharing.mps.endpoint is link";
   EXPECT_EQ(row(s, "no tenant commands MPS").state, "no");
-  EXPECT_EQ(row(s, "no tenant commands MPS").why, "gpu-1: the endpoint is a link (sharing.mps.door is link)");
+  EXPECT_EQ(row(s, "no tenant commands MPS").why, "gpu-1: the endpoint is a link (sharing.mps.endpoint is link)");
 }
 
 TEST(InForce, AModeThatIsLeftAloneLetsProcessesAvoidMps) {
@@ -129,7 +129,7 @@ TEST(InForce, AProofThatFailedOrIsMissingIsSaid) {
 TEST(InForce, ThroughALinkALimitOfSeveralSlotsStandsInTheEnvironmentOnly) {
   auto s = node_with({"gpu-1", "gpu-2"});
   EXPECT_EQ(row(s, "a client has its own grant's limits").state, "yes");
-  s.pools.pools["gpu-2"].door = "link";
+  s.pools.pools["gpu-2"].endpoint = "link";
   EXPECT_EQ(row(s, "a client has its own grant's limits").state, "partly");
   EXPECT_THAT(row(s, "a client has its own grant's limits").why, HasSubstr("gpu-2: the endpoint is a link"));
 }

@@ -144,7 +144,7 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
   const bool told = cluster_->watching();
   const bool lists_ended = told && lists_ended_pods(state_.holdings, cluster_->pods());
   holdings_->settle(lists_ended || tenants_->awaits_kubelet(), told);
-  if (change_->awaits_kubelet() || tenants_->retires_doors()) holdings_->ask_in(change::HeldSlots::kConfirm);
+  if (change_->awaits_kubelet() || tenants_->retires_endpoints()) holdings_->ask_in(change::HeldSlots::kConfirm);
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {

@@ -86,7 +86,7 @@ class NodeProgram {
   GpuHealth health_;
   std::unique_ptr<host::Timer> health_timer_;
   bool stopping_ = false;
-  bool waits_for_kubelet_ = false;               // with a change, or with doors that are to go
+  bool waits_for_kubelet_ = false;               // with a change, or with endpoints that are to go
   MonoTime use_wanted_{};                        // by somebody who looks at the status
   Snapshot state_;                               // the loop's own copy; SnapshotBox holds what others read
   std::optional<inventory::Inventory> scanned_;  // all GPUs, with those that went missing; state_ has those in use

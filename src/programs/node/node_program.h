@@ -1,7 +1,7 @@
 #pragma once
 // `tranche node`: the node agent. Reads configuration and inventory, plans, advertises to kubelet, answers Allocate,
 // follows the pools of `tranche mps`, and tells what it does. Restarting it disturbs no tenant: sockets come back, ids
-// and doors stay what they are. docs/internals/one-pod.md follows one pod through it.
+// and endpoints stay what they are. docs/internals/one-pod.md follows one pod through it.
 #include <string>
 
 #include "base/time.h"

@@ -109,8 +109,9 @@ void NodeProgram::turn() {
   publish();
   plugins_->publish(state_.advertised);
   follow_claims();
-  // What waits for a slot or a door to be free need not wait for kubelet's next turn, which may be half a minute away.
-  const bool waits = change_ && (change_->awaits_kubelet() || tenants_->retires_doors());
+  // What waits for a slot or an endpoint to be free need not wait for kubelet's next turn, which may be half a minute
+  // away.
+  const bool waits = change_ && (change_->awaits_kubelet() || tenants_->retires_endpoints());
   if (waits && !waits_for_kubelet_) holdings_->ask();
   waits_for_kubelet_ = waits;
 }

@@ -16,14 +16,14 @@ namespace {
 
 constexpr const char* kTakenFile = "taken-shares.txt";
 
-// Where the grant's door stands, and what it is worth there; nothing when there is none.
-void ask_door(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
+// Where the grant's endpoint stands, and what it is worth there; nothing when there is none.
+void ask_endpoint(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
   for (const auto& [id, pool] : reports.pools) {
-    const auto door = std::ranges::find(pool.doors, grant, &DoorReport::grant);
-    if (door == pool.doors.end()) continue;
+    const auto endpoint = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
+    if (endpoint == pool.endpoints.end()) continue;
     share.pool = id;
-    const auto limits = door->limits.value_or(DoorLimits{});
-    const auto limit = std::ranges::find(limits, share.device, &DoorLimit::uuid);
+    const auto limits = endpoint->limits.value_or(EndpointLimits{});
+    const auto limit = std::ranges::find(limits, share.device, &EndpointLimit::uuid);
     if (limit != limits.end()) share.memory = mib(limit->memory_mib);
     return;
   }
@@ -52,7 +52,7 @@ std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held
         share.pool = worth->second.pool;
         share.memory = worth->second.memory;
       } else if (snapshot.pools.connected) {
-        ask_door(share, grant, snapshot.pools);
+        ask_endpoint(share, grant, snapshot.pools);
       } else {
         ask_plan(share, snapshot.plan);
       }
@@ -158,7 +158,7 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
 }
 
 // By the plan that is in force now. What was taken is its container's again when the GPU is shared as it was.
-bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known) {
+bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known) {
   const auto before = taken_;
   std::set<std::pair<std::string, std::string>> held;
   bool other = false;
@@ -167,7 +167,7 @@ bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy pol
     held.insert(key);
     const std::string text = change_.taken_for(share);
     if (text.empty()) {
-      if (doors_known) taken_.erase(key);  // else the plan is believed, which says nothing of before
+      if (endpoints_known) taken_.erase(key);  // else the plan is believed, which says nothing of before
     } else if (policy == change::Policy::kForce) {
       taken_.try_emplace(key, change::Taken{text, false});
     }

@@ -14,9 +14,9 @@
 
 namespace tranche::agent {
 
-// What containers hold, by grant and device. Under MPS every grant has a door or a worth of its own; while nobody can
-// say so because `tranche mps` does not answer, the plan in force is believed. Pure.
-// What was taken from a container by force is marked.
+// What containers hold, by grant and device. Under MPS every grant has an endpoint or a worth of its own; while nobody
+// can say so because `tranche mps` does not answer, the plan in force is believed. Pure. What was taken from a
+// container by force is marked.
 std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot);
 
 // Devices of which something is held without MPS, and not taken. Pure.
@@ -57,7 +57,7 @@ class PlanChange {
   bool nobody_tells() const { return nobody_tells_; }  // what is held: kubelet's socket is not there
 
  private:
-  bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool doors_known);
+  bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known);
   void write_taken();
   void tell_mps(const std::vector<change::HeldShare>& shares);
   void say_steps(const std::vector<change::Step>& before) const;

@@ -32,19 +32,19 @@ std::string pool_in(const Snapshot& snapshot) {
   return held_shares(kHeld, snapshot).at(0).pool;
 }
 
-TEST(HeldShares, AreOfMpsByTheirWorthOrTheirDoor) {
+TEST(HeldShares, AreOfMpsByTheirWorthOrTheirEndpoint) {
   auto snapshot = one_mps_gpu();
   snapshot.pools.connected = true;
   const std::string grant = allocate::grant_id(kHeld[0].slots);
-  EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has a door";
-  snapshot.pools.pools["set-1"].doors = {{grant, {}, true, "", DoorLimits{{"GPU-a", 700, 1000}}}};
+  EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has an endpoint";
+  snapshot.pools.pools["set-1"].endpoints = {{grant, {}, true, "", EndpointLimits{{"GPU-a", 700, 1000}}}};
   EXPECT_EQ(pool_in(snapshot), "set-1");
   EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
   snapshot.worths[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
   EXPECT_EQ(pool_in(snapshot), "gpu-b");
 }
 
-TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheDoors) {
+TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheEndpoints) {
   EXPECT_EQ(pool_in(one_mps_gpu()), "gpu-a");
   const std::vector<change::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
   EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
@@ -102,7 +102,7 @@ TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
   Snapshot later;
   change.listed(held, MonoTime{} + std::chrono::minutes(2), true);
   EXPECT_TRUE(after_force(change, later).empty()) << "it was told";
-  EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose doors there are";
+  EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose endpoints there are";
   later.pools.connected = true;
   change.follow(later, change::Policy::kWait);
   EXPECT_EQ(later.taken_shares.size(), 1u);

@@ -22,7 +22,7 @@ struct Holder {
   std::string resource;
   std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
-  std::string grant;        // its door's name, "" without MPS
+  std::string grant;        // its endpoint's name, "" without MPS
   bool taken = false;       // what it held of a device, or of several, by a forced change
   std::string claim = {};   // by which it holds it; "": by slots
   bool of_several = false;  // a claim that any pod may use: `pod` is kClaimAsPod and its name

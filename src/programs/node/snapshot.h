@@ -60,7 +60,7 @@ struct Snapshot {
   HeldTimes held_times;            // of tenants, as of held_read
   MonoTime held_read{};            // the answer of kubelet's that they are of
   guard::Worths worths;            // what grants are worth since they were given
-  std::vector<GrantOwner> owners;  // of the holdings that have a door
+  std::vector<GrantOwner> owners;  // of the holdings that have an endpoint
   ClusterReport cluster;
   std::vector<host::GpuUse> use;
   std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them

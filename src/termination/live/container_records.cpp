@@ -44,7 +44,7 @@ Status ContainerRecords::write(const std::string& id, const Kept& record) {
   TRY(const auto dir, host::Dir::create(dir_, 0755));
   return dir.write_atomically(id,
                               fmt::format("pool={}\ngrant={}\ndrain={}/drain\n", record.pool, record.grant,
-                                          paths_.door(record.pool, record.grant)),
+                                          paths_.endpoint(record.pool, record.grant)),
                               0644);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// `<run-dir>/containers/<id>`: for each container that holds a grant, which door it has, so that tranche-runtime can
-// have it drained before it hands a kill on (docs/guide/stop-and-change.md). The files outlive this program, as the
-// doors do. Loop thread.
+// `<run-dir>/containers/<id>`: for each container that holds a grant, which endpoint it has, so that tranche-runtime
+// can have it drained before it hands a kill on (docs/guide/stop-and-change.md). The files outlive this program, as the
+// endpoints do. Loop thread.
 #include <map>
 #include <string>
 #include <vector>

@@ -26,14 +26,14 @@ class Records : public ::testing::Test {
   ContainerRecords records_{scratch_.path(), {"/run/nvidia/mps"}};
 };
 
-TEST_F(Records, ALiveContainersDoorIsWrittenForTheRuntime) {
+TEST_F(Records, ALiveContainersEndpointIsWrittenForTheRuntime) {
   ASSERT_TRUE(records_.follow({{"containerd://3f2a", "gpu-1", kGrant}}, kT0));
   EXPECT_THAT(files(), ElementsAre("3f2a"));
   const auto text = *host::read_file(scratch_ / "containers/3f2a");
   const auto record = stopping::read_container_record(text);
   EXPECT_EQ(record.pool, "gpu-1");
   EXPECT_EQ(record.grant, kGrant);
-  EXPECT_EQ(record.drain, "/run/nvidia/mps/pools/gpu-1/doors/00ff11ee22dd33cc/drain");
+  EXPECT_EQ(record.drain, "/run/nvidia/mps/pools/gpu-1/endpoints/00ff11ee22dd33cc/drain");
 }
 
 TEST_F(Records, OneThatIsNotKnownAnyMoreStaysForAMinute) {

@@ -70,10 +70,10 @@ void Stopping::take(WatchedPod changed) {
            known.pod_namespace == changed.pod_namespace;
   });
   if (changed.gone) {
-    auto& doors = gone_doors_[uid];
-    doors.clear();
-    for (const auto& door : holdings_)
-      if (is_of(door, changed)) doors.push_back(door);
+    auto& endpoints = gone_endpoints_[uid];
+    endpoints.clear();
+    for (const auto& endpoint : holdings_)
+      if (is_of(endpoint, changed)) endpoints.push_back(endpoint);
   }
   pods_.insert_or_assign(uid, std::move(changed));
 }
@@ -84,17 +84,17 @@ void Stopping::granted(const std::string& grant) {
 
 // By its name, which is all that kubelet lists. The next pod of a StatefulSet has the name of the last, and a watch may
 // lag: what was granted after the deletion was seen is the next one's.
-bool Stopping::is_of(const HeldDoor& door, const WatchedPod& pod) const {
-  if (door.pod != pod.name || door.pod_namespace != pod.pod_namespace) return false;
-  const auto given = granted_.find(door.grant);
+bool Stopping::is_of(const HeldEndpoint& endpoint, const WatchedPod& pod) const {
+  if (endpoint.pod != pod.name || endpoint.pod_namespace != pod.pod_namespace) return false;
+  const auto given = granted_.find(endpoint.grant);
   return given == granted_.end() || pod.seen == MonoTime{} || given->second <= pod.seen;
 }
 
-void Stopping::holdings(std::vector<HeldDoor> all) {
+void Stopping::holdings(std::vector<HeldEndpoint> all) {
   holdings_ = std::move(all);
   std::erase_if(granted_, [this](const auto& given) {
     return loop_.now() - given.second > kNotListedYet &&
-           std::ranges::find(holdings_, given.first, &HeldDoor::grant) == holdings_.end();
+           std::ranges::find(holdings_, given.first, &HeldEndpoint::grant) == holdings_.end();
   });
   holdings_known_ = true;
   turn();
@@ -105,9 +105,9 @@ void Stopping::clients(std::optional<std::map<std::string, std::vector<pid_t>>> 
   turn();
 }
 
-stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& door) const {
-  stopping::Holding holding{.container = door.container, .pool = door.pool, .grant = door.grant};
-  const auto container = std::ranges::find(pod.containers, door.container, &WatchedContainer::name);
+stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldEndpoint& endpoint) const {
+  stopping::Holding holding{.container = endpoint.container, .pool = endpoint.pool, .grant = endpoint.grant};
+  const auto container = std::ranges::find(pod.containers, endpoint.container, &WatchedContainer::name);
   const bool known = container != pod.containers.end();
   holding.hooked = hook_offered_ && known && container->hooked;
   if (known) {
@@ -115,17 +115,17 @@ stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldDoor& do
     holding.stop_signal = container->stop_signal;
   }
   if (!clients_) return holding;
-  const auto found = clients_->find(door.grant);
+  const auto found = clients_->find(endpoint.grant);
   holding.clients = found == clients_->end() ? 0 : found->second.size();
   return holding;
 }
 
 std::vector<stopping::Holding> Stopping::holdings_of(const WatchedPod& pod) const {
-  const auto frozen = gone_doors_.find(pod.uid);
-  const auto& doors = pod.gone && frozen != gone_doors_.end() ? frozen->second : holdings_;
+  const auto frozen = gone_endpoints_.find(pod.uid);
+  const auto& endpoints = pod.gone && frozen != gone_endpoints_.end() ? frozen->second : holdings_;
   std::vector<stopping::Holding> held;
-  for (const auto& door : doors)
-    if (is_of(door, pod)) held.push_back(holding_of(pod, door));
+  for (const auto& endpoint : endpoints)
+    if (is_of(endpoint, pod)) held.push_back(holding_of(pod, endpoint));
   return held;
 }
 
@@ -152,7 +152,7 @@ void Stopping::settle_gone() {
                      (phase == stopping::Phase::kWaiting && entry.second.last.attempts > 0));
     });
   });
-  std::erase_if(gone_doors_, [this](const auto& each) { return !pods_.contains(each.first); });
+  std::erase_if(gone_endpoints_, [this](const auto& each) { return !pods_.contains(each.first); });
 }
 
 void Stopping::turn() {
@@ -230,13 +230,13 @@ void Stopping::keep_records() {
   if (!records_ || !pods_known_ || !holdings_known_) return;
   std::map<std::string, ContainerGrant> by_id;
   for (const auto& [uid, pod] : pods_) {
-    for (const auto& door : holdings_) {
-      if (!is_of(door, pod)) continue;
+    for (const auto& endpoint : holdings_) {
+      if (!is_of(endpoint, pod)) continue;
       for (const auto& container : pod.containers) {
-        if (container.name != door.container || container.id.empty()) continue;
-        // With several grants a container comes in by one of their doors: that by which its clients have come.
-        const auto [it, fresh] = by_id.try_emplace(container.id, container.id, door.pool, door.grant);
-        if (!fresh && has_clients(door.grant)) it->second = {container.id, door.pool, door.grant};
+        if (container.name != endpoint.container || container.id.empty()) continue;
+        // With several grants a container comes in by one of their endpoints: that by which its clients have come.
+        const auto [it, fresh] = by_id.try_emplace(container.id, container.id, endpoint.pool, endpoint.grant);
+        if (!fresh && has_clients(endpoint.grant)) it->second = {container.id, endpoint.pool, endpoint.grant};
       }
     }
   }

@@ -43,8 +43,8 @@ struct WatchedPod {
   std::vector<WatchedContainer> containers = {};
 };
 
-// Who holds which door, by kubelet's word.
-struct HeldDoor {
+// Who holds which endpoint, by kubelet's word.
+struct HeldEndpoint {
   std::string pod_namespace = {};
   std::string pod = {};
   std::string container = {};
@@ -103,7 +103,7 @@ class Stopping {
   void set_stop_patience(Duration patience);           // sharing.mps.stopPatience
   void pods(std::vector<WatchedPod> all);              // every pod of the node, where a whole list is at hand
   void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
-  void holdings(std::vector<HeldDoor> all);
+  void holdings(std::vector<HeldEndpoint> all);
   // kubelet has just asked for it: it belongs to no pod whose deletion was seen before, whatever its name.
   void granted(const std::string& grant);
   // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
@@ -113,12 +113,12 @@ class Stopping {
 
  private:
   void take(WatchedPod changed);
-  bool is_of(const HeldDoor& door, const WatchedPod& pod) const;
+  bool is_of(const HeldEndpoint& endpoint, const WatchedPod& pod) const;
   void turn();
   void settle_gone();
   std::vector<stopping::StoppingPod> stopping_pods() const;
   std::vector<stopping::Holding> holdings_of(const WatchedPod& pod) const;
-  stopping::Holding holding_of(const WatchedPod& pod, const HeldDoor& door) const;
+  stopping::Holding holding_of(const WatchedPod& pod, const HeldEndpoint& endpoint) const;
   void start(const stopping::Drain& drain);
   void drained(const stopping::Drain& drain, const Result<std::string>& reply);
   bool has_clients(const std::string& grant) const;
@@ -132,9 +132,10 @@ class Stopping {
   std::string records_problem_;
   bool pods_known_ = false;
   bool holdings_known_ = false;
-  std::map<std::string, WatchedPod> pods_;                   // by uid
-  std::map<std::string, std::vector<HeldDoor>> gone_doors_;  // of pods that were deleted by force, as they held them
-  std::vector<HeldDoor> holdings_;
+  std::map<std::string, WatchedPod> pods_;  // by uid
+  std::map<std::string, std::vector<HeldEndpoint>>
+      gone_endpoints_;  // of pods that were deleted by force, as they held them
+  std::vector<HeldEndpoint> holdings_;
   std::map<std::string, MonoTime> granted_;  // grants that kubelet asked for, and when last
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
   stopping::Settings settings_;

@@ -1,4 +1,4 @@
-"""What asks a grant's drain socket, and when. Where the door has a real socket, questions are handed on to it and its
+"""What asks a grant's drain socket, and when. Where the endpoint has a real socket, questions are handed on to it and its
 answer is given back; where it has none, they are answered as done."""
 
 import glob
@@ -7,12 +7,12 @@ import socket
 import threading
 import time
 
-DOORS = "/run/nvidia/mps/pools/*/doors"
+DOORS = "/run/nvidia/mps/pools/*/endpoints"
 DONE = b'{"ok":true,"clients":[],"tookMs":0}\n'
 
 
-def door_of(tranche, pod):
-    """The door's folder on the node, by the agent's word who holds it."""
+def endpoint_of(tranche, pod):
+    """The endpoint's folder on the node, by the agent's word who holds it."""
     for grant in tranche.status().get("grants", []):
         if grant["pod"] == pod and grant["grant"]:
             return next(iter(glob.glob(f"{DOORS}/{grant['grant']}")), None)
@@ -20,10 +20,10 @@ def door_of(tranche, pod):
 
 
 class Recorder:
-    """Stands at one door's drain socket; `mute` takes questions and never answers."""
+    """Stands at one endpoint's drain socket; `mute` takes questions and never answers."""
 
-    def __init__(self, door, mute=False):
-        self.path, self.mute = f"{door}/drain", mute
+    def __init__(self, endpoint, mute=False):
+        self.path, self.mute = f"{endpoint}/drain", mute
         self.behind = f"{self.path}.real"
         self.asked, self.ended = [], []  # when a question came, when its answer left
         self.answers = []

@@ -9,7 +9,7 @@ TOOLS = "tranche.test/tools:1"
 MARK = "=== "
 # A container that tells what it was given, then lives on.
 TELL = (f"echo '{MARK}env'; env; echo '{MARK}mounts'; cat /proc/self/mountinfo; echo '{MARK}nodes'; ls -ln /dev/ | grep nvidia; "
-        f"echo '{MARK}door'; ls -A /run/tranche/mps 2>/dev/null; echo '{MARK}listed'; ls -A /var/run/nvidia-container-devices 2>/dev/null; "
+        f"echo '{MARK}endpoint'; ls -A /run/tranche/mps 2>/dev/null; echo '{MARK}listed'; ls -A /var/run/nvidia-container-devices 2>/dev/null; "
         f"echo '{MARK}end'; exec sleep 100000")
 
 
@@ -48,7 +48,7 @@ class Told:
             if len(fields) > 5:
                 self.mounts[fields[4]], self.roots[fields[4]] = fields[5], fields[3]
         self.nodes = {line.split()[-1]: tuple(line.replace(",", " ").split()[4:6]) for line in sections.get("nodes", "").splitlines() if line}
-        self.door = sections.get("door", "").split()
+        self.endpoint = sections.get("endpoint", "").split()
         self.listed = sections.get("listed", "").split()
 
 

@@ -153,7 +153,7 @@ def choose(cluster):
     cluster.label("individual")
     cluster.serves("individual")
     cluster.amounts({f"{GPU}0": 20, f"{GPU}1": 20}, "M3.3 individual: nvidia.com/gpu0 and nvidia.com/gpu1 with 20 each")
-    # Several processes' worth of what scenario "shares" looks at closely: the door is told of both GPUs once kubelet names the container.
+    # Several processes' worth of what scenario "shares" looks at closely: the endpoint is told of both GPUs once kubelet names the container.
     worker = container("main", {f"{GPU}0": 5, f"{GPU}1": 5}, ["/bin/sh", "-c", "sleep 3; exec /usr/bin/sim-cuda --all-devices --hold"],
                        {"NVIDIA_VISIBLE_DEVICES": ",".join(cluster.world.tranche.gpus())})
     cluster.api.add(pod("both", containers=[worker]))

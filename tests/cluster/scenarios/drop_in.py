@@ -63,7 +63,7 @@ def run(world):
 
     said = case("whole", {GPU: 1}, 2)
     report.check("no configuration at all: NVIDIA_VISIBLE_DEVICES is one UUID", said.env.get("NVIDIA_VISIBLE_DEVICES") in gpus)
-    report.check("no configuration at all: no device nodes, no mounts of ours", not said.nodes and not said.door and not said.listed)
+    report.check("no configuration at all: no device nodes, no mounts of ours", not said.nodes and not said.endpoint and not said.listed)
 
     said = case("index", {GPU: 2}, 2, DEVICE_ID_STRATEGY="index")
     report.check("DEVICE_ID_STRATEGY=index: both GPUs by index", said.env.get("NVIDIA_VISIBLE_DEVICES") == "0,1", said.env.get("NVIDIA_VISIBLE_DEVICES"))

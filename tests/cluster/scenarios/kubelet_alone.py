@@ -87,9 +87,9 @@ def run(world):
     one, three = told_by(world, "one"), told_by(world, "three")
     report.check("NVIDIA_VISIBLE_DEVICES names one GPU of the node", one.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, one.env.get("NVIDIA_VISIBLE_DEVICES"))
     report.check("three slots of one container lie on one GPU", three.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, three.env.get("NVIDIA_VISIBLE_DEVICES"))
-    report.check("the door is mounted read-only", one.mounts.get(DOOR, "").startswith("ro"), one.mounts.get(DOOR))
-    report.check("the door holds the sockets of gate and drain and nothing else", one.door == ["control", "drain"], one.door)
-    report.check("the container is told its door", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == DOOR)
+    report.check("the endpoint is mounted read-only", one.mounts.get(DOOR, "").startswith("ro"), one.mounts.get(DOOR))
+    report.check("the endpoint holds the sockets of gate and drain and nothing else", one.endpoint == ["control", "drain"], one.endpoint)
+    report.check("the container is told its endpoint", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == DOOR)
     report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
     held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche), 40)
     report.check("status names who holds what", True, sorted(held))
@@ -97,7 +97,7 @@ def run(world):
     kubelet.put(pod("pair", containers=[container("left", {GPU: 1}), container("right", {GPU: 2})]))
     left, right = told_by(world, "pair", of="left"), told_by(world, "pair", of="right")
     report.check("two containers of a pod have a grant each, of their own size",
-                 left.door == right.door == ["control", "drain"] and left.roots[DOOR] != right.roots[DOOR] and memory_of(right) >= 2 * memory_of(left) > 0,
+                 left.endpoint == right.endpoint == ["control", "drain"] and left.roots[DOOR] != right.roots[DOOR] and memory_of(right) >= 2 * memory_of(left) > 0,
                  f"{memory_of(left)} and {memory_of(right)} MiB")
     take_away(world, "pair")
 
@@ -107,7 +107,7 @@ def run(world):
     code = kubelet.static("greedy")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
     report.check("a CUDA client in a container is refused memory beyond its grant", code == 12, f"status {code}")
     until("the modest client to report", lambda: len(events(kubelet.log(kubelet.static("fits")))) > 2, 60)
-    report.check("a CUDA client in a container works through its door", phase_of(world, "fits") == "Running")
+    report.check("a CUDA client in a container works through its endpoint", phase_of(world, "fits") == "Running")
 
     reached, why_not = reached_by_nobody()
     report.check("a user of the node without rights reaches neither the daemon nor a tenant's endpoint", not reached, reached or why_not)

@@ -58,7 +58,7 @@ def mps(m):
     until("both loads to tell", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("fp16  TN") == 2, 90)
     def pools():
         return m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]
-    until("seven clients", lambda: sum(len(door["clients"]) for pool in pools() for door in pool["doors"]) == 7, 30)
+    until("seven clients", lambda: sum(len(endpoint["clients"]) for pool in pools() for endpoint in pool["endpoints"]) == 7, 30)
     servers = [len(pool["servers"]) for pool in pools()]
     rows = m.shell(f"{SIM}/sim-node", "show").stdout
     kinds = [rows.count("mps-client"), rows.count("mps-server")]

@@ -75,7 +75,7 @@ class Both:
         until(f"{name} to be in force on {node}", served, seconds)
 
     def clients(self, node):
-        return sorted(pid for pool in self.tranche[node].status(MPS)["pools"] for door in pool["doors"] for pid in door["clients"])
+        return sorted(pid for pool in self.tranche[node].status(MPS)["pools"] for endpoint in pool["endpoints"] for pid in endpoint["clients"])
 
     def metrics(self, node):
         """Lines of the agent's page, over the pods' network, that change only when the agent begins again or its resources change."""

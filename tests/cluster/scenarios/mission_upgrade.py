@@ -34,7 +34,7 @@ def containers(m):
 
 
 def clients(m):
-    return sorted(pid for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"] for door in pool["doors"] for pid in door["clients"])
+    return sorted(pid for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"] for endpoint in pool["endpoints"] for pid in endpoint["clients"])
 
 
 def upgrade(m):

@@ -73,7 +73,7 @@ def configured(nvidia):
     attached = nvidia.client("tenant", {SHARED: 1})
     report.check("a pod of one slot has a quarter of one GPU's memory", attached["limit"] >> 20 == TOTAL // 4, attached)
     said = nvidia.told("slot", {SHARED: 1})
-    report.check("... through a door of its own, read-only, and not the daemon's folder", said.mounts.get("/run/tranche/mps", "").startswith("ro") and "control" in said.door, [said.door, said.env.get("CUDA_MPS_PIPE_DIRECTORY")])
+    report.check("... through an endpoint of its own, read-only, and not the daemon's folder", said.mounts.get("/run/tranche/mps", "").startswith("ro") and "control" in said.endpoint, [said.endpoint, said.env.get("CUDA_MPS_PIPE_DIRECTORY")])
 
 
 def disturbed(nvidia):

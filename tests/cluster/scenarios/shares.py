@@ -14,10 +14,10 @@ def config(entry, section=""):
             f"{section}    resources:\n    - name: {GPU}\n{entry}")
 
 
-def doors(tranche):
-    """By grant, of how many GPUs its door has been told."""
+def endpoints(tranche):
+    """By grant, of how many GPUs its endpoint has been told."""
     status = tranche.status("/run/nvidia/mps/mps.sock")
-    return {door["grant"]: len(door["limits"] or []) for pool in status.get("pools", []) for door in pool.get("doors", [])}
+    return {endpoint["grant"]: len(endpoint["limits"] or []) for pool in status.get("pools", []) for endpoint in pool.get("endpoints", [])}
 
 
 def contexts(world, name):
@@ -42,7 +42,7 @@ def run(world):
     report.check("each GPU is a resource of its own: gpu0 and gpu1 with 20 slots", True)
 
     # Several pods, so that kubelet draws both orders of their resources. A process is told its GPUs by the variable of
-    # one answer only; what it says first is which. The container waits until its doors know of both.
+    # one answer only; what it says first is which. The container waits until its endpoints know of both.
     names = [f"both-{number}" for number in range(4)]
     firsts = set()
     for name in names:
@@ -52,8 +52,8 @@ def run(world):
         firsts.add(told.env.get("NVIDIA_VISIBLE_DEVICES"))
         report.check(f"{name} has the nodes of both GPUs and no limit of one of them in its environment",
                      nodes == {"nvidia0", "nvidia1"} and "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in told.env, sorted(nodes))
-    until("both doors of each to be told of both GPUs", lambda: sorted(doors(tranche).values()) == [2] * 8, 30)
-    report.check("kubelet has named the containers, and every door knows both GPUs", True, f"{len(firsts)} orders were drawn")
+    until("both endpoints of each to be told of both GPUs", lambda: sorted(endpoints(tranche).values()) == [2] * 8, 30)
+    report.check("kubelet has named the containers, and every endpoint knows both GPUs", True, f"{len(firsts)} orders were drawn")
     take_away(world, *names)
 
     # The variable stands for the device nodes in the stand-in, hence the pod's own.

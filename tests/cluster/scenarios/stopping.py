@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from lib.drains import Recorder, door_of
+from lib.drains import Recorder, endpoint_of
 from lib.pods import container, pod
 from lib.programs import run as run_program
 from lib.report import until
@@ -48,13 +48,13 @@ def run(world):
     admission(report, api)
 
     def start(made, **options):
-        """The running pod and the recorder at its door."""
+        """The running pod and the recorder at its endpoint."""
         name = made["metadata"]["name"]
         api.add(made)
         api.until_phase(name, "Running")
         until(f"pod {name} to be ready", lambda: any(line == "ready" for _, line in kubelet.stamped(api.pod(name))), 30)
-        door = until(f"the door of {name}", lambda: door_of(tranche, name), 30)
-        return api.pod(name), Recorder(door, **options)
+        endpoint = until(f"the endpoint of {name}", lambda: endpoint_of(tranche, name), 30)
+        return api.pod(name), Recorder(endpoint, **options)
 
     def line_of(stopped, text, seconds=20):
         """When the pod's log says it."""
@@ -151,7 +151,7 @@ def run(world):
 
     killed, recorder, _, known = under_runtime("killed")
     report.check("a sleep hook is left alone", "sleep" in killed["spec"]["containers"][0]["lifecycle"]["preStop"])
-    report.check("the container's door is recorded for the runtime", True, f"by the {known}")
+    report.check("the container's endpoint is recorded for the runtime", True, f"by the {known}")
     drained_first("tranche-runtime, kill 15", killed, recorder, delete(killed))
     end(recorder, killed)
 

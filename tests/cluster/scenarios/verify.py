@@ -79,7 +79,7 @@ def run(world):
     done = tranche_says("reset", *places)
     report.check("reset while a pod holds a GPU is refused, and names it", done.returncode == 1 and "default/tenant" in done.stderr, done.stderr)
     api.remove("tenant")
-    until("its client to have ended", lambda: not any(door["clients"] for pool in tranche.status("/run/nvidia/mps/mps.sock")["pools"] for door in pool["doors"]), 30)
+    until("its client to have ended", lambda: not any(endpoint["clients"] for pool in tranche.status("/run/nvidia/mps/mps.sock")["pools"] for endpoint in pool["endpoints"]), 30)
     done = tranche_says("reset", *places)
     report.check("reset", done.returncode == 0, [done.stdout, done.stderr])
     left = {label for label in api.node()["metadata"].get("labels", {}) if label not in before}

@@ -41,7 +41,7 @@ class ApiServer {
   virtual void serve_collection(const std::string& collection) = 0;
   virtual void put(const std::string& collection, const std::string& name, const std::string& more_json) = 0;
   virtual void remove(const std::string& collection, const std::string& name) = 0;
-  virtual void drop_members(const std::set<std::string>& names) = 0;  // of what is written: their feature gate is off
+  virtual void drop_members(const std::set<std::string>& names) = 0;  // of what is written: their feature relay is off
   virtual std::string object(const std::string& collection, const std::string& name) const = 0;  // "" = none
   virtual std::vector<std::string> events() const = 0;  // as they are kept now, by namespace and name
   virtual void forget_events() = 0;                     // as after their time to live

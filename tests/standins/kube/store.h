@@ -34,7 +34,7 @@ class Store {
   const Json* find(const std::string& collection, const Key& key) const;
   const std::map<Key, Json>& all(const std::string& collection) const;
 
-  // Members of these names are not stored, as fields of a feature gate that is off.
+  // Members of these names are not stored, as fields of a feature relay that is off.
   void drop(std::set<std::string> names) { dropped_ = std::move(names); }
 
   // GET, PUT, DELETE and PATCH (merge, and strategic merge of the lists that we know) of one object, POST to its

@@ -416,8 +416,8 @@ TEST_F(KubeletDouble, MergesAnswersOfSeveralResourcesKeyByKeyInAnyOrderAndTheFir
       (*response->mutable_envs())["SAME"] = number;
       (*response->mutable_envs())["OWN" + number] = number;
       auto& mount = *response->add_mounts();
-      mount.set_container_path("/door");
-      mount.set_host_path("/doors/" + number);
+      mount.set_container_path("/endpoint");
+      mount.set_host_path("/endpoints/" + number);
       return grpc::Status::OK;
     };
     tiny->serve();
@@ -432,7 +432,7 @@ TEST_F(KubeletDouble, MergesAnswersOfSeveralResourcesKeyByKeyInAnyOrderAndTheFir
     ASSERT_TRUE(grant) << to_string(grant.error());
     EXPECT_EQ(grant->envs.at("OWN0") + grant->envs.at("OWN1"), "01");
     ASSERT_THAT(grant->mounts, SizeIs(1));
-    EXPECT_EQ(grant->mounts[0].host_path, "/doors/" + grant->envs.at("SAME")) << "all keys by one order";
+    EXPECT_EQ(grant->mounts[0].host_path, "/endpoints/" + grant->envs.at("SAME")) << "all keys by one order";
     firsts.insert(grant->envs.at("SAME"));
   }
   EXPECT_THAT(firsts, SizeIs(2)) << "another order at another start";

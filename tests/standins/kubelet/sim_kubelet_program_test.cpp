@@ -191,14 +191,15 @@ class SimKubelet : public testing::Test {
 };
 
 TEST_F(SimKubelet, RunsAPodWithItsGrantAndKeepsWhatItSaid) {
-  std::filesystem::create_directory(dir_ + "/door");
-  start({"--once"}, pod("one", R"(echo hello; echo "{\"door\": \"$DOOR\", \"slot\": \"$SLOT\"}"; test -d "$DOOR")", 1));
+  std::filesystem::create_directory(dir_ + "/endpoint");
+  start({"--once"},
+        pod("one", R"(echo hello; echo "{\"endpoint\": \"$DOOR\", \"slot\": \"$SLOT\"}"; test -d "$DOOR")", 1));
   register_plugin({{"a"}, {"b", false}}, [&](const auto& ids, v1beta1::ContainerAllocateResponse* response) {
     (*response->mutable_envs())["SLOT"] = ids.front();
-    (*response->mutable_envs())["DOOR"] = "/nowhere/door";
+    (*response->mutable_envs())["DOOR"] = "/nowhere/endpoint";
     auto& mount = *response->add_mounts();
-    mount.set_container_path("/nowhere/door");
-    mount.set_host_path(dir_ + "/door");
+    mount.set_container_path("/nowhere/endpoint");
+    mount.set_host_path(dir_ + "/endpoint");
     mount.set_read_only(true);
     return grpc::Status::OK;
   });
@@ -208,8 +209,8 @@ TEST_F(SimKubelet, RunsAPodWithItsGrantAndKeepsWhatItSaid) {
   const json& container = one["containers"][0];
   EXPECT_EQ(container["exit"], 0);
   EXPECT_EQ(container["slots"][kGpu], json::array({"a"}));
-  EXPECT_EQ(container["envs"]["DOOR"], "/nowhere/door");
-  EXPECT_EQ(container["last_output_json"]["door"], dir_ + "/door");  // without a namespace: the host's path
+  EXPECT_EQ(container["envs"]["DOOR"], "/nowhere/endpoint");
+  EXPECT_EQ(container["last_output_json"]["endpoint"], dir_ + "/endpoint");  // without a namespace: the host's path
   EXPECT_EQ(container["last_output_json"]["slot"], "a");
   EXPECT_EQ(container["output"][0], "hello");
   EXPECT_EQ(state()["resources"][kGpu]["capacity"], 2);
@@ -276,11 +277,11 @@ TEST_F(SimKubelet, RefusesAContainerWhoseMountIsMissingOnTheHost) {
   register_plugin({{"a"}}, [](const auto&, v1beta1::ContainerAllocateResponse* response) {
     auto& mount = *response->add_mounts();
     mount.set_container_path("/mps");
-    mount.set_host_path("/no/such/door");
+    mount.set_host_path("/no/such/endpoint");
     return grpc::Status::OK;
   });
   EXPECT_EQ(exit_status(), 1);
-  EXPECT_THAT(pod_state("one")["containers"][0]["message"].get<std::string>(), HasSubstr("/no/such/door"));
+  EXPECT_THAT(pod_state("one")["containers"][0]["message"].get<std::string>(), HasSubstr("/no/such/endpoint"));
 }
 
 TEST_F(SimKubelet, LeavesContainersRunningWhenKubeletRestarts) {
@@ -380,12 +381,12 @@ bool may_mount() {
 
 TEST_F(SimKubelet, GivesAContainerItsOwnMountsInANamespace) {
   if (!may_mount()) GTEST_SKIP() << "mount namespaces need root";
-  std::filesystem::create_directory(dir_ + "/door");
-  std::ofstream(dir_ + "/door/control") << "door\n";
+  std::filesystem::create_directory(dir_ + "/endpoint");
+  std::ofstream(dir_ + "/endpoint/control") << "endpoint\n";
   std::filesystem::create_directory(dir_ + "/scratch");
   const std::string script =
-      "cat /tranche-sim/door/control; cat /run/tranche-sim/deep/door/control; "
-      "touch /tranche-sim/door/x 2>/dev/null || echo read-only; touch /run/tranche-sim/scratch/y && echo writable; "
+      "cat /tranche-sim/endpoint/control; cat /run/tranche-sim/deep/endpoint/control; "
+      "touch /tranche-sim/endpoint/x 2>/dev/null || echo read-only; touch /run/tranche-sim/scratch/y && echo writable; "
       "cat /tranche-sim/one; ls -d /usr /proc/self /dev/null; grep -c tranche-sim /proc/self/mountinfo";
   start({"--once", "--containers", "namespaces"}, pod("one", script, 1));
   register_plugin({{"a"}}, [&](const auto&, v1beta1::ContainerAllocateResponse* response) {
@@ -395,16 +396,16 @@ TEST_F(SimKubelet, GivesAContainerItsOwnMountsInANamespace) {
       mount.set_host_path(from);
       mount.set_read_only(read_only);
     };
-    add("/tranche-sim/door", dir_ + "/door", true);
-    add("/run/tranche-sim/deep/door", dir_ + "/door", true);
+    add("/tranche-sim/endpoint", dir_ + "/endpoint", true);
+    add("/run/tranche-sim/deep/endpoint", dir_ + "/endpoint", true);
     add("/run/tranche-sim/scratch", dir_ + "/scratch", false);
-    add("/tranche-sim/one", dir_ + "/door/control", true);  // a file
+    add("/tranche-sim/one", dir_ + "/endpoint/control", true);  // a file
     return grpc::Status::OK;
   });
   EXPECT_EQ(exit_status(), 0) << log();
   const json container = pod_state("one")["containers"][0];
-  EXPECT_EQ(container["output"],
-            json::array({"door", "door", "read-only", "writable", "door", "/dev/null", "/proc/self", "/usr", "4"}))
+  EXPECT_EQ(container["output"], json::array({"endpoint", "endpoint", "read-only", "writable", "endpoint", "/dev/null",
+                                              "/proc/self", "/usr", "4"}))
       << container;
   EXPECT_TRUE(std::filesystem::exists(dir_ + "/scratch/y"));
   EXPECT_FALSE(std::filesystem::exists("/tranche-sim"));

@@ -178,18 +178,18 @@ TEST(MpsFailOpen, ExclusiveProcessGivesTheGpuToTheFirstComerAndThenNoServerStart
   EXPECT_THAT(world.client().first, HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
 }
 
-TEST(MpsDoor, AHardLinkServesClientsAndIsRelinkedAfterARestart) {
+TEST(MpsEndpoint, AHardLinkServesClientsAndIsRelinkedAfterARestart) {
   MpsWorld world;
   world.start_daemon();
-  world.make_door();
-  const std::map<std::string, std::string> through{{"CUDA_MPS_PIPE_DIRECTORY", world.door()}};
+  world.make_endpoint();
+  const std::map<std::string, std::string> through{{"CUDA_MPS_PIPE_DIRECTORY", world.endpoint()}};
   EXPECT_TRUE(world.client({}, through).mps());
   world.daemon().signal(SIGKILL);
   world.daemon().wait();
   EXPECT_FALSE(world.client({}, through).mps()) << "stale";
   world.start_daemon();
   EXPECT_FALSE(world.client({}, through).mps()) << "still the old socket";
-  world.make_door();
+  world.make_endpoint();
   EXPECT_TRUE(world.client({}, through).mps());
 }
 

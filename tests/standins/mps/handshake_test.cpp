@@ -103,11 +103,11 @@ TEST_F(MpsHandshake, TheIdentityIsThatOfTheCredentialsAndNotOfTheConnection) {
 TEST_F(MpsHandshake, ACommandSessionThroughControlMayTerminateANeighboursClient) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, whom the daemon believes";
   auto neighbour = world.client();
-  world.make_door();
+  world.make_endpoint();
   EXPECT_THAT(world
                   .command("terminate_client " + std::to_string(world.server()) + " " +
                                std::to_string(neighbour.process->pid()),
-                           world.door())
+                           world.endpoint())
                   .text,
               testing::EndsWith("0\n"));
   EXPECT_THAT(neighbour.process->line_with("\"error\""), HasSubstr("CUDA_ERROR_MPS_CLIENT_TERMINATED"));
@@ -118,8 +118,8 @@ TEST_F(MpsHandshake, ASecondCommandSessionIsHungUpOnAtOnce) {
   EXPECT_TRUE(ends(introduced(ConnectionType::kCommands)));
   const Reply said = world.command("get_server_list");
   EXPECT_EQ(said.text, "Cannot send command to MPS control daemon process\n");
-  world.make_door();
-  EXPECT_EQ(world.command("get_server_list", world.door()).text, "") << "an empty answer through a hard link";
+  world.make_endpoint();
+  EXPECT_EQ(world.command("get_server_list", world.endpoint()).text, "") << "an empty answer through a hard link";
 }
 
 TEST_F(MpsHandshake, AMuteConnectionHoldsEverybodyUp) {

@@ -158,10 +158,10 @@ MpsWorld::MpsWorld(const std::string& node_yaml) : place_(node_yaml) {
   place_.open();  // makes the state
 }
 
-void MpsWorld::make_door() const {
-  ::mkdir(door().c_str(), 0755);
-  ::unlink((door() + "/control").c_str());
-  if (::link((pipe() + "/control").c_str(), (door() + "/control").c_str()) != 0) std::abort();
+void MpsWorld::make_endpoint() const {
+  ::mkdir(endpoint().c_str(), 0755);
+  ::unlink((endpoint() + "/control").c_str());
+  if (::link((pipe() + "/control").c_str(), (endpoint() + "/control").c_str()) != 0) std::abort();
 }
 
 std::string MpsWorld::uuid(int gpu) const {

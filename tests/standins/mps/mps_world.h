@@ -64,8 +64,10 @@ class MpsWorld {
 
   const std::string& dir() const { return place_.dir(); }
   std::string pipe() const { return dir() + "/pipe"; }
-  std::string door() const { return dir() + "/door"; }  // made by make_door(): holds only a hard link to `control`
-  void make_door() const;
+  std::string endpoint() const {
+    return dir() + "/endpoint";
+  }  // made by make_endpoint(): holds only a hard link to `control`
+  void make_endpoint() const;
   std::unique_ptr<Node> node() const { return place_.open(); }
   std::string uuid(int gpu = 0) const;
 

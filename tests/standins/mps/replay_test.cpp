@@ -97,7 +97,7 @@ TEST_F(Replay, CommandsWithoutAServer) {
   replay("no server");
 }
 
-TEST_F(Replay, CommandsWithAServerAndTwoClientsAndThroughADoor) {
+TEST_F(Replay, CommandsWithAServerAndTwoClientsAndThroughAnEndpoint) {
   world.start_daemon({"-multiuser-server"});
   world.ask("set_default_active_thread_percentage 10");
   world.ask("set_default_device_pinned_mem_limit 0 500M");
@@ -117,10 +117,10 @@ TEST_F(Replay, CommandsWithAServerAndTwoClientsAndThroughADoor) {
            {"0", "0"},
            {"python3", "sim-cuda"}};
   replay("commands with server");
-  // Privileges by door: what sets defaults and quit are refused, what acts on a server is not.
+  // Privileges by endpoint: what sets defaults and quit are refused, what acts on a server is not.
   today["0."] = std::to_string(::geteuid()) + ".";
-  world.make_door();
-  replay("door", world.door());
+  world.make_endpoint();
+  replay("endpoint", world.endpoint());
 }
 
 }  // namespace replay_test

@@ -117,11 +117,11 @@ class DeepRun {
     TRY(const auto asked, host::request_grant(socket, {slot}, kAgentAnswer));
     GrantHere grant;
     grant.env = asked.envs;
-    const auto mount = asked.mounts.find(allocate::kDoorInContainer);
+    const auto mount = asked.mounts.find(allocate::kEndpointInContainer);
     if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
-    grant.door = mount->second;
-    if (grant.door.starts_with(places_.mps_root + "/"))
-      grant.door = places_.mps_root_here + grant.door.substr(places_.mps_root.size());
+    grant.endpoint = mount->second;
+    if (grant.endpoint.starts_with(places_.mps_root + "/"))
+      grant.endpoint = places_.mps_root_here + grant.endpoint.substr(places_.mps_root.size());
     if (ask.grant.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.grant.gpu;
     return grant;
   }
@@ -143,7 +143,7 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, cons
     environment["LD_LIBRARY_PATH"] = join(folders, ":");
   }
   TRY(const auto probes, Probes::open(std::move(environment)));
-  // Below it each probe has its door; where the agent has another run directory it may not be there.
+  // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
   const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
   const Status done = DeepRun(options, places, *probes, tell).run();
   if (made) ::rmdir(probe::kRunDirectory);

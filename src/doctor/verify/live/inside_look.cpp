@@ -63,8 +63,8 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
 }  // namespace
 
 Status try_inside(const VerifyOptions& options, const Tell& tell) {
-  GrantHere grant{.door = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
-  if (grant.door.empty())
+  GrantHere grant{.endpoint = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
+  if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
                 "MPS, or run `tranche probe` for what the whole GPU is",

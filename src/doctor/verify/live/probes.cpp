@@ -30,9 +30,9 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
   for (const auto& [name, value] : grant.env) command.env[name] = value;
   for (const auto& [name, value] : more) command.env[name] = value;
   if (place_ == ProbePlace::kOwnNamespace) {
-    command.argv.insert(command.argv.end(), {"--door", grant.door});
+    command.argv.insert(command.argv.end(), {"--endpoint", grant.endpoint});
   } else {
-    command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
+    command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   }
   Running* self = probe.get();
   auto process = host::Process::start(

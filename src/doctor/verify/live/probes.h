@@ -16,14 +16,14 @@
 namespace tranche::agent {
 
 enum class ProbePlace {
-  kOwnNamespace,  // a mount namespace of its own with the grant's door, by which the guard knows whose it is
-  kHere,          // where this process is: it goes through the door, and the guard does not know whose it is
+  kOwnNamespace,  // a mount namespace of its own with the grant's endpoint, by which the guard knows whose it is
+  kHere,          // where this process is: it goes through the endpoint, and the guard does not know whose it is
   kContainer,     // this process is in the container that has the grant
 };
 
 // What its container would have.
 struct GrantHere {
-  std::string door;                        // as this process sees it
+  std::string endpoint;                    // as this process sees it
   std::map<std::string, std::string> env;  // that the node agent gave
 };
 

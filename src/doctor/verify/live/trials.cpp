@@ -44,15 +44,15 @@ void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Ch
   verify::judge_second(worth, probes.end(*first), second, trial.observed, checks);
 }
 
-Result<std::string> command_door(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
-                                 const GrantHere& grant) {
+Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
+                                     const GrantHere& grant) {
   const auto path = options.environment.find("PATH");
   const auto program = host::find_control_binary({.given = options.mps_control,
                                                   .driver_root = places.driver_root,
                                                   .path = path == options.environment.end() ? "" : path->second});
   if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
   host::ControlTarget target{.program = *program, .env = probes.environment()};
-  target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.door;
+  target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   Result<std::string> answer;
   bool told = false;
   const auto question =
@@ -98,7 +98,7 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   if (!inside)
     verify::judge_user(worth, kOtherUser,
                        probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
-  verify::judge_control(worth, command_door(probes, options, places, grant), checks);
+  verify::judge_control(worth, command_endpoint(probes, options, places, grant), checks);
   if (neighbour) {
     verify::judge_neighbour(worth, probes.end(*neighbour), checks);
   } else if (!inside) {

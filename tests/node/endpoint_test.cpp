@@ -1,4 +1,4 @@
-// What a tenant with root can do at its door: come in, and nothing else (docs/internals/evidence/mps-handshake.md,
+// What a tenant with root can do at its endpoint: come in, and nothing else (docs/internals/evidence/mps-handshake.md,
 // "What was tried").
 #include <unistd.h>
 
@@ -15,15 +15,15 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 namespace fs = std::filesystem;
 
-class NodeDoor : public NodeBed {
+class NodeEndpoint : public NodeBed {
  protected:
-  // The ways in which a container may hold its door: as it is, in a user namespace of its own, mounted read-only, and
+  // The ways in which a container may hold its endpoint: as it is, in a user namespace of its own, mounted read-only, and
   // mounted so that it may write.
-  static std::vector<std::pair<std::string, std::string>> ways(const std::string& door) {
-    const std::string bind = "mount --bind '" + door + "' '" + door + "' && ";
+  static std::vector<std::pair<std::string, std::string>> ways(const std::string& endpoint) {
+    const std::string bind = "mount --bind '" + endpoint + "' '" + endpoint + "' && ";
     return {{"as it is", "exec \"$@\""},
             {"in a user namespace", "exec unshare --user --map-root-user \"$@\""},
-            {"read-only", "exec unshare --mount sh -c \"" + bind + "mount -o remount,ro,bind '" + door +
+            {"read-only", "exec unshare --mount sh -c \"" + bind + "mount -o remount,ro,bind '" + endpoint +
                               "' && exec \\\"\\$@\\\"\" sh \"$@\""},
             {"read-write", "exec unshare --mount sh -c \"" + bind + "exec \\\"\\$@\\\"\" sh \"$@\""}};
   }
@@ -35,7 +35,7 @@ class NodeDoor : public NodeBed {
   }
 };
 
-TEST_F(NodeDoor, RootInAContainerCommandsNothingThroughItInWhateverWayItIsMounted) {
+TEST_F(NodeEndpoint, RootInAContainerCommandsNothingThroughItInWhateverWayItIsMounted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, whom the daemon believes";
   start_all(1, 4);
   const auto hostile = admitted(kubelet(), "hostile", 1);
@@ -58,18 +58,18 @@ TEST_F(NodeDoor, RootInAContainerCommandsNothingThroughItInWhateverWayItIsMounte
                                           "get_client_list " + server,
                                           "ps",
                                           "quit -t 0"};
-  const std::string door = door_of(hostile);
+  const std::string endpoint = endpoint_of(hostile);
   std::uint64_t attempts = 0;
-  for (const auto& [name, way] : ways(door)) {
+  for (const auto& [name, way] : ways(endpoint)) {
     for (const auto& command : commands) {
-      EXPECT_EQ(tenant(way, door, command).out(), "") << command << ", " << name;
+      EXPECT_EQ(tenant(way, endpoint, command).out(), "") << command << ", " << name;
       ++attempts;
     }
   }
   const auto after = until_mps([&](const Json& status) {
     std::uint64_t told = 0;
-    const auto& doors = pool_of(status, 0)["doors"];
-    for (const auto& each : doors) told += each["attempts"].get<std::uint64_t>();
+    const auto& endpoints = pool_of(status, 0)["endpoints"];
+    for (const auto& each : endpoints) told += each["attempts"].get<std::uint64_t>();
     return told == attempts;
   });
   EXPECT_EQ(pool_of(after, 0)["daemonPid"], pool_of(before, 0)["daemonPid"]);
@@ -81,33 +81,33 @@ TEST_F(NodeDoor, RootInAContainerCommandsNothingThroughItInWhateverWayItIsMounte
   EXPECT_EQ(attached(start_cuda(hostile, {}))["mps"], true) << "it may come in as before";
 }
 
-TEST_F(NodeDoor, HoldsTwoSocketsOfOursAndNoOtherName) {
+TEST_F(NodeEndpoint, HoldsTwoSocketsOfOursAndNoOtherName) {
   start_all(1, 2);
-  const auto door = door_of(admitted(kubelet(), "a", 1));
+  const auto endpoint = endpoint_of(admitted(kubelet(), "a", 1));
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(door)) {
+  for (const auto& entry : fs::directory_iterator(endpoint)) {
     names.push_back(entry.path().filename());
     EXPECT_TRUE(entry.is_socket()) << entry.path();
-    EXPECT_FALSE(host::same_file(entry.path(), door + "/../../pipe/control"));
+    EXPECT_FALSE(host::same_file(entry.path(), endpoint + "/../../pipe/control"));
   }
   EXPECT_THAT(names, UnorderedElementsAre("control", "drain"));
 }
 
-TEST_F(NodeDoor, AskedForAsALinkIsOneAndTheStatusSaysWhatThatMeans) {
+TEST_F(NodeEndpoint, AskedForAsALinkIsOneAndTheStatusSaysWhatThatMeans) {
   make_node(1);
-  write("config.yaml", sharing("mps", 2, "    door: link\n"));
+  write("config.yaml", sharing("mps", 2, "    endpoint: link\n"));
   start_kubelet();
   start_mps();
   start_node();
   ASSERT_TRUE(until_healthy(2));
   const auto grant = admitted(kubelet(), "a", 1);
-  EXPECT_TRUE(host::same_file(door_of(grant) + "/control", door_of(grant) + "/../../pipe/control"));
+  EXPECT_TRUE(host::same_file(endpoint_of(grant) + "/control", endpoint_of(grant) + "/../../pipe/control"));
   EXPECT_EQ(attached(start_cuda(grant, {}))["mps"], true);
-  const auto status = until_mps([](const Json& s) { return pool_of(s, 0)["door"] == "link"; });
-  EXPECT_THAT(pool_of(status, 0)["doorReason"].get<std::string>(), HasSubstr("can command this daemon"));
+  const auto status = until_mps([](const Json& s) { return pool_of(s, 0)["endpoint"] == "link"; });
+  EXPECT_THAT(pool_of(status, 0)["endpointReason"].get<std::string>(), HasSubstr("can command this daemon"));
 }
 
-TEST_F(NodeDoor, IsRefusedInOneSentenceWhileTrancheMpsDoesNotAnswer) {
+TEST_F(NodeEndpoint, IsRefusedInOneSentenceWhileTrancheMpsDoesNotAnswer) {
   start_all(1, 2);
   program("mps")->signal(SIGSTOP);
   auto admission = kubelet().admit(sim::one_container_pod("a", kGpu, 1));

@@ -49,7 +49,7 @@ def commands_for(server, neighbour):
 
 
 def ways_in(enter, root):
-    """How a container's root may stand before the door: as it is given, mounted read-write again, as root of a user namespace."""
+    """How a container's root may stand before the endpoint: as it is given, mounted read-write again, as root of a user namespace."""
     ways = {"as given": tuple(enter)}
     if root:
         ways["read-only"] = (*enter, "unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro "$CUDA_MPS_PIPE_DIRECTORY" 2>/dev/null; exec "$@"', "-")
@@ -122,13 +122,13 @@ def commands_after(machine, node, args):
         held["client"] = running_client(neighbour.client)
         return world_of()
 
-    names = sorted(os.listdir(attacker.door))
+    names = sorted(os.listdir(attacker.endpoint))
     succeeded, tried = command_results(machine, lambda: {"CUDA_MPS_PIPE_DIRECTORY": attacker.inside}, attacker.enter, world_of, restore)
     held["client"].leave()
     for tenant in (neighbour, attacker):
         tenant.delete()
     kinds = sorted({c.split(": ")[1].split()[0] for c in succeeded})
-    return {"measured": f"{len(succeeded)} of {tried} change something" + (f" ({', '.join(kinds)})" if kinds else "") + f"; the door holds {', '.join(names)}",
+    return {"measured": f"{len(succeeded)} of {tried} change something" + (f" ({', '.join(kinds)})" if kinds else "") + f"; the endpoint holds {', '.join(names)}",
             "holds": not succeeded, "succeeded": succeeded}
 
 
