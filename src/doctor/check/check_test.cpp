@@ -151,11 +151,11 @@ TEST_F(Tree, MpsRootThatTenantsMayWriteIsAnError) {
 }
 
 TEST_F(Tree, MpsRootTooLongForSocketsIsAnErrorThatSaysByHowMuch) {
-  options_.mps_root = "/" + std::string(56, 'x');  // 57 + 50 below + NUL = 108: the longest that fits
+  options_.mps_root = "/" + std::string(52, 'x');  // 53 + 54 below + NUL = 108: the longest that fits
   check_mps_root(options_, findings_);
   EXPECT_THAT(findings_, Not(Contains(Field(&Finding::level, Level::kError))));
   findings_.clear();
-  options_.mps_root = "/" + std::string(59, 'x');
+  options_.mps_root = "/" + std::string(55, 'x');
   check_mps_root(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.root", "3 characters too long")));
 }
