@@ -222,7 +222,7 @@ ParsedSpec parse_spec(std::string_view text, std::string_view source) {
   const Json json = json_of(text);
   const Object root(json, "", parsed.problems, source);
   if (json.is_discarded()) {
-    root.refuse("", "is not valid JSON", "write a CDI spec file anew");
+    root.refuse("", "is not valid JSON", "write the CDI spec file again");
     return parsed;
   }
   if (!json.is_object()) {

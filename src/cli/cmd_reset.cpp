@@ -49,7 +49,7 @@ void add_reset(CLI::App& app, Process& process) {
   add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
   add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
   add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
-                 "where kubelet tells which pod holds what");
+                 "kubelet's socket that lists which pod holds which devices");
   add_own_option(*command, "--cdi-root", o.cdi_root, "where CDI specs were written");
   add_own_option(*command, "--program-dir", o.program_dir, "where tranche-drain was put");
   add_own_option(*command, "--kubeconfig", o.kubeconfig,

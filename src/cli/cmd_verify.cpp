@@ -40,7 +40,7 @@ void add_verify(CLI::App& app, Process& process) {
                       "with --deep from outside: a file with JSON that is merged over each probe pod, its first "
                       "container over every container (runtimeClassName, imagePullSecrets, volumes)");
   command->add_option("--sms", o.sms, "with --inside: how many SMs the share should have, 12 or GPU-a=12,GPU-b=14");
-  command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only tells");
+  command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only reports");
   command->add_flag("--json", o.json, "the report as JSON");
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
   command
@@ -57,7 +57,7 @@ void add_verify(CLI::App& app, Process& process) {
   add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
   add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
   add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
-                 "where kubelet tells which pod holds what");
+                 "kubelet's socket that lists which pod holds which devices");
   add_own_option(*command, "--mps-root-ctr-path", o.mps_root_here,
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(*command, "--mps-control", o.mps_control,

@@ -44,7 +44,7 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
-  if (known.empty()) return "takes no word " + in_quotes(word) + "; a switch has its value after \"=\"";
+  if (known.empty()) return "accepts no argument " + in_quotes(word) + "; a switch has its value after \"=\"";
   return "has no command " + in_quotes(word) + nearest(word, known);
 }
 

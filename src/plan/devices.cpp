@@ -81,7 +81,7 @@ class Collector {
     for (const auto& [what, why] : inventory.set_aside) out.left_out.push_back({what, why});
     for (const Gpu& gpu : inventory.gpus) {
       if (is_display_gpu(gpu))
-        out.left_out.push_back({name_of(gpu), "it is a display GPU (" + gpu.name + "), which takes no containers"});
+        out.left_out.push_back({name_of(gpu), "it is a display GPU (" + gpu.name + "), which does not run containers"});
       else
         gpus_.push_back(&gpu);
     }

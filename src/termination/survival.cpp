@@ -162,7 +162,7 @@ Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_i
     return {false, "the stop signal ends it"};
   }
   if (kept && (stop_signal == 0 ? survives_usual_signals(*init, machine) : survives(*init, signal, machine)).survives)
-    return {true, "the container's first process takes no notice of the stop signal"};
+    return {true, "the container's first process ignores the stop signal"};
   if (!kept && init_lives.empty())
     return {false, "the stop signal ends the container's first process, and that ends it"};
   const auto lives = how_it_lives(client, signal);

@@ -212,7 +212,7 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   for (const Row& row : {Row{{"node", "--mig-strategie", "none"},
                              "tranche node: has no flag --mig-strategie; did you mean --mig-strategy?"},
                          Row{{"node", "--plugin-dri=/x"}, "did you mean --plugin-dir?"},
-                         Row{{"node", "--gds-enabled", "false"}, "tranche node: takes no word \"false\""},
+                         Row{{"node", "--gds-enabled", "false"}, "tranche node: accepts no argument \"false\""},
                          Row{{"nod"}, "tranche: has no command \"nod\"; did you mean node?"},
                          Row{{"check", "--explian"}, "did you mean --explain?"}, Row{{}, "tranche"}}) {
     Words argv{tranche()};

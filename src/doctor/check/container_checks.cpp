@@ -44,7 +44,7 @@ void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& fi
     findings.push_back({Level::kOk, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.config, ""});
   } else if (value == "false") {
     findings.push_back({Level::kWarning, "runtime.cdi",
-                        std::string(runtime.name) + " is told to read no CDI specs (enable_cdi = false)",
+                        std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)",
                         runtime.config,
                         "set enable_cdi = true and restart it, or keep to deviceListStrategy: envvar with NVIDIA's "
                         "runtime"});
@@ -78,7 +78,7 @@ void check_selinux(const CheckOptions& options, Findings& findings) {
   if (mode.empty()) {
     findings.push_back({Level::kOk, "system.selinux", "SELinux is not in force", path, ""});
   } else if (mode == "0") {
-    findings.push_back({Level::kOk, "system.selinux", "SELinux is permissive: it keeps nobody out", path, ""});
+    findings.push_back({Level::kOk, "system.selinux", "SELinux is permissive: it denies nothing", path, ""});
   } else {
     findings.push_back({Level::kNote, "system.selinux",
                         "SELinux is enforcing: containers reach an MPS socket only where its label is theirs", path,

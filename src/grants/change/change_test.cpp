@@ -95,7 +95,7 @@ TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
   EXPECT_EQ(healthy_in(change), 0u);
   ASSERT_EQ(change.steps().size(), 1u) << "fewer slots come with it";
   EXPECT_EQ(to_string(change.steps()[0]),
-            "GPU 0: MPS → time-slicing (waits: nobody says which slots are held: kubelet does not answer)");
+            "GPU 0: MPS → time-slicing (waits: it is not known which slots are held: kubelet does not answer)");
   change.aim(all_mps(1, 2));
   EXPECT_TRUE(change.follow(nobody_says, Policy::kWait));
   EXPECT_EQ(change.withheld().at(kGpu).size(), 2u) << "those that went";

@@ -65,7 +65,7 @@ class Settling {
 
  private:
   std::string until_free(std::uint64_t slots) const {
-    if (!holdings_.unknown.empty()) return "nobody says which slots are held: " + holdings_.unknown;
+    if (!holdings_.unknown.empty()) return "it is not known which slots are held: " + holdings_.unknown;
     return fmt::format("{} {} held", slots_text(slots), slots == 1 ? "is" : "are");
   }
 

@@ -127,7 +127,7 @@ TEST_F(ComputeModesTest, OfAJournalThatCannotBeUsedAreThoseOfTheDriver) {
     ASSERT_TRUE(dir->write_atomically("compute-mode.json", render_mode_journal({{kA, ComputeMode::kProhibited}})));
     kind.spoil(scratch_ / "compute-mode.json");
     auto modes = open();
-    EXPECT_THAT(modes.lost(), HasSubstr("was put aside as compute-mode.json.unreadable"));
+    EXPECT_THAT(modes.lost(), HasSubstr("was renamed to compute-mode.json.unreadable"));
     EXPECT_TRUE(modes.changed().empty());
     modes.seen(kA, ComputeMode::kDefault);
     modes.make_exclusive(kA, done());

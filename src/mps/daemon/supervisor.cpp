@@ -143,7 +143,7 @@ void Turn::on(const QuestionFailed& event) {
     case State::kServing:
       if (event.error.kind != Kind::kConflict) return fell_mute(event.error);
       s_.reason =
-          "somebody else holds the MPS control daemon's one session: it serves, but its limits cannot be "
+          "a different process holds the MPS control daemon's one session: it serves, but its limits cannot be "
           "looked at and no client can be ended through it until that session is closed";
       s_.timer = now_ + settings_.health_every;
       return;

@@ -278,7 +278,7 @@ void Turn::forget_failures_when_stable() {
 void Turn::on_timer() {
   switch (s_.state) {
     case State::kStarting:
-      if (!s_.alive) return fail("the MPS control daemon cannot be started: nobody said how that went");
+      if (!s_.alive) return fail("the MPS control daemon cannot be started, and its process left no message");
       return ask();
     case State::kServing:
       return ask();

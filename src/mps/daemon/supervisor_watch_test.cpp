@@ -202,7 +202,7 @@ TEST(Supervisor, ServesOnWhileSomebodyElseHoldsTheSession) {
   Rig rig = serving();
   rig.wake().failed(Error{Kind::kConflict, "somebody else", "", 0});
   EXPECT_EQ(rig.s.state, State::kServing);
-  EXPECT_THAT(rig.s.reason, HasSubstr("somebody else holds the MPS control daemon's one session"));
+  EXPECT_THAT(rig.s.reason, HasSubstr("a different process holds the MPS control daemon's one session"));
   rig.wake().answer();
   EXPECT_EQ(rig.s.reason, "");
 }

@@ -417,7 +417,7 @@ Status Endpoints::remove_endpoint(const EndpointName& endpoint, std::optional<st
   TRY(Pool * pool, find(endpoint.pool));
   if (const auto there = pool->endpoints.find(endpoint.grant);
       made && there != pool->endpoints.end() && there->second.made != *made)
-    return fail(Kind::kConflict, "the grant's endpoint was made anew since: it has a new tenant", endpoint.grant);
+    return fail(Kind::kConflict, "the grant's endpoint has been replaced: it has a new tenant", endpoint.grant);
   TRY_STATUS(vacate(endpoint, *pool));
   TRY_STATUS(remove_endpoint_limits(settings_.paths, endpoint));
   log::info("endpoint.removed", {{"pool", endpoint.pool}, {"grant", endpoint.grant}});

@@ -108,7 +108,7 @@ class ProofTurn {
     if (p_.lost_at && now_ >= *p_.lost_at) {
       actions_.push_back(CancelProof{});
       // Of clients and servers nothing is known: both are ended, which is nothing where there are none.
-      on(ProofEnded{ProofVerdict::kWedged, "nobody told how the CUDA start ended", true, true});
+      on(ProofEnded{ProofVerdict::kWedged, "the CUDA start left no report", true, true});
     }
     if (p_.step_due && now_ >= *p_.step_due) on(StepDone{});
     if (fault_is_old() && p_.serves && p_.step == Step::kNone) {

@@ -67,7 +67,7 @@ ProofReading read_proof(const ProbeEnded& probe) {
   }
   if (says(words, "CUDA_ERROR_MPS_CLIENT_TERMINATED")) return {kInconclusive, "it was ended through MPS: " + words};
   if (says(words, "CUDA_ERROR_MPS_SERVER_NOT_READY")) {
-    return {kUnfit, "the server takes no new clients while it handles a fatal GPU error: " + words};
+    return {kUnfit, "the server accepts no new clients while it handles a fatal GPU error: " + words};
   }
   if (says(words, "CUDA_ERROR_NO_DEVICE") || says(words, "CUDA_ERROR_DEVICE_NOT_LICENSED") ||
       says(words, "CUDA_ERROR_ECC_UNCORRECTABLE") || says(words, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")) {

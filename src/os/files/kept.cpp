@@ -23,7 +23,7 @@ std::string put_aside(const Dir& folder, const std::string& name, const std::str
   Status moved = folder.remove_tree(aside);
   if (moved && ::renameat(folder.fd(), name.c_str(), folder.fd(), aside.c_str()) != 0)
     moved = std::unexpected(error_from_errno(errno, "cannot be renamed", aside));
-  return what + (moved ? "was put aside as " + aside : "cannot be put aside: " + to_string(moved.error()));
+  return what + (moved ? "was renamed to " + aside : "cannot be renamed: " + to_string(moved.error()));
 }
 
 Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode, Sync sync) {

@@ -47,7 +47,7 @@ TEST_F(KeptTest, SurvivesEveryDamage) {
     const auto kept = read_kept(dir_, "kept");
     struct stat there{};
     if (!kept.text) {
-      EXPECT_THAT(kept.lost, HasSubstr("was put aside as kept.unreadable"));
+      EXPECT_THAT(kept.lost, HasSubstr("was renamed to kept.unreadable"));
       EXPECT_EQ(::lstat(path("kept.unreadable").c_str(), &there), 0);
       EXPECT_NE(::lstat(path().c_str(), &there), 0);
     }
