@@ -69,7 +69,7 @@ struct Side {
   inventory::Inventory inventory;  // as this configuration sees it
   plan::Plan plan;
   label::Labels labels;
-  std::optional<landing::Landings> landings;
+  std::optional<simulate::Simulation> simulation;
 
   std::string name() const { return config.path.empty() ? "the defaults" : config.path; }
 };
@@ -102,8 +102,8 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   return side;
 }
 
-std::optional<std::vector<landing::PodAsk>> pods_of(const PlanOptions& options, const config::Environment& environment,
-                                                    int& exit_code) {
+std::optional<std::vector<simulate::PodAsk>> pods_of(const PlanOptions& options, const config::Environment& environment,
+                                                     int& exit_code) {
   auto read = load_pods(options.pods, environment);
   if (!read) {
     fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
@@ -118,10 +118,10 @@ std::optional<std::vector<landing::PodAsk>> pods_of(const PlanOptions& options, 
   return std::move(read->pods);
 }
 
-std::vector<landing::Difference> differences_of(const Side& before, const Side& after) {
-  auto differences = landing::compare({before.plan, before.labels}, {after.plan, after.labels});
-  if (before.landings && after.landings) {
-    auto pods = landing::compare(*before.landings, *after.landings);
+std::vector<simulate::Difference> differences_of(const Side& before, const Side& after) {
+  auto differences = simulate::compare({before.plan, before.labels}, {after.plan, after.labels});
+  if (before.simulation && after.simulation) {
+    auto pods = simulate::compare(*before.simulation, *after.simulation);
     differences.insert(differences.end(), std::make_move_iterator(pods.begin()), std::make_move_iterator(pods.end()));
   }
   return differences;
@@ -130,8 +130,8 @@ std::vector<landing::Difference> differences_of(const Side& before, const Side& 
 struct Answer {
   Side side;
   std::optional<Side> against;
-  std::vector<landing::Landings> nodes;  // with --nodes; the side has none then
-  std::vector<landing::Difference> differences;
+  std::vector<simulate::Simulation> nodes;  // with --nodes; the side has none then
+  std::vector<simulate::Difference> differences;
   std::vector<change::Step> steps;  // that a running node would take
 };
 
@@ -152,16 +152,16 @@ void print_json(const PlanOptions& options, const Answer& answer) {
   if (options.explain)
     document["configuration"] = nlohmann::ordered_json::parse(
         config::report_json(config.path, config.problems, &config.explained), nullptr, false);
-  if (answer.side.landings) document["landings"] = landing::to_json(*answer.side.landings);
+  if (answer.side.simulation) document["simulation"] = simulate::to_json(*answer.side.simulation);
   if (!answer.nodes.empty()) {
     document["nodes"] = nlohmann::ordered_json::array();
-    for (const auto& landings : answer.nodes) document["nodes"].push_back(landing::to_json(landings));
+    for (const auto& simulation : answer.nodes) document["nodes"].push_back(simulate::to_json(simulation));
   }
   if (answer.against) {
     document["against"] = {{"file", answer.against->config.path},
-                           {"differences", landing::to_json(answer.differences)},
+                           {"differences", simulate::to_json(answer.differences)},
                            {"steps", steps_json(answer.steps)}};
-    if (answer.against->landings) document["against"]["landings"] = landing::to_json(*answer.against->landings);
+    if (answer.against->simulation) document["against"]["simulation"] = simulate::to_json(*answer.against->simulation);
   }
   fmt::print("{}\n", json_text(document, 2));
 }
@@ -170,18 +170,19 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
   const plan::TableOptions look{.colour = process.terminal, .width = process.width > 0 ? process.width : kPipedWidth};
   const auto print = [&](const std::string& text) { fmt::print("{}", fitted(text, process.width)); };
   if (options.explain) print(config::explained_text(answer.side.config.explained) + "\n");
-  if (answer.side.landings) print(landing::render_table(*answer.side.landings, look));
+  if (answer.side.simulation) print(simulate::render_table(*answer.side.simulation, look));
   for (std::size_t i = 0; i < answer.nodes.size(); ++i)
-    print(fmt::format("Node {} of {}\n{}\n", i + 1, answer.nodes.size(), landing::render_table(answer.nodes[i], look)));
-  if (!answer.nodes.empty()) fmt::print("{}\n", landing::needed_text(answer.nodes));
-  if (answer.side.landings && answer.against) fmt::print("\n");
+    print(
+        fmt::format("Node {} of {}\n{}\n", i + 1, answer.nodes.size(), simulate::render_table(answer.nodes[i], look)));
+  if (!answer.nodes.empty()) fmt::print("{}\n", simulate::needed_text(answer.nodes));
+  if (answer.side.simulation && answer.against) fmt::print("\n");
   if (answer.against)
-    print(landing::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
+    print(simulate::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
   if (!answer.steps.empty()) {
     fmt::print("\nOn a running node\n");
     for (const auto& step : answer.steps) print("  " + change::to_string(step) + "\n");
   }
-  if (!answer.side.landings && !answer.against && answer.nodes.empty())
+  if (!answer.side.simulation && !answer.against && answer.nodes.empty())
     print(plan::render_table(answer.side.plan, answer.side.inventory,
                              options.labels ? answer.side.labels : label::Labels{}, look));
 }
@@ -216,20 +217,21 @@ int plan(const PlanOptions& options, const Process& process) {
     const auto pods = pods_of(options, environment, exit_code);
     if (!pods) return exit_code;
     if (options.nodes > 1) {
-      answer.nodes = landing::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
-                                            answer.side.config.config, *pods);
+      answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
+                                             answer.side.config.config, *pods);
     }
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
       if (side != nullptr && options.nodes == 1)
-        side->landings = landing::land(side->plan, side->inventory, side->config.config, *pods, options.pods.node_name);
+        side->simulation =
+            simulate::land(side->plan, side->inventory, side->config.config, *pods, options.pods.node_name);
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
     answer.steps = change::steps(answer.against->plan, answer.side.plan, answer.side.config.config.sharing.change);
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process);
-  const bool all_land = (!answer.side.landings || answer.side.landings->all_land()) &&
-                        std::ranges::all_of(answer.nodes, &landing::Landings::all_land);
+  const bool all_land = (!answer.side.simulation || answer.side.simulation->all_land()) &&
+                        std::ranges::all_of(answer.nodes, &simulate::Simulation::all_land);
   return all_land && answer.differences.empty() ? 0 : kNotAsHoped;
 }
 
@@ -273,7 +275,7 @@ void add_plan(CLI::App& app, Process& process) {
   add_own_option(*command, "--node-name", options->pods.node_name,
                  "with --pods: what the cluster calls the node; pods of other nodes are left out")
       .envname("NODE_NAME");
-  command->add_flag("--json", options->json, "the plan, landings and differences as JSON (docs/reference/plan.md)");
+  command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
       "2 a configuration or the pods cannot be used; 3 a pod does not land, or the configurations differ.");

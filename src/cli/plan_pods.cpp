@@ -14,16 +14,16 @@ namespace {
 constexpr const char* kCluster = "cluster";
 constexpr const char* kStandardInput = "/dev/stdin";
 
-void sort_by_arrival(std::vector<landing::PodAsk>& pods) {
-  const auto rank = [](const landing::PodAsk& pod) {
+void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
+  const auto rank = [](const simulate::PodAsk& pod) {
     return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
                       std::string_view(pod.name));
   };
   std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
-Result<landing::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
-  landing::PodsRead all;
+Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
+  simulate::PodsRead all;
   const auto variable = environment.find("KUBECONFIG");
   const std::string& kubeconfig =
       from.kubeconfig.empty() && variable != environment.end() ? variable->second : from.kubeconfig;
@@ -32,7 +32,7 @@ Result<landing::PodsRead> of_cluster(const PodsFrom& from, const config::Environ
   if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
   TRY(const auto pages, host::list_pods(access, selectors));
   for (const auto& page : pages) {
-    auto read = landing::read_pod_page(page, access.server.url());
+    auto read = simulate::read_pod_page(page, access.server.url());
     std::ranges::move(read.pods, std::back_inserter(all.pods));
     std::ranges::move(read.problems, std::back_inserter(all.problems));
   }
@@ -42,11 +42,11 @@ Result<landing::PodsRead> of_cluster(const PodsFrom& from, const config::Environ
 
 }  // namespace
 
-Result<landing::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
+Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
   if (from.where == kCluster) return of_cluster(from, environment);
   const bool piped = from.where == "-";
-  TRY(const auto text, host::read_file(piped ? kStandardInput : from.where, landing::kLargestPodsFile));
-  return landing::read_pods(text, piped ? "standard input" : from.where);
+  TRY(const auto text, host::read_file(piped ? kStandardInput : from.where, simulate::kLargestPodsFile));
+  return simulate::read_pods(text, piped ? "standard input" : from.where);
 }
 
 }  // namespace tranche::cli

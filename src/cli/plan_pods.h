@@ -16,6 +16,6 @@ struct PodsFrom {
 
 // An Error: nothing could be read at all. What is wrong with what was read is among its problems. Pods of a cluster
 // come as they would have come to the node: those that are bound first, then by age.
-Result<landing::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment);
+Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment);
 
 }  // namespace tranche::cli

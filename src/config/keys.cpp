@@ -237,9 +237,9 @@ void add_mps(Rows& rows) {
                "what to do when the processes of a grant together exceed its memory limit", "../internals/guard.md"),
            words(kGuardMemories)),
        of_words(
-           key("sharing.mps.guard.strangers", kWord, kOurs, "observe", "terminate", kNode,
+           key("sharing.mps.guard.foreignProcesses", kWord, kOurs, "observe", "terminate", kNode,
                "what to do with container processes on a shared GPU that are not MPS clients", "../internals/guard.md"),
-           words(kGuardStrangers))});
+           words(kGuardForeignProcesses))});
 }
 
 void add_individual(Rows& rows) {

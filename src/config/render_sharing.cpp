@@ -66,7 +66,7 @@ void add_mps(const Sharing& sharing, Json& section) {
   section["endpoint"] = word(sharing.endpoint);
   section["guard"] = {{"interval", render_duration(sharing.guard.interval)},
                       {"memory", word(sharing.guard.memory)},
-                      {"strangers", word(sharing.guard.strangers)}};
+                      {"foreignProcesses", word(sharing.guard.foreign_processes)}};
   section["tier"] = word(sharing.tier);
   section["proofEvery"] = render_duration(sharing.proof_every);
   if (sharing.max_clients != 0) section["maxClients"] = sharing.max_clients;

@@ -22,7 +22,8 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "off, endpoint: link, tier: v3, maxClients: 20, processesPerSlot: 3, migDevices: true, stopPatience: "
         "1.5s, frameworkEnvironment: false, resources: [{name: gpu, "
         "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
-        "sharing: {mps: {guard: {interval: 1.5s, memory: observe, strangers: terminate}, resources: [{name: gpu, "
+        "sharing: {mps: {guard: {interval: 1.5s, memory: observe, foreignProcesses: terminate}, resources: [{name: "
+        "gpu, "
         "replicas: 4, guard: {memory: refuse-new}}]}}",
         "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}", "sharing: {change: force}",
         "sharing: {change: force, mps: {resources: [{name: gpu, replicas: 4}]}}",

@@ -263,7 +263,7 @@ class Resolution {
     row("endpoint", std::string(to_string(sharing.endpoint)));
     row("guard.interval", render_duration(sharing.guard.interval));
     row("guard.memory", std::string(to_string(sharing.guard.memory)));
-    row("guard.strangers", std::string(to_string(sharing.guard.strangers)));
+    row("guard.foreignProcesses", std::string(to_string(sharing.guard.foreign_processes)));
     row("proofEvery", render_duration(sharing.proof_every));
     row("tier", std::string(to_string(sharing.tier)));
     row("maxClients", sharing.max_clients == 0 ? "as the driver takes" : std::to_string(sharing.max_clients));

@@ -13,13 +13,13 @@ bool more_than(std::uint64_t sum, Bytes limit) {
   return sum > limit.value && sum - limit.value > kRounding.value;
 }
 
-constexpr Duration kPatienceWithStrangers = 1s;  // a process may be listed before MPS's list has it
-constexpr Duration kFirstDoubt = 200ms;          // the same, for one that holds memory over its grant's limit
-constexpr Duration kGrace = 2s;                  // between SIGTERM and SIGKILL
-constexpr Duration kFirstPause = 100ms;          // after an order that was not carried out, doubling …
-constexpr Duration kLongestPause = 5s;           // … up to this
-constexpr Duration kMemoryIsBack = 1s;           // of a process that was killed
-constexpr Duration kNoFigures = 10s;             // a stopped process is continued when its device has none for so long
+constexpr Duration kPatienceWithForeignProcesses = 1s;  // a process may be listed before MPS's list has it
+constexpr Duration kFirstDoubt = 200ms;                 // the same, for one that holds memory over its grant's limit
+constexpr Duration kGrace = 2s;                         // between SIGTERM and SIGKILL
+constexpr Duration kFirstPause = 100ms;                 // after an order that was not carried out, doubling …
+constexpr Duration kLongestPause = 5s;                  // … up to this
+constexpr Duration kMemoryIsBack = 1s;                  // of a process that was killed
+constexpr Duration kNoFigures = 10s;  // a stopped process is continued when its device has none for so long
 constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
 constexpr std::string_view kForcedChange = "force";  // the word of sharing.change
@@ -41,7 +41,8 @@ class Judge {
 
   Verdict run() {
     for (const Device& device : devices_) look_at(device);
-    std::erase_if(memory_.strangers, [&](const auto& entry) { return !strangers_.contains(entry.first); });
+    std::erase_if(memory_.foreign_processes,
+                  [&](const auto& entry) { return !foreign_processes_.contains(entry.first); });
     std::erase_if(memory_.over,
                   [&](const auto& entry) { return !over_.contains(entry.first) && !any_asked(entry.second); });
     tend_stopped();
@@ -59,7 +60,7 @@ class Judge {
     std::map<std::string_view, Held> grants;
     for (const Process& process : device.processes) {
       if (process.ours) continue;
-      if (!process.mps_client) look_at_stranger(device, process);
+      if (!process.mps_client) look_at_foreign_process(device, process);
       if (process.grant.empty()) continue;
       Held& held = grants[process.grant];
       held.sum = held.sum + process.memory;
@@ -286,41 +287,42 @@ class Judge {
     if (!memory_.stopped.empty()) verdict_.open = true;
   }
 
-  // A stranger that the driver has been asked about since it was first seen.
+  // A foreign process that the driver has been asked about since it was first seen.
   bool is_no_client(const Device& device, const Process& process) const {
-    const auto it = memory_.strangers.find(process.id);
-    return it != memory_.strangers.end() && device.clients_read >= it->second.since + kFirstDoubt;
+    const auto it = memory_.foreign_processes.find(process.id);
+    return it != memory_.foreign_processes.end() && device.clients_read >= it->second.since + kFirstDoubt;
   }
 
-  void look_at_stranger(const Device& device, const Process& process) {
-    strangers_.insert(process.id);
-    auto [it, fresh] = memory_.strangers.try_emplace(process.id);
-    Memory::Stranger& stranger = it->second;
-    if (fresh) stranger.since = device.sampled;
+  void look_at_foreign_process(const Device& device, const Process& process) {
+    foreign_processes_.insert(process.id);
+    auto [it, fresh] = memory_.foreign_processes.try_emplace(process.id);
+    Memory::ForeignProcess& foreign_process = it->second;
+    if (fresh) foreign_process.since = device.sampled;
     const bool taken = facts_.taken.contains(device.uuid);
-    if ((facts_.strangers != config::GuardStrangers::kTerminate && !taken) || !process.in_container || stranger.ended)
+    if ((facts_.foreign_processes != config::GuardForeignProcesses::kTerminate && !taken) || !process.in_container ||
+        foreign_process.ended)
       return;
     verdict_.open = true;
-    const bool asked = stranger.asked_to_end != MonoTime{};
-    if (!asked && device.clients_read < stranger.since + kPatienceWithStrangers) return;
-    if (asked && now_ < stranger.asked_to_end + kGrace) return;
+    const bool asked = foreign_process.asked_to_end != MonoTime{};
+    if (!asked && device.clients_read < foreign_process.since + kPatienceWithForeignProcesses) return;
+    if (asked && now_ < foreign_process.asked_to_end + kGrace) return;
     Order order;
     order.what = asked ? What::kEnd : What::kAskToEnd;
     order.grant = process.grant;
     order.device = device.uuid;
     order.pool = device.pool;
-    order.policy = taken ? kForcedChange : to_string(facts_.strangers);
+    order.policy = taken ? kForcedChange : to_string(facts_.foreign_processes);
     order.processes = {process};
     order.sum = process.memory;
-    order.since = stranger.since;
+    order.since = foreign_process.since;
     if (const auto limit = facts_.limits.find({process.grant, device.uuid}); limit != facts_.limits.end()) {
       order.resource = limit->second.resource;
       order.limit = limit->second.memory;
     }
     if (asked) {
-      stranger.ended = true;
+      foreign_process.ended = true;
     } else {
-      stranger.asked_to_end = now_;
+      foreign_process.asked_to_end = now_;
     }
     verdict_.orders.push_back(std::move(order));
   }
@@ -360,7 +362,7 @@ class Judge {
   Verdict verdict_;
   std::set<GrantOnDevice> over_;
   std::set<GrantOnDevice> ending_;  // of these, those whose processes are to end
-  std::set<ProcessId> strangers_;
+  std::set<ProcessId> foreign_processes_;
   std::set<std::string> closed_;
 };
 

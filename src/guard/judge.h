@@ -69,9 +69,9 @@ struct Limit {
 
 struct Facts {
   std::map<GrantOnDevice, Limit> limits;
-  config::GuardStrangers strangers = config::GuardStrangers::kObserve;
+  config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
   // Devices that a forced change has taken from containers: what these run there beside MPS is ended, whatever the
-  // policy for strangers.
+  // policy for foreign processes.
   std::set<std::string> taken;
   // grant → whether its endpoint lets clients in, where that is known. Endpoints that others closed (a drain) are left
   // out.
@@ -87,19 +87,19 @@ struct Order {
     kTerminate,  // SIGSTOP, then `tranche mps` ends these clients
     kKill,       // SIGKILL for a process that is not an MPS client: it has no work in flight through the server
     kContinue,   // SIGCONT for processes that were stopped and are not to end any more
-    kAskToEnd,   // SIGTERM for a stranger
-    kEnd,        // SIGKILL for a stranger that has not followed
+    kAskToEnd,   // SIGTERM for a foreign process
+    kEnd,        // SIGKILL for a foreign process that has not followed
   };
   What what = What::kTell;
   std::string grant;
   std::string device;
   std::string pool;
-  std::string resource;  // "" for a stranger without a grant
+  std::string resource;  // "" for a foreign process without a grant
   std::string policy;    // the word of the configuration
   std::vector<Process> processes;
   Bytes sum;
   Bytes limit;
-  MonoTime since{};    // when the crossing was first seen, with the processes that are to end (or the stranger)
+  MonoTime since{};    // when the crossing was first seen, with the processes that are to end (or the foreign process)
   bool again = false;  // kStop: they were stopped before
 };
 std::string_view to_string(Order::What what);
@@ -134,7 +134,7 @@ struct Memory {
     bool failed = false;    // nobody has closed the endpoint
     MonoTime not_before{};  // of opening it
   };
-  struct Stranger {
+  struct ForeignProcess {
     MonoTime since{};
     MonoTime asked_to_end{};
     bool ended = false;
@@ -144,7 +144,7 @@ struct Memory {
   std::map<std::string, Refused> refused;  // grants whose new clients are to be refused
   std::map<std::string, MonoTime>
       let_in;  // and those to let in, for as long as their endpoints may still say otherwise
-  std::map<ProcessId, Stranger> strangers;
+  std::map<ProcessId, ForeignProcess> foreign_processes;
 };
 
 struct Verdict {

@@ -6,8 +6,8 @@ namespace tranche::guard {
 namespace judge_test {
 
 using namespace std::chrono_literals;
+using config::GuardForeignProcesses;
 using config::GuardMemory;
-using config::GuardStrangers;
 using mps::TerminateOutcome;
 using What = Order::What;
 using testing::ElementsAre;
@@ -21,7 +21,7 @@ constexpr const char* kOther = "1111111111111111";
 Process client(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
   return {.id = {pid, pid}, .memory = mib(memory_mib), .mps_client = true, .grant = grant, .in_container = true};
 }
-Process stranger(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+Process foreign_process(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
   Process process = client(pid, memory_mib, grant);
   process.mps_client = false;
   return process;
@@ -195,7 +195,7 @@ TEST_F(Judging, WithTheFirstProcessOfAContainerAllItsClientsOfThePoolEnd) {
 
 // Promise: guard: A first process beside MPS is killed after its container's clients have ended.
 TEST_F(Judging, AFirstProcessBesideMpsIsKilledWhenTheClientsOfItsContainerHaveEnded) {
-  Process first = stranger(1, 5000);
+  Process first = foreign_process(1, 5000);
   first.first = true;
   const std::vector<Process> all{first, client(2, 0)};
   EXPECT_EQ(look(all).at(0).what, What::kStop) << "in doubt";
@@ -390,30 +390,30 @@ TEST_F(Judging, AClientThatMpsWillNotEndIsNeverKilledAndTheNextIsEndedBesideIt) 
 }
 
 TEST_F(Judging, AProcessBesideMpsThatHoldsTooMuchIsKilledOnceTheDriverWasAskedAgain) {
-  const auto doubt = look({stranger(1, 5000)});
+  const auto doubt = look({foreign_process(1, 5000)});
   ASSERT_THAT(doubt, SizeIs(1));
   EXPECT_EQ(doubt[0].what, What::kStop) << "it may only not be listed yet";
-  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty());
-  const auto orders = look({stranger(1, 5000)});
+  EXPECT_THAT(look({foreign_process(1, 5000)}), IsEmpty());
+  const auto orders = look({foreign_process(1, 5000)});
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders[0].what, What::kKill);
-  EXPECT_THAT(look({stranger(1, 5000)}), IsEmpty()) << "it takes a moment to end";
+  EXPECT_THAT(look({foreign_process(1, 5000)}), IsEmpty()) << "it takes a moment to end";
 }
 
 TEST_F(Judging, WhatTurnsOutToBeAClientIsEndedThroughMps) {
-  look({stranger(1, 5000)});
+  look({foreign_process(1, 5000)});
   EXPECT_EQ(look({client(1, 5000)}).at(0).what, What::kTerminate);
 }
 
-TEST_F(Judging, StrangersWithinTheirLimitAreLeftAloneUnlessThePolicySaysElse) {
-  for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({stranger(1, 100)}), IsEmpty());
+TEST_F(Judging, ForeignProcessesWithinTheirLimitAreLeftAloneUnlessThePolicySaysElse) {
+  for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({foreign_process(1, 100)}), IsEmpty());
 }
 
 TEST_F(Judging, WhatRunsBesideMpsWhereAForcedChangeTookTheDeviceIsEndedWhateverThePolicy) {
   const auto ended = [&] {
     std::vector<What> all;
     for (int sample = 0; sample < 50; ++sample)
-      for (const Order& order : look({stranger(1, 100, ""), client(2, 100)})) {
+      for (const Order& order : look({foreign_process(1, 100, ""), client(2, 100)})) {
         EXPECT_THAT(pids(order), ElementsAre(1)) << "a client of MPS is none of its business";
         EXPECT_EQ(order.policy, "force");
         all.push_back(order.what);
@@ -426,12 +426,12 @@ TEST_F(Judging, WhatRunsBesideMpsWhereAForcedChangeTookTheDeviceIsEndedWhateverT
   EXPECT_THAT(ended(), ElementsAre(What::kAskToEnd, What::kEnd));
 }
 
-TEST_F(Judging, StrangersAreAskedToEndAndThenEnded) {
-  facts_.strangers = GuardStrangers::kTerminate;
+TEST_F(Judging, ForeignProcessesAreAskedToEndAndThenEnded) {
+  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
   std::vector<What> said;
   Duration first{}, last{};
   for (Duration time = 0ms; time < 10s; time += 100ms) {
-    for (const Order& order : look({stranger(1, 100)})) {
+    for (const Order& order : look({foreign_process(1, 100)})) {
       (said.empty() ? first : last) = time;
       said.push_back(order.what);
       EXPECT_EQ(order.policy, "terminate");
@@ -444,19 +444,19 @@ TEST_F(Judging, StrangersAreAskedToEndAndThenEnded) {
 
 // Promise: guard: The node's own processes and those outside containers are never ended.
 TEST_F(Judging, TheNodesOwnAndProcessesOutsideOfContainersAreNeverEnded) {
-  facts_.strangers = GuardStrangers::kTerminate;
-  Process server = stranger(1, 9000);
+  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
+  Process server = foreign_process(1, 9000);
   server.ours = true;
-  Process host = stranger(2, 9000, "");
+  Process host = foreign_process(2, 9000, "");
   host.in_container = false;
   const Process nobodys = client(3, 9000, "");
   for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({server, host, nobodys}), IsEmpty());
 }
 
 TEST_F(Judging, AReusedNumberIsAnotherProcess) {
-  facts_.strangers = GuardStrangers::kTerminate;
-  look({stranger(1, 100)});
-  Process reborn = stranger(1, 100);
+  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
+  look({foreign_process(1, 100)});
+  Process reborn = foreign_process(1, 100);
   reborn.id.start_ticks = 77;
   EXPECT_THAT(look({reborn}, 5s), IsEmpty()) << "its own second begins now";
 }

@@ -85,7 +85,7 @@ bool Plugin::in_place() {
       forget_registration();
       retry_.stop();
       problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
-                             by_whom(finding.stranger), resource_, socket_path_);
+                             by_whom(finding.foreign_process), resource_, socket_path_);
       return false;
     case Endpoint::Place::kDeserted:
       if (!deserted_for_long()) return false;

@@ -5,7 +5,7 @@
 //   unbound ──bind──► serving ──Register──► registered ──stream opens──► watched
 //      ▲                 ▲                      │ nobody watches for a while
 //      │ socket deleted  └──────────────────────┘ kubelet restarted, refused, absent: back-off
-//      └─ taken by a live stranger: wait until it is gone, register nothing
+//      └─ taken by a live foreign process: wait until it is gone, register nothing
 //
 // Loop thread only.
 #include <memory>

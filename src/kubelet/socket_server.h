@@ -39,7 +39,7 @@ class SocketServer {
   };
   struct Finding {
     Place place = Place::kOurs;
-    pid_t stranger = 0;
+    pid_t foreign_process = 0;
   };
   Finding look() const;
 

@@ -14,7 +14,7 @@
 #include "plan/shares.h"
 #include "simulate/words.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -259,12 +259,12 @@ std::vector<Difference> compare(const Side& before, const Side& after) {
   return std::move(out.found);
 }
 
-std::string summary(const PodLanding& landing) {
-  if (landing.fate != Fate::kLands) return std::string(to_string(landing.fate));
+std::string summary(const PodOutcome& outcome) {
+  if (outcome.fate != Fate::kLands) return std::string(to_string(outcome.fate));
   std::set<std::string> containers;
-  for (const Holding& holding : landing.holdings) containers.insert(holding.container);
+  for (const Holding& holding : outcome.holdings) containers.insert(holding.container);
   std::vector<std::string> parts;
-  for (const Holding& holding : landing.holdings) {
+  for (const Holding& holding : outcome.holdings) {
     for (const OnDevice& on : holding.devices) {
       std::string text = containers.size() > 1 ? holding.container + ": " : "";
       text += fmt::format("{} {} on GPU {}", on.slots, holding.resource, on.index);
@@ -276,12 +276,12 @@ std::string summary(const PodLanding& landing) {
   return join(parts, "; ");
 }
 
-std::vector<Difference> compare(const Landings& before, const Landings& after) {
+std::vector<Difference> compare(const Simulation& before, const Simulation& after) {
   std::vector<Difference> differences;
   std::map<std::string, std::pair<std::string, std::string>> pods;
   std::vector<std::string> order;
-  const auto note = [&](const Landings& landings, std::string std::pair<std::string, std::string>::* side) {
-    for (const PodLanding& pod : landings.pods) {
+  const auto note = [&](const Simulation& simulation, std::string std::pair<std::string, std::string>::* side) {
+    for (const PodOutcome& pod : simulation.pods) {
       const auto [entry, is_new] = pods.try_emplace(pod.full_name());
       if (is_new) order.push_back(entry->first);
       entry->second.*side = summary(pod);
@@ -294,4 +294,4 @@ std::vector<Difference> compare(const Landings& before, const Landings& after) {
   return differences;
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

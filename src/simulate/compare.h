@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "simulate/land.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 // One thing that is not as before. `before` or `after` is empty when it is not there at all.
 struct Difference {
@@ -29,9 +29,9 @@ struct Side {
 std::vector<Difference> compare(const Side& before, const Side& after);
 
 // Pods that land elsewhere, get more or less, or no longer (or only now) land; `what` is "pod default/a".
-std::vector<Difference> compare(const Landings& before, const Landings& after);
+std::vector<Difference> compare(const Simulation& before, const Simulation& after);
 
 // "GPU 0: 10 slots, 71885 MiB, 66 SMs", "waits": of one pod, in one line.
-std::string summary(const PodLanding& landing);
+std::string summary(const PodOutcome& outcome);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using ::testing::Contains;
@@ -105,20 +105,20 @@ TEST(Compare, APlanIsNeverTakenForEqualWhenItIsNot) {
   EXPECT_EQ(between(before, after).size(), 1u);
 }
 
-PodLanding landing_of(std::string name, Fate fate, std::uint32_t slots = 0, std::string gpu = "0") {
-  PodLanding landing{"default", std::move(name), fate, {}, {}, {}, {}};
+PodOutcome outcome_of(std::string name, Fate fate, std::uint32_t slots = 0, std::string gpu = "0") {
+  PodOutcome outcome{"default", std::move(name), fate, {}, {}, {}, {}};
   if (fate == Fate::kLands)
-    landing.holdings.push_back({"main", Role::kMain, "nvidia.com/gpu", "", {}, {{"u", gpu, slots, {mib(100), {}, 8}}}});
-  return landing;
+    outcome.holdings.push_back({"main", Role::kMain, "nvidia.com/gpu", "", {}, {{"u", gpu, slots, {mib(100), {}, 8}}}});
+  return outcome;
 }
 
 TEST(Compare, PodsThatLandOtherwiseAreNamed) {
-  Landings before;
-  Landings after;
-  before.pods = {landing_of("a", Fate::kLands, 2), landing_of("b", Fate::kLands, 2), landing_of("c", Fate::kLands, 1),
-                 landing_of("gone", Fate::kWaits)};
-  after.pods = {landing_of("a", Fate::kLands, 2), landing_of("b", Fate::kLands, 2, "1"),
-                landing_of("c", Fate::kRefused)};
+  Simulation before;
+  Simulation after;
+  before.pods = {outcome_of("a", Fate::kLands, 2), outcome_of("b", Fate::kLands, 2), outcome_of("c", Fate::kLands, 1),
+                 outcome_of("gone", Fate::kWaits)};
+  after.pods = {outcome_of("a", Fate::kLands, 2), outcome_of("b", Fate::kLands, 2, "1"),
+                outcome_of("c", Fate::kRefused)};
   EXPECT_THAT(compare(before, after),
               ElementsAre(Difference{"pod default/b",
                                      {},
@@ -131,4 +131,4 @@ TEST(Compare, PodsThatLandOtherwiseAreNamed) {
 }
 
 }  // namespace
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -24,17 +24,17 @@ Json to_json(const Holding& holding) {
   return json;
 }
 
-Json to_json(const PodLanding& landing) {
+Json to_json(const PodOutcome& outcome) {
   Json json{
-      {"namespace", landing.pod_namespace}, {"name", landing.name}, {"fate", std::string(to_string(landing.fate))}};
+      {"namespace", outcome.pod_namespace}, {"name", outcome.name}, {"fate", std::string(to_string(outcome.fate))}};
   json["holdings"] = Json::array();
-  for (const Holding& holding : landing.holdings) json["holdings"].push_back(to_json(holding));
+  for (const Holding& holding : outcome.holdings) json["holdings"].push_back(to_json(holding));
   json["lacks"] = Json::array();
-  for (const Lack& lack : landing.lacks)
+  for (const Lack& lack : outcome.lacks)
     json["lacks"].push_back(
         {{"resource", lack.resource}, {"asked", lack.asked}, {"free", lack.free}, {"largest", lack.largest}});
-  json["why"] = landing.why;
-  json["notes"] = landing.notes;
+  json["why"] = outcome.why;
+  json["notes"] = outcome.notes;
   return json;
 }
 
@@ -56,17 +56,17 @@ Json to_json(const ResourceLeft& left) {
 
 }  // namespace
 
-Json to_json(const Landings& landings) {
-  Json json{{"lands", landings.count(Fate::kLands)},
-            {"waits", landings.count(Fate::kWaits)},
-            {"refused", landings.count(Fate::kRefused)},
-            {"unknown", landings.count(Fate::kUnknown)},
-            {"others", landings.others},
-            {"elsewhere", landings.elsewhere}};
+Json to_json(const Simulation& simulation) {
+  Json json{{"lands", simulation.count(Fate::kLands)},
+            {"waits", simulation.count(Fate::kWaits)},
+            {"refused", simulation.count(Fate::kRefused)},
+            {"unknown", simulation.count(Fate::kUnknown)},
+            {"others", simulation.others},
+            {"elsewhere", simulation.elsewhere}};
   json["pods"] = Json::array();
-  for (const PodLanding& landing : landings.pods) json["pods"].push_back(to_json(landing));
+  for (const PodOutcome& outcome : simulation.pods) json["pods"].push_back(to_json(outcome));
   json["left"] = Json::array();
-  for (const ResourceLeft& left : landings.resources) json["left"].push_back(to_json(left));
+  for (const ResourceLeft& left : simulation.resources) json["left"].push_back(to_json(left));
   return json;
 }
 
@@ -81,4 +81,4 @@ Json to_json(const std::vector<Difference>& differences) {
   return json;
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

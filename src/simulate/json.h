@@ -6,9 +6,9 @@
 #include "simulate/compare.h"
 #include "simulate/land.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
-nlohmann::ordered_json to_json(const Landings& landings);
+nlohmann::ordered_json to_json(const Simulation& simulation);
 nlohmann::ordered_json to_json(const std::vector<Difference>& differences);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

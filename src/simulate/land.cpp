@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "simulate/node_book.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using Amounts = std::map<std::string, std::uint64_t>;
@@ -42,8 +42,8 @@ class Node {
       if (!resource.devices.empty()) books_.try_emplace(resource.name, plan, resource, inventory, config);
   }
 
-  PodLanding place(const PodAsk& pod);
-  std::vector<ResourceLeft> left(const std::vector<PodLanding>& landings, const std::vector<PodAsk>& pods) const;
+  PodOutcome place(const PodAsk& pod);
+  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const;
   bool is_ours(const std::string& resource) const;
 
  private:
@@ -54,12 +54,12 @@ class Node {
     std::vector<std::pair<ResourceBook*, allocate::Grant>> running;
   };
 
-  void look_for_unknown(const Amounts& asked, PodLanding& landing) const;
-  void count(const Amounts& asked, PodLanding& landing) const;
-  void admit(const PodAsk& pod, PodLanding& landing);
-  Status serve(const ContainerAsk& container, Served& served, PodLanding& landing);
+  void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const;
+  void count(const Amounts& asked, PodOutcome& outcome) const;
+  void admit(const PodAsk& pod, PodOutcome& outcome);
+  Status serve(const ContainerAsk& container, Served& served, PodOutcome& outcome);
   std::string other_name(const std::string& resource) const;
-  ResourceLeft left_of(const ResourceBook& book, const std::vector<PodLanding>& landings,
+  ResourceLeft left_of(const ResourceBook& book, const std::vector<PodOutcome>& simulation,
                        const std::vector<std::uint64_t>& missed) const;
 
   Books books_;  // of resources that have devices
@@ -95,38 +95,38 @@ std::string Node::other_name(const std::string& resource) const {
   return meant.empty() ? "it has " + join(all, ", ") : "did you mean " + meant + "? It has " + join(all, ", ");
 }
 
-void Node::look_for_unknown(const Amounts& asked, PodLanding& landing) const {
+void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
   for (const auto& [resource, count] : asked) {
     if (books_.contains(resource)) continue;
-    landing.fate = Fate::kUnknown;
-    landing.lacks.push_back({resource, count, 0, 0});
-    landing.why.push_back(
+    outcome.fate = Fate::kUnknown;
+    outcome.lacks.push_back({resource, count, 0, 0});
+    outcome.why.push_back(
         fmt::format("asks {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
   }
 }
 
-void Node::count(const Amounts& asked, PodLanding& landing) const {
+void Node::count(const Amounts& asked, PodOutcome& outcome) const {
   for (const auto& [resource, count] : asked) {
     const ResourceBook& book = books_.at(resource);
     const std::uint64_t free = book.slots() - std::min(book.slots(), book.scheduled);
     if (count <= free) continue;
-    landing.fate = Fate::kWaits;
-    landing.lacks.push_back({resource, count, free, book.largest()});
-    landing.why.push_back(
+    outcome.fate = Fate::kWaits;
+    outcome.lacks.push_back({resource, count, free, book.largest()});
+    outcome.why.push_back(
         count > book.slots()
             ? fmt::format("asks {} of {}, and the node has {} in all", count, resource, book.slots())
             : fmt::format("asks {} of {}, of which {} of {} are free", count, resource, free, book.slots()));
   }
 }
 
-Status Node::serve(const ContainerAsk& container, Served& served, PodLanding& landing) {
+Status Node::serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
   for (const auto& [resource, count] : container.resources) {
     if (!is_ours(resource)) continue;
     ResourceBook& book = books_.at(resource);
     auto& reusable = served.reusable[resource];
     auto given = book.serve(count, reusable);
     if (!given) {
-      landing.lacks.push_back({resource, count, book.free(), book.largest()});
+      outcome.lacks.push_back({resource, count, book.free(), book.largest()});
       return std::unexpected(std::move(given).error());
     }
     book.take(given->slots);
@@ -142,21 +142,21 @@ Status Node::serve(const ContainerAsk& container, Served& served, PodLanding& la
       const auto device = std::ranges::find(book.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
       holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
     }
-    landing.holdings.push_back(std::move(holding));
+    outcome.holdings.push_back(std::move(holding));
   }
   return {};
 }
 
 // One CUDA process can talk to one control daemon only.
-void note_several_pools(PodLanding& landing) {
+void note_several_pools(PodOutcome& outcome) {
   std::map<std::string, std::vector<std::string>> pools;  // by container
-  for (const Holding& holding : landing.holdings) {
+  for (const Holding& holding : outcome.holdings) {
     auto& known = pools[holding.container];
     if (!holding.pool.empty() && std::ranges::find(known, holding.pool) == known.end()) known.push_back(holding.pool);
   }
   for (const auto& [container, names] : pools)
     if (names.size() > 1)
-      landing.notes.push_back(
+      outcome.notes.push_back(
           fmt::format("container {} holds slots of the pools {}, and one CUDA process can use one of them only; join "
                       "their GPUs with "
                       "split: span",
@@ -164,37 +164,37 @@ void note_several_pools(PodLanding& landing) {
 }
 
 // The pod as a whole: what one of its containers is refused, none of them gets.
-void Node::admit(const PodAsk& pod, PodLanding& landing) {
+void Node::admit(const PodAsk& pod, PodOutcome& outcome) {
   Served served;
   for (const ContainerAsk& container : pod.containers) {
-    const auto done = serve(container, served, landing);
+    const auto done = serve(container, served, outcome);
     if (done) continue;
-    landing.fate = Fate::kRefused;
-    landing.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
+    outcome.fate = Fate::kRefused;
+    outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
                                                     : done.error().what);
-    landing.holdings.clear();
+    outcome.holdings.clear();
     for (const auto& [resource, slots] : served.taken) books_.at(resource).release(slots);
     for (const auto& [book, grant] : served.running) book->leave(grant);
     return;
   }
-  note_several_pools(landing);
+  note_several_pools(outcome);
 }
 
-PodLanding Node::place(const PodAsk& pod) {
-  PodLanding landing;
-  landing.pod_namespace = pod.pod_namespace;
-  landing.name = pod.name;
+PodOutcome Node::place(const PodAsk& pod) {
+  PodOutcome outcome;
+  outcome.pod_namespace = pod.pod_namespace;
+  outcome.name = pod.name;
   Amounts asked = scheduled_for(pod);
   std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
-  look_for_unknown(asked, landing);
-  if (landing.fate == Fate::kLands) count(asked, landing);
-  if (landing.fate == Fate::kLands) admit(pod, landing);
-  if (landing.fate == Fate::kLands)
+  look_for_unknown(asked, outcome);
+  if (outcome.fate == Fate::kLands) count(asked, outcome);
+  if (outcome.fate == Fate::kLands) admit(pod, outcome);
+  if (outcome.fate == Fate::kLands)
     for (const auto& [resource, count] : asked) books_.at(resource).scheduled += count;
-  return landing;
+  return outcome;
 }
 
-ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodLanding>& landings,
+ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodOutcome>& simulation,
                            const std::vector<std::uint64_t>& missed) const {
   ResourceLeft left{book.resource().name, book.slots(), book.free(), book.largest(), 0, 0, {}};
   for (const std::uint64_t request : missed) {  // from the smallest
@@ -207,8 +207,8 @@ ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodLandin
   for (std::size_t d = 0; d < devices.size(); ++d)
     left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, book.taken_on(d), devices[d].memory,
                             Bytes{}, devices[d].sm_count, 0});
-  for (const PodLanding& landing : landings) {
-    for (const Holding& holding : landing.holdings) {
+  for (const PodOutcome& outcome : simulation) {
+    for (const Holding& holding : outcome.holdings) {
       if (holding.resource != left.resource || holding.role == Role::kInit) continue;
       for (const OnDevice& on : holding.devices) {
         const auto device = std::ranges::find(left.devices, on.uuid, &DeviceLeft::uuid);
@@ -220,11 +220,11 @@ ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodLandin
   return left;
 }
 
-std::vector<ResourceLeft> Node::left(const std::vector<PodLanding>& landings, const std::vector<PodAsk>& pods) const {
+std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const {
   std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
   std::set<std::string> not_landed;
-  for (const PodLanding& landing : landings)
-    if (landing.fate != Fate::kLands) not_landed.insert(landing.full_name());
+  for (const PodOutcome& outcome : simulation)
+    if (outcome.fate != Fate::kLands) not_landed.insert(outcome.full_name());
   for (const PodAsk& pod : pods) {
     if (!not_landed.contains(pod.full_name())) continue;
     for (const ContainerAsk& container : pod.containers)
@@ -233,7 +233,7 @@ std::vector<ResourceLeft> Node::left(const std::vector<PodLanding>& landings, co
   std::vector<ResourceLeft> all;
   for (const auto& [name, book] : books_) {
     const auto& requests = missed[name];
-    all.push_back(left_of(book, landings, {requests.begin(), requests.end()}));
+    all.push_back(left_of(book, simulation, {requests.begin(), requests.end()}));
   }
   return all;
 }
@@ -254,27 +254,27 @@ std::string_view to_string(Fate fate) {
   return "";
 }
 
-std::uint64_t Landings::count(Fate fate) const {
-  return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodLanding::fate));
+std::uint64_t Simulation::count(Fate fate) const {
+  return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodOutcome::fate));
 }
 
-Landings land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
-              const std::vector<PodAsk>& pods, std::string_view node_name) {
+Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+                const std::vector<PodAsk>& pods, std::string_view node_name) {
   Node node(plan, inventory, config);
-  Landings landings;
+  Simulation simulation;
   for (const PodAsk& pod : pods) {
     const bool asks = std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
       return std::ranges::any_of(container.resources, [&](const auto& entry) { return node.is_ours(entry.first); });
     });
     if (!asks || pod.over)
-      ++landings.others;
+      ++simulation.others;
     else if (!node_name.empty() && !pod.node_name.empty() && pod.node_name != node_name)
-      ++landings.elsewhere;
+      ++simulation.elsewhere;
     else
-      landings.pods.push_back(node.place(pod));
+      simulation.pods.push_back(node.place(pod));
   }
-  landings.resources = node.left(landings.pods, pods);
-  return landings;
+  simulation.resources = node.left(simulation.pods, pods);
+  return simulation;
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

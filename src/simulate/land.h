@@ -2,7 +2,7 @@
 // Where pods would land on a node that advertises a plan: the scheduler's count, then kubelet's device manager, then
 // the very answers of this node (grants/allocate/prefer.h, grants/allocate/grant.h). Nothing of the node is asked: it
 // is taken as empty and healthy, and pods come one after another in the order given. What else keeps a pod away (CPU,
-// taints, affinity, NUMA policies of kubelet's) is not looked at. Pure; equal inputs give equal landings.
+// taints, affinity, NUMA policies of kubelet's) is not looked at. Pure; equal inputs give equal outcomes.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,7 +14,7 @@
 #include "plan/plan.h"
 #include "simulate/pods.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 enum class Fate {
   kLands,
@@ -52,7 +52,7 @@ struct Lack {
   friend bool operator==(const Lack&, const Lack&) = default;
 };
 
-struct PodLanding {
+struct PodOutcome {
   std::string pod_namespace;
   std::string name;
   Fate fate = Fate::kLands;
@@ -62,7 +62,7 @@ struct PodLanding {
   std::vector<std::string> notes;  // what is odd about it although it lands
 
   std::string full_name() const { return pod_namespace + "/" + name; }
-  friend bool operator==(const PodLanding&, const PodLanding&) = default;
+  friend bool operator==(const PodOutcome&, const PodOutcome&) = default;
 };
 
 struct DeviceLeft {
@@ -90,19 +90,19 @@ struct ResourceLeft {
   friend bool operator==(const ResourceLeft&, const ResourceLeft&) = default;
 };
 
-struct Landings {
-  std::vector<PodLanding> pods;         // those that ask for devices of NVIDIA's, in the order given
+struct Simulation {
+  std::vector<PodOutcome> pods;         // those that ask for devices of NVIDIA's, in the order given
   std::vector<ResourceLeft> resources;  // as in the plan, without those that have no devices
   std::uint64_t others = 0;             // pods that ask for nothing here, or are over
   std::uint64_t elsewhere = 0;          // pods that are bound to another node
 
   std::uint64_t count(Fate fate) const;
   bool all_land() const { return count(Fate::kLands) == pods.size(); }
-  friend bool operator==(const Landings&, const Landings&) = default;
+  friend bool operator==(const Simulation&, const Simulation&) = default;
 };
 
 // `node_name`: pods that are bound to another node are left out; "" = none are.
-Landings land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
-              const std::vector<PodAsk>& pods, std::string_view node_name = {});
+Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+                const std::vector<PodAsk>& pods, std::string_view node_name = {});
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -6,7 +6,7 @@
 #include "plan/make_plan.h"
 #include "simulate/several_nodes.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using ::testing::AllOf;
@@ -62,7 +62,7 @@ PodAsk pod(std::string name, std::uint64_t count) {
   return pod(std::move(name), {{"main", Role::kMain, {{kGpu, count}}}});
 }
 
-Landings land_on(std::uint32_t gpus, const config::Config& config, const std::vector<PodAsk>& pods) {
+Simulation land_on(std::uint32_t gpus, const config::Config& config, const std::vector<PodAsk>& pods) {
   const auto inventory = node_of(gpus);
   const auto plan = plan::make_plan(config, inventory);
   if (!plan) {
@@ -72,59 +72,59 @@ Landings land_on(std::uint32_t gpus, const config::Config& config, const std::ve
   return land(*plan, inventory, config, pods);
 }
 
-std::vector<std::string> fates(const Landings& landings) {
+std::vector<std::string> fates(const Simulation& simulation) {
   std::vector<std::string> all;
-  for (const auto& landing : landings.pods) {
-    std::string text(to_string(landing.fate));
-    for (const auto& holding : landing.holdings)
+  for (const auto& outcome : simulation.pods) {
+    std::string text(to_string(outcome.fate));
+    for (const auto& holding : outcome.holdings)
       for (const auto& on : holding.devices) text += " " + std::to_string(on.slots) + "@" + on.index;
     all.push_back(text);
   }
   return all;
 }
 
-std::vector<std::uint32_t> free_on(const Landings& landings) {
+std::vector<std::uint32_t> free_on(const Simulation& simulation) {
   std::vector<std::uint32_t> free;
-  for (const auto& device : landings.resources.at(0).devices) free.push_back(device.slots - device.taken);
+  for (const auto& device : simulation.resources.at(0).devices) free.push_back(device.slots - device.taken);
   return free;
 }
 
 TEST(Land, SeveralSlotsGoToTheGpuWhereTheyFitBestWithTheirWorth) {
-  const auto landings = land_on(4, sharing(kMps, 20), {pod("a", 10), pod("b", 15), pod("c", 10), pod("d", 5)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 10@0", "lands 15@1", "lands 10@0", "lands 5@1"));
-  EXPECT_TRUE(landings.all_land());
-  const auto& worth = landings.pods[0].holdings[0].devices[0].worth;
+  const auto simulation = land_on(4, sharing(kMps, 20), {pod("a", 10), pod("b", 15), pod("c", 10), pod("d", 5)});
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 10@0", "lands 15@1", "lands 10@0", "lands 5@1"));
+  EXPECT_TRUE(simulation.all_land());
+  const auto& worth = simulation.pods[0].holdings[0].devices[0].worth;
   EXPECT_EQ(worth.memory, mib(20000));
   EXPECT_EQ(worth.threads, Percent::whole(50));
   EXPECT_EQ(worth.sms, 54u);
-  EXPECT_THAT(free_on(landings), ElementsAre(0u, 0u, 20u, 20u));
-  EXPECT_EQ(landings.resources[0].devices[0].promised_memory, mib(40000));
-  EXPECT_EQ(landings.resources[0].devices[0].promised_sms, 108u);
-  EXPECT_EQ(landings.resources[0].largest, 20u);
+  EXPECT_THAT(free_on(simulation), ElementsAre(0u, 0u, 20u, 20u));
+  EXPECT_EQ(simulation.resources[0].devices[0].promised_memory, mib(40000));
+  EXPECT_EQ(simulation.resources[0].devices[0].promised_sms, 108u);
+  EXPECT_EQ(simulation.resources[0].largest, 20u);
 }
 
 // Promise: plan/simulate: A pod waits as a whole and later pods go on.
 TEST(Land, APodWaitsWhenTheSchedulerCountsTooFewAndLaterOnesGoOn) {
-  const auto landings = land_on(1, sharing(kMps, 10), {pod("a", 6), pod("b", 6), pod("c", 4), pod("d", 11)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 6@0", "waits", "lands 4@0", "waits"));
-  EXPECT_THAT(landings.pods[1].why, ElementsAre("asks 6 of nvidia.com/gpu, of which 4 of 10 are free"));
-  EXPECT_THAT(landings.pods[1].lacks, ElementsAre(Lack{kGpu, 6, 4, 4}));
-  EXPECT_THAT(landings.pods[3].why, ElementsAre("asks 11 of nvidia.com/gpu, and the node has 10 in all"));
-  EXPECT_FALSE(landings.all_land());
-  EXPECT_EQ(landings.resources[0].stranded, 0u) << "there are too few, in whatever pieces";
+  const auto simulation = land_on(1, sharing(kMps, 10), {pod("a", 6), pod("b", 6), pod("c", 4), pod("d", 11)});
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 6@0", "waits", "lands 4@0", "waits"));
+  EXPECT_THAT(simulation.pods[1].why, ElementsAre("asks 6 of nvidia.com/gpu, of which 4 of 10 are free"));
+  EXPECT_THAT(simulation.pods[1].lacks, ElementsAre(Lack{kGpu, 6, 4, 4}));
+  EXPECT_THAT(simulation.pods[3].why, ElementsAre("asks 11 of nvidia.com/gpu, and the node has 10 in all"));
+  EXPECT_FALSE(simulation.all_land());
+  EXPECT_EQ(simulation.resources[0].stranded, 0u) << "there are too few, in whatever pieces";
 }
 
 // Promise: plan/simulate: Free slots in pieces are refused in Allocate's text.
 TEST(Land, FreeSlotsInPiecesAreStrandedAndThePodIsRefusedInAllocatesWords) {
-  const auto landings = land_on(4, sharing(kMps, 20),
-                                {pod("a", 15), pod("b", 15), pod("c", 15), pod("d", 15), pod("e", 10), pod("f", 5)});
-  EXPECT_THAT(fates(landings),
+  const auto simulation = land_on(4, sharing(kMps, 20),
+                                  {pod("a", 15), pod("b", 15), pod("c", 15), pod("d", 15), pod("e", 10), pod("f", 5)});
+  EXPECT_THAT(fates(simulation),
               ElementsAre("lands 15@0", "lands 15@1", "lands 15@2", "lands 15@3", "refused", "lands 5@0"));
-  EXPECT_THAT(landings.pods[4].why,
+  EXPECT_THAT(simulation.pods[4].why,
               ElementsAre(AllOf(HasSubstr("the 10 slots of nvidia.com/gpu lie on 2 GPUs"),
                                 HasSubstr("no GPU has 10 free slots (most free: 5 on GPU 0); ask for at most 5 now"))));
-  EXPECT_THAT(landings.pods[4].lacks, ElementsAre(Lack{kGpu, 10, 20, 5}));
-  const auto& left = landings.resources[0];
+  EXPECT_THAT(simulation.pods[4].lacks, ElementsAre(Lack{kGpu, 10, 20, 5}));
+  const auto& left = simulation.resources[0];
   EXPECT_EQ(left.free, 15u);
   EXPECT_EQ(left.largest, 5u);
   EXPECT_EQ(left.stranded, 15u);
@@ -169,35 +169,35 @@ TEST(Land, TimeSlicesAndWholeGpusMayLieAnywhere) {
 
 // Promise: plan/simulate: A pod waits as a whole and later pods go on.
 TEST(Land, APodWaitsAsAWhole) {
-  const auto landings =
+  const auto simulation =
       land_on(1, sharing(kMps, 10),
               {pod("a", {{"x", Role::kMain, {{kGpu, 6}}}, {"y", Role::kMain, {{kGpu, 6}}}}), pod("b", 10)});
-  EXPECT_THAT(fates(landings), ElementsAre("waits", "lands 10@0"));
+  EXPECT_THAT(fates(simulation), ElementsAre("waits", "lands 10@0"));
 }
 
 TEST(Land, WhatARefusedPodWasGivenIsFreeAgain) {
-  const auto landings = land_on(
+  const auto simulation = land_on(
       2, sharing(kMps, 10),
       {pod("a", 7), pod("b", {{"x", Role::kMain, {{kGpu, 2}}}, {"y", Role::kMain, {{kGpu, 11}}}}), pod("c", 10)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 7@0", "refused", "lands 10@1"));
-  EXPECT_THAT(landings.pods[1].why, ElementsAre(HasSubstr("y: the 11 slots of nvidia.com/gpu lie on 2 GPUs")));
-  EXPECT_THAT(landings.pods[1].holdings, IsEmpty());
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 7@0", "refused", "lands 10@1"));
+  EXPECT_THAT(simulation.pods[1].why, ElementsAre(HasSubstr("y: the 11 slots of nvidia.com/gpu lie on 2 GPUs")));
+  EXPECT_THAT(simulation.pods[1].holdings, IsEmpty());
 }
 
 // Promise: plan/simulate: Init containers pass their devices on and sidecars keep theirs.
 TEST(Land, InitContainersLeaveTheirDevicesToThoseThatFollow) {
-  const auto landings = land_on(1, sharing(kMps, 10),
-                                {pod("a", {{"load", Role::kInit, {{kGpu, 6}}},
-                                           {"more", Role::kInit, {{kGpu, 8}}},
-                                           {"main", Role::kMain, {{kGpu, 5}}}}),
-                                 pod("b", 2)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 6@0 8@0 5@0", "lands 2@0"));
-  const auto& holdings = landings.pods[0].holdings;
+  const auto simulation = land_on(1, sharing(kMps, 10),
+                                  {pod("a", {{"load", Role::kInit, {{kGpu, 6}}},
+                                             {"more", Role::kInit, {{kGpu, 8}}},
+                                             {"main", Role::kMain, {{kGpu, 5}}}}),
+                                   pod("b", 2)});
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 6@0 8@0 5@0", "lands 2@0"));
+  const auto& holdings = simulation.pods[0].holdings;
   const std::set<std::string> most(holdings[1].slots.begin(), holdings[1].slots.end());
   for (const auto& slot : holdings[0].slots) EXPECT_TRUE(most.contains(slot));
   for (const auto& slot : holdings[2].slots) EXPECT_TRUE(most.contains(slot));
-  EXPECT_THAT(free_on(landings), ElementsAre(0u)) << "kubelet keeps all eight until the pod ends";
-  EXPECT_EQ(landings.resources[0].devices[0].promised_memory, mib(20000 + 8000)) << "of what runs";
+  EXPECT_THAT(free_on(simulation), ElementsAre(0u)) << "kubelet keeps all eight until the pod ends";
+  EXPECT_EQ(simulation.resources[0].devices[0].promised_memory, mib(20000 + 8000)) << "of what runs";
 }
 
 // Promise: plan/simulate: Init containers pass their devices on and sidecars keep theirs.
@@ -211,11 +211,11 @@ TEST(Land, SidecarsKeepTheirDevices) {
 
 // The devices of an init container must be used again, also where the rest of the request is on another GPU.
 TEST(Land, AnInitContainerCanKeepTheMainOneFromAGpuOfItsOwn) {
-  const auto landings = land_on(
+  const auto simulation = land_on(
       2, sharing(kMps, 10),
       {pod("a", 7), pod("b", {{"load", Role::kInit, {{kGpu, 3}}}, {"main", Role::kMain, {{kGpu, 10}}}}), pod("c", 10)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 7@0", "refused", "lands 10@1"));
-  EXPECT_THAT(landings.pods[1].why, ElementsAre(HasSubstr("main: the 10 slots of nvidia.com/gpu lie on 2 GPUs")));
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 7@0", "refused", "lands 10@1"));
+  EXPECT_THAT(simulation.pods[1].why, ElementsAre(HasSubstr("main: the 10 slots of nvidia.com/gpu lie on 2 GPUs")));
 }
 
 TEST(Land, AResourceThatTheNodeDoesNotHaveIsNamedByWhatItDoesHave) {
@@ -224,16 +224,16 @@ TEST(Land, AResourceThatTheNodeDoesNotHaveIsNamedByWhatItDoesHave) {
   const auto asks = [](std::string name, std::string resource) {
     return pod(std::move(name), {{"main", Role::kMain, {{std::move(resource), 1}}}});
   };
-  const auto landings = land_on(1, config,
-                                {pod("a", 1), asks("b", "nvidia.com/gpu.sharde"), asks("c", "nvidia.com/mig-1g.5gb"),
-                                 asks("d", "nvidia.com/hostdev"), asks("e", "example.com/nic")});
-  EXPECT_THAT(fates(landings), ElementsAre("unknown", "unknown", "unknown"));
-  EXPECT_THAT(landings.pods[0].why,
+  const auto simulation = land_on(1, config,
+                                  {pod("a", 1), asks("b", "nvidia.com/gpu.sharde"), asks("c", "nvidia.com/mig-1g.5gb"),
+                                   asks("d", "nvidia.com/hostdev"), asks("e", "example.com/nic")});
+  EXPECT_THAT(fates(simulation), ElementsAre("unknown", "unknown", "unknown"));
+  EXPECT_THAT(simulation.pods[0].why,
               ElementsAre("asks 1 of nvidia.com/gpu, of which the node has none; it calls them nvidia.com/gpu.shared"));
-  EXPECT_THAT(landings.pods[1].why, ElementsAre(HasSubstr("did you mean nvidia.com/gpu.shared?")));
-  EXPECT_THAT(landings.pods[2].why, ElementsAre(HasSubstr("none; it has nvidia.com/gpu.shared")));
-  EXPECT_EQ(landings.others, 2u) << "names of other plugins are none of ours";
-  EXPECT_EQ(landings.resources.size(), 1u);
+  EXPECT_THAT(simulation.pods[1].why, ElementsAre(HasSubstr("did you mean nvidia.com/gpu.shared?")));
+  EXPECT_THAT(simulation.pods[2].why, ElementsAre(HasSubstr("none; it has nvidia.com/gpu.shared")));
+  EXPECT_EQ(simulation.others, 2u) << "names of other plugins are none of ours";
+  EXPECT_EQ(simulation.resources.size(), 1u);
 }
 
 TEST(Land, PodsAtAnEndAndOnOtherNodesHoldNothing) {
@@ -246,10 +246,10 @@ TEST(Land, PodsAtAnEndAndOnOtherNodesHoldNothing) {
   pods[0].over = true;
   pods[1].node_name = "n2";
   pods[2].node_name = "n1";
-  const auto landings = land(*plan, inventory, config, pods, "n1");
-  EXPECT_THAT(fates(landings), ElementsAre("lands 4@0", "lands 6@0"));
-  EXPECT_EQ(landings.others, 2u);
-  EXPECT_EQ(landings.elsewhere, 1u);
+  const auto simulation = land(*plan, inventory, config, pods, "n1");
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 4@0", "lands 6@0"));
+  EXPECT_EQ(simulation.others, 2u);
+  EXPECT_EQ(simulation.elsewhere, 1u);
   EXPECT_EQ(land(*plan, inventory, config, pods).elsewhere, 0u) << "without a name all are taken for this node's";
 }
 
@@ -263,11 +263,11 @@ TEST(Land, ADeviceWhoseServerHasItsClientsTakesNoMoreContainers) {
   for (const char* name : {"a", "b", "c", "d", "e"}) pods.push_back(pod(name, 2));
   pods.insert(pods.begin() + 1,
               pod("init", {{"x", Role::kInit, {{kGpu, 1}}}, {"y", Role::kMain, {{kGpu, 30}}}}));  // refused: no client
-  const auto landings = land(*plan, inventory, config, pods);
-  EXPECT_EQ(landings.count(Fate::kLands), 4u);
-  EXPECT_EQ(landings.pods.back().fate, Fate::kRefused);
-  EXPECT_THAT(landings.pods.back().why, ElementsAre(HasSubstr("takes 2 clients")));
-  EXPECT_EQ(landings.resources[0].largest, 0u);
+  const auto simulation = land(*plan, inventory, config, pods);
+  EXPECT_EQ(simulation.count(Fate::kLands), 4u);
+  EXPECT_EQ(simulation.pods.back().fate, Fate::kRefused);
+  EXPECT_THAT(simulation.pods.back().why, ElementsAre(HasSubstr("takes 2 clients")));
+  EXPECT_EQ(simulation.resources[0].largest, 0u);
 }
 
 TEST(Land, AGrantMaySpanTheGpusOfAJoinedPool) {
@@ -281,12 +281,12 @@ TEST(Land, AGrantMaySpanTheGpusOfAJoinedPool) {
   plan->pools[0].limits.push_back(plan->pools[1].limits[0]);
   plan->pools.pop_back();
   for (auto& device : resource.devices) device.pool = plan->pools[0].id;
-  const auto landings = land(*plan, inventory, config, {pod("a", 7), pod("b", 8), pod("c", 5)});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 7@0", "lands 8@1", "lands 3@0 2@1"));
-  const auto& on = landings.pods[2].holdings[0].devices;
+  const auto simulation = land(*plan, inventory, config, {pod("a", 7), pod("b", 8), pod("c", 5)});
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 7@0", "lands 8@1", "lands 3@0 2@1"));
+  const auto& on = simulation.pods[2].holdings[0].devices;
   EXPECT_EQ(on[0].worth.memory, mib(12000));
   EXPECT_EQ(on[1].worth.memory, mib(8000));
-  EXPECT_TRUE(landings.pods[2].notes.empty());
+  EXPECT_TRUE(simulation.pods[2].notes.empty());
 }
 
 TEST(Land, AContainerWithSlotsOfTwoPoolsIsWarnedOf) {
@@ -299,18 +299,18 @@ TEST(Land, AContainerWithSlotsOfTwoPoolsIsWarnedOf) {
   second.devices.erase(second.devices.begin());
   plan->resources[0].devices.pop_back();
   plan->resources.push_back(second);
-  const auto landings =
+  const auto simulation =
       land(*plan, inventory, config, {pod("a", {{"m", Role::kMain, {{kGpu, 5}, {"nvidia.com/gpu1", 5}}}})});
-  EXPECT_THAT(fates(landings), ElementsAre("lands 5@0 5@1"));
-  EXPECT_THAT(landings.pods[0].notes,
+  EXPECT_THAT(fates(simulation), ElementsAre("lands 5@0 5@1"));
+  EXPECT_THAT(simulation.pods[0].notes,
               ElementsAre(AllOf(HasSubstr("container m holds slots of the pools "), HasSubstr("split: span"))));
 }
 
 TEST(Land, ANodeWithoutGpusHasNothing) {
-  const auto landings = land_on(0, sharing(config::SharingStrategy::kNone, 1), {pod("a", 1)});
-  EXPECT_THAT(fates(landings), ElementsAre("unknown"));
-  EXPECT_THAT(landings.pods[0].why, ElementsAre(HasSubstr("it has no devices at all")));
+  const auto simulation = land_on(0, sharing(config::SharingStrategy::kNone, 1), {pod("a", 1)});
+  EXPECT_THAT(fates(simulation), ElementsAre("unknown"));
+  EXPECT_THAT(simulation.pods[0].why, ElementsAre(HasSubstr("it has no devices at all")));
 }
 
 }  // namespace
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -8,7 +8,7 @@
 #include "grants/allocate/prefer.h"
 #include "plan/slot_id.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 ResourceBook::ResourceBook(const plan::Plan& plan, const plan::PlannedResource& resource,
                            const inventory::Inventory& inventory, const config::Config& config)
@@ -113,4 +113,4 @@ bool ResourceBook::fits_empty(std::uint64_t count) const {
          serve_from(std::vector<char>(ids_.size(), 0), around_empty_, count, {}).has_value();
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -14,7 +14,7 @@
 #include "grants/allocate/grant.h"
 #include "plan/plan.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 class ResourceBook {
  public:
@@ -71,4 +71,4 @@ class ResourceBook {
   mutable std::optional<std::uint64_t> largest_;  // until something is taken or released
 };
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

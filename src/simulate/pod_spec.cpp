@@ -6,7 +6,7 @@
 #include "simulate/quantity.h"
 #include "simulate/tree.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using config::Value;
@@ -91,4 +91,4 @@ std::vector<ContainerAsk> read_containers(const Value& pod_spec) {
   return containers;
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

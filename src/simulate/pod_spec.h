@@ -6,8 +6,8 @@
 #include "config/document/fields.h"
 #include "simulate/pods.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 std::vector<ContainerAsk> read_containers(const config::Value& pod_spec);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -11,7 +11,7 @@
 
 #include "base/problem.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 enum class Role {
   kInit,     // runs to its end before the next begins; its devices are used again
@@ -56,4 +56,4 @@ PodsRead read_pods(std::string_view text, std::string_view source);
 // One page of an API server's list, where an empty one is no Problem.
 PodsRead read_pod_page(std::string_view body, std::string_view source);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 struct Suffix {
@@ -87,4 +87,4 @@ Result<std::uint64_t> parse_count(std::string_view text) {
   return whole(*decimal, 0);
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

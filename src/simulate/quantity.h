@@ -6,11 +6,11 @@
 
 #include "base/result.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 inline constexpr std::uint64_t kMostDevices = 1'000'000'000;
 
 // The error's text reads on after "must be a whole number of devices, but ".
 Result<std::uint64_t> parse_count(std::string_view text);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

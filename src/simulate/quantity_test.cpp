@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 TEST(Quantity, AWholeNumberMayBeWrittenInEveryWayOfKubernetes) {
@@ -46,4 +46,4 @@ TEST(Quantity, WhatIsNoneIsSaid) {
 }
 
 }  // namespace
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -10,7 +10,7 @@
 #include "simulate/pods.h"
 #include "simulate/tree.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using config::Value;
@@ -234,4 +234,4 @@ PodsRead read_pod_page(std::string_view body, std::string_view source) {
   return read(body, source);
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "simulate/pods.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using ::testing::ElementsAre;
@@ -193,4 +193,4 @@ TEST(ReadPods, AnEmptyPageOfAListIsNoFault) {
 }
 
 }  // namespace
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

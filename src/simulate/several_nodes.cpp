@@ -6,38 +6,38 @@
 #include <set>
 #include <utility>
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
-std::vector<Landings> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
-                                    const config::Config& config, const std::vector<PodAsk>& pods) {
-  std::vector<Landings> all;
+std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
+                                      const config::Config& config, const std::vector<PodAsk>& pods) {
+  std::vector<Simulation> all;
   std::vector<PodAsk> rest = pods;
   while (all.size() < nodes) {
-    auto landings = land(plan, inventory, config, rest);
+    auto simulation = land(plan, inventory, config, rest);
     std::vector<PodAsk> passed_on;
     if (all.size() + 1 < nodes) {
       std::set<std::string> waiting;
-      for (const PodLanding& landing : landings.pods)
-        if (landing.fate == Fate::kWaits) waiting.insert(landing.full_name());
+      for (const PodOutcome& outcome : simulation.pods)
+        if (outcome.fate == Fate::kWaits) waiting.insert(outcome.full_name());
       const auto stays = std::stable_partition(rest.begin(), rest.end(),
                                                [&](const PodAsk& pod) { return !waiting.contains(pod.full_name()); });
       passed_on.assign(std::make_move_iterator(stays), std::make_move_iterator(rest.end()));
       rest.erase(stays, rest.end());
-      if (!passed_on.empty()) landings = land(plan, inventory, config, rest);  // a pod that waits takes nothing
+      if (!passed_on.empty()) simulation = land(plan, inventory, config, rest);  // a pod that waits takes nothing
     }
-    all.push_back(std::move(landings));
+    all.push_back(std::move(simulation));
     rest = std::move(passed_on);
   }
   return all;
 }
 
-std::string needed_text(const std::vector<Landings>& nodes) {
-  const auto used = std::ranges::count_if(nodes, [](const Landings& node) { return node.count(Fate::kLands) > 0; });
-  const bool all_land = std::ranges::all_of(nodes, &Landings::all_land);
+std::string needed_text(const std::vector<Simulation>& nodes) {
+  const auto used = std::ranges::count_if(nodes, [](const Simulation& node) { return node.count(Fate::kLands) > 0; });
+  const bool all_land = std::ranges::all_of(nodes, &Simulation::all_land);
   if (!all_land) return fmt::format("not every pod lands on {} nodes", nodes.size());
   if (static_cast<std::size_t>(used) == nodes.size())
     return fmt::format("every pod lands; {} nodes are needed", nodes.size());
   return fmt::format("every pod lands on {} of {} nodes", used, nodes.size());
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -6,13 +6,13 @@
 
 #include "simulate/land.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 // One for each node. A pod that waits everywhere is in the last.
-std::vector<Landings> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
-                                    const config::Config& config, const std::vector<PodAsk>& pods);
+std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
+                                      const config::Config& config, const std::vector<PodAsk>& pods);
 
 // "all 11 pods land on the first node: the other is not needed"
-std::string needed_text(const std::vector<Landings>& nodes);
+std::string needed_text(const std::vector<Simulation>& nodes);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -8,15 +8,15 @@
 #include "base/text.h"
 #include "simulate/words.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using Row = TerminalText::Row;
 
-std::string counts(const Landings& landings) {
+std::string counts(const Simulation& simulation) {
   std::vector<std::string> parts;
   for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown}) {
-    const auto n = landings.count(fate);
+    const auto n = simulation.count(fate);
     if (n == 0 && fate != Fate::kLands) continue;
     switch (fate) {
       case Fate::kLands:
@@ -36,14 +36,14 @@ std::string counts(const Landings& landings) {
   return join(parts, ", ");
 }
 
-void write_pod(const PodLanding& landing, std::vector<Row>& rows) {
-  if (landing.holdings.empty())
-    rows.push_back({landing.full_name(), std::string(to_string(landing.fate)), "", "", "", "", "", ""});
+void write_pod(const PodOutcome& outcome, std::vector<Row>& rows) {
+  if (outcome.holdings.empty())
+    rows.push_back({outcome.full_name(), std::string(to_string(outcome.fate)), "", "", "", "", "", ""});
   bool first = true;
-  for (const Holding& holding : landing.holdings) {
+  for (const Holding& holding : outcome.holdings) {
     for (const OnDevice& on : holding.devices) {
       const std::string role = holding.role == Role::kMain ? "" : fmt::format(" ({})", to_string(holding.role));
-      rows.push_back({first ? landing.full_name() : "", first ? std::string(to_string(landing.fate)) : "",
+      rows.push_back({first ? outcome.full_name() : "", first ? std::string(to_string(outcome.fate)) : "",
                       holding.container + role, holding.resource, std::to_string(on.slots), on.index,
                       memory_text(on.worth), sms_text(on.worth)});
       first = false;
@@ -51,28 +51,28 @@ void write_pod(const PodLanding& landing, std::vector<Row>& rows) {
   }
 }
 
-void write_pods(const Landings& landings, TerminalText& out) {
-  out.heading(fmt::format("{}: {}", count_text(landings.pods.size(), "pod"), counts(landings)));
-  if (landings.pods.empty()) out.line("none of the pods asks for anything that this node shares out");
+void write_pods(const Simulation& simulation, TerminalText& out) {
+  out.heading(fmt::format("{}: {}", count_text(simulation.pods.size(), "pod"), counts(simulation)));
+  if (simulation.pods.empty()) out.line("none of the pods asks for anything that this node shares out");
   std::vector<Row> rows{{"POD", "STATE", "CONTAINER", "RESOURCE", "SLOTS", "GPU", "MEMORY", "SMS"}};
-  for (const PodLanding& landing : landings.pods) write_pod(landing, rows);
+  for (const PodOutcome& outcome : simulation.pods) write_pod(outcome, rows);
   if (rows.size() > 1) out.table(rows);
-  if (landings.others > 0)
-    out.line(count_text(landings.others, "other pod") + " without such a request, or at an end, left out");
-  if (landings.elsewhere > 0) out.line(count_text(landings.elsewhere, "pod") + " on other nodes, left out");
+  if (simulation.others > 0)
+    out.line(count_text(simulation.others, "other pod") + " without such a request, or at an end, left out");
+  if (simulation.elsewhere > 0) out.line(count_text(simulation.elsewhere, "pod") + " on other nodes, left out");
 }
 
-void write_reasons(const Landings& landings, TerminalText& out) {
-  if (!landings.all_land()) out.heading("Why not");
-  for (const PodLanding& landing : landings.pods)
-    for (const std::string& why : landing.why)
-      out.sentence(landing.fate == Fate::kWaits ? "-" : "x", landing.full_name() + ": " + why,
-                   landing.fate == Fate::kWaits ? "33" : "31");
+void write_reasons(const Simulation& simulation, TerminalText& out) {
+  if (!simulation.all_land()) out.heading("Why not");
+  for (const PodOutcome& outcome : simulation.pods)
+    for (const std::string& why : outcome.why)
+      out.sentence(outcome.fate == Fate::kWaits ? "-" : "x", outcome.full_name() + ": " + why,
+                   outcome.fate == Fate::kWaits ? "33" : "31");
   bool first = true;
-  for (const PodLanding& landing : landings.pods) {
-    for (const std::string& note : landing.notes) {
+  for (const PodOutcome& outcome : simulation.pods) {
+    for (const std::string& note : outcome.notes) {
       if (std::exchange(first, false)) out.heading("Mind");
-      out.sentence("-", landing.full_name() + ": " + note, "36");
+      out.sentence("-", outcome.full_name() + ": " + note, "36");
     }
   }
 }
@@ -81,10 +81,10 @@ std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
   return sum == 0 ? "-" : fmt::format("{} of {}{}", sum, all, unit);
 }
 
-void write_left(const Landings& landings, TerminalText& out) {
+void write_left(const Simulation& simulation, TerminalText& out) {
   out.heading("What is left");
   std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SMS PROMISED"}};
-  for (const ResourceLeft& left : landings.resources)
+  for (const ResourceLeft& left : simulation.resources)
     for (const DeviceLeft& device : left.devices)
       rows.push_back({left.resource, device.index, std::to_string(device.slots),
                       std::to_string(device.slots - device.taken),
@@ -92,7 +92,7 @@ void write_left(const Landings& landings, TerminalText& out) {
                       promised(device.promised_sms, device.sms, "")});
   if (rows.size() == 1) return out.line("the node has no devices");
   out.table(rows);
-  for (const ResourceLeft& left : landings.resources) {
+  for (const ResourceLeft& left : simulation.resources) {
     if (left.free > 0)
       out.sentence("-",
                    fmt::format("{}: {} of {} are free; the largest request of one container that still lands is {}",
@@ -142,11 +142,11 @@ void write_pods(const std::vector<Difference>& differences, TerminalText& out) {
 
 }  // namespace
 
-std::string render_table(const Landings& landings, const plan::TableOptions& options) {
+std::string render_table(const Simulation& simulation, const plan::TableOptions& options) {
   TerminalText out(options.colour, options.width);
-  write_pods(landings, out);
-  write_reasons(landings, out);
-  write_left(landings, out);
+  write_pods(simulation, out);
+  write_reasons(simulation, out);
+  write_left(simulation, out);
   return out.take();
 }
 
@@ -170,4 +170,4 @@ std::string render_table(const std::vector<Difference>& differences, const std::
   return out.take();
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -7,13 +7,13 @@
 #include "simulate/compare.h"
 #include "simulate/land.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 // Which pods land where, what keeps the others away, what is left on every device and what is stranded.
-std::string render_table(const Landings& landings, const plan::TableOptions& options);
+std::string render_table(const Simulation& simulation, const plan::TableOptions& options);
 
 // `before` and `after` name the configurations.
 std::string render_table(const std::vector<Difference>& differences, const std::string& before,
                          const std::string& after, const plan::TableOptions& options);
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -2,20 +2,20 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(LandingTable, SaysHowManyLandAndWhyOthersDoNot) {
-  Landings landings;
-  landings.pods.push_back(
+TEST(SimulationTable, SaysHowManyLandAndWhyOthersDoNot) {
+  Simulation simulation;
+  simulation.pods.push_back(
       {"default", "a", Fate::kLands, {{"m", Role::kMain, "nvidia.com/gpu", "", {}, {{"u", "0", 1, {}}}}}, {}, {}, {}});
-  landings.pods.push_back({"default", "b", Fate::kWaits, {}, {}, {"asks 2 and 1 is free"}, {}});
-  landings.pods.push_back({"default", "c", Fate::kUnknown, {}, {}, {"asks for more"}, {}});
-  landings.elsewhere = 1;
-  const std::string text = render_table(landings, {});
+  simulation.pods.push_back({"default", "b", Fate::kWaits, {}, {}, {"asks 2 and 1 is free"}, {}});
+  simulation.pods.push_back({"default", "c", Fate::kUnknown, {}, {}, {"asks for more"}, {}});
+  simulation.elsewhere = 1;
+  const std::string text = render_table(simulation, {});
   EXPECT_THAT(text, HasSubstr("3 pods: 1 lands, 1 waits, 1 asks for what the node does not have\n"));
   EXPECT_THAT(text, HasSubstr("default/a  lands    m          nvidia.com/gpu  1      0    not limited  not limited\n"));
   EXPECT_THAT(text, HasSubstr("  - default/b: asks 2 and 1 is free\n  x default/c: asks for more\n"));
@@ -23,13 +23,13 @@ TEST(LandingTable, SaysHowManyLandAndWhyOthersDoNot) {
   EXPECT_THAT(text, Not(HasSubstr("other pod ")));
 }
 
-TEST(LandingTable, WithoutDevicesOrPodsThereIsNothingToShow) {
-  const std::string text = render_table(Landings{}, {});
+TEST(SimulationTable, WithoutDevicesOrPodsThereIsNothingToShow) {
+  const std::string text = render_table(Simulation{}, {});
   EXPECT_THAT(text, HasSubstr("0 pods: 0 land\n  none of the pods asks"));
   EXPECT_THAT(text, HasSubstr("the node has no devices\n"));
 }
 
-TEST(LandingTable, FoldsTheGpusOfADifference) {
+TEST(SimulationTable, FoldsTheGpusOfADifference) {
   const std::vector<Difference> differences{{"nvidia.com/gpu", {"0", "1", "2", "5"}, "slots", "4", "10"},
                                             {"nvidia.com/mig-1g", {"0:1", "0:2"}, "", "", "1 slot"},
                                             {"note", {}, "", "old", ""},
@@ -44,4 +44,4 @@ TEST(LandingTable, FoldsTheGpusOfADifference) {
 }
 
 }  // namespace
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

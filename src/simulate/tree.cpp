@@ -1,6 +1,6 @@
 #include "simulate/tree.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 namespace {
 
 using config::Value;
@@ -48,4 +48,4 @@ std::string text_at(const Value& mapping, std::string_view key) {
   return {};
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

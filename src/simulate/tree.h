@@ -8,11 +8,11 @@
 
 #include "config/document/fields.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 config::Value member(const config::Value& mapping, std::string_view key);      // of repeated keys the last
 config::Value mapping_at(const config::Value& mapping, std::string_view key);  // absent or a mapping
 std::vector<config::Value> list_at(const config::Value& mapping, std::string_view key);
 std::string text_at(const config::Value& mapping, std::string_view key);  // as written; "" when absent
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

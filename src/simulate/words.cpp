@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 std::string memory_text(const plan::ShareLimits& worth) {
   return worth.memory.value == 0 ? "not limited" : fmt::format("{} MiB", worth.memory.in_mib());
@@ -18,4 +18,4 @@ std::string count_text(std::uint64_t n, const char* one) {
   return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
 }
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

@@ -4,10 +4,10 @@
 
 #include "plan/plan.h"
 
-namespace tranche::landing {
+namespace tranche::simulate {
 
 std::string memory_text(const plan::ShareLimits& worth);   // "71885 MiB", "not limited"
 std::string sms_text(const plan::ShareLimits& worth);      // "66 (50 %)", "50 %", "not limited"
 std::string count_text(std::uint64_t n, const char* one);  // "1 slot", "2 slots"
 
-}  // namespace tranche::landing
+}  // namespace tranche::simulate

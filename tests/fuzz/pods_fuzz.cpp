@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;
-  using namespace tranche::landing;
+  using namespace tranche::simulate;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto count = parse_count(text); count && *count > kMostDevices) std::abort();
   const PodsRead read = read_pods(text, "fuzz");

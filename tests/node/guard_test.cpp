@@ -325,44 +325,44 @@ TEST_F(NodeGuard, ObserveTellsAndTouchesNobody) {
 TEST_F(NodeGuard, AProcessBesideMpsIsNamedWithItsGrantAndWhatIsNotInForceIsSaid) {
   start_shared("    computeMode: leave\n");
   const auto grant = admitted(kubelet(), "beside", 1);
-  Program& stranger = tenant(grant, {"--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
-  ASSERT_EQ(attached(stranger)["mps"], false);
-  const Json status = until_node([](const Json& s) { return s["guard"]["strangers"].size() == 1; });
+  Program& foreign_process = tenant(grant, {"--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
+  ASSERT_EQ(attached(foreign_process)["mps"], false);
+  const Json status = until_node([](const Json& s) { return s["guard"]["foreignProcesses"].size() == 1; });
   const Json& guard = status["guard"];
-  EXPECT_EQ(guard["strangers"][0]["pid"], stranger.pid());
-  EXPECT_EQ(guard["strangers"][0]["name"], "sim-cuda");
-  EXPECT_EQ(guard["strangers"][0]["grant"], std::filesystem::path(endpoint_of(grant)).filename().string());
+  EXPECT_EQ(guard["foreignProcesses"][0]["pid"], foreign_process.pid());
+  EXPECT_EQ(guard["foreignProcesses"][0]["name"], "sim-cuda");
+  EXPECT_EQ(guard["foreignProcesses"][0]["grant"], std::filesystem::path(endpoint_of(grant)).filename().string());
   EXPECT_THAT(guard["notInForce"].dump(), HasSubstr("computeMode: leave"));
-  EXPECT_TRUE(stranger.running());
+  EXPECT_TRUE(foreign_process.running());
 }
 
 // Promise: guard: A process beside MPS above its grant's limit is killed.
 TEST_F(NodeGuard, AProcessBesideMpsThatHoldsMoreThanItsGrantIsKilled) {
   start_shared("    computeMode: leave\n");
   const auto grant = admitted(kubelet(), "beside", 1);
-  Program& stranger = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
-  EXPECT_EQ(finish(stranger), 128 + SIGKILL);
+  Program& foreign_process = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
+  EXPECT_EQ(finish(foreign_process), 128 + SIGKILL);
   const auto told = acts(2);
   EXPECT_EQ(told[0]["what"], "stop") << "before it is known whether it is a client";
   EXPECT_EQ(told[1]["what"], "kill");
 }
 
 // Promise: guard: A foreign process in a container is asked to end where the policy says so.
-TEST_F(NodeGuard, AStrangerIsAskedToEndWhereThePolicySaysSo) {
-  start_shared("    computeMode: leave\n    guard: {strangers: terminate}\n");
+TEST_F(NodeGuard, AForeignProcessIsAskedToEndWhereThePolicySaysSo) {
+  start_shared("    computeMode: leave\n    guard: {foreignProcesses: terminate}\n");
   const auto grant = admitted(kubelet(), "beside", 1);
   Program& client = tenant(grant, {"--allocate", "1G", "--hold"});
   ASSERT_EQ(attached(client)["mps"], true);
-  Program& stranger = tenant(grant, {"--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
-  EXPECT_EQ(finish(stranger), 128 + SIGTERM);
+  Program& foreign_process = tenant(grant, {"--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
+  EXPECT_EQ(finish(foreign_process), 128 + SIGTERM);
   EXPECT_EQ(acts(1)[0]["what"], "ask-to-end");
   EXPECT_TRUE(client.running());
-  EXPECT_THAT(until_serving(1)["pools"][0]["servers"], SizeIs(1)) << "the server is no stranger";
+  EXPECT_THAT(until_serving(1)["pools"][0]["servers"], SizeIs(1)) << "the server is no foreign process";
 }
 
-// On a node that others served before: until kubelet has told who holds what, nobody is taken for a stranger.
+// On a node that others served before: until kubelet has told who holds what, nobody is taken for a foreign process.
 // Promise: guard: A process that had the GPU before it was shared is not foreign.
-TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
+TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoForeignProcessHoweverMuchItHas) {
   make_node(2);  // the other is shared, so the guard is at work
   write("config.yaml", "version: v1\n");
   start_kubelet();
@@ -374,7 +374,7 @@ TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoStrangerHoweverMuchItHas) {
   Program& holder = start_cuda(grant, {"--allocate", "60G", "--hold"});
   ASSERT_EQ(attached(holder)["mps"], false);
   stop(*program("node"), SIGTERM, 0);
-  write("config.yaml", sharing("mps", 4, "    computeMode: leave\n    guard: {strangers: terminate}\n"));
+  write("config.yaml", sharing("mps", 4, "    computeMode: leave\n    guard: {foreignProcesses: terminate}\n"));
   for (int round = 0; round < 5; ++round) {
     std::filesystem::remove(in("mps/other-holders"));
     Program& mps = start_mps();
@@ -401,7 +401,7 @@ TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
   Program& other =
       start({build() + "/standins/sim-cuda", "--allocate", "1G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
   ASSERT_EQ(attached(other)["mps"], false);
-  until_node([](const Json& s) { return s["guard"]["strangers"].size() == 1; });
+  until_node([](const Json& s) { return s["guard"]["foreignProcesses"].size() == 1; });
   until_node(pace(100));
   other.signal(SIGKILL);
   until_node(pace(1000));

@@ -30,8 +30,8 @@ std::string_view to_string(GuardMemory value) {
   return "";
 }
 
-std::string_view to_string(GuardStrangers value) {
-  return value == GuardStrangers::kObserve ? "observe" : "terminate";
+std::string_view to_string(GuardForeignProcesses value) {
+  return value == GuardForeignProcesses::kObserve ? "observe" : "terminate";
 }
 
 void parse_guard(const Value& section, Guard& guard) {
@@ -41,7 +41,7 @@ void parse_guard(const Value& section, Guard& guard) {
   const Fields f(section);
   read_duration(f["interval"], guard.interval, kGuardIntervalLeast, kGuardIntervalMost, "write for example 100ms");
   f["memory"].read_word(guard.memory, kGuardMemories);
-  f["strangers"].read_word(guard.strangers, kGuardStrangers);
+  f["foreignProcesses"].read_word(guard.foreign_processes, kGuardForeignProcesses);
 }
 
 std::optional<GuardMemory> parse_entry_guard(const Value& section) {

@@ -25,11 +25,11 @@ std::vector<std::string> said(const std::string& text) {
   return lines;
 }
 
-TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndStrangersAreOnlyNamed) {
+TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndForeignProcessesAreOnlyNamed) {
   const Guard guard = read("sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}").sharing.guard;
   EXPECT_EQ(guard.interval, Duration(100ms));
   EXPECT_EQ(guard.memory, GuardMemory::kTerminateNewest);
-  EXPECT_EQ(guard.strangers, GuardStrangers::kObserve);
+  EXPECT_EQ(guard.foreign_processes, GuardForeignProcesses::kObserve);
 }
 
 TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
@@ -37,8 +37,10 @@ TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
     const std::string word(to_string(memory));
     EXPECT_EQ(read(with("{memory: " + word + "}")).sharing.guard.memory, memory);
   }
-  for (const GuardStrangers strangers : kGuardStrangers)
-    EXPECT_EQ(read(with("{strangers: " + std::string(to_string(strangers)) + "}")).sharing.guard.strangers, strangers);
+  for (const GuardForeignProcesses foreign_processes : kGuardForeignProcesses)
+    EXPECT_EQ(read(with("{foreign processes: " + std::string(to_string(foreign_processes)) + "}"))
+                  .sharing.guard.foreign_processes,
+              foreign_processes);
   EXPECT_EQ(read(with("{interval: 1.5s}")).sharing.guard.interval, Duration(1500ms));
 }
 
@@ -60,7 +62,7 @@ TEST(GuardConfig, WhatIsWrongIsToldWithPlaceAndRemedy) {
   EXPECT_THAT(said(with("{interval: 100}")),
               ElementsAre(HasSubstr("must be a duration, but is the number 100; write for example 100ms")));
   EXPECT_THAT(said(with("strict")), ElementsAre(HasSubstr("sharing.mps.guard: must be a mapping")));
-  EXPECT_THAT(said(with("{stranger: observe}")), ElementsAre(HasSubstr("did you mean strangers?")));
+  EXPECT_THAT(said(with("{foreign process: observe}")), ElementsAre(HasSubstr("did you mean foreign processes?")));
   EXPECT_THAT(said(with("{}", ", guard: {memory: 3}")), ElementsAre(HasSubstr("resources[0].guard.memory: must be")));
   EXPECT_THAT(said(with("{}", ", guard: {interval: 1s}")), ElementsAre(HasSubstr("is not a known key")));
   EXPECT_THAT(said(with("{}", ", guard: 3")), ElementsAre(HasSubstr("resources[0].guard: must be a mapping")));

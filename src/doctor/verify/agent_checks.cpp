@@ -167,13 +167,13 @@ void check_promises(const Json& node, Checks& checks) {
           failed("agent.enforced", promise, "not kept: " + why, "docs/guide/security.md says what keeps it"));
     }
   }
-  for (const Json& stranger : list_at(map_at(node, "guard"), "strangers"))
-    checks.push_back(failed("agent.strangers", text_at(stranger, "device"),
-                            count_at(stranger, "pid") == 0  // the network page has no process ids
+  for (const Json& foreign_process : list_at(map_at(node, "guard"), "foreignProcesses"))
+    checks.push_back(failed("agent.foreign-processes", text_at(foreign_process, "device"),
+                            count_at(foreign_process, "pid") == 0  // the network page has no process ids
                                 ? std::string("a process uses it beside MPS, without limits")
                                 : fmt::format("process {} ({}) uses it beside MPS, without limits",
-                                              count_at(stranger, "pid"), text_at(stranger, "name")),
-                            "end it, or set sharing.mps.guard.strangers: terminate"));
+                                              count_at(foreign_process, "pid"), text_at(foreign_process, "name")),
+                            "end it, or set sharing.mps.guard.foreignProcesses: terminate"));
   const std::string holdings = text_at(map_at(node, "kubelet"), "holdingsProblem");
   if (!holdings.empty())
     checks.push_back(failed("agent.pod-resources", "", "kubelet does not tell which pods hold what: " + holdings,

@@ -29,7 +29,7 @@ Json good_node() {
     "devices": [{"uuid": "GPU-1", "sharing": "mps", "pool": "gpu-1", "poolState": "serving", "memoryMiB": 1000,
                  "smCount": 132, "slotMemoryMiB": 250, "slotSms": 32, "slots": [{}, {}, {}, {}]}],
     "inForce": [{"promise": "memory of a container", "state": "yes", "by": "guard"}],
-    "guard": {"strangers": []}, "kubelet": {"holdingsProblem": ""}, "cdiProblem": ""})");
+    "guard": {"foreignProcesses": []}, "kubelet": {"holdingsProblem": ""}, "cdiProblem": ""})");
 }
 
 Json good_mps() {
@@ -71,8 +71,8 @@ TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
       {"/devices/0/slotMemoryMiB", 251, "agent.memory", "more than the 1000 MiB"},
       {"/mps/connected", false, "agent.daemon", "does not answer"},
       {"/inForce/0/state", "no", "agent.enforced", "not kept"},
-      {"/guard/strangers", Json::array({{{"device", "GPU-1"}, {"pid", 7}, {"name", "x"}}}), "agent.strangers",
-       "process 7"},
+      {"/guard/foreign processes", Json::array({{{"device", "GPU-1"}, {"pid", 7}, {"name", "x"}}}),
+       "agent.foreign-processes", "process 7"},
       {"/kubelet/holdingsProblem", "gone", "agent.pod-resources", "gone"},
       {"/cdiProblem", "no folder", "agent.cdi", "no folder"},
   };

@@ -34,7 +34,7 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [name, value] : map_at(map_at(node, "status"), field_name).items()) {
     if (!name.starts_with(kVendor) || !value.is_string()) continue;
-    if (const auto count = landing::parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
+    if (const auto count = simulate::parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
   }
   return counts;
 }

@@ -62,7 +62,7 @@ Json guard_json(const GuardReport& report) {
   for (const auto& [gpu, pace] : report.paces) json["paces"][gpu] = ms(pace);
   json["memory"] = Json::object();
   for (const auto& [resource, policy] : report.policies) json["memory"][resource] = std::string(to_string(policy));
-  json["strangersPolicy"] = std::string(to_string(report.strangers_policy));
+  json["foreignProcessesPolicy"] = std::string(to_string(report.foreign_processes_policy));
   json["limits"] = Json::array();
   for (const auto& [key, memory] : report.limits)
     json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", memory.in_mib()}});
@@ -75,7 +75,7 @@ Json guard_json(const GuardReport& report) {
                                {"holder", process.holder},
                                {"pid", process.pid},
                                {"atMs", ms(process.since.time_since_epoch())}});
-  json["strangers"] = processes_json(report.strangers);
+  json["foreignProcesses"] = processes_json(report.foreign_processes);
   json["unattributed"] = processes_json(report.unattributed);
   json["notInForce"] = report.not_in_force;
   return json;
@@ -87,10 +87,10 @@ void put_guard(metrics::Page& page, const GuardReport& report) {
     page.set(metrics::kGuardActs, {resource, policy, outcome}, static_cast<double>(count));
   }
   if (!report.off.empty()) return;
-  std::map<std::string, std::uint64_t> strangers;
-  for (const auto& process : report.strangers) ++strangers[process.device];
-  for (const auto& [device, count] : strangers)
-    page.set(metrics::kGuardStrangers, {device}, static_cast<double>(count));
+  std::map<std::string, std::uint64_t> foreign_processes;
+  for (const auto& process : report.foreign_processes) ++foreign_processes[process.device];
+  for (const auto& [device, count] : foreign_processes)
+    page.set(metrics::kGuardForeignProcesses, {device}, static_cast<double>(count));
   page.set(metrics::kGuardNotInForce, static_cast<double>(report.not_in_force.size()));
 }
 

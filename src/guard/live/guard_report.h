@@ -32,7 +32,7 @@ struct GuardAct {
   std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"
   std::string note;                   // why not, in the words of whoever refused
   std::optional<Duration> stopped{};  // from the crossing to SIGSTOP
-  Duration took{};                    // from the crossing (the stranger) to this
+  Duration took{};                    // from the crossing (the foreign process) to this
   std::vector<std::string> beside{};  // other tenants with clients on the device then
   std::uint64_t times = 1;
   friend bool operator==(const GuardAct&, const GuardAct&) = default;
@@ -67,11 +67,11 @@ struct GuardReport {
   std::map<std::string, Duration> paces;  // of GPUs that are looked at more often than that
   std::vector<GuardStopped> stopped;
   std::map<std::string, config::GuardMemory> policies;  // by resource
-  config::GuardStrangers strangers_policy = config::GuardStrangers::kObserve;
+  config::GuardForeignProcesses foreign_processes_policy = config::GuardForeignProcesses::kObserve;
   std::map<std::pair<std::string, std::string>, Bytes> limits;                        // by grant and device
   std::vector<GuardAct> acts;                                                         // the last ones, oldest first
   std::map<std::tuple<std::string, std::string, std::string>, std::uint64_t> counts;  // resource, policy, outcome
-  std::vector<GuardedProcess> strangers;
+  std::vector<GuardedProcess> foreign_processes;
   std::vector<GuardedProcess> unattributed;
   std::vector<std::string> not_in_force;  // one sentence each
 };

@@ -32,7 +32,7 @@ struct KnownProcess {
   // By the best source: the relay through which it came, its endpoint, its container's other processes.
   std::string grant;
   bool ours = false;               // the node's own: neither judged nor named
-  bool spared = false;             // what looks like a daemon of the host: named, never ended as a stranger
+  bool spared = false;             // what looks like a daemon of the host: named, never ended as a foreign process
   std::optional<MonoTime> left{};  // holds nothing any more, and has not ended
 };
 

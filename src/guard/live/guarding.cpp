@@ -76,7 +76,7 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
   for (const auto& device : snapshot.plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
   facts_.taken.clear();
   for (const auto& [key, taken] : snapshot.taken_shares) facts_.taken.insert(key.second);
-  facts_.strangers = report_.strangers_policy = config.sharing.guard.strangers;
+  facts_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
   report_.interval = config.sharing.guard.interval;
   report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
   if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
@@ -350,7 +350,7 @@ bool Guarding::report_processes() {
   if (!others && loop_.now() - named_at_ < kFiguresEvery) return false;
   named_ = std::move(named);
   named_at_ = loop_.now();
-  report_.strangers.clear();
+  report_.foreign_processes.clear();
   report_.unattributed.clear();
   for (const auto& device : devices_)
     for (const auto& process : device.processes)
@@ -371,7 +371,7 @@ void Guarding::name(const guard::Device& device, const guard::Process& process) 
       shown.container_id = known->container->id;
     }
   }
-  (process.mps_client ? report_.unattributed : report_.strangers).push_back(std::move(shown));
+  (process.mps_client ? report_.unattributed : report_.foreign_processes).push_back(std::move(shown));
 }
 
 void Guarding::say_what_is_not_in_force() {

@@ -170,12 +170,12 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
 
 TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndTheReasonIsShown) {
   fs::create_directories(paths_.endpoint(kPool, kGrant));
-  const auto stranger = sim::listen_at(paths_.pipe(kPool) + "/control", 0666);
+  const auto foreign_process = sim::listen_at(paths_.pipe(kPool) + "/control", 0666);
   make();
   EXPECT_EQ(document()["endpoint"], "relay");
   ASSERT_TRUE(endpoints_->open_pool(kPool));
-  ASSERT_TRUE(until([&] { return readable(stranger.get()); }));
-  const sim::Fd accepted(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(until([&] { return readable(foreign_process.get()); }));
+  const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "HELLO OF ANOTHER RELEASE"));
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "link"; }));
   EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("words that this program does not know"));

@@ -49,7 +49,7 @@ struct PoolProof {
   std::string state;  // "" = it does not say; "proven", "failed", "running", "off", "unknown"
   std::string reason;
   std::int64_t age_ms = 0;
-  std::int64_t pid = 0;  // of the CUDA start that runs: a client of ours and no stranger
+  std::int64_t pid = 0;  // of the CUDA start that runs: a client of ours and no foreign process
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   std::map<std::string, std::uint64_t> ended;  // "clients", "servers", "daemons"

@@ -490,7 +490,7 @@ TEST_F(RelayAtTheEndpoint, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSa
   EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(::getpid()) + " from user 0"), "");
 }
 
-TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndTellsAStrangerFromAMuteOne) {
+TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndTellsAForeignProcessFromAMuteOne) {
   const auto probe = [&](const std::string& socket) {
     std::optional<Status> answer;
     const auto question = probe_daemon(*loop_, socket, 200ms, [&](const Status& status) { answer = status; });
@@ -505,10 +505,11 @@ TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndTellsAStrangerFromAMuteOne) {
   world_.daemon().signal(SIGCONT);
   EXPECT_EQ(probe(world_.dir() + "/nobody"), to_string(Kind::kNotFound));
 
-  const sim::Fd stranger = sim::listen_at(world_.dir() + "/stranger", 0666);
+  const sim::Fd foreign_process = sim::listen_at(world_.dir() + "/foreign process", 0666);
   std::optional<Status> answer;
-  const auto question = probe_daemon(*loop_, world_.dir() + "/stranger", 5s, [&](const Status& s) { answer = s; });
-  const sim::Fd accepted(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const auto question =
+      probe_daemon(*loop_, world_.dir() + "/foreign process", 5s, [&](const Status& s) { answer = s; });
+  const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "MPS3HELO"));
   ASSERT_TRUE(until([&] { return answer.has_value(); }));
   EXPECT_EQ(answer->error().kind, Kind::kUnsupported);

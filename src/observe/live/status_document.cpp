@@ -387,9 +387,9 @@ Json network_document(const Snapshot& s, const guard::Figures& figures) {
     grant.erase("podUid");
     grant.erase("containerId");
   }
-  Json strangers = Json::array();
-  for (const auto& process : s.guard.strangers) strangers.push_back({{"device", process.device}});
-  document["guard"] = {{"strangers", std::move(strangers)}};
+  Json foreign_processes = Json::array();
+  for (const auto& process : s.guard.foreign_processes) foreign_processes.push_back({{"device", process.device}});
+  document["guard"] = {{"foreignProcesses", std::move(foreign_processes)}};
   return document;
 }
 

@@ -138,8 +138,8 @@ inline constexpr Metric kGuardActs{"tranche_guard_acts_total",
                                    Type::kCounter,
                                    "Actions of the guard; outcome is done, not-a-client, refused, timed-out or failed.",
                                    {"resource", "policy", "outcome"}};
-inline constexpr Metric kGuardStrangers{
-    "tranche_guard_strangers", Type::kGauge, "Processes on a shared GPU that are not MPS clients.", {"gpu"}};
+inline constexpr Metric kGuardForeignProcesses{
+    "tranche_guard_foreign_processes", Type::kGauge, "Processes on a shared GPU that are not MPS clients.", {"gpu"}};
 inline constexpr Metric kGuardNotInForce{
     "tranche_guard_not_in_force", Type::kGauge,
     "Guarantees that the guard cannot enforce now; the status document lists them."};
@@ -309,7 +309,7 @@ inline constexpr std::array kAllMetrics{
     &kPoolLimitMemory,
     &kPoolLimitThreads,
     &kGuardActs,
-    &kGuardStrangers,
+    &kGuardForeignProcesses,
     &kGuardNotInForce,
     &kKubeRequests,
     &kKubeWatchRestarts,

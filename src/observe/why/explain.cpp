@@ -221,7 +221,7 @@ class Status {
     add_resource(all.causes, text_at(device, "resource"));
     add_change(all.causes, "", uuid);
     add_texts(all.causes, uuid, name_of(device));
-    add_strangers(all.causes, uuid);
+    add_foreign_processes(all.causes, uuid);
     add_mig(all.causes, text_at(device, "index"), uuid);
     add_events(
         all.events, [&](const Json& act) { return text_at(act, "device") == uuid; }, [](const Json&) { return false; },
@@ -248,14 +248,14 @@ class Status {
       if (note.is_string() && concerns(note.get<std::string>())) causes.push_back({note.get<std::string>(), "", false});
   }
 
-  void add_strangers(std::vector<Cause>& causes, const std::string& uuid) const {
-    for (const Json& process : list_at(member_at(json_, "guard"), "strangers")) {
+  void add_foreign_processes(std::vector<Cause>& causes, const std::string& uuid) const {
+    for (const Json& process : list_at(member_at(json_, "guard"), "foreignProcesses")) {
       if (text_at(process, "device") != uuid) continue;
       const auto pid = number_at(process, "pid");
       causes.push_back({pid ? fmt::format("process {} ({}) uses it beside MPS, {} MiB, without limits", *pid,
                                           text_at(process, "name"), count_at(process, "memoryMiB"))
                             : "a process uses it beside MPS, without limits",
-                        "end the process, or let the guard do that: guard.strangers: terminate", true});
+                        "end the process, or let the guard do that: guard.foreignProcesses: terminate", true});
     }
   }
 

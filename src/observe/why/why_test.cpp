@@ -21,7 +21,7 @@ constexpr const char* kStatus = R"json({
 }
 ,
  "guard": {"state": "on", "limits": [{"grant": "ga", "device": "GPU-aaaaaaaa", "limitMiB": 8192}],
-   "strangers": [{"device": "GPU-bbbbbbbb", "pid": 99, "name": "Xorg", "memoryMiB": 40}],
+   "foreignProcesses": [{"device": "GPU-bbbbbbbb", "pid": 99, "name": "Xorg", "memoryMiB": 40}],
    "stopped": [{"device": "GPU-aaaaaaaa", "grant": "ga", "holder": "team/a/main", "pid": 8, "atMs": 990000}],
    "acts": [{"atMs": 940000, "what": "terminate", "outcome": "done", "holder": "team/a/main", "grant": "ga",
              "device": "GPU-aaaaaaaa", "pid": 7, "heldMiB": 9000, "limitMiB": 8192, "policy": "terminate-newest"},

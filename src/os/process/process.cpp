@@ -138,7 +138,7 @@ void Watched::ended() {
   loop_.cancel(std::exchange(exit_watch_, 0));
   siginfo_t info{};
   ExitNote note{.signalled = false, .code = -1};
-  // A stranger (ECHILD) is reaped by its own parent, who alone learns how it ended.
+  // A foreign process (ECHILD) is reaped by its own parent, who alone learns how it ended.
   if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 &&
       info.si_pid != 0) {
     note.signalled = info.si_code != CLD_EXITED;

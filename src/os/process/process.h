@@ -1,6 +1,6 @@
 #pragma once
 // Child processes that are watched: started from an argument list (never a shell string), known by pidfd, so that a
-// signal can never reach a stranger that got a recycled pid. A Process dies with its object only if asked to
+// signal can never reach a foreign process that got a recycled pid. A Process dies with its object only if asked to
 // (kill_on_drop); a child that lives on is still reaped, but what it writes then meets a closed pipe. A process that is
 // not our child costs nothing after its object. Objects must go before their loop. Loop thread only; starting is safe
 // beside threads of gRPC, since nothing but exec happens in the child (no fork handlers run).
@@ -77,8 +77,8 @@ class Process {
   static Result<std::unique_ptr<Process>> start(Loop& loop, const Command& command,
                                                 std::function<void(const std::string& line)> on_output,
                                                 std::function<void(ExitNote)> on_exit);
-  // One that runs already, ours or not: watched by pidfd, no output. The exit status of a stranger is unknown (code
-  // -1). kNotFound when it has ended, also when its pid belongs to another process by now.
+  // One that runs already, ours or not: watched by pidfd, no output. The exit status of a foreign process is unknown
+  // (code -1). kNotFound when it has ended, also when its pid belongs to another process by now.
   static Result<std::unique_ptr<Process>> adopt(Loop& loop, const ProcessRef& ref,
                                                 std::function<void(ExitNote)> on_exit);
   virtual ~Process() = default;

@@ -367,7 +367,7 @@ TEST_F(ProcessTest, AdoptingTellsTheEndOfOurOwnChildWithItsStatus) {
   EXPECT_EQ(note_.code, 7);
 }
 
-TEST_F(ProcessTest, AdoptingAStrangerTellsItsEndWithoutAStatus) {
+TEST_F(ProcessTest, AdoptingAForeignProcessTellsItsEndWithoutAStatus) {
   // The shell's child is ours only in the second degree.
   const auto parent = start(shell("sleep 600 & echo $!; exec sleep 600"));
   ExitNote ended{.signalled = true, .code = 99};

@@ -69,7 +69,8 @@ InForce only_through_mps(const Snapshot& s) {
   const auto leaves = [](const auto& pool) { return pool.compute_mode == config::ComputeModePolicy::kLeave; };
   const auto left = static_cast<std::size_t>(std::ranges::count_if(s.plan.pools, leaves));
   if (left == 0) return {"nothing runs beside MPS", kYes, "compute mode EXCLUSIVE_PROCESS", ""};
-  const bool ends = s.guard.off.empty() && s.guard.strangers_policy == config::GuardStrangers::kTerminate;
+  const bool ends =
+      s.guard.off.empty() && s.guard.foreign_processes_policy == config::GuardForeignProcesses::kTerminate;
   return {"nothing runs beside MPS", left < s.plan.pools.size() || ends ? kPartly : kNo,
           ends ? "guard, which ends containers' processes that avoid MPS" : "guard, which only names them",
           "the compute mode is left alone, so a process that avoids MPS starts, without limits"};

@@ -88,7 +88,7 @@ TEST(InForce, AModeThatIsLeftAloneLetsProcessesAvoidMps) {
   s.plan.pools[0].compute_mode = config::ComputeModePolicy::kLeave;
   EXPECT_EQ(row(s, "nothing runs beside MPS").state, "no");
   EXPECT_THAT(row(s, "nothing runs beside MPS").by, HasSubstr("only names"));
-  s.guard.strangers_policy = config::GuardStrangers::kTerminate;
+  s.guard.foreign_processes_policy = config::GuardForeignProcesses::kTerminate;
   EXPECT_EQ(row(s, "nothing runs beside MPS").state, "partly");
   s.guard.off = "nothing is shared by MPS";
   EXPECT_EQ(row(s, "nothing runs beside MPS").state, "no");

@@ -143,8 +143,8 @@ TEST(MpsFailOpen, WithoutADaemonAClientRunsFreeInDefaultMode) {
   world.daemon().wait();
   expect_free("a stale socket");
   std::filesystem::remove(world.pipe() + "/control");
-  const Fd stranger = listen_at(world.pipe() + "/control", 0666);
-  ASSERT_TRUE(stranger.valid());
+  const Fd foreign_process = listen_at(world.pipe() + "/control", 0666);
+  ASSERT_TRUE(foreign_process.valid());
   expect_free("somebody who listens and never answers");
 }
 

@@ -1,4 +1,4 @@
-// Configuration × recorded node × pods → landings, as a table and as JSON; and two configurations compared.
+// Configuration × recorded node × pods → outcomes, as a table and as JSON; and two configurations compared.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ void PrintTo(const Case& row, std::ostream* out) {
 }
 
 std::filesystem::path file(const std::string& path) {
-  return golden::source("tests/golden/landing/" + path);
+  return golden::source("tests/golden/simulate/" + path);
 }
 
 struct Side {
@@ -55,25 +55,25 @@ inventory::Inventory inventory_of(const std::string& name) {
   return inventory::parse_inventory(text, name).value_or(inventory::Inventory{});
 }
 
-std::vector<landing::PodAsk> pods_of(const std::string& name) {
-  auto read = landing::read_pods(golden::read(file("pods/" + name + ".yaml")), name);
+std::vector<simulate::PodAsk> pods_of(const std::string& name) {
+  auto read = simulate::read_pods(golden::read(file("pods/" + name + ".yaml")), name);
   for (const auto& problem : read.problems) ADD_FAILURE() << to_string(problem);
   return std::move(read.pods);
 }
 
-class GoldenLanding : public testing::TestWithParam<Case> {};
+class GoldenSimulation : public testing::TestWithParam<Case> {};
 
-TEST_P(GoldenLanding, IsAsExpected) {
+TEST_P(GoldenSimulation, IsAsExpected) {
   const Case& row = GetParam();
   const auto inventory = inventory_of(row.inventory);
   const Side side = side_of(row.config, inventory);
-  const auto landings = landing::land(side.plan, inventory, side.config, pods_of(row.pods));
+  const auto simulation = simulate::land(side.plan, inventory, side.config, pods_of(row.pods));
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
-  golden::compare(file(name + ".txt"), landing::render_table(landings, {}));
-  golden::compare(file(name + ".json"), landing::to_json(landings).dump(1) + "\n");
+  golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
+  golden::compare(file(name + ".json"), simulate::to_json(simulation).dump(1) + "\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(Landings, GoldenLanding, testing::ValuesIn(kCases), [](const auto& row) {
+INSTANTIATE_TEST_SUITE_P(Simulation, GoldenSimulation, testing::ValuesIn(kCases), [](const auto& row) {
   std::string name = row.param.pods + "_on_" + row.param.inventory + "_with_" + row.param.config;
   for (char& c : name)
     if (c == '-') c = '_';
@@ -85,16 +85,16 @@ TEST(GoldenComparison, OfTwoConfigurationsWithPodsIsAsExpected) {
   const Side before = side_of("slices", inventory);
   const Side after = side_of("aggregate", inventory);
   const auto pods = pods_of("workloads");
-  auto differences = landing::compare({before.plan, before.labels}, {after.plan, after.labels});
-  for (auto& each : landing::compare(landing::land(before.plan, inventory, before.config, pods),
-                                     landing::land(after.plan, inventory, after.config, pods)))
+  auto differences = simulate::compare({before.plan, before.labels}, {after.plan, after.labels});
+  for (auto& each : simulate::compare(simulate::land(before.plan, inventory, before.config, pods),
+                                     simulate::land(after.plan, inventory, after.config, pods)))
     differences.push_back(std::move(each));
   golden::compare(file("expected/slices-to-aggregate.4xH200.txt"),
-                  landing::render_table(differences, "slices.yaml", "aggregate.yaml", {}));
-  golden::compare(file("expected/slices-to-aggregate.4xH200.json"), landing::to_json(differences).dump(1) + "\n");
+                  simulate::render_table(differences, "slices.yaml", "aggregate.yaml", {}));
+  golden::compare(file("expected/slices-to-aggregate.4xH200.json"), simulate::to_json(differences).dump(1) + "\n");
 }
 
-TEST(GoldenLandingInputs, AreAllUsed) {
+TEST(GoldenSimulationInputs, AreAllUsed) {
   std::set<std::string> used;
   for (const Case& row : kCases) used.insert({"configs/" + row.config + ".yaml", "pods/" + row.pods + ".yaml"});
   for (const std::string folder : {"configs", "pods"})

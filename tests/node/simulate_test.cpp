@@ -84,11 +84,11 @@ TEST_F(PlanPods, LandAsOnTheNode) {
   std::string text;
   for (std::size_t i = 0; i < sizes.size(); ++i) text += pod_text("p" + std::to_string(i), sizes[i]);
   write("pods.yaml", text);
-  const Json landings = document(plan({"--pods", in("pods.yaml"), "--json"}))["landings"];
-  ASSERT_EQ(landings["pods"].size(), sizes.size());
+  const Json simulation = document(plan({"--pods", in("pods.yaml"), "--json"}))["simulation"];
+  ASSERT_EQ(simulation["pods"].size(), sizes.size());
   std::size_t admitted_pods = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Json& said = landings["pods"][i];
+    const Json& said = simulation["pods"][i];
     const auto done =
         kubelet().admit(sim::one_container_pod("p" + std::to_string(i), kGpu, static_cast<std::uint64_t>(sizes[i])));
     EXPECT_EQ(done.admitted, said["fate"] == "lands") << said << done.message;
@@ -106,7 +106,7 @@ TEST_F(PlanPods, LandAsOnTheNode) {
     EXPECT_THAT(done.containers[0].envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
                 HasSubstr(std::to_string(on[0]["worth"]["memoryMiB"].get<std::uint64_t>()) + "M"));
   }
-  EXPECT_EQ(admitted_pods, landings["lands"]);
+  EXPECT_EQ(admitted_pods, simulation["lands"]);
   EXPECT_LT(admitted_pods, sizes.size()) << "some must not land, or this shows little";
 }
 
@@ -121,9 +121,9 @@ TEST_F(PlanPods, OfAClusterAreThoseOfTheNodeAndThoseThatWait) {
   api->put_pod("default", "there", more_of_pod("n2", 9, "2026-01-01T00:00:00Z"));
   Program& program = plan({"--pods", "cluster", "--kubeconfig", in("kubeconfig"), "--json"}, {{"NODE_NAME", "n1"}});
   EXPECT_EQ(program.code(), 3) << program.err();
-  const Json landings = document(program)["landings"];
+  const Json simulation = document(program)["simulation"];
   std::vector<std::string> order;
-  for (const Json& pod : landings["pods"])
+  for (const Json& pod : simulation["pods"])
     order.push_back(pod["name"].get<std::string>() + " " + pod["fate"].get<std::string>());
   EXPECT_EQ(order, (std::vector<std::string>{"here lands", "old lands", "young waits"}));
   for (const auto& request : api->requests()) EXPECT_EQ(request.method, "GET");
@@ -161,8 +161,8 @@ TEST_F(PlanAgainst, ExitStatusSaysWhetherAnythingDiffers) {
                     HasSubstr("Pods that land otherwise\n  default/a\n"), Not(HasSubstr("come to the same"))));
   const Json json = document(plan({"--against", in("other.yaml"), "--pods", in("pods.yaml"), "--json"}));
   EXPECT_EQ(json["against"]["file"], in("other.yaml"));
-  EXPECT_EQ(json["against"]["landings"]["lands"], 1);
-  EXPECT_EQ(json["landings"]["lands"], 1);
+  EXPECT_EQ(json["against"]["simulation"]["lands"], 1);
+  EXPECT_EQ(json["simulation"]["lands"], 1);
   EXPECT_FALSE(json["against"]["differences"].empty());
   EXPECT_TRUE(json.contains("resources")) << "the plan stays where it was";
 }

@@ -13,19 +13,19 @@ namespace tranche::property {
 namespace landing_test {
 
 const std::uint32_t kRounds = rounds(100);
-using landing::Fate;
-using landing::Role;
+using simulate::Fate;
+using simulate::Role;
 
 struct Case {
   config::Config config;
   inventory::Inventory inventory;
   plan::Plan plan;
-  std::vector<landing::PodAsk> pods;
+  std::vector<simulate::PodAsk> pods;
 };
 
-landing::ContainerAsk any_container(Random& random, const plan::Plan& plan, std::uint32_t number) {
+simulate::ContainerAsk any_container(Random& random, const plan::Plan& plan, std::uint32_t number) {
   static const std::vector<Role> kRoles{Role::kInit, Role::kSidecar, Role::kMain, Role::kMain};
-  landing::ContainerAsk container{"c" + std::to_string(number), random.one_of(kRoles), {}};
+  simulate::ContainerAsk container{"c" + std::to_string(number), random.one_of(kRoles), {}};
   for (std::uint32_t n = random.number(1, 2); n > 0; --n) {
     const auto& resource = random.one_of(plan.resources);
     const std::uint32_t most = resource.devices.empty() ? 1 : resource.devices.front().slots + 1;
@@ -34,10 +34,10 @@ landing::ContainerAsk any_container(Random& random, const plan::Plan& plan, std:
   return container;
 }
 
-std::vector<landing::PodAsk> any_pods(Random& random, const plan::Plan& plan) {
-  std::vector<landing::PodAsk> pods;
+std::vector<simulate::PodAsk> any_pods(Random& random, const plan::Plan& plan) {
+  std::vector<simulate::PodAsk> pods;
   for (std::uint32_t i = 0; i < random.number(1, 30); ++i) {
-    landing::PodAsk pod;
+    simulate::PodAsk pod;
     pod.name = "p" + std::to_string(i);
     for (std::uint32_t c = random.chance(70) ? 1 : random.number(1, 4); c > 0; --c)
       pod.containers.push_back(any_container(random, plan, c));
@@ -66,21 +66,21 @@ void for_each_case(const Visit& visit) {
 }
 
 // Slot ids that one pod holds of each resource; its containers may share those of init containers.
-std::map<std::string, std::set<std::string>> held_by(const landing::PodLanding& pod) {
+std::map<std::string, std::set<std::string>> held_by(const simulate::PodOutcome& pod) {
   std::map<std::string, std::set<std::string>> held;
   for (const auto& holding : pod.holdings) held[holding.resource].insert(holding.slots.begin(), holding.slots.end());
   return held;
 }
 
 // Promise: plan/simulate: No slot is given twice and no device more than it has.
-TEST(LandingProperty, NoSlotIsGivenTwiceAndNoDeviceMoreThanItHas) {
+TEST(SimulationProperty, NoSlotIsGivenTwiceAndNoDeviceMoreThanItHas) {
   for_each_case([](auto&, const Case& c) {
-    const auto landings = landing::land(c.plan, c.inventory, c.config, c.pods);
+    const auto simulation = simulate::land(c.plan, c.inventory, c.config, c.pods);
     std::map<std::string, std::set<std::string>> taken;
-    for (const auto& pod : landings.pods)
+    for (const auto& pod : simulation.pods)
       for (const auto& [resource, slots] : held_by(pod))
         for (const auto& slot : slots) EXPECT_TRUE(taken[resource].insert(slot).second) << slot << " for " << pod.name;
-    for (const auto& left : landings.resources) {
+    for (const auto& left : simulation.resources) {
       std::uint64_t sum = 0;
       for (const auto& device : left.devices) {
         EXPECT_LE(device.taken, device.slots);
@@ -96,12 +96,12 @@ TEST(LandingProperty, NoSlotIsGivenTwiceAndNoDeviceMoreThanItHas) {
 }
 
 // Promise: plan/simulate: A pod that lands has what it asked for and one that does not has nothing.
-TEST(LandingProperty, APodThatLandsHasWhatItAskedAndOneThatDoesNotHasNothing) {
+TEST(SimulationProperty, APodThatLandsHasWhatItAskedAndOneThatDoesNotHasNothing) {
   for_each_case([](auto&, const Case& c) {
-    const auto landings = landing::land(c.plan, c.inventory, c.config, c.pods);
-    ASSERT_EQ(landings.pods.size(), c.pods.size());
+    const auto simulation = simulate::land(c.plan, c.inventory, c.config, c.pods);
+    ASSERT_EQ(simulation.pods.size(), c.pods.size());
     for (std::size_t i = 0; i < c.pods.size(); ++i) {
-      const auto& pod = landings.pods[i];
+      const auto& pod = simulation.pods[i];
       EXPECT_EQ(pod.fate == Fate::kLands, pod.why.empty());
       if (pod.fate != Fate::kLands) {
         EXPECT_TRUE(pod.holdings.empty());
@@ -128,9 +128,9 @@ TEST(LandingProperty, APodThatLandsHasWhatItAskedAndOneThatDoesNotHasNothing) {
 }
 
 // Containers that run together hold different slots, and those of one that runs after an init container may be its own.
-TEST(LandingProperty, WhatRunsTogetherSharesNoSlot) {
+TEST(SimulationProperty, WhatRunsTogetherSharesNoSlot) {
   for_each_case([](auto&, const Case& c) {
-    for (const auto& pod : landing::land(c.plan, c.inventory, c.config, c.pods).pods) {
+    for (const auto& pod : simulate::land(c.plan, c.inventory, c.config, c.pods).pods) {
       std::set<std::string> running;  // sidecars so far, then the main containers too
       for (const auto& holding : pod.holdings) {
         for (const auto& slot : holding.slots) {
@@ -143,21 +143,21 @@ TEST(LandingProperty, WhatRunsTogetherSharesNoSlot) {
 }
 
 // Promise: plan/simulate: Equal inputs land alike, and a later pod changes no earlier one.
-TEST(LandingProperty, EqualInputsLandAlikeAndAPodBehindChangesNothingBefore) {
+TEST(SimulationProperty, EqualInputsLandAlikeAndAPodBehindChangesNothingBefore) {
   for_each_case([](auto&, const Case& c) {
-    const auto first = landing::land(c.plan, c.inventory, c.config, c.pods);
-    EXPECT_EQ(first, landing::land(c.plan, c.inventory, c.config, c.pods));
+    const auto first = simulate::land(c.plan, c.inventory, c.config, c.pods);
+    EXPECT_EQ(first, simulate::land(c.plan, c.inventory, c.config, c.pods));
     auto fewer = c.pods;
     fewer.pop_back();
-    const auto second = landing::land(c.plan, c.inventory, c.config, fewer);
+    const auto second = simulate::land(c.plan, c.inventory, c.config, fewer);
     for (std::size_t i = 0; i < fewer.size(); ++i) EXPECT_EQ(first.pods[i], second.pods[i]);
   });
 }
 
 // Under MPS with one GPU a container, the worth is that of the slots on it.
-TEST(LandingProperty, TheWorthIsTheShareOfTheSlotsHeld) {
+TEST(SimulationProperty, TheWorthIsTheShareOfTheSlotsHeld) {
   for_each_case([](auto&, const Case& c) {
-    for (const auto& pod : landing::land(c.plan, c.inventory, c.config, c.pods).pods) {
+    for (const auto& pod : simulate::land(c.plan, c.inventory, c.config, c.pods).pods) {
       for (const auto& holding : pod.holdings) {
         if (holding.devices.size() > 1) continue;  // one percentage for all of them: allocate's to test
         const auto* resource = plan::find_resource(c.plan, holding.resource);
