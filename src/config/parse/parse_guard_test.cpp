@@ -38,7 +38,7 @@ TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
     EXPECT_EQ(read(with("{memory: " + word + "}")).sharing.guard.memory, memory);
   }
   for (const GuardForeignProcesses foreign_processes : kGuardForeignProcesses)
-    EXPECT_EQ(read(with("{foreign processes: " + std::string(to_string(foreign_processes)) + "}"))
+    EXPECT_EQ(read(with("{foreignProcesses: " + std::string(to_string(foreign_processes)) + "}"))
                   .sharing.guard.foreign_processes,
               foreign_processes);
   EXPECT_EQ(read(with("{interval: 1.5s}")).sharing.guard.interval, Duration(1500ms));
@@ -62,7 +62,7 @@ TEST(GuardConfig, WhatIsWrongIsToldWithPlaceAndRemedy) {
   EXPECT_THAT(said(with("{interval: 100}")),
               ElementsAre(HasSubstr("must be a duration, but is the number 100; write for example 100ms")));
   EXPECT_THAT(said(with("strict")), ElementsAre(HasSubstr("sharing.mps.guard: must be a mapping")));
-  EXPECT_THAT(said(with("{foreign process: observe}")), ElementsAre(HasSubstr("did you mean foreign processes?")));
+  EXPECT_THAT(said(with("{foreignProcess: observe}")), ElementsAre(HasSubstr("did you mean foreignProcesses?")));
   EXPECT_THAT(said(with("{}", ", guard: {memory: 3}")), ElementsAre(HasSubstr("resources[0].guard.memory: must be")));
   EXPECT_THAT(said(with("{}", ", guard: {interval: 1s}")), ElementsAre(HasSubstr("is not a known key")));
   EXPECT_THAT(said(with("{}", ", guard: 3")), ElementsAre(HasSubstr("resources[0].guard: must be a mapping")));

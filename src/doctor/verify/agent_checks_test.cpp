@@ -71,7 +71,7 @@ TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
       {"/devices/0/slotMemoryMiB", 251, "agent.memory", "more than the 1000 MiB"},
       {"/mps/connected", false, "agent.daemon", "does not answer"},
       {"/inForce/0/state", "no", "agent.enforced", "not kept"},
-      {"/guard/foreign processes", Json::array({{{"device", "GPU-1"}, {"pid", 7}, {"name", "x"}}}),
+      {"/guard/foreignProcesses", Json::array({{{"device", "GPU-1"}, {"pid", 7}, {"name", "x"}}}),
        "agent.foreign-processes", "process 7"},
       {"/kubelet/holdingsProblem", "gone", "agent.pod-resources", "gone"},
       {"/cdiProblem", "no folder", "agent.cdi", "no folder"},

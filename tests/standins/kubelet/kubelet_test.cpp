@@ -99,10 +99,10 @@ void make_socket(const std::string& path) {
 
 TEST_F(KubeletDouble, DeletesEverySocketInThePluginDirectoryAndNothingElse) {
   std::filesystem::create_directories(settings_.plugin_dir);
-  make_socket(settings_.plugin_dir + "/foreign process.sock");
+  make_socket(settings_.plugin_dir + "/foreign.sock");
   std::ofstream(settings_.plugin_dir + "/DEPRECATION") << "a file";
   start();
-  EXPECT_FALSE(std::filesystem::exists(settings_.plugin_dir + "/foreign process.sock"));
+  EXPECT_FALSE(std::filesystem::exists(settings_.plugin_dir + "/foreign.sock"));
   EXPECT_TRUE(std::filesystem::exists(settings_.plugin_dir + "/DEPRECATION"));
   EXPECT_TRUE(std::filesystem::is_socket(kubelet_->registration_socket()));
 }
