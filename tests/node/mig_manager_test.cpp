@@ -377,7 +377,9 @@ mig-configs:
     ++killed;
     agent = &start_agent(agent_words);
   };
-  std::mt19937 random(20261124);
+  const char* seed = std::getenv("TRANCHE_SEED");
+  std::mt19937 random(seed == nullptr ? 20261124u : static_cast<std::uint32_t>(std::strtoul(seed, nullptr, 10)));
+  std::map<std::string, int> asked_for;  // faults
   const auto any = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   for (int change = 0; change < changes; ++change) {
     const std::string name(1, static_cast<char>('a' + any(3)));
@@ -392,6 +394,7 @@ mig-configs:
     if (kind == 1) sim_node({"kill-after", call, "--skip", skip, "--times", "1"});
     if (kind == 2) sim_node({"fail", call, "999", "--skip", skip, "--times", std::to_string(1 + any(1))});
     if (kind == 3) sim_node({"lie", any(1) == 0 ? kWrites[0] : kWrites[1], "--skip", skip, "--times", "1"});
+    ++asked_for[std::array{"kill", "kill-after", "fail", "lie", "none"}.at(static_cast<std::size_t>(kind))];
     label(name);
     const bool reached = until(
         [&] {
@@ -405,6 +408,7 @@ mig-configs:
     start_again();
   }
   RecordProperty("killed", killed);
+  for (const auto& [fault, count] : asked_for) RecordProperty(fault, count);
   EXPECT_GT(killed, 0);
 }
 

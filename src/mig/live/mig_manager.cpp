@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text.h"
-#include "kube/object.h"
-#include "mig/defaults.h"
 #include "mig/driver/values.h"
-#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -18,11 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kSettling = 50ms;      // a file may be written in several steps
 constexpr Duration kAnswerPatience = 4s;  // for kubelet, the API server, a scan
 constexpr Duration kLookAgain = 5min;     // without any news
-constexpr const char* kRole = "deploy/rbac/mig.yaml";
-constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
 
 std::string gpu_name(unsigned index) {
   return "GPU " + std::to_string(index);
@@ -73,6 +65,13 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       shared_(std::make_shared<Shared>()),
+      choice_(loop, settings_.options, settings_.node_name,
+              {.changed = [this] { news(true); },
+               .unreachable =
+                   [this](const std::string& why) {
+                     if (report_.message != why) state("starting", "Starting", why);
+                   },
+               .state_label = [this](const std::string& value) { state_label_.is(value); }}),
       waits_(1s, 30s, stable_hash(settings_.node_name + " mig waits")),
       retries_(5s, 5min, stable_hash(settings_.node_name + " mig retries")),
       state_label_(loop, settings_.node_name,
@@ -97,7 +96,6 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
   report_.state = "starting";
   report_.reason = "Starting";
   report_.message = "the node's label is being read";
-  watch_file();
   link_.when_settled([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) start();
   });
@@ -121,85 +119,7 @@ void MigManager::start() {
   }
   state_label_.use(*client);
   evictions_.use(*client);
-  node_watch_ = std::make_unique<host::WatchObject>(
-      loop_, *client,
-      host::WatchedObject{"/api/v1/nodes", settings_.node_name, kRole, stable_hash(settings_.node_name + " mig")},
-      [this](const nlohmann::json* node) {
-        if (node == nullptr) return;  // what it asked for last stays
-        const auto labels = kube::labels_of(*node);
-        const auto value = [&](const char* key) {
-          const auto found = labels.find(key);
-          return found == labels.end() ? std::string() : found->second;
-        };
-        state_label_.is(value(kMigStateLabel));
-        const bool by_operator = value(kMigOperatorLabel) == "true";
-        const std::string asked = value(kMigConfigLabel);
-        if (label_ == asked && operator_ == by_operator) return;
-        label_ = asked;
-        operator_ = by_operator;
-        news(true);
-      },
-      [this] {
-        const auto why = node_watch_->unknown_because();
-        if (!label_ && why && report_.message != *why) state("starting", "Starting", *why);
-      });
-  if (settings_.options.config_map.empty()) return;
-  const auto name = kube::parse_object_name(settings_.options.config_map);
-  if (!name) {
-    text_problem_ = name.error().what;
-    return news(true);
-  }
-  source_ = "ConfigMap " + settings_.options.config_map + "[" + kMapKey + "]";
-  text_pending_ = true;
-  map_watch_ = std::make_unique<host::WatchObject>(
-      loop_, *client,
-      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
-                          stable_hash(settings_.node_name + " mig map")},
-      [this](const nlohmann::json* object) {
-        const auto before = std::pair(text_, text_problem_);
-        const bool first = std::exchange(text_pending_, false);
-        text_.reset();
-        text_problem_ = object == nullptr ? source_ + " does not exist" : "";
-        if (object != nullptr) {
-          const auto data = kube::data_of_config_map(*object);
-          const auto found = data.find(kMapKey);
-          if (found == data.end())
-            text_problem_ = "the ConfigMap " + settings_.options.config_map + " has no key " + kMapKey;
-          else
-            text_ = found->second;
-        }
-        if (first || before != std::pair(text_, text_problem_)) news(true);
-      },
-      [] {});
-}
-
-void MigManager::watch_file() {
-  const std::string& path = settings_.options.config_file;
-  if (path.empty()) return;
-  source_ = path;
-  read_file();
-  const auto folder = std::filesystem::path(path).parent_path();
-  auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
-    settle_.start(kSettling, [this] {
-      const auto before = std::pair(text_, text_problem_);
-      read_file();
-      if (before != std::pair(text_, text_problem_)) news(true);
-    });
-  });
-  if (watch)
-    dir_watch_ = *std::move(watch);
-  else
-    log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
-}
-
-void MigManager::read_file() {
-  auto text = host::read_file(settings_.options.config_file);
-  text_.reset();
-  text_problem_.clear();
-  if (text)
-    text_ = *std::move(text);
-  else
-    text_problem_ = to_string(text.error());
+  choice_.use(*client);
 }
 
 void MigManager::use_is(MigUse use) {
@@ -258,8 +178,8 @@ void MigManager::step() {
     again_ = true;
     return;
   }
-  if (!label_ || text_pending_) return;
-  if (operator_) {
+  if (!choice_.known()) return;
+  if (choice_.other_manager()) {
     withdraw({});
     evictions_.want({});
     return state(
@@ -296,8 +216,7 @@ void MigManager::on_read(Reading reading) {
   if (reading.problem != read_problem_ && !reading.problem.empty())
     log::warning("mig.unreadable", {{"why", reading.problem}});
   read_problem_ = reading.problem;
-  std::string name = label_.value_or("");
-  if (name.empty()) name = settings_.options.default_name;
+  const std::string name = choice_.name();
   if (name != asked_) {
     asked_ = name;
     changed_gpus_.clear();
@@ -306,7 +225,7 @@ void MigManager::on_read(Reading reading) {
     blocked_since_.clear();
   }
   report_.config = name;
-  report_.source = text_ ? source_ : "defaults";
+  report_.source = choice_.source();
   if (!reading.problem.empty()) {
     // Without a driver nothing is asked of anybody yet: it may come in a moment.
     if (name.empty()) return state("idle", "NoConfig", reading.problem);
@@ -342,37 +261,9 @@ void MigManager::on_read(Reading reading) {
                  std::string("the node has no label ") + kMigConfigLabel + " and there is no default configuration");
   }
   std::string why;
-  const mig::Configuration* wanted = find(gpus, why);
+  const mig::Configuration* wanted = choice_.find(gpus, why);
   if (wanted == nullptr) return failed("BadConfig", why);
   decide(gpus, reading, *wanted);
-}
-
-// The file's own, else one of the names that exist without a file.
-const mig::Configuration* MigManager::find(const std::vector<mig::GpuState>& gpus, std::string& why) {
-  if (!text_problem_.empty()) {
-    why = "the MIG configurations cannot be read: " + text_problem_;
-    return nullptr;
-  }
-  if (text_) {
-    file_ = mig::parse_configuration_file(*text_, source_);
-    std::vector<std::string> errors;
-    for (const auto& problem : file_.problems)
-      if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
-    if (!errors.empty()) {
-      why = join(errors, "; ");
-      return nullptr;
-    }
-    if (const auto* found = file_.file.find(asked_.value_or(""))) return found;
-  }
-  defaults_.file = mig::default_configurations(gpus);
-  if (const auto* found = defaults_.file.find(asked_.value_or(""))) return found;
-  std::vector<std::string> known;
-  if (text_)
-    for (const auto one : file_.file.names()) known.emplace_back(one);
-  for (const auto one : defaults_.file.names())
-    if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);
-  why = "there is no MIG configuration " + in_quotes(asked_.value_or("")) + "; there are: " + join(known, ", ");
-  return nullptr;
 }
 
 void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& reading,

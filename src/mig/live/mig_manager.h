@@ -1,6 +1,7 @@
 #pragma once
 // The MIG manager of the node agent: partitions this node's GPUs as its label nvidia.com/mig.config asks, changing only
-// what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does.
+// what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does. What is asked for, MigChoice
+// knows; how it is carried out stands here.
 //
 //   idle ─news─► reading ─► as asked ─────────────────────────────► success
 //                   │
@@ -14,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,19 +22,17 @@
 
 #include "base/backoff.h"
 #include "kube/client/kube_link.h"
-#include "kube/client/watch_object.h"
 #include "kube/node_condition.h"
 #include "kube/reasons.h"
-#include "mig/configuration.h"
 #include "mig/driver/apply.h"
 #include "mig/live/evictions.h"
 #include "mig/live/gpu_reset.h"
+#include "mig/live/mig_choice.h"
 #include "mig/live/mig_options.h"
 #include "mig/live/mig_report.h"
 #include "mig/live/mig_use.h"
 #include "mig/live/state_label.h"
 #include "mig/plan.h"
-#include "os/files/watch.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
@@ -93,12 +91,9 @@ class MigManager {
   struct Shared;  // what the worker's jobs may read while the loop goes on
 
   void start();
-  void watch_file();
-  void read_file();
   void news(bool asked_anew);
   void step();
   void on_read(Reading reading);
-  const mig::Configuration* find(const std::vector<mig::GpuState>& gpus, std::string& why);
   void decide(const std::vector<mig::GpuState>& gpus, const Reading& reading, const mig::Configuration& wanted);
   bool withdraw(std::map<std::string, std::string> devices);
   void wait_for(const std::vector<const mig::GpuPlan*>& blocked);
@@ -112,7 +107,6 @@ class MigManager {
   void state(const char* state, const char* reason, std::string message);
   void again_in(Duration delay);
   void idle();
-  bool label_is_written();
 
   host::Loop& loop_;
   host::KubeLink& link_;
@@ -121,23 +115,13 @@ class MigManager {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::shared_ptr<Shared> shared_;
 
-  std::unique_ptr<host::WatchObject> node_watch_, map_watch_;
-  std::unique_ptr<host::DirWatch> dir_watch_;
-  host::Timer settle_{loop_};
-  std::optional<std::string> label_;  // absent: not known yet
-  bool operator_ = false;             // NVIDIA's manager runs here
-  std::string source_;                // of text_
-  std::optional<std::string> text_;   // absent: none, or not read yet
-  std::string text_problem_;
-  bool text_pending_ = false;
-
+  MigChoice choice_;
   Phase phase_ = Phase::kIdle;
   bool again_ = false;
   MonoTime not_before_{};
   host::Timer timer_{loop_}, patience_{loop_};
   Backoff waits_, retries_;
   std::optional<std::string> asked_;  // the name that the state is about
-  mig::ParsedFile file_, defaults_;
   std::map<std::string, std::string> withdrawn_;
   MonoTime withdrawn_at_{};
   MigUse use_;

@@ -1,0 +1,147 @@
+#include "mig/live/mig_choice.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.h"
+#include "kube/object.h"
+#include "mig/defaults.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kSettling = 50ms;  // a file may be written in several steps
+constexpr const char* kRole = "deploy/rbac/mig.yaml";
+constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
+
+}  // namespace
+
+MigChoice::MigChoice(host::Loop& loop, const MigOptions& options, std::string node_name, Callbacks callbacks)
+    : loop_(loop), options_(options), node_name_(std::move(node_name)), callbacks_(std::move(callbacks)) {
+  watch_file();
+}
+
+void MigChoice::use(host::KubeClient& client) {
+  node_watch_ = std::make_unique<host::WatchObject>(
+      loop_, client, host::WatchedObject{"/api/v1/nodes", node_name_, kRole, stable_hash(node_name_ + " mig")},
+      [this](const nlohmann::json* node) {
+        if (node != nullptr) on_node(*node);  // otherwise what it asked for last stays
+      },
+      [this] {
+        if (const auto why = node_watch_->unknown_because(); !label_ && why) callbacks_.unreachable(*why);
+      });
+  if (options_.config_map.empty()) return;
+  const auto name = kube::parse_object_name(options_.config_map);
+  if (!name) {
+    text_problem_ = name.error().what;
+    return callbacks_.changed();
+  }
+  source_ = "ConfigMap " + options_.config_map + "[" + kMapKey + "]";
+  text_pending_ = true;
+  map_watch_ = std::make_unique<host::WatchObject>(
+      loop_, client,
+      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+                          stable_hash(node_name_ + " mig map")},
+      [this](const nlohmann::json* object) { on_map(object); }, [] {});
+}
+
+void MigChoice::on_node(const nlohmann::json& node) {
+  const auto labels = kube::labels_of(node);
+  const auto value = [&](const char* key) {
+    const auto found = labels.find(key);
+    return found == labels.end() ? std::string() : found->second;
+  };
+  callbacks_.state_label(value(kMigStateLabel));
+  const bool other = value(kMigOperatorLabel) == "true";
+  const std::string asked = value(kMigConfigLabel);
+  if (label_ == asked && other_manager_ == other) return;
+  label_ = asked;
+  other_manager_ = other;
+  callbacks_.changed();
+}
+
+void MigChoice::on_map(const nlohmann::json* object) {
+  const auto before = definitions();
+  const bool first = std::exchange(text_pending_, false);
+  text_.reset();
+  text_problem_ = object == nullptr ? source_ + " does not exist" : "";
+  if (object != nullptr) {
+    const auto data = kube::data_of_config_map(*object);
+    const auto found = data.find(kMapKey);
+    if (found == data.end())
+      text_problem_ = "the ConfigMap " + options_.config_map + " has no key " + kMapKey;
+    else
+      text_ = found->second;
+  }
+  if (first || before != definitions()) callbacks_.changed();
+}
+
+void MigChoice::watch_file() {
+  const std::string& path = options_.config_file;
+  if (path.empty()) return;
+  source_ = path;
+  read_file();
+  const auto folder = std::filesystem::path(path).parent_path();
+  auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
+    settle_.start(kSettling, [this] {
+      const auto before = definitions();
+      read_file();
+      if (before != definitions()) callbacks_.changed();
+    });
+  });
+  if (watch)
+    dir_watch_ = *std::move(watch);
+  else
+    log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
+}
+
+void MigChoice::read_file() {
+  auto text = host::read_file(options_.config_file);
+  text_.reset();
+  text_problem_.clear();
+  if (text)
+    text_ = *std::move(text);
+  else
+    text_problem_ = to_string(text.error());
+}
+
+std::string MigChoice::name() const {
+  const std::string label = label_.value_or("");
+  return label.empty() ? options_.default_name : label;
+}
+
+const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus, std::string& why) {
+  const std::string asked = name();
+  if (!text_problem_.empty()) {
+    why = "the MIG configurations cannot be read: " + text_problem_;
+    return nullptr;
+  }
+  if (text_) {
+    file_ = mig::parse_configuration_file(*text_, source_);
+    std::vector<std::string> errors;
+    for (const auto& problem : file_.problems)
+      if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
+    if (!errors.empty()) {
+      why = join(errors, "; ");
+      return nullptr;
+    }
+    if (const auto* found = file_.file.find(asked)) return found;
+  }
+  defaults_.file = mig::default_configurations(gpus);
+  if (const auto* found = defaults_.file.find(asked)) return found;
+  std::vector<std::string> known;
+  if (text_)
+    for (const auto one : file_.file.names()) known.emplace_back(one);
+  for (const auto one : defaults_.file.names())
+    if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);
+  why = "there is no MIG configuration " + in_quotes(asked) + "; there are: " + join(known, ", ");
+  return nullptr;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,68 @@
+#pragma once
+// Which MIG configuration this node is to have: follows the labels of the node, and the file or ConfigMap with the
+// configurations; finds the definition of the chosen name. Changes nothing on the node, and does not know what the GPUs
+// have. Loop thread only.
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kube/client/kube_client.h"
+#include "kube/client/watch_object.h"
+#include "mig/configuration.h"
+#include "mig/live/mig_options.h"
+#include "mig/state.h"
+#include "os/files/watch.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+class MigChoice {
+ public:
+  struct Callbacks {
+    std::function<void()> changed;                              // the name, its definition, or other_manager()
+    std::function<void(const std::string& why)> unreachable;    // the node is not read yet
+    std::function<void(const std::string& value)> state_label;  // what nvidia.com/mig.config.state is, at every news
+  };
+  MigChoice(host::Loop& loop, const MigOptions& options, std::string node_name, Callbacks callbacks);
+  MigChoice(const MigChoice&) = delete;
+  MigChoice& operator=(const MigChoice&) = delete;
+
+  void use(host::KubeClient& client);  // once; before it nothing is known of the node
+
+  bool known() const { return label_ && !text_pending_; }
+  bool other_manager() const { return other_manager_; }  // NVIDIA's manager runs here
+  std::string name() const;                              // the label's value, else the default; "" = none
+  std::string source() const { return text_ ? source_ : "defaults"; }
+  // The definition of name() for these GPUs: the file's own, else one of the names that exist without a file. It lives
+  // until the next call. nullptr: `why` says what is wrong, or which names there are.
+  const mig::Configuration* find(const std::vector<mig::GpuState>& gpus, std::string& why);
+
+ private:
+  using Definitions = std::pair<std::optional<std::string>, std::string>;  // the text, or the problem with it
+  Definitions definitions() const { return {text_, text_problem_}; }
+  void watch_file();
+  void read_file();
+  void on_node(const nlohmann::json& node);
+  void on_map(const nlohmann::json* object);
+
+  host::Loop& loop_;
+  MigOptions options_;
+  std::string node_name_;
+  Callbacks callbacks_;
+
+  std::unique_ptr<host::WatchObject> node_watch_, map_watch_;
+  std::unique_ptr<host::DirWatch> dir_watch_;
+  host::Timer settle_{loop_};
+  std::optional<std::string> label_;  // absent: not known yet
+  bool other_manager_ = false;
+  std::string source_;               // of text_
+  std::optional<std::string> text_;  // absent: none, or not read yet
+  std::string text_problem_;
+  bool text_pending_ = false;
+  mig::ParsedFile file_, defaults_;
+};
+
+}  // namespace tranche::agent
