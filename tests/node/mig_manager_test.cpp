@@ -343,6 +343,49 @@ TEST_F(MigManagerBed, MpsOnAnInstanceThatStaysServesThroughTheChange) {
   EXPECT_EQ(layout(), (std::map<std::string, int>{{"1g.5gb", 7}}));
 }
 
+constexpr const char* kThreeA100 =
+    "topology: pcie\ngpus:\n  - {profile: A100-PCIE-40GB, mig: []}\n  - {profile: A100-PCIE-40GB, mig: []}\n"
+    "  - {profile: A100-PCIE-40GB, mig: []}\n";
+
+// Promise: mig/manager: A GPU that does not answer hides no others; the state names it and the driver call.
+TEST_F(MigManagerBed, AGpuThatDoesNotAnswerHidesNoOthers) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus(kThreeA100));
+  start_agent();
+  until_mig([](const Json& mig) { return mig["state"] == "idle"; });
+  sim_node({"fail", "nvmlDeviceGetGpuInstances", "15", "--gpu", "1"});
+  label("all-3g.20gb");
+  ASSERT_TRUE(until_state("failed"));
+  EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 4}}));
+  EXPECT_TRUE(until_slots(kThree, 4));
+  ASSERT_TRUE(until([&] { return condition().value("reason", "") == "GpuSilent"; }, "the condition says so"));
+  const std::string message = condition().value("message", "");
+  EXPECT_THAT(message, HasSubstr("GPU 1"));
+  EXPECT_THAT(message, HasSubstr("nvmlDeviceGetGpuInstances"));
+  sim_node({"clear"});
+  ASSERT_TRUE(until_state("success")) << "it is tried again without a new label";
+  EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 6}}));
+}
+
+// Promise: mig/manager: A change that one GPU's driver refuses is undone there; the other GPUs have theirs.
+TEST_F(MigManagerBed, AGpuThatCannotBeChangedHidesNoOthers) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus(kThreeA100));
+  start_agent();
+  until_mig([](const Json& mig) { return mig["state"] == "idle"; });
+  sim_node({"fail", "nvmlGpuInstanceCreateComputeInstance", "999", "--gpu", "1"});
+  label("all-3g.20gb");
+  ASSERT_TRUE(until_state("failed"));
+  EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 4}}));
+  ASSERT_TRUE(until([&] { return condition().value("reason", "") == "Failed"; }, "the condition says so"));
+  const std::string message = condition().value("message", "");
+  EXPECT_THAT(message, HasSubstr("GPU 1: create a compute instance"));
+  EXPECT_THAT(message, HasSubstr("nvmlGpuInstanceCreateComputeInstance"));
+  EXPECT_THAT(message, HasSubstr("the layout is as before"));
+  EXPECT_THAT(message, ::testing::Not(HasSubstr("GPU 0"))) << message;
+  sim_node({"clear"});
+  ASSERT_TRUE(until_state("success"));
+  EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 6}}));
+}
+
 constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",
                                    "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance",
                                    "nvmlDeviceSetMigMode"};

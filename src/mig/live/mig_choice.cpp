@@ -58,7 +58,7 @@ void MigChoice::on_node(const nlohmann::json& node) {
     return found == labels.end() ? std::string() : found->second;
   };
   callbacks_.state_label(value(kMigStateLabel));
-  const bool other = value(kMigOperatorLabel) == "true";
+  const bool other = !options_.in_operators_place && value(kMigOperatorLabel) == "true";
   const std::string asked = value(kMigConfigLabel);
   if (label_ == asked && other_manager_ == other) return;
   label_ = asked;

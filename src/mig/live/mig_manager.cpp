@@ -1,7 +1,6 @@
 #include "mig/live/mig_manager.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <utility>
 
 #include "base/text.h"
@@ -28,43 +27,11 @@ std::string names_of(const std::vector<mig::Holder>& holders) {
 
 }  // namespace
 
-struct MigManager::Shared {
-  std::mutex mutex;
-  std::condition_variable stopping;
-  bool stop = false;
-  MigUse use;
-
-  bool stopped() {
-    const std::lock_guard lock(mutex);
-    return stop;
-  }
-  bool pause(Duration duration) {  // false: told to stop
-    std::unique_lock lock(mutex);
-    return !stopping.wait_for(lock, duration, [this] { return stop; });
-  }
-  std::vector<mig::Holder> users(const std::string& uuid) {
-    const std::lock_guard lock(mutex);
-    std::vector<mig::Holder> holders;
-    if (!use.unknown.empty())
-      return {{"a holder that is not known, because kubelet does not answer (" + use.unknown + ")"}};
-    const auto found = use.users.find(uuid);
-    if (found == use.users.end()) return holders;
-    for (const MigUser& user : found->second) holders.push_back({to_string(user)});
-    return holders;
-  }
-};
-
-std::string to_string(const MigUser& user) {
-  if (user.pod.empty()) return "a container that kubelet does not list yet";
-  return "pod " + user.pod_namespace + "/" + user.pod + " (container " + user.container + ")";
-}
-
 MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks)
     : loop_(loop),
       link_(link),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
-      shared_(std::make_shared<Shared>()),
       choice_(loop, settings_.options, settings_.node_name,
               {.changed = [this] { news(true); },
                .unreachable =
@@ -92,7 +59,7 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
                                            : "cannot be evicted yet: " + why);
                    callbacks_.changed();
                  }),
-      worker_(host::Worker::start()) {
+      driver_(loop, settings_.folder, [this] { news(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";
   report_.message = "the node's label is being read";
@@ -101,13 +68,7 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
   });
 }
 
-MigManager::~MigManager() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stop = true;
-  }
-  shared_->stopping.notify_all();
-}
+MigManager::~MigManager() = default;
 
 void MigManager::start() {
   auto* client = link_.client();
@@ -125,11 +86,8 @@ void MigManager::start() {
 void MigManager::use_is(MigUse use) {
   const bool answered = use.asked > use_.asked;
   const bool other = use.users != use_.users || use.unknown != use_.unknown;
-  use_ = use;
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->use = std::move(use);
-  }
+  use_ = std::move(use);
+  driver_.use_is(use_);
   if (phase_ == Phase::kAsking && answered && use_.asked >= withdrawn_at_) {
     patience_.stop();
     phase_ = Phase::kIdle;
@@ -188,28 +146,10 @@ void MigManager::step() {
   }
   again_ = false;
   phase_ = Phase::kReading;
-  worker_->run([this, alive = std::weak_ptr(alive_), driver = callbacks_.driver(), folder = settings_.folder] {
-    Reading reading;
-    if (auto journal = host::MigJournal::open(folder))
-      reading.unfinished = journal->unfinished(reading.lost);
-    else
-      reading.problem = to_string(within(journal.error(), "the record of changes cannot be kept"));
-    if (auto admin = host::MigAdmin::open(driver)) {
-      auto gpus = (*admin)->read(reading.silent);
-      if (gpus)
-        reading.gpus = *std::move(gpus);
-      else
-        reading.problem = to_string(gpus.error());
-    } else {
-      reading.problem = to_string(admin.error());
-    }
-    loop_.post([this, alive, reading = std::move(reading)]() mutable {
-      if (!alive.expired()) on_read(std::move(reading));
-    });
-  });
+  driver_.read(callbacks_.driver(), [this](MigDriver::Reading reading) { on_read(std::move(reading)); });
 }
 
-void MigManager::on_read(Reading reading) {
+void MigManager::on_read(MigDriver::Reading reading) {
   phase_ = Phase::kIdle;
   if (again_) return step();  // something is new since
   for (const auto& sentence : reading.lost) log::warning("mig.record_lost", {{"what", sentence}});
@@ -232,7 +172,7 @@ void MigManager::on_read(Reading reading) {
     state("pending", "NoDriver", reading.problem);
     return again_in(retries_.next());
   }
-  const host::MigUsers users = [this](const std::string& uuid) { return shared_->users(uuid); };
+  const host::MigUsers users = [this](const std::string& uuid) { return holders_in(use_, uuid); };
   std::vector<mig::GpuState> gpus;
   report_.gpus.clear();
   for (const auto& gpu : reading.gpus) {
@@ -262,11 +202,11 @@ void MigManager::on_read(Reading reading) {
   }
   std::string why;
   const mig::Configuration* wanted = choice_.find(gpus, why);
-  if (wanted == nullptr) return failed("BadConfig", why);
+  if (wanted == nullptr) return refused("BadConfig", why);
   decide(gpus, reading, *wanted);
 }
 
-void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& reading,
+void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
                         const mig::Configuration& wanted) {
   std::vector<Problem> problems;
   std::vector<mig::GpuPlan> plans;
@@ -280,12 +220,13 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& r
   std::vector<std::string> errors;
   for (const auto& problem : problems)
     if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
-  if (!errors.empty()) return failed("NotPossible", join(errors, "; "));
-  if (!reading.silent.empty()) return failed("GpuSilent", join(reading.silent, "; "));
+  if (!errors.empty()) return refused("NotPossible", join(errors, "; "));
 
   std::map<std::string, std::string> devices;
+  waiting_devices_.clear();
+  silent_ = join(reading.silent, "; ");
   std::vector<const mig::GpuPlan*> blocked;
-  std::vector<Work> work;
+  std::vector<MigDriver::Work> work;
   bool all = true;
   for (const auto& plan : plans) {
     const auto gpu = std::ranges::find(reading.gpus, plan.uuid, &host::MigGpu::uuid);
@@ -299,13 +240,15 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& r
     report->target = host::to_string(target);
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.index) + " for the configuration " +
                                *asked_ + "; this device has to go";
-    if (plan.mode_from != plan.mode_to) devices[plan.uuid] = reason;
+    std::map<std::string, std::string> here;
+    if (plan.mode_from != plan.mode_to) here[plan.uuid] = reason;
     const auto kept = host::staying(*gpu, target);
     for (const auto& instance : gpu->instances)
       for (const auto& compute : instance.compute)
-        if (!compute.uuid.empty() && std::ranges::find(kept, compute.uuid) == kept.end())
-          devices[compute.uuid] = reason;
+        if (!compute.uuid.empty() && std::ranges::find(kept, compute.uuid) == kept.end()) here[compute.uuid] = reason;
+    devices.insert(here.begin(), here.end());
     if (!plan.blockers.empty()) {
+      waiting_devices_.merge(here);
       blocked.push_back(&plan);
       for (const auto& blocker : plan.blockers)
         for (const auto& holder : blocker.holders) report->waits_for.push_back(holder.who);
@@ -315,7 +258,11 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& r
       work.push_back({plan.index, plan.uuid, target});
     }
   }
-  if (all) return succeed();
+  if (all && silent_.empty()) return succeed();
+  if (all) {
+    tell_changed();
+    return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + *asked_ + " asks");
+  }
 
   if (report_.state != "failed" || begun_.empty()) {
     state("pending", "Applying", "the GPUs are being partitioned for the configuration " + *asked_);
@@ -333,6 +280,14 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const Reading& r
     return;
   }
   evict(blocked);
+  if (!work.empty() && callbacks_.make_way && !way_is_made_) {
+    phase_ = Phase::kMakingWay;
+    return callbacks_.make_way([this] {
+      if (phase_ != Phase::kMakingWay) return;
+      way_is_made_ = true;
+      idle();
+    });
+  }
   if (!work.empty()) return apply(std::move(work));
   wait_for(blocked);
 }
@@ -354,6 +309,7 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
       sentences.push_back(gpu_name(plan->index) + ": " + blocker.what + " is used by " + names_of(blocker.holders));
       if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
     }
+  if (!silent_.empty()) sentences.push_back(silent_);
   const std::string message = "waits: " + join(sentences, "; ");
   state("pending", "Waiting", message);
   if (message != told_waiting_) {
@@ -385,55 +341,20 @@ void MigManager::evict(const std::vector<const mig::GpuPlan*>& blocked) {
   evictions_.want(pods);
 }
 
-void MigManager::apply(std::vector<Work> work) {
+void MigManager::apply(std::vector<MigDriver::Work> work) {
   phase_ = Phase::kApplying;
   for (const auto& one : work) {
     begun_.insert(one.gpu);
     log::info("mig.applying",
               {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", host::to_string(one.target)}});
   }
-  worker_->run([this, alive = std::weak_ptr(alive_), shared = shared_, driver = callbacks_.driver(),
-                folder = settings_.folder, work = std::move(work), config = asked_.value_or("")] {
-    std::vector<Done> all;
-    auto journal = host::MigJournal::open(folder);
-    auto admin = host::MigAdmin::open(driver);
-    host::MigApply::Callbacks callbacks;
-    callbacks.stop = [shared] { return shared->stopped(); };
-    callbacks.pause = [shared](Duration duration) { return shared->pause(duration); };
-    callbacks.holders = [shared](const host::MigGpu& gpu, const host::MigGpuInstance* instance) {
-      std::vector<mig::Holder> holders = shared->users(gpu.uuid);
-      const auto add = [&](const host::MigGpuInstance& one) {
-        for (const auto& compute : one.compute)
-          for (auto& holder : shared->users(compute.uuid)) holders.push_back(std::move(holder));
-      };
-      if (instance != nullptr)
-        add(*instance);
-      else
-        std::ranges::for_each(gpu.instances, add);
-      std::vector<std::string> names;
-      for (const auto& holder : holders) names.push_back(holder.who);
-      return names;
-    };
-    for (const Work& one : work) {
-      Done done{one, {}};
-      done.outcome.what = host::MigOutcome::What::kFailed;
-      if (!journal)
-        done.outcome.why = to_string(journal.error());
-      else if (!admin)
-        done.outcome.why = to_string(admin.error());
-      else
-        done.outcome = host::MigApply(**admin, *journal, callbacks).run(one.gpu, one.target, config);
-      all.push_back(std::move(done));
-    }
-    loop_.post([this, alive, all = std::move(all)] {
-      if (!alive.expired()) on_applied(all);
-    });
-  });
+  driver_.apply(callbacks_.driver(), std::move(work), asked_.value_or(""),
+                [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
 }
 
-void MigManager::on_applied(const std::vector<Done>& all) {
+void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   std::vector<std::string> problems;
-  const Work* reset_wanted = nullptr;
+  const MigDriver::Work* reset_wanted = nullptr;
   bool in_use = false;
   for (const auto& [work, outcome] : all) {
     const std::string gpu = gpu_name(work.index);
@@ -482,7 +403,7 @@ void MigManager::on_applied(const std::vector<Done>& all) {
   callbacks_.rescan();
 }
 
-void MigManager::reset(const Work& work) {
+void MigManager::reset(const MigDriver::Work& work) {
   const std::string what = gpu_name(work.index) + " needs a reset for its MIG mode";
   const std::string remedy =
       "; when nothing uses it, run `nvidia-smi --gpu-reset -i " + work.gpu + "` on the node, or restart the node";
@@ -506,7 +427,7 @@ void MigManager::reset(const Work& work) {
              fail(Kind::kNotFound, what + ", which cannot be done from here: " + to_string(started.error()) + remedy));
 }
 
-void MigManager::on_reset(const Work& work, const Status& status) {
+void MigManager::on_reset(const MigDriver::Work& work, const Status& status) {
   reset_.reset();
   callbacks_.driver_is_ours(true);
   phase_ = Phase::kIdle;
@@ -520,10 +441,8 @@ void MigManager::succeed() {
   blocked_since_.clear();
   retries_.reset();
   waits_.reset();
-  if (!changed_gpus_.empty()) {
-    callbacks_.tell_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
-    changed_gpus_.clear();
-  }
+  tell_changed();
+  waiting_devices_.clear();
   begun_.clear();
   told_waiting_.clear();
   state_label_.want("success");
@@ -533,9 +452,16 @@ void MigManager::succeed() {
   not_before_ = {};  // whatever changes the GPUs is put right at once
 }
 
+void MigManager::tell_changed() {
+  if (changed_gpus_.empty()) return;
+  callbacks_.tell_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
+  changed_gpus_.clear();
+}
+
+// What one GPU's change waits for takes no new pods, whatever becomes of a different GPU's.
 void MigManager::failed(const std::string& reason, std::string message) {
   evictions_.want({});
-  withdraw({});
+  withdraw(waiting_devices_);
   if (report_.state != "failed" || report_.message != message) {
     log::error("mig.failed", {{"config", asked_.value_or("")}, {"why", message}});
     callbacks_.tell_node(kube::kMigFailed, asked_.value_or("") + ": " + message);
@@ -545,7 +471,14 @@ void MigManager::failed(const std::string& reason, std::string message) {
   again_in(retries_.next());
 }
 
+// Nothing is changed, so nothing is waited for.
+void MigManager::refused(const std::string& reason, std::string message) {
+  waiting_devices_.clear();
+  failed(reason, std::move(message));
+}
+
 void MigManager::state(const char* state, const char* reason, std::string message) {
+  if (std::string_view(reason) != "Applying" && std::string_view(reason) != "NeedsReset") way_is_made_ = false;
   report_.state = state;
   report_.reason = reason;
   report_.message = std::move(message);

@@ -14,7 +14,6 @@
 // of its own.
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,17 +23,15 @@
 #include "kube/client/kube_link.h"
 #include "kube/node_condition.h"
 #include "kube/reasons.h"
-#include "mig/driver/apply.h"
 #include "mig/live/evictions.h"
 #include "mig/live/gpu_reset.h"
 #include "mig/live/mig_choice.h"
+#include "mig/live/mig_driver.h"
 #include "mig/live/mig_options.h"
 #include "mig/live/mig_report.h"
-#include "mig/live/mig_use.h"
 #include "mig/live/state_label.h"
 #include "mig/plan.h"
 #include "os/loop/timer.h"
-#include "os/worker/worker.h"
 
 namespace tranche::agent {
 
@@ -56,6 +53,9 @@ class MigManager {
     std::function<void(const kube::Reason&, const std::string&)> tell_node;
     std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> tell_pod;
     std::function<std::string(const MigUser&)> uid_of;  // of a pod; "" = not known
+    // Before the first change: lets go of the GPUs what is not a tenant, then asks kubelet and calls ready. Way is made
+    // until the report says success, failed or Waiting. Empty: nothing to do.
+    std::function<void(std::function<void()> ready)> make_way{};
   };
   MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks);
   ~MigManager();
@@ -71,39 +71,24 @@ class MigManager {
   kube::NodeCondition condition() const;
 
  private:
-  enum class Phase { kIdle, kReading, kWriting, kAsking, kApplying, kScanning, kResetting };
-  struct Reading {
-    std::string problem;
-    std::vector<host::MigGpu> gpus;
-    std::vector<std::string> silent;
-    std::vector<host::MigChange> unfinished;
-    std::vector<std::string> lost;
-  };
-  struct Work {
-    unsigned index = 0;
-    std::string gpu;
-    host::MigLayout target;
-  };
-  struct Done {
-    Work work;
-    host::MigOutcome outcome;
-  };
-  struct Shared;  // what the worker's jobs may read while the loop goes on
-
+  enum class Phase { kIdle, kReading, kWriting, kAsking, kMakingWay, kApplying, kScanning, kResetting };
   void start();
   void news(bool asked_anew);
   void step();
-  void on_read(Reading reading);
-  void decide(const std::vector<mig::GpuState>& gpus, const Reading& reading, const mig::Configuration& wanted);
+  void on_read(MigDriver::Reading reading);
+  void decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
+              const mig::Configuration& wanted);
   bool withdraw(std::map<std::string, std::string> devices);
   void wait_for(const std::vector<const mig::GpuPlan*>& blocked);
   void evict(const std::vector<const mig::GpuPlan*>& blocked);
-  void apply(std::vector<Work> work);
-  void on_applied(const std::vector<Done>& all);
-  void reset(const Work& work);
-  void on_reset(const Work& work, const Status& status);
+  void apply(std::vector<MigDriver::Work> work);
+  void on_applied(const std::vector<MigDriver::Done>& all);
+  void reset(const MigDriver::Work& work);
+  void on_reset(const MigDriver::Work& work, const Status& status);
   void succeed();
+  void tell_changed();
   void failed(const std::string& reason, std::string message);
+  void refused(const std::string& reason, std::string message);
   void state(const char* state, const char* reason, std::string message);
   void again_in(Duration delay);
   void idle();
@@ -113,16 +98,17 @@ class MigManager {
   MigSettings settings_;
   Callbacks callbacks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::shared_ptr<Shared> shared_;
-
   MigChoice choice_;
   Phase phase_ = Phase::kIdle;
   bool again_ = false;
+  bool way_is_made_ = false;
   MonoTime not_before_{};
   host::Timer timer_{loop_}, patience_{loop_};
   Backoff waits_, retries_;
   std::optional<std::string> asked_;  // the name that the state is about
   std::map<std::string, std::string> withdrawn_;
+  std::map<std::string, std::string> waiting_devices_;  // of GPUs whose change waits for a holder
+  std::string silent_;                                  // GPUs that do not answer, and which call
   MonoTime withdrawn_at_{};
   MigUse use_;
   std::map<std::string, MonoTime> blocked_since_;  // by GPU
@@ -135,8 +121,8 @@ class MigManager {
   StateLabel state_label_;
   Evictions evictions_;
   std::unique_ptr<GpuReset> reset_;
-  std::set<std::string> reset_tried_;     // GPUs that were reset for asked_: a failed reset is not repeated
-  std::unique_ptr<host::Worker> worker_;  // last: joins before anything that its jobs use goes away
+  std::set<std::string> reset_tried_;  // GPUs that were reset for asked_: a failed reset is not repeated
+  MigDriver driver_;
 };
 
 }  // namespace tranche::agent

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "mig/state.h"
 
 namespace tranche::agent {
 
@@ -22,5 +23,8 @@ struct MigUse {
   MonoTime asked{};                                   // when kubelet was asked whose answer this is
   friend bool operator==(const MigUse&, const MigUse&) = default;
 };
+
+// As holders of a device, by its UUID. While it is not known who uses what, every device is held.
+std::vector<mig::Holder> holders_in(const MigUse& use, const std::string& uuid);
 
 }  // namespace tranche::agent

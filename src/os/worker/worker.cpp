@@ -10,45 +10,56 @@ namespace {
 
 class ThreadWorker final : public Worker {
  public:
-  ThreadWorker() : thread_([this] { work(); }) {}
+  ThreadWorker() : thread_([state = state_] { state->work(); }) {}
 
   ~ThreadWorker() override {
     {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-      jobs_.clear();
+      const std::lock_guard lock(state_->mutex);
+      state_->ending = true;
+      state_->jobs.clear();
     }
-    wake_.notify_one();
-    thread_.join();
+    state_->wake.notify_one();
+    if (left_behind_)
+      thread_.detach();  // it owns its state, and what its job uses
+    else
+      thread_.join();
   }
 
   void run(std::function<void()> job) override {
     {
-      const std::lock_guard lock(mutex_);
-      if (ending_) return;
-      jobs_.push_back(std::move(job));
+      const std::lock_guard lock(state_->mutex);
+      if (state_->ending) return;
+      state_->jobs.push_back(std::move(job));
     }
-    wake_.notify_one();
+    state_->wake.notify_one();
   }
+
+  void leave_behind() override { left_behind_ = true; }
 
  private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-      if (ending_) return;
-      const auto job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      job();
-      lock.lock();
+  struct State {
+    void work() {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        wake.wait(lock, [this] { return ending || !jobs.empty(); });
+        if (ending) return;
+        auto job = std::move(jobs.front());
+        jobs.pop_front();
+        lock.unlock();
+        job();
+        job = {};  // what it holds goes before the next one, and not under the lock
+        lock.lock();
+      }
     }
-  }
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;
-  bool ending_ = false;
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> jobs;
+    bool ending = false;
+  };
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  bool left_behind_ = false;
   std::thread thread_;  // last: starts when everything above is there
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 // A thread for calls that block (a kubelet question with a deadline), so that the loop never does. Jobs run one at a
 // time in the order given; results come back by Loop::post inside the job. Destroying it lets the job in progress
-// finish (give jobs a deadline), drops those waiting, and joins.
+// finish (give jobs a deadline), drops those waiting, and joins. A job that hangs in a call without a deadline can be
+// left behind instead.
 #include <functional>
 #include <memory>
 
@@ -12,6 +13,9 @@ class Worker {
   static std::unique_ptr<Worker> start();
   virtual ~Worker() = default;
   virtual void run(std::function<void()> job) = 0;  // any thread
+  // The job in progress may never return: destroying this does not wait for it. All that the job uses must belong to
+  // the job, because it may go on until the process ends.
+  virtual void leave_behind() = 0;
 };
 
 }  // namespace tranche::host

@@ -40,5 +40,24 @@ TEST(Worker, LetsTheJobInProgressFinishBeforeItEnds) {
   releaser.join();
 }
 
+TEST(Worker, DoesNotWaitForAJobThatItLeavesBehind) {
+  struct Shared {
+    std::promise<void> entered, let_go, finished;
+  };
+  const auto shared = std::make_shared<Shared>();
+  {
+    const auto worker = Worker::start();
+    worker->run([shared] {
+      shared->entered.set_value();
+      shared->let_go.get_future().wait();
+      shared->finished.set_value();
+    });
+    shared->entered.get_future().wait();
+    worker->leave_behind();
+  }
+  shared->let_go.set_value();
+  EXPECT_EQ(shared->finished.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
 }  // namespace
 }  // namespace tranche::host

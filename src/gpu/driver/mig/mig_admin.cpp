@@ -21,13 +21,16 @@ using nvml::Return;
 
 class Admin final : public MigAdmin {
  public:
-  explicit Admin(std::unique_ptr<Library> library) : library_(std::move(library)), f_(library_->functions()) {}
+  Admin(std::unique_ptr<Library> library, MigCare care)
+      : library_(std::move(library)), f_(library_->functions()), care_(std::move(care)) {}
 
   Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) override {
     std::uint32_t count = 0;
     TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     std::vector<MigGpu> gpus;
     for (std::uint32_t index = 0; index < count; ++index) {
+      if (care_.pass_over.contains(index)) continue;
+      if (care_.on_reading) care_.on_reading(index);
       auto gpu = read_at(index);
       if (gpu)
         gpus.push_back(*std::move(gpu));
@@ -119,6 +122,7 @@ class Admin final : public MigAdmin {
     std::uint32_t count = 0;
     TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     for (std::uint32_t index = 0; index < count; ++index) {
+      if (care_.pass_over.contains(index)) continue;
       Found found{nullptr, index};
       std::array<char, nvml::kUuidLength> uuid{};
       if (call(f_.device_by_index, index, &found.device) != Return::kSuccess) continue;
@@ -306,11 +310,12 @@ class Admin final : public MigAdmin {
 
   std::unique_ptr<Library> library_;
   const Functions& f_;
+  MigCare care_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings) {
+Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings, MigCare care) {
   TRY(std::unique_ptr<Library> library, Library::open(settings.driver_root));
   const Functions& f = library->functions();
   if (f.mig_mode == nullptr || f.gpu_instances == nullptr || f.create_gpu_instance == nullptr ||
@@ -318,7 +323,7 @@ Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings) {
     return fail(Kind::kUnsupported,
                 "this driver's management library lacks the calls that MIG needs; install driver 460 or newer",
                 library->path());
-  return std::make_unique<Admin>(std::move(library));
+  return std::make_unique<Admin>(std::move(library), std::move(care));
 }
 
 }  // namespace tranche::host

@@ -5,8 +5,10 @@
 // because they die with their instance. Calls block, for seconds at times: one thread, never the loop's.
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,10 +69,16 @@ struct MigGpu {
   std::vector<std::uint32_t> processes;   // on the whole GPU: of no instance
 };
 
+struct MigCare {
+  std::set<std::uint32_t> pass_over{};                    // GPUs that no call touches: one hangs on them
+  std::function<void(std::uint32_t index)> on_reading{};  // before the first call on each GPU that is read
+};
+
 class MigAdmin {
  public:
-  static Result<std::unique_ptr<MigAdmin>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
-  virtual ~MigAdmin() = default;                                                // shuts the library down
+  // kUnavailable: no driver yet.
+  static Result<std::unique_ptr<MigAdmin>> open(const NvmlSettings& settings, MigCare care = {});
+  virtual ~MigAdmin() = default;  // shuts the library down
 
   // GPUs that do not answer are left out, one sentence each in `silent`.
   virtual Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) = 0;

@@ -1,0 +1,278 @@
+#include "mig/live/mig_driver.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "os/log/log.h"
+
+namespace tranche::agent {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kEndPatience = 2s;  // for the call in progress, when the program ends
+
+struct MigDriver::Shared {
+  std::mutex mutex;
+  host::Loop* loop = nullptr;  // nullptr: the manager is gone
+  MigUse use;
+
+  std::vector<std::string> users(const std::string& uuid) {
+    const std::lock_guard lock(mutex);
+    std::vector<std::string> names;
+    for (const auto& holder : holders_in(use, uuid)) names.push_back(holder.who);
+    return names;
+  }
+};
+
+struct MigDriver::Job {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stop = false;      // between two calls
+  bool finished = false;  // the thread has left
+  std::uint64_t steps = 0;
+  std::optional<std::uint32_t> index;  // of the GPU that is worked on
+  std::string doing = "open the driver library";
+  Reading reading;
+  std::vector<Done> done;
+
+  bool stopped() {
+    const std::lock_guard lock(mutex);
+    return stop;
+  }
+  bool pause(Duration duration) {  // false: told to stop
+    std::unique_lock lock(mutex);
+    return !changed.wait_for(lock, duration, [this] { return stop; });
+  }
+  void tell_stop() {
+    const std::lock_guard lock(mutex);
+    stop = true;
+    changed.notify_all();
+  }
+  void begins(std::optional<std::uint32_t> gpu, std::string what) {
+    const std::lock_guard lock(mutex);
+    ++steps;
+    index = gpu;
+    doing = std::move(what);
+  }
+
+  void read(const host::NvmlSettings& driver, const std::string& folder, std::set<std::uint32_t> pass_over) {
+    Reading found;
+    if (auto journal = host::MigJournal::open(folder))
+      found.unfinished = journal->unfinished(found.lost);
+    else
+      found.problem = to_string(within(journal.error(), "the record of changes cannot be kept"));
+    host::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
+    if (auto admin = host::MigAdmin::open(driver, std::move(care))) {
+      begins({}, "count the GPUs");
+      auto gpus = (*admin)->read(found.silent);
+      begins({}, "close the driver library");
+      if (gpus)
+        found.gpus = *std::move(gpus);
+      else
+        found.problem = to_string(gpus.error());
+    } else {
+      found.problem = to_string(admin.error());
+    }
+    const std::lock_guard lock(mutex);
+    reading = std::move(found);
+  }
+
+  void apply(const std::vector<Work>& all, const std::string& config, const host::NvmlSettings& driver,
+             const std::string& folder, std::set<std::uint32_t> pass_over, const std::shared_ptr<Shared>& shared) {
+    auto journal = host::MigJournal::open(folder);
+    auto admin = host::MigAdmin::open(driver, {std::move(pass_over), {}});
+    for (const Work& work : all) {
+      Done one{work, {}};
+      one.outcome.what = host::MigOutcome::What::kFailed;
+      if (!journal)
+        one.outcome.why = to_string(journal.error());
+      else if (!admin)
+        one.outcome.why = to_string(admin.error());
+      else {
+        begins(work.index, "read its MIG state");
+        one.outcome =
+            host::MigApply(**admin, *journal, callbacks(work.index, shared)).run(work.gpu, work.target, config);
+      }
+      const std::lock_guard lock(mutex);
+      done.push_back(std::move(one));
+    }
+  }
+
+  host::MigApply::Callbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
+    host::MigApply::Callbacks callbacks;
+    callbacks.stop = [this] { return stopped(); };
+    callbacks.pause = [this](Duration duration) { return pause(duration); };
+    callbacks.on_step = [this, gpu_index](const host::MigStep& step) { begins(gpu_index, host::to_string(step)); };
+    callbacks.holders = [shared](const host::MigGpu& gpu, const host::MigGpuInstance* instance) {
+      std::vector<std::string> names = shared->users(gpu.uuid);
+      const auto add = [&](const host::MigGpuInstance& one) {
+        for (const auto& compute : one.compute)
+          for (auto& name : shared->users(compute.uuid)) names.push_back(std::move(name));
+      };
+      if (instance != nullptr)
+        add(*instance);
+      else
+        std::ranges::for_each(gpu.instances, add);
+      return names;
+    };
+    return callbacks;
+  }
+};
+
+MigDriver::MigDriver(host::Loop& loop, std::string folder, std::function<void()> answers_again)
+    : loop_(loop),
+      folder_(std::move(folder)),
+      answers_again_(std::move(answers_again)),
+      shared_(std::make_shared<Shared>()),
+      worker_(host::Worker::start()) {
+  shared_->loop = &loop;
+}
+
+MigDriver::~MigDriver() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->loop = nullptr;
+  }
+  for (const Stuck& one : stuck_) one.worker->leave_behind();
+  if (!job_) return;
+  job_->tell_stop();
+  std::unique_lock lock(job_->mutex);
+  if (job_->changed.wait_for(lock, kEndPatience, [this] { return job_->finished; })) return;
+  log::warning("mig.stuck", {{"doing", job_->doing}});
+  worker_->leave_behind();
+}
+
+void MigDriver::use_is(const MigUse& use) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->use = use;
+}
+
+void MigDriver::read(const host::NvmlSettings& driver, std::function<void(Reading)> done) {
+  request_ = {driver, {}, {}, {}, std::move(done), {}};
+  start();
+}
+
+void MigDriver::apply(const host::NvmlSettings& driver, std::vector<Work> work, std::string config,
+                      std::function<void(std::vector<Done>)> done) {
+  request_ = {driver, std::move(work), std::move(config), {}, {}, std::move(done)};
+  start();
+}
+
+void MigDriver::start() {
+  std::set<std::uint32_t> pass_over;
+  for (const Stuck& one : stuck_) {
+    if (one.index) {
+      pass_over.insert(*one.index);
+      continue;
+    }
+    loop_.post([this, alive = std::weak_ptr(alive_)] {  // no second thread goes where one is stuck
+      if (!alive.expired()) answer(nullptr);
+    });
+    return;
+  }
+  job_ = std::make_shared<Job>();
+  worker_->run([job = job_, shared = shared_, folder = folder_, driver = request_.driver, work = request_.work,
+                config = request_.config, pass_over, reads = static_cast<bool>(request_.on_read),
+                manager = std::weak_ptr(alive_), self = this] {
+    if (reads)
+      job->read(driver, folder, pass_over);
+    else
+      job->apply(work, config, driver, folder, pass_over, shared);
+    {
+      const std::lock_guard lock(job->mutex);
+      job->finished = true;
+      job->changed.notify_all();
+    }
+    const std::lock_guard lock(shared->mutex);
+    if (shared->loop != nullptr)
+      shared->loop->post([self, manager, job] {
+        if (!manager.expired()) self->on_finished(job.get());
+      });
+  });
+  watch(0);
+}
+
+void MigDriver::watch(std::uint64_t seen) {
+  timer_.start(request_.driver.silence, [this, seen] {
+    std::uint64_t now = 0;
+    {
+      const std::lock_guard lock(job_->mutex);
+      if (job_->finished) return;  // on_finished() comes
+      now = job_->steps;
+    }
+    if (now == seen) return give_up();
+    watch(now);
+  });
+}
+
+void MigDriver::give_up() {
+  Stuck stuck;
+  {
+    const std::lock_guard lock(job_->mutex);
+    stuck.index = job_->index;
+    stuck.why = "a driver call has not returned for " +
+                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(request_.driver.silence).count()) +
+                " ms (to " + job_->doing + "); see dmesg for Xid or GSP messages";
+    if (stuck.index) stuck.why = "GPU " + std::to_string(*stuck.index) + ": " + stuck.why;
+    for (Done& done : job_->done) request_.finished.push_back(std::move(done));
+    job_->done.clear();
+  }
+  job_->tell_stop();  // should the call return, nothing more is done
+  log::error("mig.stuck", {{"why", stuck.why}});
+  stuck.worker = std::exchange(worker_, host::Worker::start());
+  stuck.job = std::exchange(job_, nullptr);
+  std::erase_if(request_.work, [&](const Work& work) {
+    const bool here = stuck.index == work.index;
+    if (here) {
+      Done failed{work, {}};
+      failed.outcome.what = host::MigOutcome::What::kFailed;
+      failed.outcome.why = stuck.why;
+      request_.finished.push_back(std::move(failed));
+    }
+    return here || std::ranges::any_of(request_.finished, [&](const Done& done) { return done.work.gpu == work.gpu; });
+  });
+  stuck_.push_back(std::move(stuck));
+  start();
+}
+
+void MigDriver::on_finished(const Job* job) {
+  if (job == job_.get()) {
+    timer_.stop();
+    return answer(std::exchange(job_, nullptr).get());
+  }
+  const auto returned = std::ranges::find(stuck_, job, [](const Stuck& one) { return one.job.get(); });
+  if (returned == stuck_.end()) return;
+  log::info("mig.answers_again", {{"was", returned->why}});
+  stuck_.erase(returned);
+  answers_again_();
+}
+
+// job: nullptr where the driver as a whole hangs.
+void MigDriver::answer(const Job* job) {
+  const auto whole = std::ranges::find_if(stuck_, [](const Stuck& one) { return !one.index; });
+  Request request = std::exchange(request_, {});
+  if (request.on_read) {
+    Reading reading;
+    if (job != nullptr)
+      reading = job->reading;
+    else
+      reading.problem = whole == stuck_.end() ? "the driver does not answer" : whole->why;
+    for (const Stuck& one : stuck_)
+      if (one.index) reading.silent.push_back(one.why);
+    return request.on_read(std::move(reading));
+  }
+  if (job != nullptr)
+    request.finished.insert(request.finished.end(), job->done.begin(), job->done.end());
+  else
+    for (const Work& work : request.work) {
+      Done failed{work, {}};
+      failed.outcome.what = host::MigOutcome::What::kFailed;
+      failed.outcome.why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
+      request.finished.push_back(std::move(failed));
+    }
+  request.on_applied(std::move(request.finished));
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,85 @@
+#pragma once
+// The driver's side of the MIG manager: reads the GPUs and carries changes out on a thread of its own. A driver call
+// that does not return is noticed: its GPU is named and passed over from then on, the others are served by a new
+// thread, and once the call returns the GPU is served again. Decides nothing. Loop thread only.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mig/driver/apply.h"
+#include "mig/live/mig_use.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
+
+namespace tranche::agent {
+
+class MigDriver {
+ public:
+  struct Reading {
+    std::string problem;  // nothing could be read
+    std::vector<host::MigGpu> gpus;
+    std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
+    std::vector<host::MigChange> unfinished;
+    std::vector<std::string> lost;  // records that were put aside
+  };
+  struct Work {
+    unsigned index = 0;
+    std::string gpu;
+    host::MigLayout target;
+  };
+  struct Done {
+    Work work;
+    host::MigOutcome outcome;
+  };
+  // folder: of the record of what is under way. answers_again: a call has returned that had not.
+  MigDriver(host::Loop& loop, std::string folder, std::function<void()> answers_again);
+  ~MigDriver();
+  MigDriver(const MigDriver&) = delete;
+  MigDriver& operator=(const MigDriver&) = delete;
+
+  void use_is(const MigUse& use);  // who holds what; asked before each step that destroys something
+  // One of the two at a time; `done` comes as a turn of its own. A call that takes longer than driver.silence hangs.
+  void read(const host::NvmlSettings& driver, std::function<void(Reading)> done);
+  void apply(const host::NvmlSettings& driver, std::vector<Work> work, std::string config,
+             std::function<void(std::vector<Done>)> done);
+
+ private:
+  struct Shared;  // with every thread
+  struct Job;     // with the thread that works on it
+  struct Request {
+    host::NvmlSettings driver;
+    std::vector<Work> work;
+    std::string config;
+    std::vector<Done> finished;            // of work, by earlier threads
+    std::function<void(Reading)> on_read;  // one of the two
+    std::function<void(std::vector<Done>)> on_applied;
+  };
+  struct Stuck {
+    std::shared_ptr<Job> job;
+    std::unique_ptr<host::Worker> worker;
+    std::optional<std::uint32_t> index;  // of the GPU; none: the driver as a whole
+    std::string why;
+  };
+  void start();
+  void watch(std::uint64_t seen);
+  void give_up();
+  void on_finished(const Job* job);
+  void answer(const Job* job);
+
+  host::Loop& loop_;
+  std::string folder_;
+  std::function<void()> answers_again_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<Shared> shared_;
+  host::Timer timer_{loop_};
+  Request request_;
+  std::shared_ptr<Job> job_;  // nullptr: idle
+  std::vector<Stuck> stuck_;
+  std::unique_ptr<host::Worker> worker_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,135 @@
+#include "mig/live/mig_driver.h"
+
+#include <gmock/gmock.h>
+
+#include "gpu/driver/sim_fixture.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kThree =
+    "gpus:\n  - {profile: A100-PCIE-40GB, mig: []}\n  - {profile: A100-PCIE-40GB, mig: []}\n"
+    "  - {profile: A100-PCIE-40GB, mig: []}\n";
+
+struct Bed : host::nvml::SimFixture {
+  Bed() : SimFixture(kThree), loop(*host::Loop::open()) { start(); }
+  void start() {
+    driver = std::make_unique<MigDriver>(*loop, root() + "/run", [this] {
+      ++returned;
+      loop->stop();
+    });
+  }
+  host::NvmlSettings impatient() const {
+    auto all = settings();
+    all.silence = 200ms;
+    return all;
+  }
+  void wait() {
+    const auto late = loop->after(60s, [this] {
+      ADD_FAILURE() << "no answer within a minute";
+      loop->stop();
+    });
+    loop->run();
+    loop->cancel(late);
+  }
+  MigDriver::Reading read() {
+    MigDriver::Reading reading;
+    driver->read(impatient(), [&](MigDriver::Reading answer) {
+      reading = std::move(answer);
+      loop->stop();
+    });
+    wait();
+    return reading;
+  }
+  std::vector<MigDriver::Done> apply(const std::vector<unsigned>& gpus) {
+    std::vector<MigDriver::Work> work;
+    for (const unsigned index : gpus)
+      work.push_back(
+          {index,
+           node().gpus()[index].uuid,
+           {.enabled = true, .instances = {{.profile_id = 9, .profile = "3g.20gb", .place = {0, 4}, .compute = {3}}}}});
+    std::vector<MigDriver::Done> done;
+    driver->apply(impatient(), work, "test", [&](std::vector<MigDriver::Done> answer) {
+      done = std::move(answer);
+      loop->stop();
+    });
+    wait();
+    std::ranges::sort(done, {}, [](const MigDriver::Done& one) { return one.work.index; });
+    return done;
+  }
+  void hang(const char* call, int gpu) {
+    sim::Fault fault{.call = {}, .gpu = gpu, .kind = sim::FaultKind::kHang, .value = 0, .skip = 0, .times = 0};
+    fault.call = call;
+    ASSERT_TRUE(node().add_fault(fault));
+  }
+
+  std::unique_ptr<host::Loop> loop;
+  std::unique_ptr<MigDriver> driver;
+  int returned = 0;
+};
+
+std::vector<std::uint32_t> indices(const MigDriver::Reading& reading) {
+  std::vector<std::uint32_t> all;
+  for (const auto& gpu : reading.gpus) all.push_back(gpu.index);
+  return all;
+}
+
+// Promise: mig/manager: A driver call on one GPU that never returns is named, and the other GPUs are read.
+TEST(MigDriver, AGpuWhoseCallHangsIsNamedAndPassedOver) {
+  Bed bed;
+  EXPECT_THAT(indices(bed.read()), ElementsAre(0, 1, 2));
+  bed.hang("nvmlDeviceGetMigMode", 1);
+  for (int round = 0; round < 2; ++round) {  // the second does not touch it
+    const auto reading = bed.read();
+    EXPECT_EQ(reading.problem, "");
+    EXPECT_THAT(indices(reading), ElementsAre(0, 2));
+    ASSERT_EQ(reading.silent.size(), 1u);
+    EXPECT_THAT(reading.silent[0], HasSubstr("GPU 1: a driver call has not returned for 200 ms"));
+  }
+  bed.node().clear_faults();
+  bed.wait();  // the call returns
+  EXPECT_EQ(bed.returned, 1);
+  EXPECT_THAT(indices(bed.read()), ElementsAre(0, 1, 2));
+}
+
+// Promise: mig/manager: A change whose driver call never returns fails with that step, and the other GPUs are changed.
+TEST(MigDriver, AChangeThatHangsIsNamedAndTheOthersAreMade) {
+  Bed bed;
+  bed.hang("nvmlGpuInstanceCreateComputeInstance", 1);
+  const auto done = bed.apply({0, 1, 2});
+  ASSERT_EQ(done.size(), 3u);
+  EXPECT_EQ(done[0].outcome.what, host::MigOutcome::What::kDone);
+  EXPECT_EQ(done[1].outcome.what, host::MigOutcome::What::kFailed);
+  EXPECT_THAT(done[1].outcome.why, HasSubstr("to create a compute instance of 3 slices in 3g.20gb at 0"));
+  EXPECT_EQ(done[2].outcome.what, host::MigOutcome::What::kDone);
+  bed.node().clear_faults();
+  bed.wait();
+  const auto again = bed.apply({1});
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].outcome.what, host::MigOutcome::What::kDone) << again[0].outcome.why;
+}
+
+TEST(MigDriver, ADriverThatHangsAsAWholeIsAProblemAndHoldsOneThreadOnly) {
+  Bed bed;
+  bed.hang("nvmlDeviceGetCount_v2", -1);
+  for (int round = 0; round < 3; ++round) EXPECT_THAT(bed.read().problem, HasSubstr("has not returned for 200 ms"));
+  EXPECT_EQ(bed.apply({0})[0].outcome.what, host::MigOutcome::What::kFailed);
+  bed.node().clear_faults();
+  bed.wait();
+  EXPECT_THAT(indices(bed.read()), ElementsAre(0, 1, 2));
+}
+
+TEST(MigDriver, ItsEndDoesNotWaitForACallThatHangs) {
+  Bed bed;
+  bed.hang("nvmlDeviceGetMigMode", 1);
+  bed.read();
+  bed.driver.reset();  // the thread is left behind
+  bed.node().clear_faults();
+}
+
+}  // namespace
+}  // namespace tranche::agent
