@@ -11,7 +11,7 @@ from tree import Tree
 
 PROGRAMS = ["tranche", "tranche-drain", "tranche-runtime"]
 # The names of NVIDIA's programs that this one answers to (src/cli/stand_in.h).
-NVIDIAS = ["nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted"]
+NVIDIAS = ["nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted", "nvidia-mig-manager"]
 # Opened at run time: for the API server. And what NVIDIA's programs and libraries expect of a C library when a container
 # runtime or a mounted driver root brings them in: they run on ours.
 OPENED = ["libcurl.so.4", "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2", "libgcc_s.so.1"]

@@ -87,6 +87,7 @@ std::optional<int> stand_in(const std::string& program, const std::vector<std::s
   if (name == kMpsDaemon) return mps_control_daemon(arguments, process);
   if (name == kConfigManager) return config_manager(arguments, process);
   if (name == kMigParted) return mig_parted(arguments, process);
+  if (name == kMigManager) return mig_manager(arguments, process);
   if (name == kFeatureDiscovery) return feature_discovery(arguments, process);
   return std::nullopt;
 }

@@ -19,6 +19,9 @@ int config_manager(const std::vector<std::string>& arguments, Process& process);
 inline constexpr const char* kMigParted = "nvidia-mig-parted";
 int mig_parted(const std::vector<std::string>& arguments, Process& process);
 
+inline constexpr const char* kMigManager = "nvidia-mig-manager";
+int mig_manager(const std::vector<std::string>& arguments, Process& process);
+
 // `tranche device-plugin` and `tranche config-manager` are for the list of commands only; main runs them by NVIDIA's
 // names.
 void add_device_plugin(CLI::App& app);

@@ -17,7 +17,7 @@ import unittest
 
 SOURCE = os.environ["TRANCHE_SOURCE"]
 BUILD = os.environ["TRANCHE_BUILD"]
-NVIDIAS = {"nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted"}
+NVIDIAS = {"nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted", "nvidia-mig-manager"}
 
 
 def build(output, *more, programs=f"{BUILD}/bin", umask=0o022, **env):

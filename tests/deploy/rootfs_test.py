@@ -22,7 +22,7 @@ from rootfs import PATH, Rootfs, until  # noqa: E402
 
 SOURCE, BUILD = os.environ["TRANCHE_SOURCE"], os.environ["TRANCHE_BUILD"]
 DRIVER = "580.159.04"  # of the stand-in
-NVIDIAS = ["config-manager", "gpu-feature-discovery", "mps-control-daemon", "nvidia-device-plugin", "nvidia-mig-parted"]
+NVIDIAS = ["config-manager", "gpu-feature-discovery", "mps-control-daemon", "nvidia-device-plugin", "nvidia-mig-manager", "nvidia-mig-parted"]
 PLUGINS = "/var/lib/kubelet/device-plugins"
 # What the operator gives its device plugin by default, without CDI and with it.
 OPERATORS = {"PASS_DEVICE_SPECS": "true", "FAIL_ON_INIT_ERROR": "true", "DEVICE_LIST_STRATEGY": "envvar", "DEVICE_ID_STRATEGY": "uuid", "NVIDIA_VISIBLE_DEVICES": "all",

@@ -40,7 +40,9 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
                    },
                .state_label = [this](const std::string& value) { state_label_.is(value); }}),
       waits_(1s, 30s, stable_hash(settings_.node_name + " mig waits")),
-      retries_(5s, 5min, stable_hash(settings_.node_name + " mig retries")),
+      // Under the GPU Operator each try takes its pods away.
+      retries_(settings_.options.in_operators_place ? 1min : 5s, settings_.options.in_operators_place ? 30min : 5min,
+               stable_hash(settings_.node_name + " mig retries")),
       state_label_(loop, settings_.node_name,
                    [this] {
                      report_.written = state_label_.written();
@@ -396,7 +398,7 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
       callbacks_.tell_node(kube::kMigWaiting, report_.message);
     }
     callbacks_.rescan();
-    return again_in(waits_.next());
+    return again_in(callbacks_.make_way ? retries_.next() : waits_.next());
   }
   phase_ = Phase::kScanning;
   patience_.start(kAnswerPatience, [this] { idle(); });

@@ -11,6 +11,7 @@ from .programs import write
 
 NAMESPACE = "gpu-operator"
 PLUGIN, MPS, GFD = "nvidia-device-plugin-daemonset", "nvidia-device-plugin-mps-control-daemon", "gpu-feature-discovery"
+MIG = "nvidia-mig-manager"
 ROOT = "/run/nvidia/mps"
 VALIDATIONS = "/run/nvidia/validations"
 DRIVER = "/run/nvidia/driver"
@@ -35,6 +36,40 @@ done
 if [ -s feature-flags.env ]; then cat feature-flags.env; . ./feature-flags.env; fi
 exec nvidia-device-plugin
 """
+MIG_ENTRYPOINT = f"""#!/bin/bash
+until [[ -f {VALIDATIONS}/driver-ready ]]; do echo "no driver yet"; sleep 5; done
+set -o allexport
+cat {VALIDATIONS}/driver-ready
+. {VALIDATIONS}/driver-ready
+export WITH_SHUTDOWN_HOST_GPU_CLIENTS=$IS_HOST_DRIVER
+exec nvidia-mig-manager
+"""
+# Of the operator's default-mig-parted-config, the shape and a part of the names; `one-three` as an administrator adds it.
+MIG_CONFIGS = """version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+  all-3g.71gb:
+    - device-filter: ["0x233510DE", "0x233B10DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "3g.71gb": 2
+  all-1g.18gb:
+    - device-filter: ["0x233510DE", "0x233B10DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.18gb": 7
+  one-three:
+    - devices: all
+      mig-enabled: true
+      mig-devices:
+        "3g.71gb": 1
+        "1g.18gb": 3
+"""
+GPU_CLIENTS = "version: v1\nsystemd-services:\n  - nvidia-dcgm.service\n  - dcgm-exporter.service\n"
 DRIVER_READY = f"""IS_HOST_DRIVER=false
 NVIDIA_DRIVER_ROOT={DRIVER}
 DRIVER_ROOT_CTR_PATH=/driver-root
@@ -63,10 +98,11 @@ class Node:
 
 
 class Operator:
-    """`mig` is mig.strategy, `config` (name, default) devicePlugin.config; `cdi` as since 25.10, or the variables of before."""
+    """`mig` is mig.strategy, `config` (name, default) devicePlugin.config; `cdi` as since 25.10, or the variables of before; `specs` is
+    PASS_DEVICE_SPECS, which devicePlugin.env may set to "false"."""
 
-    def __init__(self, image, config=None, mig="single", cdi=True):
-        self.image, self.config, self.mig, self.cdi = image, config, mig, cdi
+    def __init__(self, image, config=None, mig="single", cdi=True, specs="true"):
+        self.image, self.config, self.mig, self.cdi, self.specs = image, config, mig, cdi, specs
 
     def objects(self):
         accounts = [account("nvidia-device-plugin", NAMESPACE), account("nvidia-gpu-feature-discovery", NAMESPACE)]
@@ -104,7 +140,7 @@ class Operator:
         listing = {"DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri", "CDI_ENABLED": "true", "CDI_ANNOTATION_PREFIX": "cdi.k8s.io/",
                    "NVIDIA_CDI_HOOK_PATH": f"{TOOLKIT}/toolkit/nvidia-cdi-hook"} if self.cdi else {"DEVICE_LIST_STRATEGY": "envvar"}
         main = container("nvidia-device-plugin", self.image, ["/bin/sh", "-c"], env(
-            PASS_DEVICE_SPECS="true", FAIL_ON_INIT_ERROR="true", DEVICE_ID_STRATEGY="uuid", NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="all", MPS_ROOT=ROOT, **listing), [
+            PASS_DEVICE_SPECS=self.specs, FAIL_ON_INIT_ERROR="true", DEVICE_ID_STRATEGY="uuid", NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="all", MPS_ROOT=ROOT, **listing), [
                 mount("entrypoint", "/bin/entrypoint.sh", readOnly=True, subPath="entrypoint.sh"), mount("device-plugin", "/var/lib/kubelet/device-plugins"),
                 mount("run-nvidia", VALIDATIONS), mount("driver-install-dir", "/driver-root", mountPropagation="HostToContainer"),
                 mount("host-root", "/host", readOnly=True, mountPropagation="HostToContainer"), mount("cdi-root", "/var/run/cdi"), mount("mps-root", "/mps"), mount("mps-shm", "/dev/shm")],
@@ -128,3 +164,20 @@ class Operator:
                          [mount("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"), mount("host-sys", "/sys", readOnly=True)], PRIVILEGED)
         return self._set(GFD, "nvidia-gpu-feature-discovery", "gpu-feature-discovery", [], main, [
             host("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"), host("host-sys", "/sys")], {f"{DEPLOY}gpu-feature-discovery": "true"}, run_nvidia="/run/nvidia")
+
+    def mig_objects(self):
+        """What the operator makes for its MIG manager, with our image in migManager.repository, .image and .version."""
+        def config(name, key, text):
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": {key: text}}
+        maps = [config("default-mig-parted-config", "config.yaml", MIG_CONFIGS), config("default-gpu-clients", "clients.yaml", GPU_CLIENTS), config("nvidia-mig-manager-entrypoint", "entrypoint.sh", MIG_ENTRYPOINT)]
+        roles = [*role(MIG, MIG, NAMESPACE, [rule("", "nodes", "get", "list", "watch", "update", "patch")]), *role(MIG, MIG, NAMESPACE, [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["*"]}], of=NAMESPACE)]
+        main = container(MIG, self.image, ["/bin/sh", "-c"], [NODE_NAME, *env(CONFIG_FILE="/mig-parted-config/config.yaml", GPU_CLIENTS_FILE="/gpu-clients/clients.yaml"), field("DEFAULT_GPU_CLIENTS_NAMESPACE", "metadata.namespace")], [
+            mount("entrypoint", "/bin/entrypoint.sh", readOnly=True, subPath="entrypoint.sh"), mount("run-nvidia", "/run/nvidia", mountPropagation="HostToContainer"), mount("host-sys", "/sys"),
+            mount("mig-parted-config", "/mig-parted-config"), mount("host-root", "/host", mountPropagation="HostToContainer"), mount("gpu-clients", "/gpu-clients"), mount("cdi-root", "/var/run/cdi")],
+                         PRIVILEGED, args=["/bin/entrypoint.sh"])
+        pods = daemon_set(MIG, NAMESPACE, {"app": MIG}, {
+            "serviceAccountName": MIG, "nodeSelector": {f"{DEPLOY}mig-manager": "true"}, "hostPID": True, "hostIPC": True, "initContainers": [self.toolkit_validation("/run/nvidia")], "containers": [main], "volumes": [
+                {"name": "entrypoint", "configMap": {"name": "nvidia-mig-manager-entrypoint", "defaultMode": 0o700}}, host("run-nvidia", "/run/nvidia", "Directory"), host("host-sys", "/sys", "Directory"),
+                {"name": "mig-parted-config", "configMap": {"name": "default-mig-parted-config"}}, host("host-root", "/"), {"name": "gpu-clients", "configMap": {"name": "default-gpu-clients"}},
+                host("cdi-root", "/var/run/cdi", "DirectoryOrCreate")]})
+        return [account(MIG, NAMESPACE), *roles, *maps, pods]

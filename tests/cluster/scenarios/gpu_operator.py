@@ -4,9 +4,10 @@ script, told everything by variables, waiting for ready files, with CDI; judged 
 import os
 
 from lib.containers import called, delete_and_time, of_daemon_set, restarts
-from lib.gpu_operator import DEPLOY, GFD, MPS, NAMESPACE, PLUGIN, PRESENT, TOOLKIT, Node, Operator
+from lib.gpu_operator import DEPLOY, GFD, MIG, MPS, NAMESPACE, PLUGIN, PRESENT, TOOLKIT, Node, Operator
 from lib.nvidia_objects import apply
 from lib.nvidia_world import play
+from lib.pods import pod
 from lib.report import until
 from lib.tranche import sharing
 
@@ -124,5 +125,59 @@ def paused(nvidia):
         ends_soon(nvidia, name, seconds)
 
 
+THREE, ONE = "nvidia.com/mig-3g.71gb", "nvidia.com/mig-1g.18gb"
+STATE = "nvidia.com/mig.config.state"
+
+
+def partitioned(nvidia):
+    """The DaemonSet nvidia-mig-manager with our image: its label flow, with the operands paused for a change and for no longer.
+    Devices go by variable: the table of the nodes that open MIG devices is the kernel's, and no stand-in can put a file there."""
+    report = nvidia.report
+    nvidia.choose("slices")
+    apply(nvidia.api, Operator(nvidia.image, config=(CONFIG, ""), mig="mixed", cdi=False, specs="false").objects())
+    nvidia.amounts({GPU: 6, SHARED: 0}, "mig.strategy mixed, MIG off: time-slicing as before", 120)
+    apply(nvidia.api, Operator(nvidia.image).mig_objects())
+    report.check("no pod of the MIG manager without nvidia.com/gpu.deploy.mig-manager", nvidia.no_pod(MIG))
+    nvidia.label(**{f"{DEPLOY}mig-manager": "true"})
+    manager = nvidia.set_pod(MIG)
+    until("the program", lambda: called(manager, MIG), 60)
+    plugin = nvidia.set_pod(PLUGIN)["metadata"]["uid"]
+
+    def ask(name):
+        nvidia.label(**{"nvidia.com/mig.config": name})
+
+    def state_is(state, seconds=120):
+        return until(f"{STATE}={state}", lambda: nvidia.labels().get(STATE) == state and state, seconds)
+
+    ask("all-3g.71gb")
+    paused_label = until("the plugin to be paused", lambda: nvidia.labels().get(f"{DEPLOY}device-plugin") == "paused-for-mig-change", 60)
+    report.check("nvidia.com/mig.config=all-3g.71gb: the operands are paused for the change", paused_label, nvidia.labels().get(STATE))
+    report.check("nvidia.com/mig.config.state becomes success", state_is("success") == "success")
+    nvidia.set_pod(PLUGIN, other_than=plugin)
+    nvidia.amounts({THREE: 4, GPU: 0}, "two H200 whose MIG mode was off are nvidia.com/mig-3g.71gb 4", 120)
+    back = {key: value for key, value in nvidia.labels().items() if key.startswith(DEPLOY)}
+    report.check("the operands' labels are true again", set(back.values()) == {"true"}, back)
+
+    nvidia.api.add(pod("stays", {THREE: 1}))
+    nvidia.api.until_phase("stays", "Running", 90)
+    before = nvidia.api.pod("stays")["status"]["containerStatuses"][0]
+    ask("one-three")
+    nvidia.amounts({THREE: 2, ONE: 6}, "a configuration of the ConfigMap: the instance that a pod holds is kept", 120)
+    state_is("success")
+    after = nvidia.api.pod("stays")["status"]["containerStatuses"][0]
+    report.check("the pod on it does not notice", after["containerID"] == before["containerID"] and after["restartCount"] == 0, after["restartCount"])
+
+    plugin = nvidia.set_pod(PLUGIN)["metadata"]["uid"]
+    ask("all-1g.18gb")
+    state_is("pending")
+    until("the wait to be logged", lambda: "pod default/stays" in nvidia.said(nvidia.set_pod(MIG), MIG), 60)
+    report.check("what a pod holds is waited for, and the plugin goes on meanwhile", nvidia.labels().get(f"{DEPLOY}device-plugin") == "true" and nvidia.labels().get(STATE) == "pending")
+    nvidia.api.remove("stays")
+    nvidia.amounts({ONE: 14, THREE: 0}, "the pod ends, and the change is made", 120)
+    report.check("the state is success again", state_is("success") == "success")
+    again = restarts(nvidia.set_pod(MIG))
+    report.check("nvidia-mig-manager: no container of its pod had to start again", not any(again.values()), again)
+
+
 def run(world):
-    play(world, "our image where the GPU Operator puts NVIDIA's", NAMESPACE, waits, configured, paused)
+    play(world, "our image where the GPU Operator puts NVIDIA's", NAMESPACE, waits, configured, paused, partitioned)

@@ -119,6 +119,7 @@ class Server final : public ApiServer {
   void serve(int fd);
   bool answer(Wire& wire, const ApiRequest& request);
   bool list(Wire& wire, const ApiRequest& request);
+  bool remove_all(Wire& wire, const ApiRequest& request);
   bool watch(Wire& wire, const ApiRequest& request);
   bool send_line(Wire& wire, const std::string& line);
   bool write_event(Wire& wire, const ApiRequest& request);
@@ -215,6 +216,7 @@ bool Server::answer(Wire& wire, const ApiRequest& request) {
   const bool collection = store_.serves(request.path);
   lock.unlock();
   if (collection && request.method == "GET") return request.is_watch() ? watch(wire, request) : list(wire, request);
+  if (collection && request.method == "DELETE") return remove_all(wire, request);
   if (request.path.starts_with("/api/v1/namespaces/") && request.path.find("/events") != std::string::npos)
     return write_event(wire, request);
   if (request.method == "POST" && request.path.ends_with("/eviction")) {
@@ -245,9 +247,23 @@ bool Server::one_object(Wire& wire, const ApiRequest& request) {
   return wire.write_answer(status, body.dump());
 }
 
+bool Server::remove_all(Wire& wire, const ApiRequest& request) {
+  std::unique_lock lock(mutex_);
+  std::vector<Key> keys;
+  for (const auto& [key, object] : store_.all(request.path))
+    if (selected(query_value(request.query, "fieldSelector"), object) &&
+        selected_by_label(query_value(request.query, "labelSelector"), object))
+      keys.push_back(key);
+  for (const Key& key : keys) store_.remove(request.path, key);
+  changed_.notify_all();
+  lock.unlock();
+  return wire.write_answer(200, Json{{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}}.dump());
+}
+
 bool Server::list(Wire& wire, const ApiRequest& request) {
   std::unique_lock lock(mutex_);
   const auto fields = query_value(request.query, "fieldSelector");
+  const auto labels = query_value(request.query, "labelSelector");
   std::uint64_t from = 0, version = store_.version(), generation = expired_;
   const std::string token = query_value(request.query, "continue");
   if (!token.empty()) {
@@ -262,7 +278,7 @@ bool Server::list(Wire& wire, const ApiRequest& request) {
   std::uint64_t index = 0;
   bool more = false;
   for (const auto& [key, object] : store_.all(request.path)) {
-    if (!selected(fields, object)) continue;
+    if (!selected(fields, object) || !selected_by_label(labels, object)) continue;
     if (index++ < from) continue;
     if (limit > 0 && items.size() == limit) {
       more = true;

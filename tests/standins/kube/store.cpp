@@ -79,6 +79,16 @@ bool selected(const std::string& field_selector, const Json& object) {
   return object.value(Json::json_pointer(pointer), std::string()) == field_selector.substr(equals + 1);
 }
 
+bool selected_by_label(const std::string& selector, const Json& object) {
+  constexpr std::string_view kIn = " in (";
+  const auto in = selector.find(kIn);
+  if (in == std::string::npos) return true;
+  const std::string value =
+      object.value(Json::json_pointer("/metadata/labels"), Json::object()).value(selector.substr(0, in), std::string());
+  const std::string values = "," + selector.substr(in + kIn.size(), selector.size() - in - kIn.size() - 1) + ",";
+  return !value.empty() && values.find("," + value + ",") != std::string::npos;
+}
+
 bool Store::serves(const std::string& collection) const {
   return collection == "/api/v1/pods" || collection == "/api/v1/nodes" ||
          (collection.starts_with("/api/v1/namespaces/") && last_part(collection) == "configmaps") ||

@@ -62,6 +62,7 @@ class Store {
 
 // "spec.nodeName=n1", "metadata.name=n1"; "" selects everything.
 bool selected(const std::string& field_selector, const Json& object);
+bool selected_by_label(const std::string& selector, const Json& object);  // "KEY in (A,B)" alone
 Json status_json(int code, const std::string& reason, const std::string& message);
 std::string kind_of(const std::string& collection);  // "Pod"
 
