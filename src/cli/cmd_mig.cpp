@@ -193,6 +193,30 @@ int apply_now(const MigGiven& given) {
   return status;
 }
 
+int checkpoint(const MigGiven& given) {
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  if (const auto written = write_checkpoint(node, given.file); !written)
+    return fail_with(to_string(written.error()), kMigFailed);
+  return 0;
+}
+
+int restore(const MigGiven& given) {
+  const auto saved = read_checkpoint(given.file);
+  if (!saved) return fail_with(to_string(saved.error()), kMigUnusable);
+  MigNode node;
+  if (const int status = read_node(given, node)) return status;
+  const auto made = restoring_plan(*saved, node, given.mode_only, given.file);
+  print_problems(made.problems);
+  MigChangeOptions options;
+  options.run_dir = given.run_dir;
+  options.mode_only = given.mode_only;
+  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
+  const int status = carry_out(node, made, options, kName);
+  if (status == 0 && !given.quiet) fmt::print("the node is as the checkpoint says ({})\n", given.file);
+  return status;
+}
+
 void add_node_options(CLI::App& command, MigGiven& given, bool simulated) {
   add_own_option(command, "--run-dir", given.run_dir,
                  "the node agent's directory: it knows which pods hold which devices");
@@ -272,6 +296,18 @@ void add_mig(CLI::App& app, Process& process) {
   change->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
   change->add_flag("--quiet,-q", given->quiet, "no line for each step");
   change->callback([given, &process] { process.exit_code = apply_now(*given); });
+
+  auto* save = mig->add_subcommand("checkpoint", "write what the GPUs have now to a file, for restore");
+  save->add_option("file", given->file, "file to write, \"-\" for the standard output")->required();
+  add_node_options(*save, *given, false);
+  save->callback([given, &process] { process.exit_code = checkpoint(*given); });
+
+  auto* back = mig->add_subcommand("restore", "partition the GPUs as a checkpoint says, with the same placements");
+  back->add_option("file", given->file, "file that checkpoint wrote, \"-\" for the standard input")->required();
+  add_node_options(*back, *given, false);
+  back->add_flag("--mode-only,-m", given->mode_only, "the MIG mode alone");
+  back->add_flag("--quiet,-q", given->quiet, "no line for each step");
+  back->callback([given, &process] { process.exit_code = restore(*given); });
 
   mig->footer(
       "Exit status: 0 as configured, or the plan can be carried out now; 1 the driver or a change failed; 2 the "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -107,9 +108,9 @@ void report_blockers(const mig::Plan& plan, const char* program) {
 Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir) {
   MigNode node;
   TRY(node.admin, host::MigAdmin::open(settings));
-  TRY(const auto gpus, node.admin->read(node.silent));
+  TRY(node.raw, node.admin->read(node.silent));
   const auto users = users_of(run_dir);
-  for (const auto& gpu : gpus) node.gpus.push_back(host::state_of(gpu, users));
+  for (const auto& gpu : node.raw) node.gpus.push_back(host::state_of(gpu, users));
   return node;
 }
 
@@ -138,6 +139,31 @@ LoadedConfigurations load_configurations(const std::string& path, const std::vec
   loaded.file = std::move(parsed.file);
   loaded.problems = std::move(parsed.problems);
   return loaded;
+}
+
+Status write_checkpoint(const MigNode& node, const std::string& path) {
+  if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
+  const std::string text = host::to_json_text(host::checkpoint_of(node.raw));
+  if (path == "-") {
+    fmt::print("{}", text);
+    return {};
+  }
+  const std::filesystem::path file(path);
+  TRY(const auto folder, host::Dir::open(file.has_parent_path() ? file.parent_path().string() : "."));
+  return folder.write_atomically(file.filename().string(), text, 0644, host::Sync::kYes);
+}
+
+Result<host::Checkpoint> read_checkpoint(const std::string& path) {
+  if (path == "-") return host::parse_checkpoint(read_input());
+  TRY(const std::string text, host::read_file(path));
+  auto parsed = host::parse_checkpoint(text);
+  if (!parsed) return std::unexpected(within(std::move(parsed).error(), path));
+  return parsed;
+}
+
+mig::Plan restoring_plan(const host::Checkpoint& checkpoint, const MigNode& node, bool mode_only,
+                         const std::string& source) {
+  return host::restoring_plan(checkpoint, node.raw, node.gpus, mode_only, source);
 }
 
 int status_of(const mig::Plan& plan) {

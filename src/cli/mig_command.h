@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "gpu/driver/mig/mig_admin.h"
 #include "mig/configuration.h"
+#include "mig/driver/checkpoint.h"
 #include "mig/plan.h"
 #include "mig/state.h"
 
@@ -27,6 +28,7 @@ inline constexpr int kMigDenied = 6;      // the driver refuses this user
 struct MigNode {
   std::unique_ptr<host::MigAdmin> admin;  // nullptr = simulated
   std::vector<mig::GpuState> gpus;
+  std::vector<host::MigGpu> raw;    // the same, as the driver has them; empty = simulated
   std::vector<std::string> silent;  // GPUs that did not answer, one sentence each
 };
 
@@ -50,6 +52,13 @@ struct MigChangeOptions {
 };
 // Carries the plan out. Nothing is touched where it is not possible or something is held. Prints why to stderr.
 int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program);
+
+// What the node has now, as a checkpoint in `path`; "-" for the standard output.
+Status write_checkpoint(const MigNode& node, const std::string& path);
+// "-" for the standard input.
+Result<host::Checkpoint> read_checkpoint(const std::string& path);
+mig::Plan restoring_plan(const host::Checkpoint& checkpoint, const MigNode& node, bool mode_only,
+                         const std::string& source);
 
 // The exit status of a plan that was not carried out: 0 where its steps can be taken now.
 int status_of(const mig::Plan& plan);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "base/text.h"
@@ -35,7 +36,9 @@ struct PartedOptions {
   std::string format = "yaml";
   std::string label = "current";
   std::string output_file;
+  std::string checkpoint_file;
 };
+using PlanOf = std::function<mig::Plan(const MigNode&)>;
 
 std::string variable(const Process& process, const char* name) {
   const auto found = process.environment.find(name);
@@ -189,11 +192,11 @@ Status reset_gpu(const std::string& driver_root, const std::string& uuid, const 
 }
 
 // Between the hooks of the start and the end.
-int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunner& runner,
-           const mig::Configuration& configuration, bool mode_only, const Process& process) {
+int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunner& runner, const PlanOf& plan_of,
+           bool mode_only, const Process& process) {
   auto node = this_node(process);
   if (!node) return failed(to_string(node.error()));
-  const auto plan = mig::make_plan(configuration, node->gpus, {.mode_only = mode_only});
+  const auto plan = plan_of(*node);
   if (print_all(plan.problems)) return 1;
   const bool mode_changes =
       std::ranges::any_of(plan.gpus, [](const mig::GpuPlan& gpu) { return gpu.mode_from != gpu.mode_to; });
@@ -207,7 +210,7 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
     node = this_node(process);
     if (!node) return failed(to_string(node.error()));
   }
-  const auto now = mig::make_plan(configuration, node->gpus, {.mode_only = mode_only});
+  const auto now = plan_of(*node);
   MigChangeOptions how;
   if (const auto run_dir = variable(process, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
   how.mode_only = mode_only;
@@ -225,16 +228,13 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   }
   node = this_node(process);
   if (!node) return failed(to_string(node.error()));
-  status = carry_out(*node, mig::make_plan(configuration, node->gpus, {.mode_only = mode_only}), how, kMigParted);
+  status = carry_out(*node, plan_of(*node), how, kMigParted);
   return status == 0 ? 0 : 1;
 }
 
-int parted_apply(const PartedOptions& options, const Process& process) {
-  const auto mode_only = switch_value(options.mode_only, "MIG_PARTED_MODE_CHANGE_ONLY", process);
-  if (!mode_only || !switch_value(options.skip_reset, "MIG_PARTED_SKIP_RESET", process))
-    return failed("a switch is neither true nor false");
-  const auto chosen = choose(options);
-  if (chosen == nullptr) return 1;
+// A change between its hooks; `done` is printed after a success.
+int with_hooks(const PartedOptions& options, const PlanOf& plan_of, bool mode_only, const char* done,
+               const Process& process) {
   mig::Hooks hooks;
   if (!options.hooks_file.empty()) {
     const auto text = host::read_file(options.hooks_file);
@@ -243,17 +243,57 @@ int parted_apply(const PartedOptions& options, const Process& process) {
     if (print_all(parsed.problems)) return 1;
     hooks = std::move(parsed.hooks);
   }
-  PartedOptions with_name = options;
-  with_name.selected = chosen->configuration->name;
-  const HookRunner runner(with_name, process);
+  const HookRunner runner(options, process);
   int status = 1;
   if (const auto begun = runner.run("apply-start", hooks.apply_start); begun)
-    status = change(options, hooks, runner, *chosen->configuration, *mode_only, process);
+    status = change(options, hooks, runner, plan_of, mode_only, process);
   else
     return failed(to_string(begun.error()));
   if (const auto ended = runner.run("apply-exit", hooks.apply_exit); !ended) status = failed(to_string(ended.error()));
-  if (status == 0) fmt::print("MIG configuration applied successfully\n");
+  if (status == 0) fmt::print("{}\n", done);
   return status;
+}
+
+int parted_apply(const PartedOptions& options, const Process& process) {
+  const auto mode_only = switch_value(options.mode_only, "MIG_PARTED_MODE_CHANGE_ONLY", process);
+  if (!mode_only || !switch_value(options.skip_reset, "MIG_PARTED_SKIP_RESET", process))
+    return failed("a switch is neither true nor false");
+  const auto chosen = choose(options);
+  if (chosen == nullptr) return 1;
+  PartedOptions with_name = options;
+  with_name.selected = chosen->configuration->name;
+  return with_hooks(
+      with_name,
+      [&](const MigNode& node) { return mig::make_plan(*chosen->configuration, node.gpus, {.mode_only = *mode_only}); },
+      *mode_only, "MIG configuration applied successfully", process);
+}
+
+int checkpoint_file_is_missing() {
+  return failed(
+      "missing required flags 'checkpoint-file': name a file with --checkpoint-file or "
+      "$MIG_PARTED_CHECKPOINT_FILE");
+}
+
+int parted_checkpoint(const PartedOptions& options, const Process& process) {
+  if (options.checkpoint_file.empty()) return checkpoint_file_is_missing();
+  const auto node = this_node(process);
+  if (!node) return failed(to_string(node.error()));
+  if (const auto written = write_checkpoint(*node, options.checkpoint_file); !written)
+    return failed(to_string(written.error()));
+  fmt::print("MIG configuration checkpointed successfully\n");
+  return 0;
+}
+
+int parted_restore(const PartedOptions& options, const Process& process) {
+  const auto mode_only = switch_value(options.mode_only, "MIG_PARTED_MODE_CHANGE_ONLY", process);
+  if (!mode_only) return failed("a switch is neither true nor false");
+  if (options.checkpoint_file.empty()) return checkpoint_file_is_missing();
+  const auto checkpoint = read_checkpoint(options.checkpoint_file);
+  if (!checkpoint) return failed(to_string(checkpoint.error()));
+  return with_hooks(
+      options,
+      [&](const MigNode& node) { return restoring_plan(*checkpoint, node, *mode_only, options.checkpoint_file); },
+      *mode_only, "MIG configuration restored successfully", process);
 }
 
 int write_file(const mig::ConfigurationFile& file, const PartedOptions& options) {
@@ -312,6 +352,15 @@ Run add_command(const std::string& command, CLI::App& app, PartedOptions& o) {
         ->capture_default_str();
     return parted_export;
   }
+  if (command == "checkpoint" || command == "restore") {
+    app.add_option("--checkpoint-file,-f", o.checkpoint_file, "file with the state of all GPUs")
+        ->envname("MIG_PARTED_CHECKPOINT_FILE");
+    if (command == "checkpoint") return parted_checkpoint;
+    app.add_option("--hooks-file,-k", o.hooks_file, "commands to run around the change")
+        ->envname("MIG_PARTED_HOOKS_FILE");
+    add_switch(app, "--mode-only,-m", o.mode_only, "MIG_PARTED_MODE_CHANGE_ONLY", "change the MIG mode alone");
+    return parted_restore;
+  }
   if (command == "generate-config") {
     add_output("MIG_PARTED_OUTPUT_FORMAT");
     app.add_option("--output-file,-f", o.output_file, "file to write; empty is the standard output")
@@ -327,8 +376,10 @@ constexpr const char* kUsage =
     "  apply            partition the GPUs as a configuration says\n"
     "  assert           whether they are\n"
     "  export           what they have now, as a configuration\n"
-    "  generate-config  the default configurations of these GPUs\n\n"
-    "checkpoint and restore are not supported. `tranche mig` shows plans and profiles.\n";
+    "  generate-config  the default configurations of these GPUs\n"
+    "  checkpoint       write what they have now to a file\n"
+    "  restore          partition the GPUs as such a file says\n\n"
+    "`tranche mig` shows plans and profiles.\n";
 
 }  // namespace
 
@@ -354,12 +405,9 @@ int mig_parted(const std::vector<std::string>& arguments, Process& process) {
   CLI::App app("Tranche as NVIDIA's mig-parted", std::string(kMigParted) + " " + command);
   PartedOptions options;
   const Run run = add_command(command, app, options);
-  if (run == nullptr) {
-    if (command == "checkpoint" || command == "restore")
-      return failed(command + " is not supported; export writes the present state as a configuration for apply");
+  if (run == nullptr)
     return failed("there is no command " + in_quotes(command) +
-                  "; the commands are apply, assert, export, generate-config");
-  }
+                  "; the commands are apply, assert, checkpoint, export, generate-config, restore");
   std::vector<std::string> rest;
   if (const auto status = read_as_nvidias(app, {at + 1, arguments.end()}, rest)) return *status;
   warn_of_ignored(app, rest);

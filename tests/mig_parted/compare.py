@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""NVIDIA's nvidia-mig-parted and ours on the same simulated nodes: what both export, what both assert, what both make of a file.
+"""NVIDIA's nvidia-mig-parted and ours on the same simulated nodes: what both export, assert and checkpoint, what both make of a file.
 
     tests/mig_parted/compare.py [--build build] [--program FILE] [--thorough]
 
@@ -75,7 +75,7 @@ FILES = {
     "no YAML": "version: [\n",
     "a list": "- a\n- b\n",
 }
-# Where ours differs on purpose (docs/compatibility/mig.md): name of the file -> why.
+# Where ours differs on purpose (docs/compatibility/command-line.md): name of the file -> why.
 DIFFERENT = {
     "an earlier entry that differs": "the last entry that names a GPU counts, as it does in apply; NVIDIA's asserts each entry",
     "a count of zero": "no instance of a profile is what the GPU has; NVIDIA's looks for the profile in a list",
@@ -213,6 +213,45 @@ def defaults(table, node, what):
                 table.row(f"{what}, {name} by {who}: {' '.join(words)} {asserted}", (theirs.returncode == 0) == (ours.returncode == 0), theirs, ours)
 
 
+def saved(node, program, name):
+    """A checkpoint by one of the programs, without the order of entries; None where it failed."""
+    file = node.path(name)
+    done = node.run(program, "checkpoint", "-f", file)
+    if done.returncode:
+        return done, None
+    with open(file) as text:
+        document = json.load(text)
+    document["MigState"]["Devices"] = document["MigState"]["Devices"] or []
+    for device in document["MigState"]["Devices"]:
+        device["GpuInstances"] = sorted(device["GpuInstances"] or [], key=json.dumps)
+        for instance in device["GpuInstances"]:
+            instance["ComputeInstances"] = sorted(instance["ComputeInstances"] or [], key=json.dumps)
+    return done, document
+
+
+def checkpoints(table, node, what):
+    """Both write the same checkpoint of each default configuration, and each restores what the other wrote."""
+    ours = node.path("nvidia-mig-parted")
+    file = node.path("defaults.yaml")
+    with open(file) as text:
+        names = list((yaml.safe_load(text) or {}).get("mig-configs") or {})
+    for turn, name in enumerate(names):
+        done = node.run(ours, "apply", "-f", file, "-c", name)
+        table.row(f"{what}: apply {name} before a checkpoint", done.returncode == 0, done, done)
+        theirs_done, theirs_saved = saved(node, node.theirs, "theirs.json")
+        ours_done, ours_saved = saved(node, ours, "ours.json")
+        table.row(f"{what}, {name}: checkpoint", theirs_saved is not None and theirs_saved == ours_saved, theirs_done, ours_done)
+        # NVIDIA's restore does not reset, so on Ampere it cannot come from a GPU whose MIG mode is off.
+        others = [other for other in names if other != name and (turn % 2 == 0 or other != "all-disabled")] or [name]
+        away = node.run(ours, "apply", "-f", file, "-c", others[turn % len(others)])
+        table.row(f"{what}, {name}: a different configuration", away.returncode == 0, away, away)
+        who, program, written = (("ours", ours, "theirs.json"), ("NVIDIA's", node.theirs, "ours.json"))[turn % 2]
+        back = node.run(program, "restore", "-f", node.path(written))
+        table.row(f"{what}, {name}: {who} restores {written}", back.returncode == 0, back, back)
+        again_done, again = saved(node, ours, "again.json")
+        table.row(f"{what}, {name}: as it was after {who} restored it", again == ours_saved, back, again_done)
+
+
 def shapes(table, node):
     done = node.run(node.path("nvidia-mig-parted"), "apply", "-f", node.write("mig.yaml", FILES["as applied"]), "-c", "x")
     table.row("all-balanced is applied", done.returncode == 0, done, done)
@@ -246,6 +285,7 @@ def main():
         node = Node(os.path.abspath(arguments.build), theirs, gpus, arguments.thorough)
         try:
             defaults(table, node, what)
+            checkpoints(table, node, what)
             if what == "H200":
                 shapes(table, node)
         finally:

@@ -75,7 +75,7 @@ class Admin final : public MigAdmin {
                                                 std::uint32_t slices, std::optional<std::uint32_t> start) override {
     TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
     std::optional<std::uint32_t> profile;
-    each_compute_profile(parent, [&](const nvml::ComputeInstanceProfileInfo& info) {
+    each_compute_profile(parent, [&](std::uint32_t, const nvml::ComputeInstanceProfileInfo& info) {
       if (info.slice_count == slices && !profile) profile = info.id;
     });
     if (!profile)
@@ -258,7 +258,7 @@ class Admin final : public MigAdmin {
       nvml::ComputeInstanceProfileInfo info{};
       const Return code = call(f_.compute_instance_profile, parent, number, nvml::kSharedEngines, &info);
       if (code == Return::kInvalidArgument) break;
-      if (code == Return::kSuccess) take(info);
+      if (code == Return::kSuccess) take(number, info);
     }
   }
 
@@ -271,13 +271,16 @@ class Admin final : public MigAdmin {
 
   Result<std::vector<MigComputeInstance>> compute_of(nvml::GpuInstance parent, std::uint32_t gpu_instance,
                                                      const Uuids& uuids) const {
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> profiles;  // id, slices
-    each_compute_profile(parent, [&](const nvml::ComputeInstanceProfileInfo& info) {
-      if (std::ranges::find(profiles, info.id, &std::pair<std::uint32_t, std::uint32_t>::first) == profiles.end())
-        profiles.emplace_back(info.id, info.slice_count);
+    struct Kind {
+      std::uint32_t id, slices, number;
+    };
+    std::vector<Kind> profiles;
+    each_compute_profile(parent, [&](std::uint32_t number, const nvml::ComputeInstanceProfileInfo& info) {
+      if (std::ranges::find(profiles, info.id, &Kind::id) == profiles.end())
+        profiles.push_back({info.id, info.slice_count, number});
     });
     std::vector<MigComputeInstance> found;
-    for (const auto& [id, slices] : profiles) {
+    for (const auto& [id, slices, number] : profiles) {
       std::array<nvml::ComputeInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
       TRY_STATUS(check(call(f_.compute_instances, parent, id, handles.data(), &count),
@@ -287,6 +290,7 @@ class Admin final : public MigAdmin {
         const auto uuid = uuids.find({gpu_instance, info.id});
         found.push_back({.id = info.id,
                          .profile_id = id,
+                         .number = number,
                          .slices = slices,
                          .start = info.placement.start,
                          .uuid = uuid == uuids.end() ? "" : uuid->second});

@@ -38,6 +38,7 @@ struct MigKind {
 struct MigComputeInstance {
   std::uint32_t id = 0;
   std::uint32_t profile_id = 0;
+  std::uint32_t number = 0;  // of its profile in the driver's enumeration
   std::uint32_t slices = 0;
   std::uint32_t start = 0;  // in compute slices of the GPU instance
   std::string uuid;         // "MIG-…"; "" = the driver lists no MIG device for it

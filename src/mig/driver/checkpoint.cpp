@@ -1,0 +1,201 @@
+#include "mig/driver/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "mig/driver/values.h"
+
+namespace tranche::host {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kVersion = "v1";
+constexpr std::size_t kMost = 64;  // GPUs, and instances of one: more than there can be
+
+// Slices of a compute instance by its profile's number in NVML (nvml.h, NVML_COMPUTE_INSTANCE_PROFILE_*).
+std::optional<std::uint32_t> slices_of(std::uint32_t number) {
+  constexpr std::array<std::uint32_t, 8> kSlices{1, 2, 3, 4, 7, 8, 6, 1};
+  return number < kSlices.size() ? std::optional(kSlices.at(number)) : std::nullopt;
+}
+
+Error wrong(const std::string& where, const std::string& what) {
+  return fail(Kind::kInvalid, "this is not a checkpoint: " + what, where).error();
+}
+
+Result<std::uint32_t> number_in(const Json& object, const char* key, const std::string& where) {
+  const auto value = number_at(object, key);
+  if (!value || *value < 0 || *value > 1000)
+    return std::unexpected(wrong(where, std::string(key) + " is not a number"));
+  return static_cast<std::uint32_t>(*value);
+}
+
+// The list at `key`; null counts as empty, as Go writes it.
+Result<const Json*> list_in(const Json& object, const char* key, const std::string& where) {
+  const Json& list = member_at(object, key);
+  static const Json kNone = Json::array();
+  if (list.is_null()) return &kNone;
+  if (!list.is_array() || list.size() > kMost)
+    return std::unexpected(wrong(where, std::string(key) + " is not a list of at most " + std::to_string(kMost)));
+  return &list;
+}
+
+Result<Checkpoint::Instance> instance_from(const Json& object, const std::string& where) {
+  Checkpoint::Instance instance;
+  TRY(instance.number, number_in(object, "ProfileID", where));
+  const Json& place = member_at(object, "Placement");
+  TRY(instance.place.start, number_in(place, "Start", where + ".Placement"));
+  TRY(instance.place.size, number_in(place, "Size", where + ".Placement"));
+  TRY(const Json* compute, list_in(object, "ComputeInstances", where));
+  for (const Json& one : *compute) {
+    TRY(const std::uint32_t number, number_in(one, "ProfileID", where + ".ComputeInstances"));
+    TRY(const std::uint32_t engines, number_in(one, "EngProfileID", where + ".ComputeInstances"));
+    if (engines != 0) return std::unexpected(wrong(where, "EngProfileID is not 0, the only one that NVIDIA has"));
+    instance.compute.push_back({number});
+  }
+  return instance;
+}
+
+}  // namespace
+
+Checkpoint checkpoint_of(const std::vector<MigGpu>& gpus) {
+  Checkpoint checkpoint;
+  for (const MigGpu& gpu : gpus) {
+    if (!gpu.capable) continue;
+    Checkpoint::Gpu one{gpu.uuid, gpu.enabled, {}};
+    for (const MigKind& kind : gpu.kinds)  // in the driver's order of profiles, as mig-parted walks them
+      for (const MigGpuInstance& instance : gpu.instances) {
+        if (instance.profile_id != kind.id) continue;
+        Checkpoint::Instance made{kind.number, instance.place, {}};
+        for (const auto& compute : instance.compute) made.compute.push_back({compute.number});
+        one.instances.push_back(std::move(made));
+      }
+    checkpoint.gpus.push_back(std::move(one));
+  }
+  return checkpoint;
+}
+
+std::string to_json_text(const Checkpoint& checkpoint) {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  for (const auto& gpu : checkpoint.gpus) {
+    nlohmann::ordered_json instances = nlohmann::ordered_json::array();
+    for (const auto& instance : gpu.instances) {
+      nlohmann::ordered_json compute = nlohmann::ordered_json::array();
+      for (const auto& one : instance.compute) compute.push_back({{"ProfileID", one.number}, {"EngProfileID", 0}});
+      instances.push_back({{"ProfileID", instance.number},
+                           {"Placement", {{"Start", instance.place.start}, {"Size", instance.place.size}}},
+                           {"ComputeInstances", std::move(compute)}});
+    }
+    devices.push_back({{"UUID", gpu.uuid}, {"MigMode", gpu.enabled ? 1 : 0}, {"GpuInstances", std::move(instances)}});
+  }
+  const nlohmann::ordered_json document{{"Version", kVersion}, {"MigState", {{"Devices", std::move(devices)}}}};
+  return json_text(document) + "\n";
+}
+
+Result<Checkpoint> parse_checkpoint(std::string_view text) {
+  const Json document = json_of(std::string(text));
+  if (!document.is_object()) return std::unexpected(wrong("", "it is not a JSON object"));
+  if (text_at(document, "Version") != kVersion)
+    return std::unexpected(wrong("Version", "it is not \"" + std::string(kVersion) + "\""));
+  const Json& state = member_at(document, "MigState");
+  if (!state.is_object()) return std::unexpected(wrong("MigState", "it is not an object"));
+  TRY(const Json* devices, list_in(state, "Devices", "MigState"));
+  Checkpoint checkpoint;
+  for (const Json& device : *devices) {
+    const std::string where = "MigState.Devices[" + std::to_string(checkpoint.gpus.size()) + "]";
+    Checkpoint::Gpu gpu;
+    gpu.uuid = text_at(device, "UUID");
+    if (gpu.uuid.empty()) return std::unexpected(wrong(where, "UUID is missing"));
+    if (std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid) != checkpoint.gpus.end())
+      return std::unexpected(wrong(where, "a different entry has the same UUID"));
+    TRY(const std::uint32_t mode, number_in(device, "MigMode", where));
+    if (mode > 1) return std::unexpected(wrong(where, "MigMode is neither 0 nor 1"));
+    gpu.enabled = mode == 1;
+    TRY(const Json* instances, list_in(device, "GpuInstances", where));
+    for (const Json& one : *instances) {
+      TRY(auto instance, instance_from(one, where + ".GpuInstances[" + std::to_string(gpu.instances.size()) + "]"));
+      gpu.instances.push_back(std::move(instance));
+    }
+    if (!gpu.enabled && !gpu.instances.empty())
+      return std::unexpected(wrong(where, "GpuInstances is not empty while MigMode is 0"));
+    checkpoint.gpus.push_back(std::move(gpu));
+  }
+  return checkpoint;
+}
+
+mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>& gpus,
+                         const std::vector<mig::GpuState>& states, bool mode_only, const std::string& source) {
+  mig::Plan plan;
+  plan.configuration = "checkpoint";
+  const auto refuse = [&](const std::string& what) {
+    plan.problems.push_back(
+        {Severity::kError, {source, 0, 0}, {}, what, "restore a checkpoint of this node, or apply a configuration"});
+  };
+  for (const auto& saved : checkpoint.gpus)
+    if (std::ranges::find(gpus, saved.uuid, &MigGpu::uuid) == gpus.end())
+      refuse("no GPU of this node that answers is " + in_quotes(saved.uuid));
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const MigGpu& gpu = gpus[i];
+    const mig::GpuState& state = states[i];
+    mig::GpuPlan one;
+    one.index = gpu.index;
+    one.uuid = gpu.uuid;
+    one.name = gpu.name;
+    one.profiles = state.profiles;
+    one.mode_from = one.mode_to = gpu.enabled;
+    const auto saved = std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid);
+    one.matched = saved != checkpoint.gpus.end();
+    if (!one.matched) {
+      plan.gpus.push_back(std::move(one));
+      continue;
+    }
+    if (!gpu.capable && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
+    one.mode_to = saved->enabled;
+    for (const auto& instance : saved->instances) {
+      const auto kind = std::ranges::find(gpu.kinds, instance.number, &MigKind::number);
+      if (kind == gpu.kinds.end() ||
+          (!kind->places.empty() && std::ranges::find(kind->places, instance.place) == kind->places.end())) {
+        refuse("GPU " + std::to_string(gpu.index) + " has no instance of the driver's profile number " +
+               std::to_string(instance.number) + " at slice " + std::to_string(instance.place.start));
+        continue;
+      }
+      mig::Part part{.profile_id = kind->id, .placement = {instance.place.start, instance.place.size}, .compute = {}};
+      std::uint32_t start = 0;
+      for (const auto& compute : instance.compute) {
+        const auto slices = slices_of(compute.number);
+        if (!slices) {
+          refuse("GPU " + std::to_string(gpu.index) + ": there is no compute instance profile number " +
+                 std::to_string(compute.number));
+          continue;
+        }
+        part.compute.push_back({start, *slices});
+        start += *slices;
+      }
+      one.parts.push_back(std::move(part));
+    }
+    const MigLayout target = target_of(one);
+    one.as_wanted = mode_only ? gpu.enabled == saved->enabled && gpu.pending == saved->enabled
+                              : !gpu.capable || !next_step(gpu, target);
+    const bool instances_go = !mode_only || !one.mode_to;
+    if (!one.as_wanted && instances_go)
+      for (const MigGpuInstance& gone : leaving(gpu, target)) {
+        const auto held = std::ranges::find(state.instances, gone.id, &mig::GpuInstance::id);
+        if (held == state.instances.end()) continue;
+        one.goes.push_back(*held);
+        if (held->busy())
+          one.blockers.push_back(
+              {mig::profile_name(state.profiles, gone.profile_id) + " at " + mig::to_string(held->placement),
+               held->holders});
+      }
+    if (one.mode_from != one.mode_to && !state.holders.empty())
+      one.blockers.push_back({"the whole GPU", state.holders});
+    plan.gpus.push_back(std::move(one));
+  }
+  return plan;
+}
+
+}  // namespace tranche::host

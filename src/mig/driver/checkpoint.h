@@ -1,0 +1,45 @@
+#pragma once
+// What all GPUs of a node are partitioned into, as a file of mig-parted's `checkpoint`: modes, GPU instances with their
+// placements, compute instances. UUIDs of MIG devices are not part of it, and the driver gives new ones. Pure.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "mig/driver/layout.h"
+#include "mig/plan.h"
+
+namespace tranche::host {
+
+struct Checkpoint {
+  struct Compute {
+    std::uint32_t number = 0;  // of the profile in the driver's enumeration
+    friend bool operator==(const Compute&, const Compute&) = default;
+  };
+  struct Instance {
+    std::uint32_t number = 0;  // of the profile in the driver's enumeration
+    MigPlace place;
+    std::vector<Compute> compute;
+    friend bool operator==(const Instance&, const Instance&) = default;
+  };
+  struct Gpu {
+    std::string uuid;
+    bool enabled = false;
+    std::vector<Instance> instances;
+    friend bool operator==(const Gpu&, const Gpu&) = default;
+  };
+  std::vector<Gpu> gpus;
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+Checkpoint checkpoint_of(const std::vector<MigGpu>& gpus);  // GPUs without MIG are left out
+std::string to_json_text(const Checkpoint& checkpoint);
+Result<Checkpoint> parse_checkpoint(std::string_view text);  // strict: every member, and version v1
+
+// The way from what the GPUs have now to the checkpoint: what is as there stays. `gpus` and `states` are the same GPUs
+// in the same order. A GPU that the checkpoint does not have stays as it is; one that the node does not have, and a
+// profile that its GPU does not have, are errors among the plan's problems, and nothing is changed then.
+mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>& gpus,
+                         const std::vector<mig::GpuState>& states, bool mode_only, const std::string& source);
+
+}  // namespace tranche::host

@@ -1,0 +1,77 @@
+#include "mig/driver/checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include "mig/driver/values.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kText =
+    R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-a","MigMode":1,"GpuInstances":[{"ProfileID":2,"Placement":{"Start":4,"Size":4},"ComputeInstances":[{"ProfileID":0,"EngProfileID":0},{"ProfileID":1,"EngProfileID":0}]}]},{"UUID":"GPU-b","MigMode":0,"GpuInstances":[]}]}})"
+    "\n";
+
+MigGpu a_gpu() {
+  MigGpu gpu;
+  gpu.uuid = "GPU-a";
+  gpu.name = "NVIDIA A100-PCIE-40GB";
+  gpu.capable = gpu.enabled = gpu.pending = true;
+  gpu.kinds.push_back({.number = 0, .id = 19, .profile = {.name = "1g.5gb"}, .places = {{0, 1}, {6, 1}}});
+  gpu.kinds.push_back({.number = 2, .id = 9, .profile = {.name = "3g.20gb"}, .places = {{0, 4}, {4, 4}}});
+  return gpu;
+}
+
+TEST(Checkpoint, IsWrittenAndReadAsNvidias) {
+  const auto read = parse_checkpoint(kText);
+  ASSERT_TRUE(read) << to_string(read.error());
+  ASSERT_EQ(read->gpus.size(), 2u);
+  EXPECT_EQ(read->gpus[0].instances[0].place, (MigPlace{4, 4}));
+  EXPECT_EQ(to_json_text(*read), kText);
+  const auto as_go =
+      parse_checkpoint(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-b","MigMode":0,"GpuInstances":null}]}})");
+  ASSERT_TRUE(as_go) << to_string(as_go.error());
+}
+
+TEST(Checkpoint, IsRefusedWithThePlaceOfTheFault) {
+  const auto why = [](const char* text) {
+    const auto read = parse_checkpoint(text);
+    return read ? std::string("accepted") : to_string(read.error());
+  };
+  EXPECT_THAT(why("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(why(R"({"Version":"v2"})"), HasSubstr("\"v1\""));
+  EXPECT_THAT(why(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"a","MigMode":2}]}})"), HasSubstr("Devices[0]"));
+  EXPECT_THAT(why(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"a","MigMode":1,"GpuInstances":[{}]}]}})"),
+              HasSubstr("GpuInstances[0]"));
+  EXPECT_THAT(why(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"a","MigMode":0},{"UUID":"a","MigMode":0}]}})"),
+              HasSubstr("same UUID"));
+}
+
+TEST(Checkpoint, ReachesPlacementsAndKeepsWhatIsThere) {
+  MigGpu gpu = a_gpu();
+  gpu.instances.push_back({.id = 1, .profile_id = 9, .place = {4, 4}, .compute = {}, .processes = {}});
+  gpu.instances.push_back({.id = 7, .profile_id = 19, .place = {0, 1}, .compute = {}, .processes = {4711}});
+  Checkpoint saved;
+  saved.gpus.push_back({"GPU-a", true, {{2, {4, 4}, {{2}}}}});
+  const auto plan = restoring_plan(saved, {gpu}, {state_of(gpu, {})}, false, "file");
+  ASSERT_TRUE(plan.possible());
+  ASSERT_EQ(plan.gpus[0].goes.size(), 1u) << "the 3g.20gb lacks only its compute instance";
+  EXPECT_EQ(plan.gpus[0].goes[0].id, 7u);
+  ASSERT_EQ(plan.gpus[0].blockers.size(), 1u);
+  EXPECT_EQ(plan.gpus[0].blockers[0].holders[0].who, "process 4711");
+  EXPECT_EQ(to_string(target_of(plan.gpus[0])), "3g.20gb at 4");
+}
+
+TEST(Checkpoint, OfADifferentNodeChangesNothing) {
+  Checkpoint saved;
+  saved.gpus.push_back({"GPU-x", true, {}});
+  saved.gpus.push_back({"GPU-a", true, {{9, {0, 4}, {}}}});
+  const MigGpu gpu = a_gpu();
+  const auto plan = restoring_plan(saved, {gpu}, {state_of(gpu, {})}, false, "file");
+  EXPECT_FALSE(plan.possible());
+  EXPECT_EQ(plan.problems.size(), 2u);
+}
+
+}  // namespace
+}  // namespace tranche::host
