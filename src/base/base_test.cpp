@@ -59,6 +59,9 @@ TEST(TextTest, InQuotesShowsWhatCannotBeSeen) {
   EXPECT_EQ(in_quotes(std::string(100, 'x')).size(), 80 + 2 + std::string("…").size());
 }
 
+TEST(TextTest, MarkupKeepsNothingThatOpensAnElementOrEndsAnAttribute) {
+  EXPECT_EQ(in_markup("<a b='c' d=\"e\">&"), "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;");
+}
 TEST(TextTest, HashIsTheSameForEver) {
   EXPECT_EQ(hex16(stable_hash("GPU-0::1")), hex16(stable_hash("GPU-0::1")));
 }

@@ -75,6 +75,32 @@ std::string in_quotes(std::string_view text) {
   return '"' + visible_text(shown, "\"\\") + (shown.size() < text.size() ? "…\"" : "\"");
 }
 
+std::string in_markup(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string out;
   for (const auto& part : parts) {

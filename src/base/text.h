@@ -19,6 +19,7 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text, int base = 10
 std::optional<std::int64_t> parse_signed(std::string_view text);
 
 std::string in_quotes(std::string_view text);  // for messages: in double quotes, control characters escaped, cut at 80
+std::string in_markup(std::string_view text);  // for HTML and XML: & < > " ' as entities; control characters stay
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 // A stable 64-bit hash (FNV-1a) for names that must be the same in every run and version.

@@ -115,7 +115,7 @@ std::string_view to_string(ChangePolicy);  // "wait", "force"
 // sharing.mps.endpoint.
 enum class EndpointPolicy { kRelay, kLink };
 std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
-std::string_view to_string(EndpointPolicy);     // "gate", "link"
+std::string_view to_string(EndpointPolicy);     // "relay", "link"
 std::string_view to_string(SmRounding);         // "up", "down", "off"
 
 inline constexpr Duration kStopPatienceLeast = std::chrono::milliseconds(100);

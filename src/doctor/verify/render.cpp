@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace tranche::verify {
@@ -31,26 +32,7 @@ const char* colour_of(Verdict verdict) {
 
 // XML 1.0 has no way to write most control characters, and accepts UTF-8 only.
 std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : visible_text(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return in_markup(visible_text(text));
 }
 
 std::string with_remedy(const Check& check) {

@@ -25,6 +25,11 @@ bool is_device(std::string_view name) {
   return name.starts_with(kPrefix) && parse_unsigned(name.substr(kPrefix.size())).has_value();
 }
 
+// The control device appears when the driver's module is loaded.
+bool is_node_of_driver(std::string_view name) {
+  return is_device(name) || name == "nvidiactl";
+}
+
 bool is_address(std::string_view name) {
   return std::ranges::count(name, ':') == 2 && name.find('.') != std::string_view::npos;
 }
@@ -63,7 +68,7 @@ bool DeviceHints::seen() {
     for (const char* at = buffer.data(); at < buffer.data() + size;) {
       inotify_event event{};
       std::memcpy(&event, at, sizeof(event));
-      found = found || (event.mask & IN_Q_OVERFLOW) != 0 || (event.len > 0 && is_device(at + sizeof(event)));
+      found = found || (event.mask & IN_Q_OVERFLOW) != 0 || (event.len > 0 && is_node_of_driver(at + sizeof(event)));
       at += sizeof(event) + event.len;
     }
   }

@@ -18,8 +18,8 @@ struct KernelSigns {
 };
 KernelSigns look_at_kernel(const std::string& root);
 
-// Whether a device node of a GPU came or went (inotify on <root>/dev). Only a hint: sysfs tells nobody, and the /dev of
-// a container is often a picture of its start.
+// Whether a device node of a GPU, or of the driver itself, was created or removed (inotify on <root>/dev). Only a hint
+// that ends a wait early: sysfs sends no events, and the /dev of a container is often a copy made at its start.
 class DeviceHints {
  public:
   explicit DeviceHints(const std::string& root);

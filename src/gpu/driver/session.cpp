@@ -7,7 +7,6 @@
 
 #include "base/grid.h"
 #include "base/text.h"
-#include "gpu/driver/arrival.h"
 #include "gpu/inventory/mig_uuid.h"
 #include "os/clock/clock.h"
 
@@ -66,7 +65,7 @@ void Session::close_driver() {
 void Session::wait_for_driver() {
   const MonoTime until = mono_now() + retry_;
   retry_ = std::min(retry_ * 2, settings_.retry_most);
-  Arrival arrival(settings_.system_root);
+  DeviceHints arrival(settings_.system_root);
   for (MonoTime now = mono_now(); now < until; now = mono_now()) {
     pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {arrival.fd(), POLLIN, 0}};
     channel_->rests();

@@ -1,5 +1,6 @@
 #include "observe/html/html.h"
 
+#include "base/text.h"
 #include "observe/metrics/page.h"
 
 namespace tranche::html {
@@ -27,29 +28,7 @@ form{margin:.6em 0}input,button{font:inherit;color:inherit;background:var(--back
 }  // namespace
 
 std::string text(std::string_view foreign) {
-  std::string out;
-  for (const char c : metrics::label_value(foreign)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return in_markup(metrics::label_value(foreign));
 }
 
 void Html::table(std::string_view name) {
