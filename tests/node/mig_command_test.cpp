@@ -46,6 +46,9 @@ class MigCommand : public NodeBed {
       all.push_back(one["profile"].get<std::string>() + "@" + std::to_string(one["start"].get<int>()));
     return all;
   }
+  std::string uuid_of(int gpu) {
+    return json_of(mig({"profiles", "--json"}))[static_cast<std::size_t>(gpu)]["uuid"].get<std::string>();
+  }
   std::vector<std::string> devices(int gpu) {
     std::vector<std::string> all;
     const Json document = json_of(mig({"profiles", "--json"}));
@@ -221,6 +224,45 @@ TEST_F(MigCommand, AnswersToTheNameOfMigParted) {
   EXPECT_EQ(parted({"nothing"}).code(), 1);
   EXPECT_EQ(parted({"checkpoint"}).code(), 1);
   EXPECT_EQ(parted({}).code(), 0);
+}
+
+// Promise: mig/command: A checkpoint is restored at the same placements; what is there already is kept.
+TEST_F(MigCommand, ACheckpointIsRestoredAtTheSamePlacements) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 2));
+  EXPECT_EQ(mig({"apply", "all-balanced"}).code(), 0);
+  const auto before = instances(0);
+  EXPECT_EQ(mig({"checkpoint", in("saved.json")}).code(), 0);
+  EXPECT_EQ(mig({"restore", in("saved.json")}).out(), "the node is as the checkpoint says (" + in("saved.json") + ")\n")
+      << "nothing to do";
+  EXPECT_EQ(mig({"apply", "all-3g.71gb"}).code(), 0);
+  EXPECT_NE(instances(0), before);
+  const auto kept = devices(0);
+  Program& restored = mig({"restore", in("saved.json")});
+  EXPECT_EQ(restored.code(), 0) << restored.err();
+  EXPECT_EQ(instances(0), before);
+  EXPECT_EQ(instances(1), before);
+  const auto now = devices(0);
+  EXPECT_TRUE(std::ranges::any_of(kept, [&](const auto& uuid) { return std::ranges::find(now, uuid) != now.end(); }))
+      << "one 3g.71gb stays";
+  sim_node({"gpu", "1", "mig", "off"});
+  EXPECT_EQ(parted({"checkpoint", "-f", in("mixed.json")}).out(), "MIG configuration checkpointed successfully\n");
+  EXPECT_EQ(mig({"apply", "all-1g.18gb"}).code(), 0);
+  EXPECT_EQ(parted({"restore"}, {{"MIG_PARTED_CHECKPOINT_FILE", in("mixed.json")}}).out(),
+            "MIG configuration restored successfully\n");
+  EXPECT_EQ(instances(0), before);
+  EXPECT_TRUE(instances(1).empty());
+  EXPECT_THAT(shown_node(), HasSubstr("MIG"));
+  write("other.json", R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-x","MigMode":0,"GpuInstances":null}]}})");
+  EXPECT_EQ(mig({"restore", in("other.json")}).code(), 2);
+  EXPECT_EQ(parted({"restore", "-f", in("other.json")}).code(), 1);
+  write("broken.json", "{}");
+  EXPECT_EQ(mig({"restore", in("broken.json")}).code(), 2);
+  sim_node({"process", "add", "0", "4711", "1GiB", "--gi", "1", "--ci", "0"});
+  EXPECT_EQ(mig({"apply", "all-balanced"}).code(), 0);
+  write("empty.json", "{\"Version\":\"v1\",\"MigState\":{\"Devices\":[{\"UUID\":\"" + uuid_of(0) +
+                          "\",\"MigMode\":1,\"GpuInstances\":[]}]}}");
+  EXPECT_EQ(mig({"restore", in("empty.json")}).code(), 4) << "a process holds an instance";
+  EXPECT_EQ(instances(0), before);
 }
 
 // Promise: mig/command: Each default configuration can be generated, applied and asserted.

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "node/bed.h"
+#include "node/http_get.h"
 #include "standins/kube/api_server.h"
 
 namespace tranche::e2e {
@@ -99,6 +100,11 @@ class MigManagerBed : public NodeBed {
       ++found[profile];
     }
     return found;
+  }
+  std::string gpu_uuid() {  // of the first GPU
+    const std::string shown = shown_node();
+    const auto at = shown.find("GPU-");
+    return at == std::string::npos ? "" : shown.substr(at, shown.find(' ', at) - at);
   }
   sim::ContainerGrant admit(const std::string& pod, const std::string& resource) {
     auto admission = kubelet().admit(sim::one_container_pod(pod, resource, 1));
@@ -341,6 +347,32 @@ TEST_F(MigManagerBed, MpsOnAnInstanceThatStaysServesThroughTheChange) {
   api_->delete_pod("default", "tenant");
   ASSERT_TRUE(until_state("success")) << "`tranche mps` ends the daemon of a device that has to go";
   EXPECT_EQ(layout(), (std::map<std::string, int>{{"1g.5gb", 7}}));
+}
+
+// Promise: mig/manager: Metrics have the manager's state, its changes, what they wait for, and the instances.
+TEST_F(MigManagerBed, MetricsHaveItsStateChangesAndInstances) {
+  ASSERT_NO_FATAL_FAILURE(make_gpus("topology: pcie\ngpus:\n  - {profile: A100-PCIE-40GB, mig: [1g.5gb]}\n"));
+  Program& agent = start_agent({"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(until_slots(kOne, 1));
+  const std::string pages = pages_of(agent);
+  const auto has = [&](const std::string& line) {
+    return until([&] { return http_get(pages, "/metrics").find(line + "\n") != std::string::npos; }, line);
+  };
+  EXPECT_TRUE(has("tranche_mig_state{state=\"idle\"} 1"));
+  EXPECT_TRUE(has("tranche_mig_instances{gpu=\"" + gpu_uuid() + "\",profile=\"1g.5gb\"} 1"));
+  sim_node({"process", "add", "0", "4711", "1GiB", "--gi", "7", "--ci", "0"});
+  label("all-3g.20gb");
+  EXPECT_TRUE(has("tranche_mig_waits_for{gpu=\"" + gpu_uuid() + "\"} 1"));
+  EXPECT_TRUE(has("tranche_mig_state{state=\"pending\"} 1"));
+  sim_node({"process", "remove", "0", "4711"});
+  ASSERT_TRUE(until_state("success"));
+  EXPECT_TRUE(has("tranche_mig_state{state=\"success\"} 1"));
+  EXPECT_TRUE(has("tranche_mig_state{state=\"pending\"} 0"));
+  EXPECT_TRUE(has("tranche_mig_changes_total{result=\"done\"} 1"));
+  EXPECT_TRUE(has("tranche_mig_instances{gpu=\"" + gpu_uuid() + "\",profile=\"3g.20gb\"} 2"));
+  EXPECT_THAT(http_get(pages, "/metrics"), HasSubstr("\ntranche_mig_change_seconds "));
+  label("no-such-name");
+  EXPECT_TRUE(has("tranche_mig_state{state=\"failed\"} 1"));
 }
 
 constexpr const char* kThreeA100 =

@@ -165,6 +165,7 @@ void MigManager::on_read(MigDriver::Reading reading) {
     begun_.clear();
     told_waiting_.clear();
     blocked_since_.clear();
+    began_ = loop_.now();
   }
   report_.config = name;
   report_.source = choice_.source();
@@ -182,6 +183,7 @@ void MigManager::on_read(MigDriver::Reading reading) {
     MigGpuReport one;
     one.index = gpu.index;
     one.uuid = gpu.uuid;
+    for (const auto& instance : host::layout_of(gpu).instances) ++one.instances[instance.profile];
     one.now = gpu.capable ? host::to_string(host::layout_of(gpu)) : "no MIG";
     for (const auto& change : reading.unfinished)
       if (change.gpu == gpu.uuid && !change.step_returned && change.boot == host::boot_id() &&
@@ -266,6 +268,7 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver:
     return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + *asked_ + " asks");
   }
 
+  if (report_.state == "success") began_ = loop_.now();  // as after a reboot
   if (report_.state != "failed" || begun_.empty()) {
     state("pending", "Applying", "the GPUs are being partitioned for the configuration " + *asked_);
     state_label_.want("pending");
@@ -439,6 +442,7 @@ void MigManager::on_reset(const MigDriver::Work& work, const Status& status) {
 }
 
 void MigManager::succeed() {
+  if (!changed_gpus_.empty()) report_.last_change = loop_.now() - began_;
   evictions_.want({});
   blocked_since_.clear();
   retries_.reset();

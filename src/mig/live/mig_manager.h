@@ -110,6 +110,7 @@ class MigManager {
   std::map<std::string, std::string> waiting_devices_;  // of GPUs whose change waits for a holder
   std::string silent_;                                  // GPUs that do not answer, and which call
   MonoTime withdrawn_at_{};
+  MonoTime began_{};  // the change under way
   MigUse use_;
   std::map<std::string, MonoTime> blocked_since_;  // by GPU
   std::set<std::string> begun_;                    // GPUs of the change under way that were worked on

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "base/version.h"
@@ -38,6 +39,19 @@ void put_config(metrics::Page& page, const Snapshot& s) {
   page.set(metrics::kChangeWaiting, static_cast<double>(std::ranges::count_if(s.change, waits)));
   const auto condition = node_condition(s);
   page.set(metrics::kReady, {condition.ready ? "True" : "False", condition.reason}, 1);
+}
+
+void put_mig(metrics::Page& page, const MigReport& mig) {
+  for (const char* state : kMigStates) page.set(metrics::kMigState, {state}, mig.state == state ? 1 : 0);
+  page.set(metrics::kMigChanges, {"done"}, static_cast<double>(mig.changes));
+  page.set(metrics::kMigChanges, {"failed"}, static_cast<double>(mig.failures));
+  page.set(metrics::kMigEvictions, static_cast<double>(mig.evictions));
+  if (mig.last_change) page.set(metrics::kMigChangeSeconds, std::chrono::duration<double>(*mig.last_change).count());
+  for (const auto& gpu : mig.gpus) {
+    page.set(metrics::kMigWaitsFor, {gpu.uuid}, static_cast<double>(gpu.waits_for.size()));
+    for (const auto& [profile, count] : gpu.instances)
+      page.set(metrics::kMigInstances, {gpu.uuid, profile}, static_cast<double>(count));
+  }
 }
 
 void put_health(metrics::Page& page, const Snapshot& s) {
@@ -118,6 +132,7 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   page.set(metrics::kConfigProblems,
            static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
   put_config(page, snapshot);
+  if (snapshot.mig) put_mig(page, *snapshot.mig);
   put_gpus(page, snapshot);
   put_health(page, snapshot);
   put_slots(page, snapshot);

@@ -51,6 +51,25 @@ inline constexpr Metric kReady{"tranche_ready",
                                "1 for the current reason of the node condition TrancheReady; status is True or False.",
                                {"status", "reason"}};
 
+inline constexpr Metric kMigState{"tranche_mig_state",
+                                  Type::kGauge,
+                                  "1 for the MIG manager's current state, 0 for the others; state is off, starting, "
+                                  "idle, pending, success or failed.",
+                                  {"state"}};
+inline constexpr Metric kMigChanges{"tranche_mig_changes_total",
+                                    Type::kCounter,
+                                    "Changes of a GPU's MIG partitioning; result is done or failed.",
+                                    {"result"}};
+inline constexpr Metric kMigChangeSeconds{
+    "tranche_mig_change_seconds", Type::kGauge,
+    "How long the last successful change took, from the request to the new state, with all waits."};
+inline constexpr Metric kMigWaitsFor{
+    "tranche_mig_waits_for", Type::kGauge, "Pods and processes that a MIG change of the GPU waits for.", {"gpu"}};
+inline constexpr Metric kMigEvictions{"tranche_mig_evictions_total", Type::kCounter,
+                                      "Pods that the MIG manager evicted because they held what had to go."};
+inline constexpr Metric kMigInstances{
+    "tranche_mig_instances", Type::kGauge, "MIG GPU instances that the GPU has, by profile.", {"gpu", "profile"}};
+
 inline constexpr Metric kGpuInfo{"tranche_gpu_info",
                                  Type::kGauge,
                                  "Always 1, for each GPU of the node.",
@@ -283,6 +302,12 @@ inline constexpr std::array kAllMetrics{
     &kConfigInForce,
     &kChangeWaiting,
     &kReady,
+    &kMigState,
+    &kMigChanges,
+    &kMigChangeSeconds,
+    &kMigWaitsFor,
+    &kMigEvictions,
+    &kMigInstances,
     &kGpuInfo,
     &kGpuMemory,
     &kGpuMemoryUsed,
