@@ -322,6 +322,7 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
     log::info("mig.waiting", {{"config", asked_.value_or("")}, {"for", join(sentences, "; ")}});
     callbacks_.tell_node(kube::kMigWaiting, message);
   }
+  callbacks_.ask_use();  // kubelet may list an ended pod for a moment longer than the API server
   again_in(waits_.next());
 }
 

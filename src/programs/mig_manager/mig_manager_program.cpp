@@ -43,7 +43,7 @@ class MigProgram {
   std::unique_ptr<host::KubeLink> link_;
   std::unique_ptr<Operands> operands_;
   std::unique_ptr<MigManager> manager_;
-  std::optional<host::Timer> ask_again_;
+  std::unique_ptr<host::Timer> ask_again_;
   std::optional<bool> resumed_;  // absent: it is not known what an earlier program has paused
   std::uint64_t validated_ = 0;  // changes
 };
@@ -51,7 +51,7 @@ class MigProgram {
 Status MigProgram::open() {
   TRY(loop_, host::Loop::open());
   TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_->stop(); }));
-  ask_again_.emplace(*loop_);
+  ask_again_ = std::make_unique<host::Timer>(*loop_);
   worker_ = host::Worker::start();
   link_ = std::make_unique<host::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
   operands_ = std::make_unique<Operands>(*loop_, options_.node_name, options_.operator_namespace);
