@@ -120,6 +120,23 @@ TEST_F(MigOperatorBed, AKilledManagersLabelsArePutBack) {
   stop(second, SIGTERM, 0);
 }
 
+// Promise: mig/operator: A change that fails puts the labels back; the state is failed and the log has the reason.
+TEST_F(MigOperatorBed, AFailurePutsTheLabelsBack) {
+  ASSERT_NO_FATAL_FAILURE(make(""));
+  api_->remove(kPods, "plugin");
+  sim_node({"fail", "nvmlDeviceCreateGpuInstanceWithPlacement", "999"});
+  Program& manager = start_manager();
+  label("nvidia.com/mig.config", "mine");
+  ASSERT_TRUE(until_state("failed"));
+  EXPECT_TRUE(until_says(manager, "nvmlDeviceCreateGpuInstanceWithPlacement"));
+  EXPECT_TRUE(until_says(manager, kPaused)) << "they were paused";
+  EXPECT_TRUE(until_label(kDeploy + "device-plugin", "true"));
+  sim_node({"clear"});
+  label("nvidia.com/mig.config", "small");
+  ASSERT_TRUE(until_state("success"));
+  EXPECT_TRUE(until_label(kDeploy + "dcgm", "true"));
+}
+
 TEST_F(MigOperatorBed, NeedsANodeNameAndSaysThatItDoesNotRestartNodes) {
   ASSERT_NO_FATAL_FAILURE(make(""));
   environment_["WITH_REBOOT"] = "true";

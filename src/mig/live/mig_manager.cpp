@@ -485,7 +485,7 @@ void MigManager::refused(const std::string& reason, std::string message) {
 }
 
 void MigManager::state(const char* state, const char* reason, std::string message) {
-  if (std::string_view(reason) != "Applying" && std::string_view(reason) != "NeedsReset") way_is_made_ = false;
+  if (std::string_view(state) != "pending" || std::string_view(reason) == "Waiting") way_is_made_ = false;
   report_.state = state;
   report_.reason = reason;
   report_.message = std::move(message);

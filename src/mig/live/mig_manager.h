@@ -7,11 +7,11 @@
 //                   │
 //                   ├─► not possible ────────────────────────────► failed, tried again with the next news or later
 //                   └─► "pending" is written, the devices that go are withdrawn from kubelet, kubelet is asked who
-//                       holds them ─► held: waits (or evicts) ─► free: the calls, on the worker ─► rescan ─► reading
+//                       holds them ─► held: waits (or evicts) ─► free: the calls, by MigDriver ─► rescan ─► reading
 //
 // Level-triggered: what is asked for and what is there are compared at each piece of news, so a label that changes
-// meanwhile, a kill and a second manager all lead through the same path. Loop thread only; driver calls run on a worker
-// of its own.
+// meanwhile, a kill and a second manager all lead through the same path. Loop thread only; MigDriver makes the driver
+// calls on a thread of its own.
 #include <functional>
 #include <memory>
 #include <optional>
