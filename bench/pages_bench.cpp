@@ -39,7 +39,7 @@ Node full_node() {
       node.snapshot.holdings.push_back({"team-of-somebody",
                                         fmt::format("inference-server-7f9c6d5b8-{:05}", gpu * 100 + tenant), "server",
                                         resource.name, slots});
-      node.snapshot.worths[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};
+      node.snapshot.shares[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};
       guard::Process process;
       process.id = {static_cast<std::uint32_t>(1000 * gpu + tenant), 1};
       process.memory = mib(1000);
@@ -51,14 +51,14 @@ Node full_node() {
     node.devices.push_back(std::move(sampled));
   }
   node.snapshot.plan.resources.push_back(std::move(resource));
-  const auto tenants = guard::tenants_of(node.snapshot.worths);
+  const auto tenants = guard::tenants_of(node.snapshot.shares);
   guard::take_figures(node.figures, node.devices, tenants, {}, {});
   return node;
 }
 
 void TakeFigures(benchmark::State& state) {
   Node node = full_node();
-  const auto tenants = guard::tenants_of(node.snapshot.worths);
+  const auto tenants = guard::tenants_of(node.snapshot.shares);
   const auto limits = guard::limits_of(tenants, {}, {}, {});
   for (auto _ : state) guard::take_figures(node.figures, node.devices, tenants, limits, {});
 }

@@ -22,6 +22,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "config/guard.h"
+#include "grants/shares.h"
 #include "mps/pool/terminated.h"
 
 namespace tranche::guard {
@@ -57,7 +58,7 @@ struct Device {
   bool complete = true;     // false: the driver gave no list, or some of its processes cannot be attributed
 };
 
-using GrantOnDevice = std::pair<std::string, std::string>;  // grant, device UUID
+using grants::GrantOnDevice;
 
 struct Limit {
   std::string pool;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 namespace tranche::guard {
@@ -10,64 +9,33 @@ namespace {
 
 constexpr Percent kAll = Percent::whole(100);
 
-const std::string& tenant_word(const GrantOnDevice& key, const Worth& worth) {
-  return worth.tenant.empty() ? key.first : worth.tenant;
+const std::string& tenant_word(const GrantOnDevice& key, const grants::Share& share) {
+  return share.tenant.empty() ? key.first : share.tenant;
 }
 
 // Two grants on one device are worth their sum, and "not limited" beside anything is not limited.
-void add(Tenant::OnDevice& to, const Worth& worth) {
-  to.memory = to.memory.value == 0 || worth.memory.value == 0 ? Bytes{} : to.memory + worth.memory;
-  if (!to.threads || !worth.threads) {
+void add(Tenant::OnDevice& to, const grants::Share& share) {
+  to.memory = to.memory.value == 0 || share.memory.value == 0 ? Bytes{} : to.memory + share.memory;
+  if (!to.threads || !share.threads) {
     to.threads.reset();
-  } else if (to.threads->hundredths == 0 || worth.threads->hundredths == 0) {
+  } else if (to.threads->hundredths == 0 || share.threads->hundredths == 0) {
     to.threads = Percent{};
   } else {
-    to.threads = std::min(kAll, Percent{to.threads->hundredths + worth.threads->hundredths});
+    to.threads = std::min(kAll, Percent{to.threads->hundredths + share.threads->hundredths});
   }
 }
 
 }  // namespace
 
-void join(Worths& worths, const std::vector<HeldGrant>& held) {
-  std::map<std::string, std::string> pool_of;
-  for (const auto& [key, worth] : worths) pool_of.try_emplace(key.first, worth.pool);
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> groups;  // container, pool
-  for (const auto& [container, grant] : held) {
-    if (const auto pool = pool_of.find(grant); pool != pool_of.end()) groups[{container, pool->second}].insert(grant);
-  }
-  for (const auto& [key, grants] : groups) {
-    for (auto& [on, worth] : worths) {
-      if (grants.contains(on.first)) {
-        worth.tenant = *grants.begin();
-      } else if (worth.tenant == *grants.begin()) {  // kubelet does not list it there any more
-        worth.tenant = on.first;
-      }
-    }
-  }
-}
-
-void part(Worths& worths, const std::string& grant) {
-  std::set<std::string> tenants{grant};
-  for (const auto& [key, worth] : worths)
-    if (key.first == grant && !worth.tenant.empty()) tenants.insert(worth.tenant);
-  for (auto& [key, worth] : worths) {
-    if (key.first == grant) {
-      worth.tenant.clear();
-    } else if (tenants.contains(worth.tenant)) {
-      worth.tenant = key.first;
-    }
-  }
-}
-
-Tenants tenants_of(const Worths& worths) {
+Tenants tenants_of(const grants::Shares& shares) {
   Tenants tenants;
-  for (const auto& [key, worth] : worths) {
-    Tenant& tenant = tenants[tenant_word(key, worth)];
-    tenant.pool = worth.pool;
-    tenant.told = !worth.tenant.empty();
+  for (const auto& [key, share] : shares) {
+    Tenant& tenant = tenants[tenant_word(key, share)];
+    tenant.pool = share.pool;
+    tenant.told = !share.tenant.empty();
     if (tenant.grants.empty() || tenant.grants.back() != key.first) tenant.grants.push_back(key.first);
-    const auto [it, fresh] = tenant.devices.try_emplace(key.second, worth.resource, worth.memory, worth.threads);
-    if (!fresh) add(it->second, worth);
+    const auto [it, fresh] = tenant.devices.try_emplace(key.second, share.resource, share.memory, share.threads);
+    if (!fresh) add(it->second, share);
   }
   return tenants;
 }

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "guard/worth_journal.h"
+#include "config/guard.h"
+#include "grants/shares.h"
+#include "guard/judge.h"
 
 namespace tranche::guard {
 
@@ -15,7 +17,7 @@ struct Tenant {
   struct OnDevice {
     std::string resource;
     Bytes memory;                    // 0 = not limited
-    std::optional<Percent> threads;  // as in Worth
+    std::optional<Percent> threads;  // as in grants::Share
   };
   std::string pool;
   std::vector<std::string> grants;          // sorted
@@ -24,17 +26,7 @@ struct Tenant {
 };
 using Tenants = std::map<std::string, Tenant>;  // by the first of its grants
 
-// A container's grants as kubelet lists them, or one of a claim.
-struct HeldGrant {
-  std::string container;  // the same for grants that are one tenant's: programs/node/reports.h, tenant_key()
-  std::string grant;
-};
-// Writes into `worths` which grants are one tenant's.
-void join(Worths& worths, const std::vector<HeldGrant>& held);
-// A grant that is given anew is nobody's until kubelet tells; those that it was joined with stand alone.
-void part(Worths& worths, const std::string& grant);
-
-Tenants tenants_of(const Worths& worths);
+Tenants tenants_of(const grants::Shares& shares);
 // The tenant of a grant: the grant itself where nothing is known.
 std::string tenant_of(const Tenants& tenants, const std::string& grant);
 

@@ -11,19 +11,19 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Worth worth(const std::string& pool, std::uint64_t memory_mib, std::uint32_t threads) {
+grants::Share share(const std::string& pool, std::uint64_t memory_mib, std::uint32_t threads) {
   return {pool, "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
 }
 
-Worths two_grants() {
-  return {{{"g0", "GPU-0"}, worth("set-1", 5000, 2500)}, {{"g1", "GPU-1"}, worth("set-1", 3000, 1500)}};
+grants::Shares two_grants() {
+  return {{{"g0", "GPU-0"}, share("set-1", 5000, 2500)}, {{"g1", "GPU-1"}, share("set-1", 3000, 1500)}};
 }
 
 // Promise: guard: Grants of one container and pool are one tenant with the sum of their limits.
 TEST(Tenants, GrantsOfOneContainerAndPoolAreOneAndWorthThemTogether) {
-  Worths worths = two_grants();
-  join(worths, {{"default/a/main", "g1"}, {"default/a/main", "g0"}});
-  const auto tenants = tenants_of(worths);
+  grants::Shares shares = two_grants();
+  grants::join_grants(shares, {{"default/a/main", "g1"}, {"default/a/main", "g0"}});
+  const auto tenants = tenants_of(shares);
   ASSERT_THAT(tenants, SizeIs(1));
   const Tenant& tenant = tenants.at("g0");
   EXPECT_THAT(tenant.grants, ElementsAre("g0", "g1"));
@@ -42,21 +42,21 @@ TEST(Tenants, UntilKubeletTellsEachGrantStandsAlone) {
 }
 
 TEST(Tenants, GrantsOfOtherContainersOrPoolsAreOthers) {
-  Worths worths = two_grants();
-  join(worths, {{"default/a/main", "g0"}, {"default/b/main", "g1"}});
-  EXPECT_THAT(tenants_of(worths), SizeIs(2));
-  EXPECT_TRUE(tenants_of(worths).at("g1").told);
-  worths[{"g1", "GPU-1"}].pool = "set-2";
-  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-  EXPECT_THAT(tenants_of(worths), SizeIs(2));
+  grants::Shares shares = two_grants();
+  grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/b/main", "g1"}});
+  EXPECT_THAT(tenants_of(shares), SizeIs(2));
+  EXPECT_TRUE(tenants_of(shares).at("g1").told);
+  shares[{"g1", "GPU-1"}].pool = "set-2";
+  grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  EXPECT_THAT(tenants_of(shares), SizeIs(2));
 }
 
 TEST(Tenants, AGrantThatIsGivenAnewIsNobodysAndThoseItWasJoinedWithStandAlone) {
   for (const std::string again : {"g0", "g1"}) {
-    Worths worths = two_grants();
-    join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-    part(worths, again);
-    const auto tenants = tenants_of(worths);
+    grants::Shares shares = two_grants();
+    grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+    grants::part_grant(shares, again);
+    const auto tenants = tenants_of(shares);
     ASSERT_THAT(tenants, SizeIs(2)) << again;
     EXPECT_FALSE(tenants.at(again).told);
     EXPECT_THAT(tenants.at(again).devices, SizeIs(1)) << "not the former tenant's";
@@ -65,39 +65,40 @@ TEST(Tenants, AGrantThatIsGivenAnewIsNobodysAndThoseItWasJoinedWithStandAlone) {
 }
 
 TEST(Tenants, AGrantThatKubeletListsThereNoMoreIsParted) {
-  Worths worths = two_grants();
-  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-  join(worths, {{"default/b/main", "g0"}});
-  EXPECT_THAT(tenants_of(worths), SizeIs(2));
+  grants::Shares shares = two_grants();
+  grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  grants::join_grants(shares, {{"default/b/main", "g0"}});
+  EXPECT_THAT(tenants_of(shares), SizeIs(2));
 }
 
 TEST(Tenants, OneGrantOnSeveralDevicesIsOneTenant) {
-  const Worths worths{{{"g0", "GPU-0"}, worth("set-1", 5000, 2500)}, {{"g0", "GPU-1"}, worth("set-1", 3000, 2500)}};
-  const auto tenants = tenants_of(worths);
+  const grants::Shares shares{{{"g0", "GPU-0"}, share("set-1", 5000, 2500)},
+                              {{"g0", "GPU-1"}, share("set-1", 3000, 2500)}};
+  const auto tenants = tenants_of(shares);
   ASSERT_THAT(tenants, SizeIs(1));
   EXPECT_THAT(tenants.at("g0").grants, ElementsAre("g0"));
   EXPECT_THAT(tenants.at("g0").devices, SizeIs(2));
 }
 
 TEST(Tenants, TwoGrantsOnOneDeviceAddUp) {
-  Worths worths{{{"g0", "GPU-0"}, worth("set-1", 5000, 6000)}, {{"g1", "GPU-0"}, worth("set-1", 3000, 5000)}};
-  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").memory, mib(8000));
-  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").threads, Percent::whole(100));
-  worths[{"g1", "GPU-0"}].memory = {};
-  EXPECT_EQ(tenants_of(worths).at("g0").devices.at("GPU-0").memory, Bytes{}) << "not limited";
+  grants::Shares shares{{{"g0", "GPU-0"}, share("set-1", 5000, 6000)}, {{"g1", "GPU-0"}, share("set-1", 3000, 5000)}};
+  grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  EXPECT_EQ(tenants_of(shares).at("g0").devices.at("GPU-0").memory, mib(8000));
+  EXPECT_EQ(tenants_of(shares).at("g0").devices.at("GPU-0").threads, Percent::whole(100));
+  shares[{"g1", "GPU-0"}].memory = {};
+  EXPECT_EQ(tenants_of(shares).at("g0").devices.at("GPU-0").memory, Bytes{}) << "not limited";
 }
 
 TEST(Tenants, ADeviceThatIsNotTheirsIsHeldToNothingOnceKubeletHasSaidWhatIs) {
   const std::map<std::string, std::vector<std::string>> devices{{"set-1", {"GPU-0", "GPU-1", "GPU-2"}}};
   const std::map<std::string, config::GuardMemory> policies{{"nvidia.com/gpu", config::GuardMemory::kObserve}};
-  const auto limits = [&](const Worths& worths) {
-    return limits_of(tenants_of(worths), devices, policies, config::GuardMemory::kTerminateAll);
+  const auto limits = [&](const grants::Shares& shares) {
+    return limits_of(tenants_of(shares), devices, policies, config::GuardMemory::kTerminateAll);
   };
-  Worths worths = two_grants();
-  EXPECT_THAT(limits(worths), SizeIs(2)) << "the other may be theirs";
-  join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-  const auto told = limits(worths);
+  grants::Shares shares = two_grants();
+  EXPECT_THAT(limits(shares), SizeIs(2)) << "the other may be theirs";
+  grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+  const auto told = limits(shares);
   ASSERT_THAT(told, SizeIs(3));
   EXPECT_EQ(told.at({"g0", "GPU-0"}).memory, mib(5000));
   EXPECT_EQ(told.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever endpoint";
@@ -106,8 +107,8 @@ TEST(Tenants, ADeviceThatIsNotTheirsIsHeldToNothingOnceKubeletHasSaidWhatIs) {
 }
 
 TEST(Tenants, WhatIsNotLimitedIsNeverTooMuch) {
-  Worths worths{{{"g0", "GPU-0"}, {"set-1", "nvidia.com/other", {}, Percent{}}}};
-  const auto limits = limits_of(tenants_of(worths), {}, {}, config::GuardMemory::kTerminateAll);
+  grants::Shares shares{{{"g0", "GPU-0"}, {"set-1", "nvidia.com/other", {}, Percent{}}}};
+  const auto limits = limits_of(tenants_of(shares), {}, {}, config::GuardMemory::kTerminateAll);
   EXPECT_EQ(limits.at({"g0", "GPU-0"}).memory.value, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(limits.at({"g0", "GPU-0"}).policy, config::GuardMemory::kTerminateAll);
 }
@@ -118,10 +119,10 @@ TEST(Tenants, TwoGrantsOnOneDeviceAreWorthTheirSumAtMostTheDevice) {
   };
   for (const Row& row :
        {Row{2500, 1500, 4000}, Row{9000, 2000, 10000}, Row{0, 2500, 0}, Row{2500, 0, 0}, Row{1, 2500, 2501}}) {
-    Worths worths{{{"g0", "GPU-0"}, worth("gpu-0", 5000, row.first)},
-                  {{"g1", "GPU-0"}, worth("gpu-0", 3000, row.second)}};
-    join(worths, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-    const auto tenants = tenants_of(worths);
+    grants::Shares shares{{{"g0", "GPU-0"}, share("gpu-0", 5000, row.first)},
+                          {{"g1", "GPU-0"}, share("gpu-0", 3000, row.second)}};
+    grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
+    const auto tenants = tenants_of(shares);
     ASSERT_THAT(tenants, SizeIs(1));
     EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").memory, mib(8000));
     EXPECT_EQ(tenants.at("g0").devices.at("GPU-0").threads, Percent{row.sum}) << row.first << " and " << row.second;

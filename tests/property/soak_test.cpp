@@ -14,7 +14,7 @@
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
 #include "grants/change/change.h"
-#include "grants/change/held_slots.h"
+#include "grants/ledger.h"
 #include "plan/advertise/withheld.h"
 #include "plan/make_plan.h"
 #include "plan/slot_id.h"
@@ -29,7 +29,7 @@ constexpr int kEvents = 500;
 const std::uint32_t kSeeds = std::max(rounds(2000) / kEvents, 1u);  // 10,000 events in the slow run
 
 struct Container {
-  change::Held held;
+  grants::Held held;
   std::vector<change::HeldShare> shares;
   bool bounded = true;  // by a policy under which all slots together are no more than the device
 };
@@ -88,9 +88,9 @@ class Life {
     ill_ = {};
     dead_.clear();
     if (!api_is_there_) api_comes_and_goes();
-    slots_.listed({}, now_ += 1s);
-    slots_.listed({}, now_ += 30s);
-    slots_.listed({}, now_ += 30s);
+    ledger_.listed({}, now_ += 1s);
+    ledger_.listed({}, now_ += 30s);
+    ledger_.listed({}, now_ += 30s);
     follow();
     if (!newest_) return;
     EXPECT_EQ(change_.in_force(), *newest_);
@@ -155,8 +155,8 @@ class Life {
   }
 
   change::Holdings holdings() const {
-    change::Holdings all{slots_.unknown(), {}};
-    for (const auto& held : slots_.held()) {
+    change::Holdings all{ledger_.unknown(), {}};
+    for (const auto& held : ledger_.held()) {
       const auto& shares = shares_of_.at({held.resource, held.slots});
       all.held.insert(all.held.end(), shares.begin(), shares.end());
     }
@@ -167,7 +167,7 @@ class Life {
   // it was. true: something is other than before.
   bool take() {
     bool other = false;
-    for (const auto& held : slots_.held()) {
+    for (const auto& held : ledger_.held()) {
       for (auto& share : shares_of_.at({held.resource, held.slots})) {
         const bool by_other_means = !change_.taken_for(share).empty();
         const bool now = by_other_means && (share.taken || policy_ == change::Policy::kForce);
@@ -216,7 +216,7 @@ class Life {
       for (const auto& slot : other.held.slots)
         EXPECT_FALSE(std::ranges::binary_search(container.held.slots, slot)) << slot << " is given twice";
     shares_of_[{container.held.resource, container.held.slots}] = container.shares;
-    slots_.given(container.held, now_);
+    ledger_.given(grant, now_);
     living_.push_back(std::move(container));
   }
 
@@ -227,26 +227,26 @@ class Life {
 
   void kubelet_answers() {
     kubelet_is_there_ = true;
-    std::vector<change::Held> all;
+    std::vector<grants::Held> all;
     for (const auto& container : living_) all.push_back(container.held);
-    slots_.listed(all, now_);
+    ledger_.listed(all, now_);
   }
 
   void kubelet_fails() {
     kubelet_is_there_ = false;
-    slots_.not_answered("kubelet does not answer");
+    ledger_.not_answered("kubelet does not answer");
   }
 
   // As after its own start; a moment later it names them again.
   void kubelet_names_nobody() {
-    slots_.listed({}, now_);
+    ledger_.listed({}, now_);
     now_ += 1s;
     kubelet_answers();
   }
 
   void agent_restarts() {
     change_ = {};
-    slots_ = {};
+    ledger_ = {};
     kubelet_answers();
     if (newest_) change_.aim(*newest_);
   }
@@ -337,7 +337,7 @@ class Life {
   std::set<std::string> dead_;                                   // pools whose daemon is
   advertise::Faults ill_;                                        // without those
   change::Change change_;
-  change::HeldSlots slots_;
+  grants::Ledger ledger_;
   bool kubelet_is_there_ = false;
   advertise::Faults faults_;
   std::vector<advertise::Advertised> lists_;

@@ -1,15 +1,9 @@
 #pragma once
-// Has `tranche mps` take endpoints away whose pods have gone (endpoint_collection.h decides), after each answer of
-// kubelet's. Loop thread only.
-#include <map>
-#include <set>
+// Has `tranche mps` remove the endpoints whose pods are gone, after each answer of kubelet: grants/ledger.h decides
+// which. Loop thread only.
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "grants/allocate/grant.h"
-#include "grants/live/endpoint_collection.h"
-#include "kubelet/pod_resources.h"
+#include "grants/ledger.h"
 #include "mps/protocol/mps_link.h"
 #include "mps/protocol/pools.h"
 #include "os/loop/loop.h"
@@ -19,9 +13,9 @@ namespace tranche::agent {
 
 class EndpointCollecting {
  public:
-  EndpointCollecting(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
+  EndpointCollecting(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_socket)
+      : loop_(loop), ledger_(ledger), link_(loop, mps_socket) {}
 
-  void handed_out(const std::vector<allocate::Grant>& grants);
   // Endpoints of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt
   // go at once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
   // another answer is wanted.
@@ -32,14 +26,11 @@ class EndpointCollecting {
   void pod_ended(const std::string& pool, const std::string& grant);
 
  private:
-  using Endpoint = std::pair<std::string, std::string>;  // pool, grant
-  void remove(const std::string& pool, const std::string& grant, std::uint64_t made);
+  void remove(const grants::Endpoint& endpoint);
 
-  std::map<Endpoint, MonoTime> unheld_;  // of pools that are to end: by which answer of kubelet's first
-  std::set<Endpoint> removing_;
   host::Loop& loop_;
+  grants::Ledger& ledger_;
   MpsLink link_;
-  EndpointCollection collection_;
 };
 
 }  // namespace tranche::agent

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-guard::Worth worth(std::uint64_t memory_mib, std::uint32_t threads) {
+grants::Share share(std::uint64_t memory_mib, std::uint32_t threads) {
   return {"set-1", "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
 }
 
@@ -23,7 +23,7 @@ const EndpointLimits kBoth{{"GPU-0", 5000, 2500}, {"GPU-1", 3000, 1500}};
 class EndpointKeepingTest : public ::testing::Test {
  protected:
   EndpointKeepingTest() {
-    worths_ = {{{"g0", "GPU-0"}, worth(5000, 2500)}, {{"g1", "GPU-1"}, worth(3000, 1500)}};
+    shares_ = {{{"g0", "GPU-0"}, share(5000, 2500)}, {{"g1", "GPU-1"}, share(3000, 1500)}};
     pools_.connected = true;
     pools_.pools["set-1"].endpoint = "relay";
     pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", EndpointLimits{{"GPU-0", 5000, 2500}}},
@@ -39,8 +39,8 @@ class EndpointKeepingTest : public ::testing::Test {
     keeping_ = std::make_unique<EndpointKeeping>(*loop_, scratch_ / "mps.sock");
   }
 
-  void join() { guard::join(worths_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
-  void follow() { keeping_->follow(guard::tenants_of(worths_), pools_); }
+  void join() { grants::join_grants(shares_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
+  void follow() { keeping_->follow(guard::tenants_of(shares_), pools_); }
   // What was asked once there is so much, or after a while.
   std::vector<std::string> asked(std::size_t count) {
     wanted_ = count;
@@ -53,7 +53,7 @@ class EndpointKeepingTest : public ::testing::Test {
   host::Scratch scratch_;
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::unique_ptr<host::StatusServer> server_;
-  guard::Worths worths_;
+  grants::Shares shares_;
   PoolReports pools_;
   std::unique_ptr<EndpointKeeping> keeping_;
   std::string answer_ = R"({"ok":true})";
@@ -79,7 +79,7 @@ TEST_F(EndpointKeepingTest, TellsEachEndpointOfATenantWhatAllItsGrantsAreWorth) 
 TEST_F(EndpointKeepingTest, AnEndpointThatIsGivenAnewHasNothingOfItsFormerTenant) {
   join();
   for (auto& endpoint : pools_.pools["set-1"].endpoints) endpoint.limits = kBoth;
-  guard::part(worths_, "g0");
+  grants::part_grant(shares_, "g0");
   follow();
   EXPECT_THAT(asked(2), ElementsAre(open_endpoint_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
                                     open_endpoint_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
@@ -100,7 +100,7 @@ TEST_F(EndpointKeepingTest, LeavesLinksAndGrantsOfAnEarlierReleaseAlone) {
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
   pools_.pools["set-1"].endpoint = "relay";
-  for (auto& [key, each] : worths_) each.threads.reset();
+  for (auto& [key, each] : shares_) each.threads.reset();
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
 }

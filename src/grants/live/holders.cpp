@@ -63,7 +63,7 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
         holder.taken = true;  // it holds nothing of it any more, and no limit of it is in force
         continue;
       }
-      if (const auto worth = snapshot.worths.find({grant, limit.uuid}); worth != snapshot.worths.end()) {
+      if (const auto worth = snapshot.shares.find({grant, limit.uuid}); worth != snapshot.shares.end()) {
         mps = true;
         limit.limits.memory = worth->second.memory;
         limit.limits.threads = worth->second.threads.value_or(Percent{});

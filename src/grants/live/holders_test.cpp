@@ -39,7 +39,7 @@ TEST(Holders, AreWorthWhatThePlanSaysWhileNothingElseIsKnown) {
 
 TEST(Holders, KeepTheirWorthUnderAnotherConfigurationAndAnotherName) {
   auto snapshot = held_by_a_pod();
-  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
   EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.memory, mib(5000));
   EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.sms, 66u);
   snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
@@ -51,7 +51,7 @@ TEST(Holders, KeepTheirWorthUnderAnotherConfigurationAndAnotherName) {
 
 TEST(Holders, HoldNothingOfWhatAForcedChangeTook) {
   auto snapshot = held_by_a_pod();
-  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
   snapshot.taken_shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"MPS → time-slicing", false};
   const auto all = holders(snapshot);
   ASSERT_THAT(all, SizeIs(1)) << "kubelet counts its slots";
@@ -70,7 +70,7 @@ TEST(Holders, OfWhatIsNotOursAreLeftOut) {
 TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
   Snapshot snapshot;
   snapshot.holdings = {{"default", "train-0", "gpu", "nvidia.com/gpu", kSlots}};
-  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
   auto& claims = snapshot.claims.emplace();
   claims.driver = "gpu.tranche.io";
   const auto add = [&](const std::string& uid, const std::string& name, const std::string& pod) {

@@ -23,8 +23,8 @@ std::string holder_name(const Holder& holder) {
 // The pool in which the grant's endpoint stands: another plan may have its devices in another.
 std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
   for (const auto& device : holder.devices) {
-    const auto worth = snapshot.worths.find({holder.grant, device.uuid});
-    if (worth != snapshot.worths.end()) return worth->second.pool;
+    const auto share = snapshot.shares.find({holder.grant, device.uuid});
+    if (share != snapshot.shares.end()) return share->second.pool;
   }
   for (const auto& planned : snapshot.plan.pools)
     for (const auto& device : holder.devices)
@@ -50,11 +50,12 @@ std::string act_words(const GuardAct& act) {
 
 }  // namespace
 
-Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world)
+Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, const TenantsSettings& settings, TenantsWorld world)
     : loop_(loop),
+      ledger_(ledger),
       world_(std::move(world)),
       offer_(install_drain_program(settings.program_dir)),
-      collecting_(loop, settings.mps_root_here + "/mps.sock"),
+      collecting_(loop, ledger, settings.mps_root_here + "/mps.sock"),
       keeping_(loop, settings.mps_root_here + "/mps.sock") {
   if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
   calls_ = std::make_unique<MpsCalls>(loop_, settings.mps_root_here + "/mps.sock");
@@ -71,7 +72,7 @@ Tenants::Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld
   hands.told = [this](const GuardAct& act) { told_act(act); };
   hands.changed = world_.changed;
   hands.figures = world_.figures;
-  guarding_ = std::make_unique<Guarding>(loop_, settings.mps_root_here, settings.run_dir, std::move(hands));
+  guarding_ = std::make_unique<Guarding>(loop_, ledger, settings.mps_root_here, settings.run_dir, std::move(hands));
   open_stopping(settings);
 }
 
@@ -234,7 +235,6 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
     lifted_.given(grant.id);
   }
   guarding_->granted(grants);
-  collecting_.handed_out(grants);
 }
 
 // An event about a claim that any pod may use is the claim's.
@@ -266,7 +266,7 @@ void Tenants::told_stop(const StopEvent& event) {
 
 void Tenants::report(Snapshot& into) const {
   into.guard = guarding_->report();
-  into.worths = guarding_->worths();
+  into.shares = ledger_.shares();
   into.grant_of_pid = guarding_->grants_of_processes();
   into.stopping = stopping_->report();
   into.stopping.offer = offer_;

@@ -45,7 +45,7 @@ struct TenantsWorld {
 
 class Tenants {
  public:
-  Tenants(host::Loop& loop, const TenantsSettings& settings, TenantsWorld world);
+  Tenants(host::Loop& loop, grants::Ledger& ledger, const TenantsSettings& settings, TenantsWorld world);
   ~Tenants();
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
@@ -54,11 +54,10 @@ class Tenants {
   void on_pools(const std::string& line, const PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
   void on_holdings(const Snapshot& snapshot);  // an answer of kubelet's
-  // holders_known: kubelet has said since who holds them.
+  // After the ledger has them. holders_known: kubelet has said since who holds them.
   void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
   void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
-  bool awaits_kubelet() const { return guarding_->awaits_kubelet(); }  // to tell whose a grant is
-  bool retires_endpoints() const { return retiring_; }                 // another answer of kubelet's may end a pool
+  bool retires_endpoints() const { return retiring_; }  // another answer of kubelet's may end a pool
   void sample_again() { guarding_->sample_again(); }
 
   void report(Snapshot& into) const;
@@ -76,6 +75,7 @@ class Tenants {
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
   host::Loop& loop_;
+  grants::Ledger& ledger_;
   TenantsWorld world_;
   DrainOffer offer_;
   std::unique_ptr<MpsCalls> calls_;

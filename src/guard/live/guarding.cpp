@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "grants/live/ledger_inputs.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -27,10 +28,11 @@ bool is_named(const guard::Process& process) {
 
 }  // namespace
 
-Guarding::Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands)
+Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_root, const std::string& run_dir,
+                   Hands hands)
     : loop_(loop),
+      ledger_(ledger),
       hands_(std::move(hands)),
-      worth_(run_dir),
       processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
       run_dir_(run_dir) {
   report_.off = "there is no plan yet";
@@ -41,7 +43,7 @@ Guarding::~Guarding() = default;
 
 void Guarding::follow(const Snapshot& snapshot) {
   follow_plan(snapshot);
-  follow_worth(snapshot);
+  follow_holders(snapshot);
   take_sample();
   judge();
   keep_pace();
@@ -164,7 +166,6 @@ void Guarding::watch_the_sampling() {
 }
 
 void Guarding::granted(const std::vector<allocate::Grant>& grants) {
-  worth_.given(grants, loop_.now());
   for (const auto& grant : grants) processes_.given(grant.id);
   if (hands_.figures != nullptr) {
     hands_.figures->change([&](guard::Figures& figures) {
@@ -177,10 +178,10 @@ void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   join_tenants();
 }
 
-void Guarding::follow_worth(const Snapshot& snapshot) {
+void Guarding::follow_holders(const Snapshot& snapshot) {
   const bool complete = snapshot.holdings_problem.empty() && !snapshot.holdings.empty();
   const auto held = holders(snapshot);
-  worth_.held(held, snapshot.plan, snapshot.pools, complete, loop_.now());
+  ledger_.named(named_grants(held), snapshot.plan, endpoints_of(snapshot.pools), complete, loop_.now());
   holder_of_.clear();
   for (const auto& holder : held)
     if (!holder.grant.empty())
@@ -189,10 +190,10 @@ void Guarding::follow_worth(const Snapshot& snapshot) {
 }
 
 void Guarding::join_tenants() {
-  tenants_ = guard::tenants_of(worth_.worths());
+  tenants_ = guard::tenants_of(ledger_.shares());
   report_.limits.clear();
-  for (const auto& [key, worth] : worth_.worths())
-    if (worth.memory.value > 0) report_.limits[key] = worth.memory;
+  for (const auto& [key, share] : ledger_.shares())
+    if (share.memory.value > 0) report_.limits[key] = share.memory;
   facts_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
   facts_.endpoints = endpoints_of_tenants();
 }

@@ -13,7 +13,7 @@
 
 #include "gpu/driver/nvml.h"
 #include "grants/allocate/grant.h"
-#include "grants/live/worth_book.h"
+#include "grants/ledger.h"
 #include "guard/figures.h"
 #include "guard/judge.h"
 #include "guard/live/guard_report.h"
@@ -45,8 +45,9 @@ class Guarding {
     std::function<void()> changed;              // report() is another
     guard::SharedFigures* figures = nullptr;    // what tenants use; may be none
   };
-  // mps_root: where the MPS directory is for this process; run_dir: where what grants are worth is written down.
-  Guarding(host::Loop& loop, const std::string& mps_root, const std::string& run_dir, Hands hands);
+  // mps_root: where the MPS directory is for this process; run_dir: where the stopped processes are written down.
+  Guarding(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_root, const std::string& run_dir,
+           Hands hands);
   ~Guarding();
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
@@ -60,9 +61,7 @@ class Guarding {
 
   const GuardReport& report() const { return report_; }
   std::map<std::uint32_t, std::string> grants_of_processes() const;
-  const guard::Worths& worths() const { return worth_.worths(); }
   const guard::Tenants& tenants() const { return tenants_; }
-  bool awaits_kubelet() const { return worth_.awaits_kubelet(loop_.now()); }
 
  private:
   struct PlannedShare {  // a device that MPS shares
@@ -74,7 +73,7 @@ class Guarding {
   };
 
   void follow_plan(const Snapshot& snapshot);
-  void follow_worth(const Snapshot& snapshot);
+  void follow_holders(const Snapshot& snapshot);
   void join_tenants();
   std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
@@ -109,8 +108,8 @@ class Guarding {
   void say_what_is_not_in_force();
 
   host::Loop& loop_;
+  grants::Ledger& ledger_;
   Hands hands_;
-  WorthBook worth_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
   std::map<std::string, std::vector<std::string>> devices_of_pool_;
   config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // where no resource says

@@ -33,7 +33,7 @@ Snapshot held(std::uint32_t slots) {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kTwo}};
-  snapshot.worths[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.shares[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
   snapshot.cluster.node = "n1";
   return snapshot;
 }

@@ -25,7 +25,7 @@ Snapshot held_by(const std::string& pod) {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", pod, "main", "nvidia.com/gpu", kSlots}};
-  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
+  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
   return snapshot;
 }
 

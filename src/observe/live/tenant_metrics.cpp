@@ -62,7 +62,7 @@ void add_stops(std::string& out, const std::vector<TenantRow>& rows, const std::
 }  // namespace
 
 std::vector<TenantRow> tenant_rows(const Snapshot& snapshot, const guard::Figures& figures) {
-  const auto tenants = guard::tenants_of(snapshot.worths);
+  const auto tenants = guard::tenants_of(snapshot.shares);
   const auto by_grant = tenants_by_grant(tenants);
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, TenantRow> rows;
   for (const Holder& holder : holders(snapshot)) {

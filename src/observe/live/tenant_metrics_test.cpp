@@ -25,7 +25,7 @@ Snapshot held_by_a_pod() {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kSlots}};
-  snapshot.worths[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
   return snapshot;
 }
 
@@ -52,7 +52,7 @@ TEST(TenantMetrics, OneRowForAContainerAndDeviceWhateverItsSlots) {
 
 TEST(TenantMetrics, WhatTheGuardDoesNotSeeIsAbsent) {
   auto snapshot = held_by_a_pod();
-  snapshot.worths.clear();
+  snapshot.shares.clear();
   snapshot.plan.resources[0].devices[0].pool.clear();  // time-slicing
   const auto text = tenant_metrics(snapshot, {}, MonoTime{});
   EXPECT_THAT(text, HasSubstr("tranche_tenant_slots"));
@@ -64,9 +64,9 @@ TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
   auto snapshot = held_by_a_pod();
   const std::vector<std::string> more{"GPU-0::2"};
   snapshot.holdings.push_back({"team", "a", "main", "nvidia.com/gpu", more});
-  snapshot.worths[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
-  guard::join(snapshot.worths,
-              {{"team/a/main", allocate::grant_id(kSlots)}, {"team/a/main", allocate::grant_id(more)}});
+  snapshot.shares[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
+  grants::join_grants(snapshot.shares,
+                      {{"team/a/main", allocate::grant_id(kSlots)}, {"team/a/main", allocate::grant_id(more)}});
   const auto rows = tenant_rows(snapshot, {});
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].slots, 3u);

@@ -119,8 +119,9 @@ void NodeProgram::on_answered() {
   const bool known = holdings_ && holdings_->answer_of() >= answered.last_given;  // we are told a little late
   if (!known)
     for (const auto& grant : answered.given) forget_former_holders(state_.holdings, grant);
+  for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
+  keep_grants();
   if (tenants_) tenants_->granted(answered.given, known);
-  if (change_) change_->given(answered.given, answered.last_given);
   if (!answered.given.empty() && holdings_) holdings_->ask_in(kHoldingsAfterGrant);
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
@@ -138,13 +139,14 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
     state_.holdings_read = holdings_->answer_of();
     settle_change();  // first: whose grants are of MPS is not for another plan to say
     tenants_->on_holdings(state_);
+    keep_grants();
   }
   turn();
   if (mig_) mig_->use_is(mig_use(true));
   const bool told = cluster_->watching();
   const bool lists_ended = told && lists_ended_pods(state_.holdings, cluster_->pods());
-  holdings_->settle(lists_ended || tenants_->awaits_kubelet(), told);
-  if (change_->awaits_kubelet() || tenants_->retires_endpoints()) holdings_->ask_in(change::HeldSlots::kConfirm);
+  holdings_->settle(lists_ended || ledger_.awaits_name(loop_->now()), told);
+  if (change_->awaits_kubelet() || tenants_->retires_endpoints()) holdings_->ask_in(grants::kPatience.confirm);
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {

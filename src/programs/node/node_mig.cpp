@@ -36,13 +36,12 @@ void NodeProgram::open_mig() {
   mig_ = std::make_unique<MigManager>(*loop_, *link_, std::move(settings), std::move(callbacks));
 }
 
-// By kubelet's list and by our answers since; in doubt a device is held (grants/change/held_slots.h).
+// By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).
 MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   MigUse use;
   use.asked = kubelet_answered && !state_.holdings_problem.empty() ? loop_->now() : holdings_->answer_of();
-  const change::HeldSlots& slots = change_->slots();
-  if (!change_->nobody_tells()) use.unknown = slots.unknown();
-  for (const auto& held : slots.held()) {
+  if (!change_->nobody_tells()) use.unknown = ledger_.unknown();
+  for (const auto& held : ledger_.held()) {
     MigUser user;
     for (const auto& holding : state_.holdings) {
       const bool same = holding.resource == held.resource && std::ranges::any_of(holding.slots, [&](const auto& slot) {

@@ -16,7 +16,9 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/live/gpu_figures.h"
 #include "gpu/live/gpu_health.h"
+#include "grants/ledger.h"
 #include "grants/live/answers.h"
+#include "grants/live/grants_file.h"
 #include "grants/live/holdings.h"
 #include "grants/live/tenants.h"
 #include "kube/client/kube_link.h"
@@ -60,6 +62,7 @@ class NodeProgram {
   void turn();         // facts → plan → advertised → everyone who shows or serves it
   void plan_again();
   void settle_change();
+  void keep_grants();
   void tell_losses();
   void take_in();
   void publish();
@@ -110,6 +113,8 @@ class NodeProgram {
   std::unique_ptr<DraSlices> dra_slices_;  // uses the link's client
   PoolNews pool_news_;
   std::unique_ptr<CdiSpecs> cdi_;
+  std::unique_ptr<GrantsFile> grants_file_;
+  grants::Ledger ledger_;  // the next two use it
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
   std::unique_ptr<Claims> claims_;

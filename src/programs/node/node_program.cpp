@@ -100,8 +100,10 @@ Status NodeProgram::open() {
     plan_again();
     turn();
   });
+  grants_file_ = std::make_unique<GrantsFile>(options_.run_dir);
+  ledger_ = grants::Ledger(grants_file_->read());
   open_tenants(mps_here, host_root);
-  change_ = std::make_unique<PlanChange>(mps_here, options_.run_dir);
+  change_ = std::make_unique<PlanChange>(ledger_, mps_here);
   open_mig();
   open_claims(mps_here);
   holdings_->ask();  // before the driver: what is held decides what may be in force
@@ -126,8 +128,9 @@ void NodeProgram::open_tenants(const std::string& mps_here, const std::string& h
   world.tell_node = [this](const auto& reason, const auto& message) {
     if (cluster_) cluster_->tell_node(reason, message);
   };
-  tenants_ = std::make_unique<Tenants>(
-      *loop_, TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir}, std::move(world));
+  tenants_ = std::make_unique<Tenants>(*loop_, ledger_,
+                                       TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir},
+                                       std::move(world));
 }
 
 void NodeProgram::open_driver() {

@@ -60,7 +60,7 @@ void NodeProgram::plan_again() {
 // Reads what the driver, kubelet and `tranche mps` said last: nothing that is held is taken away.
 void NodeProgram::settle_change() {
   if (!state_.inventory) return;
-  tenants_->report(state_);  // what grants are worth
+  tenants_->report(state_);  // with the limits of the grants
   const plan::Plan before = state_.plan;
   if (mig_) {
     std::set<std::string> withdrawn;
@@ -70,6 +70,12 @@ void NodeProgram::settle_change() {
   change_->follow(state_, state_.config.config.sharing.change);
   if (state_.plan != before) log_plan(state_.plan);
   tell_losses();
+  keep_grants();
+}
+
+// What the ledger keeps for the next start, on disk after each change.
+void NodeProgram::keep_grants() {
+  if (grants_file_) grants_file_->keep(ledger_.kept());
 }
 
 void NodeProgram::tell_losses() {
@@ -106,6 +112,7 @@ void NodeProgram::turn() {
   tell(pool_news_.update(state_.plan, state_.pools));
   arm_health_timer();
   tenants_->follow(state_);
+  keep_grants();
   publish();
   plugins_->publish(state_.advertised);
   follow_claims();

@@ -9,12 +9,9 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 #include "plan/slot_id.h"
-#include "programs/node/recall.h"
 
 namespace tranche::agent {
 namespace {
-
-constexpr const char* kTakenFile = "taken-shares.txt";
 
 // Where the grant's endpoint stands, and what it is worth there; nothing when there is none.
 void ask_endpoint(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
@@ -38,7 +35,7 @@ void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
 
 }  // namespace
 
-std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot) {
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot) {
   std::vector<change::HeldShare> shares;
   for (const auto& one : held) {
     const std::string grant = allocate::grant_id(one.slots);
@@ -48,9 +45,9 @@ std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held
       share.resource = one.resource;
       share.device = uuid;
       share.grant = grant;
-      if (const auto worth = snapshot.worths.find({grant, uuid}); worth != snapshot.worths.end()) {
-        share.pool = worth->second.pool;
-        share.memory = worth->second.memory;
+      if (const auto given = snapshot.shares.find({grant, uuid}); given != snapshot.shares.end()) {
+        share.pool = given->second.pool;
+        share.memory = given->second.memory;
       } else if (snapshot.pools.connected) {
         ask_endpoint(share, grant, snapshot.pools);
       } else {
@@ -94,24 +91,6 @@ std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& sha
   return devices;
 }
 
-PlanChange::PlanChange(std::string mps_root, std::string run_dir)
-    : mps_root_(std::move(mps_root)), run_dir_(std::move(run_dir)) {
-  if (run_dir_.empty()) return;
-  const auto text =
-      recall(run_dir_, kTakenFile, "pods from which a forced change took GPUs before are not shown as such");
-  taken_ = change::parse_taken(text);
-  tell_if_partly(run_dir_, kTakenFile, change::render_taken(taken_) == text);
-}
-
-void PlanChange::given(const std::vector<allocate::Grant>& grants, MonoTime now) {
-  const auto before = taken_;
-  for (const auto& grant : grants) {
-    slots_.given({grant.resource, grant.slots}, now);
-    std::erase_if(taken_, [&](const auto& entry) { return entry.first.first == grant.id; });  // by the plan of now
-  }
-  if (taken_ != before) write_taken();
-}
-
 void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell) {
   ever_listed_ = ever_listed_ || answer.has_value();
   const bool nobody_tells = !ever_listed_ && !can_tell;
@@ -120,32 +99,25 @@ void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, Mon
                                        "kubelet's PodResources socket is not there, so it is not known what containers "
                                        "hold: a changed configuration is applied at once"}});
   nobody_tells_ = nobody_tells;
-  if (!answer) return slots_.not_answered(to_string(answer.error()));
-  std::vector<change::Held> all;
+  if (!answer) return ledger_.not_answered(to_string(answer.error()));
+  std::vector<grants::Held> all;
   for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
-  slots_.listed(all, asked);
+  ledger_.listed(all, asked);
 }
 
 void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
-  snapshot.taken_shares = taken_;
-  auto shares = held_shares(slots_.held(), snapshot);
-  snapshot.held_grants.reset();
-  snapshot.freed_grants.clear();
-  for (const auto& freed : slots_.freed()) snapshot.freed_grants.insert(allocate::grant_id(freed.slots));
-  if (slots_.unknown().empty()) {
-    snapshot.held_grants.emplace();
-    for (const auto& held : slots_.held()) snapshot.held_grants->insert(allocate::grant_id(held.slots));
-  }
+  snapshot.taken_shares = ledger_.taken();
+  auto shares = held_shares(ledger_.held(), snapshot);
   const auto before = change_.steps();
   const auto ask = [&] {
     if (nobody_tells_) return change_.follow({}, change::Policy::kForce);
-    return change_.follow({slots_.unknown(), shares}, policy);
+    return change_.follow({ledger_.unknown(), shares}, policy);
   };
   bool moved = ask();
   if (take(shares, policy, snapshot.pools.connected))
     moved = ask() || moved;  // what is taken is in nobody's way any more
   tell_mps(shares);
-  snapshot.taken_shares = taken_;
+  snapshot.taken_shares = ledger_.taken();
   if (moved) {
     snapshot.plan = change_.in_force();
     snapshot.change = change_.steps();
@@ -159,47 +131,32 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
 
 // By the plan that is in force now. What was taken is its container's again when the GPU is shared as it was.
 bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known) {
-  const auto before = taken_;
-  std::set<std::pair<std::string, std::string>> held;
+  std::set<grants::GrantOnDevice> held;
   bool other = false;
   for (auto& share : shares) {
-    const std::pair key{share.grant, share.device};
+    const grants::GrantOnDevice key{share.grant, share.device};
     held.insert(key);
     const std::string text = change_.taken_for(share);
     if (text.empty()) {
-      if (endpoints_known) taken_.erase(key);  // else the plan is believed, which says nothing of before
+      if (endpoints_known) ledger_.give_back(key);  // otherwise the plan is used, which does not know the time before
     } else if (policy == change::Policy::kForce) {
-      taken_.try_emplace(key, change::Taken{text, false});
+      ledger_.take(key, text);
     }
-    other = other || share.taken != taken_.contains(key);
-    share.taken = taken_.contains(key);
+    const bool taken = ledger_.taken().contains(key);
+    other = other || share.taken != taken;
+    share.taken = taken;
   }
-  if (slots_.unknown().empty()) std::erase_if(taken_, [&](const auto& entry) { return !held.contains(entry.first); });
-  if (taken_ != before) write_taken();
+  if (ledger_.unknown().empty()) ledger_.keep_taken(held);
   return other;
 }
 
 std::vector<PlanChange::Loss> PlanChange::losses_to_tell(const std::vector<host::PodHolding>& holdings) {
   std::vector<Loss> losses;
-  if (std::ranges::all_of(taken_, [](const auto& entry) { return entry.second.told; })) return losses;
-  for (const auto& holding : holdings) {
-    const std::string grant = allocate::grant_id(holding.slots);
-    for (auto& [key, taken] : taken_) {
-      if (key.first != grant || taken.told) continue;
-      taken.told = true;
-      losses.push_back({holding, key.second, taken.text});
-    }
-  }
-  if (!losses.empty()) write_taken();
+  if (std::ranges::all_of(ledger_.taken(), [](const auto& entry) { return entry.second.told; })) return losses;
+  for (const auto& holding : holdings)
+    for (auto& [device, text] : ledger_.tell_taken(allocate::grant_id(holding.slots)))
+      losses.push_back({holding, device, text});
   return losses;
-}
-
-void PlanChange::write_taken() {
-  if (run_dir_.empty()) return;
-  const auto dir = host::Dir::open(run_dir_);
-  const Status written =
-      dir ? host::write_kept(*dir, kTakenFile, change::render_taken(taken_), 0600) : std::unexpected(dir.error());
-  if (!written) log::warning("change.taken_not_written", {{"why", written.error()}});
 }
 
 void PlanChange::say_steps(const std::vector<change::Step>& before) const {
@@ -217,7 +174,7 @@ void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
   for (const auto& device : withdrawn_)
     if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) devices.insert(device);
   if (devices == told_ && ever_told_) return;
-  const bool known = nobody_tells_ || slots_.unknown().empty();
+  const bool known = nobody_tells_ || ledger_.unknown().empty();
   if (devices.empty() && !ever_told_ && !known)
     return;  // what an agent before this one wrote is still the best to go by
   const auto dir = host::Dir::open(mps_root_);

@@ -8,8 +8,7 @@
 
 #include "grants/allocate/grant.h"
 #include "grants/change/change.h"
-#include "grants/change/held_slots.h"
-#include "grants/change/taken.h"
+#include "grants/ledger.h"
 #include "programs/node/snapshot.h"
 
 namespace tranche::agent {
@@ -17,7 +16,7 @@ namespace tranche::agent {
 // What containers hold, by grant and device. Under MPS every grant has an endpoint or a worth of its own; while nobody
 // can say so because `tranche mps` does not answer, the plan in force is believed. Pure. What was taken from a
 // container by force is marked.
-std::vector<change::HeldShare> held_shares(const std::vector<change::Held>& held, const Snapshot& snapshot);
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot);
 
 // Devices of which something is held without MPS, and not taken. Pure.
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
@@ -30,11 +29,9 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
 class PlanChange {
  public:
   // `mps_root` is where the MPS directory is for this process: `tranche mps` reads there who holds what without it.
-  // `run_dir` has the file of what was taken by force; "" = it is not written down.
-  explicit PlanChange(std::string mps_root, std::string run_dir = {});
+  PlanChange(grants::Ledger& ledger, std::string mps_root) : ledger_(ledger), mps_root_(std::move(mps_root)) {}
 
   void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
-  void given(const std::vector<allocate::Grant>& grants, MonoTime now);
   // `can_tell`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) nobody will ever say
   // what is held, and a change is done at once, as by a restart of NVIDIA's plugin.
   void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
@@ -52,21 +49,17 @@ class PlanChange {
   void withdraw(std::set<std::string> devices) { withdrawn_ = std::move(devices); }
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
-  bool awaits_kubelet() const { return slots_.in_doubt(); }
-  const change::HeldSlots& slots() const { return slots_; }
+  bool awaits_kubelet() const { return ledger_.in_doubt(); }
   bool nobody_tells() const { return nobody_tells_; }  // what is held: kubelet's socket is not there
 
  private:
   bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known);
-  void write_taken();
   void tell_mps(const std::vector<change::HeldShare>& shares);
   void say_steps(const std::vector<change::Step>& before) const;
 
+  grants::Ledger& ledger_;
   std::string mps_root_;
-  std::string run_dir_;
-  change::TakenShares taken_;
   change::Change change_;
-  change::HeldSlots slots_;
   std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
   std::set<std::string> withdrawn_;
   std::set<std::string> told_;

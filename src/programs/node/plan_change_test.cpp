@@ -26,7 +26,7 @@ Snapshot one_mps_gpu() {
   return snapshot;
 }
 
-const std::vector<change::Held> kHeld{{"nvidia.com/gpu", {"GPU-a::1"}}};
+const std::vector<grants::Held> kHeld{{"nvidia.com/gpu", {"GPU-a::1"}}};
 
 std::string pool_in(const Snapshot& snapshot) {
   return held_shares(kHeld, snapshot).at(0).pool;
@@ -40,13 +40,13 @@ TEST(HeldShares, AreOfMpsByTheirWorthOrTheirEndpoint) {
   snapshot.pools.pools["set-1"].endpoints = {{grant, {}, true, "", EndpointLimits{{"GPU-a", 700, 1000}}}};
   EXPECT_EQ(pool_in(snapshot), "set-1");
   EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
-  snapshot.worths[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
+  snapshot.shares[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
   EXPECT_EQ(pool_in(snapshot), "gpu-b");
 }
 
 TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheEndpoints) {
   EXPECT_EQ(pool_in(one_mps_gpu()), "gpu-a");
-  const std::vector<change::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
+  const std::vector<grants::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
   EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
 }
 
@@ -87,8 +87,10 @@ TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
       std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
   Snapshot snapshot;
   snapshot.pools.connected = true;
+  grants::Kept kept;
   {
-    PlanChange change(scratch.path(), scratch.path());
+    grants::Ledger ledger;
+    PlanChange change(ledger, scratch.path());
     change.listed(held, MonoTime{} + std::chrono::minutes(1), true);
     const auto losses = after_force(change, snapshot);
     ASSERT_EQ(losses.size(), 1u);
@@ -97,8 +99,10 @@ TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
     EXPECT_EQ(snapshot.taken_shares.size(), 1u);
     EXPECT_TRUE(change.losses_to_tell(*held).empty());
     EXPECT_EQ(host::read_file(scratch / "other-holders").value_or(""), "") << "tranche mps need not wait for it";
+    kept = ledger.kept();
   }
-  PlanChange change(scratch.path(), scratch.path());
+  grants::Ledger ledger(kept);
+  PlanChange change(ledger, scratch.path());
   Snapshot later;
   change.listed(held, MonoTime{} + std::chrono::minutes(2), true);
   EXPECT_TRUE(after_force(change, later).empty()) << "it was told";
@@ -112,18 +116,19 @@ TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
   change.listed(nobody, MonoTime{} + std::chrono::minutes(4), true);
   change.follow(later, change::Policy::kWait);
   EXPECT_TRUE(later.taken_shares.empty());
-  EXPECT_EQ(host::read_file(scratch / "taken-shares.txt").value_or("none"), "");
+  EXPECT_TRUE(ledger.taken().empty());
 }
 
 TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
   const host::Scratch scratch;
-  PlanChange change(scratch.path());
+  grants::Ledger ledger;
+  PlanChange change(ledger, scratch.path());
   Snapshot snapshot;
   snapshot.pools.connected = true;
   allocate::Grant grant;
   grant.resource = "nvidia.com/gpu";
   grant.slots = {"GPU-a::1"};
-  change.given({grant}, MonoTime{});
+  ledger.given(grant, MonoTime{});
   change.follow(snapshot, change::Policy::kWait);
   EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
   const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};

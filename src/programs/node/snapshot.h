@@ -19,11 +19,10 @@
 #include "gpu/live/gpu_health.h"
 #include "grants/allocate/grant.h"
 #include "grants/change/steps.h"
-#include "grants/change/taken.h"
 #include "grants/live/grant_owners.h"
 #include "grants/live/held_times.h"
+#include "grants/shares.h"
 #include "guard/live/guard_report.h"
-#include "guard/worth_journal.h"
 #include "kube/live/cluster_link.h"
 #include "kubelet/plugin_host.h"
 #include "kubelet/pod_resources.h"
@@ -45,10 +44,8 @@ struct Snapshot {
   std::string driver_problem;                     // why not, or why it could not be read again
   plan::Plan plan;                                // in force; a change of configuration may wait on its way to another
   advertise::Withheld withheld;                   // slots that are shown meanwhile and not handed out
-  std::optional<std::set<std::string>> held_grants;  // also those in doubt; absent: nobody knows
-  std::set<std::string> freed_grants;                // were held, and are not beyond doubt
-  std::vector<change::Step> change;                  // of the last change, and what waits
-  change::TakenShares taken_shares;                  // from containers by a forced change, as long as these hold slots
+  std::vector<change::Step> change;               // of the last change, and what waits
+  grants::TakenShares taken_shares;               // from containers by a forced change, as long as these hold slots
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
   advertise::Faults faults;
   std::vector<advertise::Advertised> advertised;
@@ -59,7 +56,7 @@ struct Snapshot {
   MonoTime holdings_read{};        // when kubelet said so
   HeldTimes held_times;            // of tenants, as of held_read
   MonoTime held_read{};            // the answer of kubelet's that they are of
-  guard::Worths worths;            // what grants are worth since they were given
+  grants::Shares shares;           // limits of the grants since they were given
   std::vector<GrantOwner> owners;  // of the holdings that have an endpoint
   ClusterReport cluster;
   std::vector<host::GpuUse> use;

@@ -1,0 +1,237 @@
+#include "grants/ledger.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tranche::grants {
+namespace {
+
+bool overlap(const Held& a, const Held& b) {
+  return a.resource == b.resource && std::ranges::any_of(a.slots, [&](const std::string& slot) {
+           return std::ranges::binary_search(b.slots, slot);
+         });
+}
+
+const plan::PlannedDevice* planned_device(const plan::Plan& plan, const std::string& resource,
+                                          const std::string& uuid) {
+  const auto* found = plan::find_resource(plan, resource);
+  if (found == nullptr) return nullptr;
+  const auto device = std::ranges::find(found->devices, uuid, &plan::PlannedDevice::uuid);
+  return device == found->devices.end() ? nullptr : &*device;
+}
+
+// What `tranche mps` keeps with the grant's endpoint.
+std::optional<Share> told_of(const std::vector<Endpoint>& endpoints, const Named& grant, const std::string& uuid) {
+  for (const auto& endpoint : endpoints) {
+    if (endpoint.grant != grant.of.grant) continue;
+    const auto limit = std::ranges::find(endpoint.limits, uuid, &allocate::GrantLimit::uuid);
+    if (limit != endpoint.limits.end())
+      return Share{endpoint.pool, grant.resource, limit->limits.memory, limit->limits.threads};
+  }
+  return std::nullopt;
+}
+
+// A driver's name has no slash, and a resource's has one.
+bool is_of_claim(const Share& share) {
+  return share.resource.find('/') == std::string::npos;
+}
+
+}  // namespace
+
+void Ledger::given(const allocate::Grant& grant, MonoTime now) {
+  Held held{grant.resource, grant.slots};
+  std::ranges::sort(held.slots);
+  std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.held, held); });
+  std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
+  entries_.push_back({std::move(held), now, {}});
+
+  const auto is_its = [&](const auto& entry) { return entry.first.first == grant.id; };
+  part_grant(kept_.shares, grant.id);
+  std::erase_if(kept_.shares, is_its);
+  std::erase_if(kept_.taken, is_its);
+  if (grant.pool.empty()) return;
+  named_[grant.id] = now;
+  for (const auto& device : grant.devices)
+    kept_.shares[{grant.id, device.uuid}] = {grant.pool, grant.resource, device.limits.memory, device.limits.threads};
+  seen_[{grant.pool, grant.id}] = {};
+}
+
+void Ledger::listed(const std::vector<Held>& all, MonoTime asked) {
+  unknown_.clear();
+  asked_ = asked;
+  listed_.clear();
+  const auto before = std::exchange(entries_, {});
+  for (auto held : all) {
+    listed_.insert(allocate::grant_id(held.slots));
+    std::ranges::sort(held.slots);
+    std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
+    entries_.push_back({std::move(held), {}, {}});
+  }
+  const auto patience = all.empty() ? kPatience.confirm_none : kPatience.confirm;
+  const auto named = entries_.size();
+  for (auto entry : before) {
+    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(named);
+    const auto same = std::find_if(entries_.begin(), end, [&](const Entry& e) { return overlap(e.held, entry.held); });
+    const bool newer = entry.given && asked <= *entry.given;  // this answer could not name it yet
+    if (same != end && !newer) continue;
+    if (!entry.given || asked - *entry.given >= kPatience.listed_within) {
+      if (entry.missing && asked - *entry.missing >= patience) {
+        std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, entry.held); });
+        freed_.push_back(std::move(entry.held));
+        continue;
+      }
+      if (!entry.missing) entry.missing = asked;
+    }
+    if (same != end)
+      *same = std::move(entry);
+    else
+      entries_.push_back(std::move(entry));
+  }
+}
+
+std::vector<Held> Ledger::held() const {
+  std::vector<Held> held;
+  for (const auto& entry : entries_) held.push_back(entry.held);
+  return held;
+}
+
+bool Ledger::in_doubt() const {
+  return std::ranges::any_of(entries_, [](const Entry& entry) { return entry.missing || entry.given; });
+}
+
+void Ledger::learn(const Named& grant, const plan::Plan& plan, const std::vector<Endpoint>& endpoints) {
+  for (const auto& device : grant.devices) {
+    const GrantOnDevice key{grant.of.grant, device.uuid};
+    auto known = kept_.shares.find(key);
+    if (known == kept_.shares.end()) {
+      auto share = told_of(endpoints, grant, device.uuid);
+      if (!share) {
+        const auto* planned = planned_device(plan, grant.resource, device.uuid);
+        if (planned == nullptr || planned->pool.empty()) continue;
+        share = Share{planned->pool, grant.resource, device.limits.memory, device.limits.threads};
+      }
+      known = kept_.shares.emplace(key, *std::move(share)).first;
+    }
+    if (!grant.is_claim) continue;
+    known->second.memory = device.limits.memory;
+    known->second.threads = device.limits.threads;
+  }
+}
+
+void Ledger::named(const std::vector<Named>& grants, const plan::Plan& plan,
+                   const std::optional<std::vector<Endpoint>>& endpoints, bool complete, MonoTime now) {
+  std::vector<TenantGrant> held;
+  for (const auto& grant : grants) {
+    named_[grant.of.grant] = now;
+    if (endpoints) learn(grant, plan, *endpoints);
+    held.push_back(grant.of);
+  }
+  join_grants(kept_.shares, held);
+  if (endpoints) forget_claims(held, *endpoints);
+  if (!complete) return;
+  for (const auto& [key, share] : kept_.shares) named_.try_emplace(key.first, now);  // as it was written down
+  std::erase_if(named_, [&](const auto& entry) { return now - entry.second > kPatience.forget; });
+  std::erase_if(kept_.shares, [&](const auto& entry) { return !named_.contains(entry.first.first); });
+}
+
+// A claim with an endpoint may have processes, whatever else is known of it.
+void Ledger::forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints) {
+  std::erase_if(kept_.shares, [&](const auto& entry) {
+    const auto& grant = entry.first.first;
+    const bool over = is_of_claim(entry.second) &&
+                      std::ranges::find(endpoints, grant, &Endpoint::grant) == endpoints.end() &&
+                      std::ranges::find(held, grant, &TenantGrant::grant) == held.end();
+    if (over) named_.erase(grant);
+    return over;
+  });
+}
+
+bool Ledger::awaits_name(MonoTime now) const {
+  return std::ranges::any_of(kept_.shares, [&](const auto& entry) {
+    const auto named = named_.find(entry.first.first);
+    return entry.second.threads && entry.second.tenant.empty() && named != named_.end() &&
+           now - named->second < kPatience.named_within;
+  });
+}
+
+void Ledger::take(const GrantOnDevice& share, const std::string& text) {
+  kept_.taken.try_emplace(share, Taken{text, false});
+}
+
+void Ledger::keep_taken(const std::set<GrantOnDevice>& held) {
+  std::erase_if(kept_.taken, [&](const auto& entry) { return !held.contains(entry.first); });
+}
+
+std::vector<std::pair<std::string, std::string>> Ledger::tell_taken(const std::string& grant) {
+  std::vector<std::pair<std::string, std::string>> untold;
+  for (auto& [key, taken] : kept_.taken) {
+    if (key.first != grant || std::exchange(taken.told, true)) continue;
+    untold.emplace_back(key.second, taken.text);
+  }
+  return untold;
+}
+
+void Ledger::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {
+  seen_[{pool, grant}].ended = now;
+}
+
+std::vector<Endpoint> Ledger::over(const std::vector<Endpoint>& endpoints, MonoTime now) {
+  std::set<Name> there;
+  for (const auto& endpoint : endpoints) there.emplace(endpoint.pool, endpoint.grant);
+  std::erase_if(seen_, [&](const auto& entry) {
+    const Seen& seen = entry.second;
+    return !there.contains(entry.first) && (seen.listed || seen.missing || seen.ended);
+  });
+  std::vector<Endpoint> over;
+  for (const auto& endpoint : endpoints) {
+    Seen& seen = seen_[{endpoint.pool, endpoint.grant}];
+    if (listed_.contains(endpoint.grant)) {
+      seen.listed = true;
+      seen.missing.reset();
+      continue;
+    }
+    if (seen.ended && now - *seen.ended <= kPatience.pod_end_counts) {
+      over.push_back(endpoint);
+      continue;
+    }
+    const bool is_believed = seen.listed && !listed_.empty();
+    if (endpoint.has_clients && !is_believed) {
+      seen.missing.reset();
+      continue;
+    }
+    if (!seen.missing) {
+      seen.missing = now;
+    } else if (now - *seen.missing >= (is_believed ? kPatience.endpoint_confirm : kPatience.endpoint_unlisted)) {
+      over.push_back(endpoint);
+    }
+  }
+  return over;
+}
+
+std::set<std::string> Ledger::ids_of_held() const {
+  std::set<std::string> ids;
+  for (const auto& entry : entries_) ids.insert(allocate::grant_id(entry.held.slots));
+  return ids;
+}
+
+Ledger::Retiring Ledger::retire(const std::vector<Endpoint>& endpoints, bool known) {
+  const auto before = std::exchange(unheld_, {});
+  if (!known || !unknown_.empty()) return {};
+  Retiring retiring;
+  const auto held = endpoints.empty() ? std::set<std::string>{} : ids_of_held();
+  std::set<std::string> free;
+  for (const auto& freed : freed_) free.insert(allocate::grant_id(freed.slots));
+  for (const auto& endpoint : endpoints) {
+    if (held.contains(endpoint.grant)) continue;
+    const Name name{endpoint.pool, endpoint.grant};
+    const auto first = before.find(name);
+    const MonoTime since = unheld_[name] = first == before.end() ? asked_ : first->second;
+    const bool goes = free.contains(endpoint.grant) || asked_ - since >= kPatience.confirm;
+    if (goes && retired_.insert(name).second) retiring.now.push_back(endpoint);
+  }
+  std::erase_if(retired_, [&](const Name& name) { return !unheld_.contains(name); });
+  retiring.later = unheld_.size() > retired_.size();
+  return retiring;
+}
+
+}  // namespace tranche::grants

@@ -1,0 +1,383 @@
+#include "grants/ledger.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::grants {
+namespace ledger_test {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const Held kA{"nvidia.com/gpu", {"GPU-0::0"}};
+const Held kB{"nvidia.com/gpu", {"GPU-0::1"}};
+
+MonoTime at(Duration since) {
+  return MonoTime{} + 1h + since;
+}
+
+// Of the pool gpu-1, without devices.
+allocate::Grant grant_of(const Held& held) {
+  allocate::Grant grant;
+  grant.id = allocate::grant_id(held.slots);
+  grant.resource = held.resource;
+  grant.slots = held.slots;
+  grant.pool = "gpu-1";
+  return grant;
+}
+
+TEST(LedgerSlots, AreNotKnownUntilKubeletAnsweredAndWhenItStopsTo) {
+  Ledger slots;
+  EXPECT_NE(slots.unknown(), "");
+  slots.listed({kA}, at(0s));
+  EXPECT_EQ(slots.unknown(), "");
+  slots.not_answered("nobody there");
+  EXPECT_EQ(slots.unknown(), "nobody there");
+  EXPECT_THAT(slots.held(), ElementsAre(kA)) << "what was known stays";
+}
+
+// Promise: change: A slot is free after two answers of kubelet without it.
+TEST(LedgerSlots, AreFreeWhenTwoAnswersInARowDoNotNameThem) {
+  Ledger slots;
+  slots.listed({kA, kB}, at(0s));
+  slots.listed({kB}, at(1s));
+  EXPECT_EQ(slots.held().size(), 2u);
+  EXPECT_TRUE(slots.in_doubt());
+  slots.listed({kB}, at(2s));
+  EXPECT_EQ(slots.held().size(), 2u) << "too soon";
+  slots.listed({kB}, at(3s));
+  EXPECT_THAT(slots.held(), ElementsAre(kB));
+  EXPECT_FALSE(slots.in_doubt());
+}
+
+TEST(LedgerSlots, ThatAreFreeBeyondDoubtAreRememberedUntilTheyAreGivenOrListedAgain) {
+  const Held both{"nvidia.com/gpu", {"GPU-0::0", "GPU-0::1"}};
+  Ledger slots;
+  slots.listed({kA, kB}, at(0s));
+  slots.listed({kB}, at(1s));
+  EXPECT_THAT(slots.freed(), IsEmpty()) << "one answer is not enough";
+  slots.listed({kB}, at(3s));
+  EXPECT_THAT(slots.freed(), ElementsAre(kA));
+  slots.given(grant_of(both), at(4s));
+  EXPECT_THAT(slots.freed(), IsEmpty());
+  slots.listed({}, at(20s));
+  slots.listed({}, at(30s));
+  EXPECT_THAT(slots.freed(), ElementsAre(both));
+  slots.listed({kA}, at(31s));
+  EXPECT_THAT(slots.freed(), IsEmpty());
+}
+
+TEST(LedgerSlots, ThatAreNamedAgainAreHeldAsBefore) {
+  Ledger slots;
+  slots.listed({kA, kB}, at(0s));
+  slots.listed({kB}, at(1s));
+  slots.listed({kA, kB}, at(2s));
+  EXPECT_FALSE(slots.in_doubt());
+  slots.listed({kB}, at(4s));
+  EXPECT_EQ(slots.held().size(), 2u) << "the count begins anew";
+}
+
+TEST(LedgerSlots, AreBelievedFreeLaterWhereKubeletNamesNobodyAsAfterItsStart) {
+  Ledger slots;
+  slots.listed({kA}, at(0s));
+  slots.listed({}, at(1s));
+  slots.listed({}, at(9s));
+  EXPECT_THAT(slots.held(), ElementsAre(kA));
+  slots.listed({}, at(11s));
+  EXPECT_THAT(slots.held(), IsEmpty());
+}
+
+TEST(LedgerSlots, GivenAMomentAgoAreHeldThoughKubeletDoesNotNameThemYet) {
+  Ledger slots;
+  slots.listed({}, at(0s));
+  slots.given(grant_of(kA), at(1s));
+  slots.listed({kB}, at(2s));
+  slots.listed({kB}, at(5s));
+  EXPECT_EQ(slots.held().size(), 2u);
+  slots.listed({kB}, at(7s));
+  slots.listed({kB}, at(9s));
+  EXPECT_THAT(slots.held(), ElementsAre(kB)) << "it has come to nothing";
+}
+
+TEST(LedgerSlots, GivenToAnotherAreThatOnes) {
+  const Held both{"nvidia.com/gpu", {"GPU-0::0", "GPU-0::1"}};
+  Ledger slots;
+  slots.listed({both}, at(0s));
+  slots.given(grant_of(kA), at(1s));
+  EXPECT_THAT(slots.held(), ElementsAre(kA));
+  slots.listed({both}, at(0s));
+  EXPECT_THAT(slots.held(), ElementsAre(kA)) << "an answer from before";
+}
+
+const Endpoint kEndpoint{"gpu-1", allocate::grant_id(kA.slots), false, 0, {}};
+const Endpoint kBusy{"gpu-1", allocate::grant_id(kA.slots), true, 0, {}};
+const std::vector<Held> kAlone{kA};
+const std::vector<Held> kOther{kB};
+const MonoTime kStart{1000s};
+
+// An answer of kubelet, and the endpoint that may go by then.
+std::vector<Endpoint> look(Ledger& ledger, const Endpoint& endpoint, const std::vector<Held>& listed, MonoTime now) {
+  ledger.listed(listed, now);
+  return ledger.over({endpoint}, now);
+}
+
+TEST(LedgerEndpoints, AnEndpointGoesAfterTwoLooksWithoutItsGrantAMinuteApart) {
+  Ledger ledger;
+  EXPECT_THAT(look(ledger, kEndpoint, kAlone, kStart), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 30s), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 89s), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 90s), ElementsAre(kEndpoint));
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 91s), ElementsAre(kEndpoint)) << "still there: asked for again";
+}
+
+TEST(LedgerEndpoints, ALookWithItsGrantBeginsTheCountAnew) {
+  Ledger ledger;
+  (void)look(ledger, kEndpoint, kAlone, kStart);
+  (void)look(ledger, kEndpoint, kOther, kStart + 30s);
+  (void)look(ledger, kEndpoint, kAlone, kStart + 60s);
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 120s), IsEmpty());
+}
+
+TEST(LedgerEndpoints, ALivingClientKeepsNoEndpointOfAPodThatIsGone) {
+  Ledger ledger;
+  (void)look(ledger, kBusy, kAlone, kStart);
+  EXPECT_THAT(look(ledger, kBusy, kOther, kStart + 1s), IsEmpty());
+  EXPECT_THAT(look(ledger, kBusy, kOther, kStart + 61s), ElementsAre(kBusy));
+}
+
+// kubelet that was started anew while the API server is away lists nothing, and containers run on.
+TEST(LedgerEndpoints, ALivingClientKeepsItsEndpointWhileKubeletListsNothingOrNeverListedIt) {
+  Ledger ledger;
+  Ledger unlisted;
+  (void)look(ledger, kBusy, kAlone, kStart);
+  for (int minute = 1; minute < 30; ++minute) {
+    EXPECT_THAT(look(ledger, kBusy, {}, kStart + std::chrono::minutes(minute)), IsEmpty());
+    EXPECT_THAT(look(unlisted, kBusy, kOther, kStart + std::chrono::minutes(minute)), IsEmpty());
+  }
+  EXPECT_THAT(look(ledger, kEndpoint, {}, kStart + 30min), IsEmpty()) << "only now without a client";
+  EXPECT_THAT(look(ledger, kEndpoint, {}, kStart + 40min), ElementsAre(kEndpoint));
+}
+
+TEST(LedgerEndpoints, AnEndpointGoesAtOnceWhenTheApiServerReportsItsPodsEndAndKubeletDoesNotListIt) {
+  Ledger ledger;
+  (void)look(ledger, kBusy, kAlone, kStart);
+  ledger.pod_ended("gpu-1", kBusy.grant, kStart + 1s);
+  EXPECT_THAT(look(ledger, kBusy, kAlone, kStart + 2s), IsEmpty()) << "kubelet has not finished with it";
+  EXPECT_THAT(look(ledger, kBusy, {}, kStart + 3s), ElementsAre(kBusy));
+  ledger.given(grant_of(kA), kStart + 3s);
+  EXPECT_THAT(look(ledger, kBusy, {}, kStart + 4s), IsEmpty()) << "the next tenant's";
+}
+
+TEST(LedgerEndpoints, AGrantThatKubeletHasNotListedYetIsLeftAlone) {
+  Ledger ledger;
+  ledger.given(grant_of(kA), kStart + 1min);
+  (void)look(ledger, kEndpoint, kOther, kStart);
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 5min), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + kPatience.endpoint_unlisted), ElementsAre(kEndpoint));
+}
+
+TEST(LedgerEndpoints, AGrantThatIsHandedOutAgainIsAsYoungAsANewOne) {
+  Ledger ledger;
+  (void)look(ledger, kEndpoint, kAlone, kStart);
+  (void)look(ledger, kEndpoint, kOther, kStart + 1min);
+  ledger.given(grant_of(kA), kStart + 1min);
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 2min), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, kOther, kStart + 4min), IsEmpty());
+}
+
+TEST(LedgerEndpoints, AKubeletThatListsNothingIsNotBelievedSoon) {
+  Ledger ledger;
+  (void)look(ledger, kEndpoint, kAlone, kStart);
+  (void)look(ledger, kEndpoint, {}, kStart + 1min);
+  EXPECT_THAT(look(ledger, kEndpoint, {}, kStart + 5min), IsEmpty());
+  EXPECT_THAT(look(ledger, kEndpoint, {}, kStart + 11min), ElementsAre(kEndpoint));
+}
+
+TEST(LedgerEndpoints, OfAPoolThatEndsGoOnceTheirSlotsAreFree) {
+  Ledger ledger;
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, IsEmpty()) << "kubelet has not been asked";
+  ledger.listed(kAlone, kStart);
+  auto retiring = ledger.retire({kEndpoint}, true);
+  EXPECT_THAT(retiring.now, IsEmpty());
+  EXPECT_FALSE(retiring.later) << "its container runs";
+  ledger.listed({}, kStart + 20s);
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, IsEmpty()) << "in doubt it is held";
+  ledger.listed({}, kStart + 40s);
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, ElementsAre(kEndpoint));
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, IsEmpty()) << "asked for once";
+}
+
+TEST(LedgerEndpoints, OfAPoolThatEndsAndThatNoContainerEverHadGoWithTheSecondAnswer) {
+  Ledger ledger;
+  ledger.listed(kOther, kStart);
+  auto retiring = ledger.retire({kEndpoint}, true);
+  EXPECT_THAT(retiring.now, IsEmpty());
+  EXPECT_TRUE(retiring.later);
+  ledger.listed(kOther, kStart + 1s);
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, IsEmpty()) << "too soon";
+  ledger.listed(kOther, kStart + 3s);
+  retiring = ledger.retire({kEndpoint}, true);
+  EXPECT_THAT(retiring.now, ElementsAre(kEndpoint));
+  EXPECT_FALSE(retiring.later);
+  EXPECT_THAT(ledger.retire({kEndpoint}, false).now, IsEmpty()) << "not while the pools are not known";
+}
+
+const MonoTime kNow = kStart;
+
+allocate::Grant grant(const std::string& id, const std::string& device, std::uint64_t memory_mib) {
+  allocate::Grant made;
+  made.id = id;
+  made.resource = "nvidia.com/gpu";
+  made.pool = "set-1";
+  made.devices = {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}};
+  return made;
+}
+
+Named named(const std::string& container, const std::string& grant, const std::string& device,
+            std::uint64_t memory_mib) {
+  return {{container, grant}, "nvidia.com/gpu", {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}}, false};
+}
+
+Named claim(const std::string& name, const std::string& grant, std::uint64_t memory_mib) {
+  auto made = named("claim " + name, grant, "GPU-0", memory_mib);
+  made.resource = "gpu.tranche.io";
+  made.is_claim = true;
+  return made;
+}
+
+Endpoint told(const std::string& grant, std::uint64_t memory_mib, std::uint32_t hundredths) {
+  return {"set-1", grant, false, 0, {{"GPU-0", 0, {mib(memory_mib), Percent{hundredths}, 0}}}};
+}
+
+const std::optional<std::vector<Endpoint>> kNotAnswered;
+const std::vector<Endpoint> kNone;
+
+plan::Plan plan_of(const std::string& device) {
+  plan::Plan plan;
+  plan.resources.resize(1);
+  plan.resources[0].name = "nvidia.com/gpu";
+  plan.resources[0].devices.resize(1);
+  plan.resources[0].devices[0].uuid = device;
+  plan.resources[0].devices[0].pool = "set-9";
+  return plan;
+}
+
+TEST(LedgerShares, AGrantKeepsItsLimitsOverRestartsAndOtherPlans) {
+  Ledger ledger;
+  ledger.given(grant("g0", "GPU-0", 5000), kNow);
+  Ledger again(parse_kept(render_kept(ledger.kept())));
+  EXPECT_EQ(again.shares(), ledger.shares());
+  again.named({named("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), kNotAnswered, true, kNow);
+  const auto& share = again.shares().at({"g0", "GPU-0"});
+  EXPECT_EQ(share.memory, mib(5000));
+  EXPECT_EQ(share.pool, "set-1") << "where its endpoint is";
+  EXPECT_EQ(share.threads, Percent::whole(25));
+}
+
+TEST(LedgerShares, LimitsThatAreLostAreTakenFromTheEndpointAndOtherwiseFromThePlan) {
+  Ledger ledger;
+  ledger.named({named("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), kNotAnswered, true, kNow);
+  EXPECT_THAT(ledger.shares(), IsEmpty()) << "while `tranche mps` does not answer";
+  ledger.named({named("a", "g0", "GPU-0", 700), named("b", "g1", "GPU-0", 700)}, plan_of("GPU-0"),
+               std::vector{told("g0", 5000, 2500)}, true, kNow);
+  EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).memory, mib(5000)) << "as it was given";
+  EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).pool, "set-1");
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(700)) << "as it would be given now";
+}
+
+// Promise: guard: One tenant's grants stay together over a restart.
+TEST(LedgerShares, GrantsOfOneContainerAreOneTenantAlsoAfterARestart) {
+  Ledger ledger;
+  ledger.given(grant("g0", "GPU-0", 5000), kNow);
+  ledger.given(grant("g1", "GPU-1", 3000), kNow);
+  EXPECT_TRUE(ledger.awaits_name(kNow + 1s));
+  EXPECT_FALSE(ledger.awaits_name(kNow + 1min)) << "its pod has come to nothing";
+  ledger.named({named("a", "g0", "GPU-0", 1), named("a", "g1", "GPU-1", 1)}, {}, kNotAnswered, true, kNow + 1s);
+  EXPECT_FALSE(ledger.awaits_name(kNow + 1s));
+  const Ledger again(parse_kept(render_kept(ledger.kept())));
+  EXPECT_EQ(again.shares().at({"g0", "GPU-0"}).tenant, "g0");
+  EXPECT_EQ(again.shares().at({"g1", "GPU-1"}).tenant, "g0");
+}
+
+TEST(LedgerShares, AGrantThatIsGivenAgainHasTheLimitsOfNowAndNoTenant) {
+  Ledger ledger;
+  ledger.given(grant("g0", "GPU-0", 5000), kNow);
+  ledger.given(grant("g1", "GPU-1", 3000), kNow);
+  ledger.named({named("a", "g0", "GPU-0", 1), named("a", "g1", "GPU-1", 1)}, {}, kNotAnswered, true, kNow);
+  ledger.given(grant("g0", "GPU-0", 700), kNow + 1min);
+  EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).memory, mib(700));
+  EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).tenant, "");
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-1"}).tenant, "g1");
+  auto without_endpoint = grant("g0", "GPU-0", 1);
+  without_endpoint.pool.clear();
+  ledger.given(without_endpoint, kNow + 2min);
+  EXPECT_FALSE(ledger.shares().contains({"g0", "GPU-0"})) << "the slots are not a share of MPS any more";
+}
+
+TEST(LedgerShares, GrantsOfClaimsAreNeverOneTenant) {
+  Ledger ledger;
+  ledger.given(grant("g0", "GPU-0", 60000), kNow);
+  ledger.given(grant("g1", "GPU-0", 512), kNow);
+  ledger.named({named("train-0", "g0", "GPU-0", 1), named("train-0", "g1", "GPU-0", 1)}, {}, kNotAnswered, true, kNow);
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g0") << "as an earlier release wrote";
+  ledger.named({claim("u0", "g0", 60000), claim("u1", "g1", 512)}, {}, kNotAnswered, true, kNow);
+  EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).tenant, "g0");
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g1");
+}
+
+TEST(LedgerShares, AClaimHasTheLimitsOfItsRecordWhateverItsEndpointWasTold) {
+  Ledger ledger;
+  ledger.named({claim("u1", "g1", 512)}, {}, std::vector{told("g1", 61952, 5500)}, true, kNow);
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(512));
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).threads, Percent::whole(25));
+}
+
+// Promise: guard: What a claim was worth is forgotten once it is unprepared, and not while it has an endpoint.
+TEST(LedgerShares, AClaimIsForgottenOnceItsEndpointIsClosed) {
+  const std::vector open{told("g1", 512, 2500)};
+  Ledger before;
+  before.given(grant("g0", "GPU-0", 5000), kNow);
+  before.named({claim("u1", "g1", 512)}, {}, open, false, kNow);
+  Ledger ledger(parse_kept(render_kept(before.kept())));
+  EXPECT_THAT(ledger.shares(), SizeIs(2));
+  ledger.named({claim("u1", "g1", 700)}, {}, open, false, kNow);
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(700)) << "prepared again with a different allocation";
+  ledger.named({}, {}, open, false, kNow);
+  EXPECT_THAT(ledger.shares(), SizeIs(2)) << "its processes may run, though its record was lost";
+  ledger.named({}, {}, kNotAnswered, false, kNow);
+  EXPECT_THAT(ledger.shares(), SizeIs(2)) << "it is not known that it has no endpoint";
+  ledger.named({claim("u1", "g1", 700)}, {}, kNone, false, kNow);
+  EXPECT_THAT(ledger.shares(), SizeIs(2)) << "its endpoint comes back";
+  ledger.named({}, {}, kNone, false, kNow);
+  ASSERT_THAT(ledger.shares(), SizeIs(1));
+  EXPECT_TRUE(ledger.shares().contains({"g0", "GPU-0"})) << "slots go by kubelet's lists";
+}
+
+TEST(LedgerShares, WhatKubeletDoesNotNameIsForgottenAfterTenMinutes) {
+  Ledger ledger;
+  ledger.given(grant("g0", "GPU-0", 5000), kNow);
+  ledger.named({}, {}, kNotAnswered, true, kNow + 9min);
+  EXPECT_THAT(ledger.shares(), SizeIs(1));
+  ledger.named({}, {}, kNotAnswered, true, kNow + 11min);
+  EXPECT_THAT(ledger.shares(), IsEmpty());
+}
+
+TEST(LedgerTaken, IsToldOnceAndIsOverWhenItIsFreeOrGivenAgain) {
+  Ledger ledger;
+  ledger.take({"g0", "GPU-0"}, "time-slicing → MPS");
+  ledger.take({"g0", "GPU-0"}, "MPS → exclusive");
+  EXPECT_THAT(ledger.tell_taken("g0"), ElementsAre(std::pair<std::string, std::string>("GPU-0", "time-slicing → MPS")));
+  EXPECT_THAT(ledger.tell_taken("g0"), IsEmpty());
+  Ledger again(parse_kept(render_kept(ledger.kept())));
+  EXPECT_THAT(again.tell_taken("g0"), IsEmpty()) << "also after a restart";
+  again.keep_taken({{"g0", "GPU-0"}});
+  EXPECT_THAT(again.taken(), SizeIs(1));
+  again.keep_taken({});
+  EXPECT_THAT(again.taken(), IsEmpty());
+  ledger.given(grant("g0", "GPU-0", 1), kNow);
+  EXPECT_THAT(ledger.taken(), IsEmpty());
+}
+
+}  // namespace ledger_test
+}  // namespace tranche::grants

@@ -1,0 +1,27 @@
+#pragma once
+// `<run-dir>/grants.txt`: what the ledger of grants (grants/ledger.h) keeps for the next start of the agent. Loop
+// thread only.
+#include <string>
+
+#include "grants/shares.h"
+
+namespace tranche::agent {
+
+class GrantsFile {
+ public:
+  explicit GrantsFile(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+
+  // Also what an earlier release kept in a file of its own (`taken-shares.txt`), which goes.
+  grants::Kept read();
+  // After every change of the ledger: cheap when nothing of it changed.
+  void keep(const grants::Kept& kept);
+
+ private:
+  bool write();
+  void adopt_taken(grants::Kept& kept);
+
+  std::string run_dir_;
+  grants::Kept kept_;  // as it was written last, or could not be
+};
+
+}  // namespace tranche::agent

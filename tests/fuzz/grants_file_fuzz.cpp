@@ -1,0 +1,12 @@
+// Any text as the agent's record of grants: what is read is written and read back the same.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "grants/shares.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto kept = tranche::grants::parse_kept({reinterpret_cast<const char*>(data), size});
+  if (tranche::grants::parse_kept(tranche::grants::render_kept(kept)) != kept) std::abort();
+  return 0;
+}
