@@ -102,8 +102,8 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   return side;
 }
 
-std::optional<std::vector<simulate::PodAsk>> pods_of(const PlanOptions& options, const config::Environment& environment,
-                                                     int& exit_code) {
+std::optional<simulate::PodsRead> pods_of(const PlanOptions& options, const config::Environment& environment,
+                                          int& exit_code) {
   auto read = load_pods(options.pods, environment);
   if (!read) {
     fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
@@ -115,7 +115,7 @@ std::optional<std::vector<simulate::PodAsk>> pods_of(const PlanOptions& options,
     exit_code = kUnusable;
     return std::nullopt;
   }
-  return std::move(read->pods);
+  return *std::move(read);
 }
 
 std::vector<simulate::Difference> differences_of(const Side& before, const Side& after) {
@@ -218,12 +218,12 @@ int plan(const PlanOptions& options, const Process& process) {
     if (!pods) return exit_code;
     if (options.nodes > 1) {
       answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
-                                             answer.side.config.config, *pods);
+                                             answer.side.config.config, pods->pods, pods->objects);
     }
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
       if (side != nullptr && options.nodes == 1)
-        side->simulation =
-            simulate::land(side->plan, side->inventory, side->config.config, *pods, options.pods.node_name);
+        side->simulation = simulate::land(side->plan, side->inventory, side->config.config, pods->pods,
+                                          options.pods.node_name, pods->objects);
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
@@ -256,9 +256,10 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command
-      ->add_option("--pods", options->pods.where,
-                   "where these pods would land: a file of Pods and workloads (YAML or JSON), \"-\" for the standard "
-                   "input, or \"cluster\" for those of --node-name and those that wait for a node")
+      ->add_option(
+          "--pods", options->pods.where,
+          "where these pods would land: a file of Pods, workloads and claims (YAML or JSON), \"-\" for the standard "
+          "input, or \"cluster\" for those of --node-name and those that wait for a node")
       ->type_name("FILE");
   auto* nodes = command
                     ->add_option("--nodes", options->nodes,

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "plan/json.h"
 #include "plan/shares.h"
+#include "simulate/allocator.h"
 #include "simulate/words.h"
 
 namespace tranche::simulate {
@@ -272,6 +273,11 @@ std::string summary(const PodOutcome& outcome) {
       if (on.worth.sms > 0) text += fmt::format(", {} SMs", on.worth.sms);
       parts.push_back(std::move(text));
     }
+  }
+  for (const ClaimGrant& grant : outcome.claims) {
+    std::string text = fmt::format("claim {}/{}: {}", grant.claim, grant.request, grant.device);
+    for (const auto& [name, amount] : grant.consumed) text += ", " + amount_text(name, amount);
+    parts.push_back(std::move(text));
   }
   return join(parts, "; ");
 }

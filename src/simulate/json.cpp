@@ -7,6 +7,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const plan::ShareLimits& limits) {
+  return {{"memoryMiB", limits.memory.in_mib()}, {"threadsPercent", limits.threads.value()}, {"sms", limits.sms}};
+}
+
 Json to_json(const Holding& holding) {
   Json json{{"container", holding.container},
             {"role", std::string(to_string(holding.role))},
@@ -14,13 +18,29 @@ Json to_json(const Holding& holding) {
             {"pool", holding.pool}};
   json["devices"] = Json::array();
   for (const OnDevice& on : holding.devices)
-    json["devices"].push_back({{"uuid", on.uuid},
-                               {"index", on.index},
-                               {"slots", on.slots},
-                               {"worth",
-                                {{"memoryMiB", on.worth.memory.in_mib()},
-                                 {"threadsPercent", on.worth.threads.value()},
-                                 {"sms", on.worth.sms}}}});
+    json["devices"].push_back(
+        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"worth", to_json(on.worth)}});
+  return json;
+}
+
+Json to_json(const ClaimGrant& grant) {
+  Json json{{"claim", grant.claim},        {"object", grant.object}, {"request", grant.request},
+            {"class", grant.device_class}, {"device", grant.device}, {"uuid", grant.uuid},
+            {"index", grant.index}};
+  json["asked"] = Json::object();
+  for (const auto& [name, amount] : grant.asked) json["asked"][name] = amount;
+  json["consumed"] = Json::object();
+  for (const auto& [name, amount] : grant.consumed) json["consumed"][name] = amount;
+  json["limits"] = to_json(grant.limits);
+  json["containers"] = grant.containers;
+  return json;
+}
+
+Json to_json(const ClaimsLeft& left) {
+  Json json{{"uuid", left.uuid}, {"index", left.index}, {"shares", left.shares}, {"wholeBy", left.whole_by}};
+  json["capacity"] = Json::object();
+  for (const auto& [name, amount] : left.capacity)
+    json["capacity"][name] = {{"all", amount.all}, {"taken", amount.taken}};
   return json;
 }
 
@@ -29,6 +49,8 @@ Json to_json(const PodOutcome& outcome) {
       {"namespace", outcome.pod_namespace}, {"name", outcome.name}, {"fate", std::string(to_string(outcome.fate))}};
   json["holdings"] = Json::array();
   for (const Holding& holding : outcome.holdings) json["holdings"].push_back(to_json(holding));
+  json["claims"] = Json::array();
+  for (const ClaimGrant& grant : outcome.claims) json["claims"].push_back(to_json(grant));
   json["lacks"] = Json::array();
   for (const Lack& lack : outcome.lacks)
     json["lacks"].push_back(
@@ -67,6 +89,8 @@ Json to_json(const Simulation& simulation) {
   for (const PodOutcome& outcome : simulation.pods) json["pods"].push_back(to_json(outcome));
   json["left"] = Json::array();
   for (const ResourceLeft& left : simulation.resources) json["left"].push_back(to_json(left));
+  json["leftForClaims"] = Json::array();
+  for (const ClaimsLeft& left : simulation.for_claims) json["leftForClaims"].push_back(to_json(left));
   return json;
 }
 

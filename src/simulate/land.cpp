@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "simulate/claim_book.h"
 #include "simulate/node_book.h"
 
 namespace tranche::simulate {
@@ -37,13 +38,16 @@ Amounts scheduled_for(const PodAsk& pod) {
 
 class Node {
  public:
-  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config) {
+  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+       const ClaimObjects& objects, std::string_view name)
+      : claims_(plan, inventory, config, objects, std::string(name)) {
     for (const auto& resource : plan.resources)
       if (!resource.devices.empty()) books_.try_emplace(resource.name, plan, resource, inventory, config);
   }
 
   PodOutcome place(const PodAsk& pod);
   std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const;
+  std::vector<ClaimsLeft> left_for_claims() const { return claims_.left(); }
   bool is_ours(const std::string& resource) const;
 
  private:
@@ -62,12 +66,15 @@ class Node {
   ResourceLeft left_of(const ResourceBook& book, const std::vector<PodOutcome>& simulation,
                        const std::vector<std::uint64_t>& missed) const;
 
+  bool by_claim(const std::string& resource) const { return !books_.contains(resource) && claims_.maps(resource); }
+
   Books books_;  // of resources that have devices
+  ClaimBook claims_;
 };
 
 // Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): nothing is said of them.
 bool Node::is_ours(const std::string& resource) const {
-  if (books_.contains(resource)) return true;
+  if (books_.contains(resource) || claims_.maps(resource)) return true;
   if (!resource.starts_with(kOurDomain)) return false;
   const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
   if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
@@ -121,7 +128,7 @@ void Node::count(const Amounts& asked, PodOutcome& outcome) const {
 
 Status Node::serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
   for (const auto& [resource, count] : container.resources) {
-    if (!is_ours(resource)) continue;
+    if (!is_ours(resource) || by_claim(resource)) continue;
     ResourceBook& book = books_.at(resource);
     auto& reusable = served.reusable[resource];
     auto given = book.serve(count, reusable);
@@ -186,9 +193,24 @@ PodOutcome Node::place(const PodAsk& pod) {
   outcome.name = pod.name;
   Amounts asked = scheduled_for(pod);
   std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
+  std::vector<std::string> mapped;  // extended resources that become a claim
+  std::erase_if(asked, [&](const auto& entry) {
+    if (!by_claim(entry.first)) return false;
+    mapped.push_back(entry.first);
+    return true;
+  });
   look_for_unknown(asked, outcome);
   if (outcome.fate == Fate::kLands) count(asked, outcome);
-  if (outcome.fate == Fate::kLands) admit(pod, outcome);
+  std::vector<ClaimBook::Needed> claims;
+  if (outcome.fate == Fate::kLands) claims = claims_.schedule(pod, mapped, outcome);
+  if (outcome.fate == Fate::kLands) {
+    admit(pod, outcome);
+    if (outcome.fate != Fate::kLands) claims_.release(claims);
+  }
+  if (outcome.fate == Fate::kLands) {
+    claims_.prepare(pod, claims, outcome);
+    if (outcome.fate != Fate::kLands) outcome.holdings.clear();
+  }
   if (outcome.fate == Fate::kLands)
     for (const auto& [resource, count] : asked) books_.at(resource).scheduled += count;
   return outcome;
@@ -259,11 +281,11 @@ std::uint64_t Simulation::count(Fate fate) const {
 }
 
 Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
-                const std::vector<PodAsk>& pods, std::string_view node_name) {
-  Node node(plan, inventory, config);
+                const std::vector<PodAsk>& pods, std::string_view node_name, const ClaimObjects& objects) {
+  Node node(plan, inventory, config, objects, node_name);
   Simulation simulation;
   for (const PodAsk& pod : pods) {
-    const bool asks = std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
+    const bool asks = !pod.claims.empty() || std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
       return std::ranges::any_of(container.resources, [&](const auto& entry) { return node.is_ours(entry.first); });
     });
     if (!asks || pod.over)
@@ -274,6 +296,7 @@ Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, c
       simulation.pods.push_back(node.place(pod));
   }
   simulation.resources = node.left(simulation.pods, pods);
+  simulation.for_claims = node.left_for_claims();
   return simulation;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "simulate/claim_objects.h"
 #include "simulate/quantity.h"
 #include "simulate/tree.h"
 
@@ -62,7 +63,8 @@ std::map<std::string, std::uint64_t> read_resources(const Value& container) {
   return limits;
 }
 
-void read_list(const Value& pod_spec, std::string_view key, std::vector<ContainerAsk>& containers) {
+void read_list(const Value& pod_spec, std::string_view key, const std::vector<PodClaim>& claims,
+               std::vector<ContainerAsk>& containers) {
   for (const Value& item : list_at(pod_spec, key)) {
     if (containers.size() == kMostContainers)
       return item.error(fmt::format("is one of more than {} containers of one pod", kMostContainers), "remove some");
@@ -70,7 +72,7 @@ void read_list(const Value& pod_spec, std::string_view key, std::vector<Containe
       item.wrong_type("a container", "write for example - name: main");
       continue;
     }
-    ContainerAsk container{text_at(item, "name"), Role::kMain, read_resources(item)};
+    ContainerAsk container{text_at(item, "name"), Role::kMain, read_resources(item), read_claim_uses(item, claims)};
     if (key == "initContainers")
       container.role = text_at(item, "restartPolicy") == "Always" ? Role::kSidecar : Role::kInit;
     if (container.name.empty()) item.error("is a container without a name", "write name: and a word");
@@ -80,15 +82,15 @@ void read_list(const Value& pod_spec, std::string_view key, std::vector<Containe
 
 }  // namespace
 
-std::vector<ContainerAsk> read_containers(const Value& pod_spec) {
-  std::vector<ContainerAsk> containers;
-  read_list(pod_spec, "initContainers", containers);
+void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
+  pod.claims = read_pod_claims(pod_spec);
+  auto& containers = pod.containers;
+  read_list(pod_spec, "initContainers", pod.claims, containers);
   const auto before_main = containers.size();
-  read_list(pod_spec, "containers", containers);
+  read_list(pod_spec, "containers", pod.claims, containers);
   const Value list = member(pod_spec, "containers");
   if (containers.size() == before_main && (!list.given() || list.node().kind == config::Node::Kind::kSequence))
     pod_spec.error("has no containers", "write containers: and below it - name: main");
-  return containers;
 }
 
 }  // namespace tranche::simulate

@@ -1,6 +1,6 @@
 #pragma once
-// Private to src/simulate: the containers of one pod spec and what they ask for. Every fault that the API server would
-// refuse the pod for, as far as extended resources are concerned, is a Problem.
+// Private to src/simulate: the containers and claims of one pod spec and what they ask for. Every fault that the API
+// server would refuse the pod for, as far as extended resources are concerned, is a Problem.
 #include <vector>
 
 #include "config/document/fields.h"
@@ -8,6 +8,6 @@
 
 namespace tranche::simulate {
 
-std::vector<ContainerAsk> read_containers(const config::Value& pod_spec);
+void read_pod_spec(const config::Value& pod_spec, PodAsk& pod);  // containers and claims
 
 }  // namespace tranche::simulate

@@ -1,7 +1,7 @@
 #pragma once
-// Pods as far as their devices are concerned: which containers ask for how many of which extended resource. Read from
-// what people write (Pods, Lists, the workloads that make pods) and from what an API server lists. Plain values and a
-// pure reader; fuzzed.
+// Pods as far as their devices are concerned: which containers ask for how many of which extended resource, and which
+// claims they use. Read from what people write (Pods, Lists, the workloads that make pods) and from what an API server
+// lists. Plain values and a pure reader; fuzzed.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "simulate/claims.h"
 
 namespace tranche::simulate {
 
@@ -20,10 +21,25 @@ enum class Role {
 };
 std::string_view to_string(Role role);  // "init", "sidecar", "main"
 
+// A claim by the name that the pod's containers use.
+struct PodClaim {
+  std::string name;
+  std::string claim;          // of a ResourceClaim; "": one is made from a template
+  std::string from_template;  // of a ResourceClaimTemplate
+  friend bool operator==(const PodClaim&, const PodClaim&) = default;
+};
+
+struct ClaimUse {
+  std::string name;     // PodClaim::name
+  std::string request;  // "": all of the claim
+  friend bool operator==(const ClaimUse&, const ClaimUse&) = default;
+};
+
 struct ContainerAsk {
   std::string name;
   Role role = Role::kMain;
   std::map<std::string, std::uint64_t> resources;  // extended ones, never 0
+  std::vector<ClaimUse> claims = {};
   friend bool operator==(const ContainerAsk&, const ContainerAsk&) = default;
 };
 
@@ -34,6 +50,7 @@ struct PodAsk {
   std::string created = {};                   // creationTimestamp as written, which sorts by time; "" in manifests
   bool over = false;                          // it has succeeded or failed: it holds nothing
   std::vector<ContainerAsk> containers = {};  // as kubelet serves them: init containers and sidecars come first
+  std::vector<PodClaim> claims = {};
   Place place = {};
 
   std::string full_name() const { return pod_namespace + "/" + name; }
@@ -42,6 +59,7 @@ struct PodAsk {
 
 struct PodsRead {
   std::vector<PodAsk> pods;  // in file order, the replicas of a workload after one another
+  ClaimObjects objects;
   std::vector<Problem> problems;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "config/document/document.h"
+#include "simulate/claim_objects.h"
 #include "simulate/pod_spec.h"
 #include "simulate/pods.h"
 #include "simulate/tree.h"
@@ -51,7 +52,7 @@ class Reader {
     for (const Object& object : objects_) make_pods(object);
   }
 
-  PodsRead take() { return {std::move(pods_), findings_.problems.take()}; }
+  PodsRead take() { return {std::move(pods_), claims_.take(), findings_.problems.take()}; }
 
  private:
   void take_apart(const Value& object, const std::string& kind_of_list, bool in_list);
@@ -69,6 +70,7 @@ class Reader {
   std::map<std::string, Place> names_;
   std::map<std::string, std::uint64_t> generated_;
   std::vector<PodAsk> pods_;
+  ClaimReader claims_;
   std::size_t containers_ = 0;
   bool full_ = false;
 };
@@ -103,6 +105,7 @@ void Reader::find_owners() {
 }
 
 void Reader::make_pods(const Object& object) {
+  if (is_claim_object(object.kind)) return claims_.read(object.kind, object.value);
   const Value spec = mapping_at(object.value, "spec");
   if (object.kind == "Pod") return make_pod(object.value);
   if (!has_pods(object.kind)) {
@@ -154,7 +157,7 @@ void Reader::make_replicas(const Object& object, const Value& maker, std::option
     return (maker.absent() ? object.value : maker)
         .error("has no template.spec", "write the pod's spec below template:");
   PodAsk pod{namespace_of(object.value), "", text_at(spec, "nodeName")};
-  pod.containers = read_containers(spec);
+  read_pod_spec(spec, pod);
   pod.place = object.value.place();
   for (std::uint64_t i = 0; i < count.value_or(0); ++i) {
     pod.name = fmt::format("{}-{}", name, i);
@@ -174,7 +177,7 @@ void Reader::make_pod(const Value& object) {
   if (spec.absent()) return object.error("has no spec", "write spec: and below it containers:");
   const std::string phase = text_at(mapping_at(object, "status"), "phase");
   pod.over = phase == "Succeeded" || phase == "Failed";
-  pod.containers = read_containers(spec);
+  read_pod_spec(spec, pod);
   add(std::move(pod));
 }
 

@@ -9,11 +9,12 @@
 namespace tranche::simulate {
 
 std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
-                                      const config::Config& config, const std::vector<PodAsk>& pods) {
+                                      const config::Config& config, const std::vector<PodAsk>& pods,
+                                      const ClaimObjects& objects) {
   std::vector<Simulation> all;
   std::vector<PodAsk> rest = pods;
   while (all.size() < nodes) {
-    auto simulation = land(plan, inventory, config, rest);
+    auto simulation = land(plan, inventory, config, rest, {}, objects);
     std::vector<PodAsk> passed_on;
     if (all.size() + 1 < nodes) {
       std::set<std::string> waiting;
@@ -23,7 +24,8 @@ std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan,
                                                [&](const PodAsk& pod) { return !waiting.contains(pod.full_name()); });
       passed_on.assign(std::make_move_iterator(stays), std::make_move_iterator(rest.end()));
       rest.erase(stays, rest.end());
-      if (!passed_on.empty()) simulation = land(plan, inventory, config, rest);  // a pod that waits takes nothing
+      if (!passed_on.empty())
+        simulation = land(plan, inventory, config, rest, {}, objects);  // a pod that waits takes nothing
     }
     all.push_back(std::move(simulation));
     rest = std::move(passed_on);

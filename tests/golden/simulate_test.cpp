@@ -21,8 +21,9 @@ struct Case {
   std::string pods;
 };
 const std::vector<Case> kCases{
-    {"aggregate", "4xH200", "tens"}, {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
-    {"slices", "2xT4", "workloads"}, {"mig", "8xA100-mixed-mig", "workloads"},
+    {"aggregate", "4xH200", "tens"},    {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
+    {"slices", "2xT4", "workloads"},    {"mig", "8xA100-mixed-mig", "workloads"}, {"claims", "4xH200", "claims"},
+    {"claims", "4xH200", "unsolvable"}, {"aggregate", "4xH200", "unsolvable"},
 };
 
 void PrintTo(const Case& row, std::ostream* out) {
@@ -55,10 +56,10 @@ inventory::Inventory inventory_of(const std::string& name) {
   return inventory::parse_inventory(text, name).value_or(inventory::Inventory{});
 }
 
-std::vector<simulate::PodAsk> pods_of(const std::string& name) {
+simulate::PodsRead pods_of(const std::string& name) {
   auto read = simulate::read_pods(golden::read(file("pods/" + name + ".yaml")), name);
   for (const auto& problem : read.problems) ADD_FAILURE() << to_string(problem);
-  return std::move(read.pods);
+  return read;
 }
 
 class GoldenSimulation : public testing::TestWithParam<Case> {};
@@ -67,7 +68,8 @@ TEST_P(GoldenSimulation, IsAsExpected) {
   const Case& row = GetParam();
   const auto inventory = inventory_of(row.inventory);
   const Side side = side_of(row.config, inventory);
-  const auto simulation = simulate::land(side.plan, inventory, side.config, pods_of(row.pods));
+  const auto pods = pods_of(row.pods);
+  const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods, {}, pods.objects);
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
   golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
   golden::compare(file(name + ".json"), simulate::to_json(simulation).dump(1) + "\n");
@@ -84,7 +86,7 @@ TEST(GoldenComparison, OfTwoConfigurationsWithPodsIsAsExpected) {
   const auto inventory = inventory_of("4xH200");
   const Side before = side_of("slices", inventory);
   const Side after = side_of("aggregate", inventory);
-  const auto pods = pods_of("workloads");
+  const auto pods = pods_of("workloads").pods;
   auto differences = simulate::compare({before.plan, before.labels}, {after.plan, after.labels});
   for (auto& each : simulate::compare(simulate::land(before.plan, inventory, before.config, pods),
                                      simulate::land(after.plan, inventory, after.config, pods)))
