@@ -15,6 +15,10 @@
 #include "config/report.h"
 #include "doctor/check/checks.h"
 #include "doctor/check/main.h"
+#include "kube/client/ask_once.h"
+#include "kube/client/find_access.h"
+#include "kube/http_status.h"
+#include "kube/url.h"
 #include "mig/profiles.h"
 #include "os/socket/status_socket.h"
 
@@ -47,13 +51,46 @@ int check_config(const CheckHeld& held, const agent::ConfigView& config, int wid
 }
 
 // The sockets by which the node agent on this node has registered; none where it does not answer.
-std::vector<std::string> own_sockets(const std::string& run_dir) {
+std::vector<std::string> own_sockets(const std::string& status_text) {
   std::vector<std::string> sockets;
-  const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
-  const auto status = json_of(answer.value_or(""));
+  const auto status = json_of(status_text);
   for (const auto& resource : list_at(status, "resources"))
     if (auto endpoint = text_at(resource, "endpoint"); !endpoint.empty()) sockets.push_back(std::move(endpoint));
   return sockets;
+}
+
+constexpr std::size_t kMostClaimsAsked = 100;
+
+// What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
+// last.
+void ask_for_claims(check::DraLook& look, const config::Environment& environment) {
+  std::vector<Problem> problems;
+  const auto variable = environment.find("KUBECONFIG");
+  const auto access = host::find_access(variable == environment.end() ? "" : variable->second, environment, problems);
+  if (!access) {
+    look.why_no_server = to_string(access.error());
+    return;
+  }
+  look.server = access->server.url();
+  const auto ask = [&](const std::string& path) -> check::DraLook::Answer {
+    if (!look.why_no_server.empty()) return {};
+    const auto answer = host::get_once(*access, path);
+    if (answer) return {static_cast<int>(answer->status), answer->body};
+    look.why_no_server = to_string(answer.error());
+    return {};
+  };
+  const std::string api = "/apis/resource.k8s.io/v1";
+  look.group = ask(api);
+  if (look.group.status != kube::http::kOk) return;
+  look.classes = ask(api + "/deviceclasses");
+  const auto status = json_of(look.agent_status);
+  for (const auto& claim : list_at(map_at(status, "dra"), "claims")) {
+    if (look.claims.size() == kMostClaimsAsked) break;
+    const std::string path =
+        fmt::format("{}/namespaces/{}/resourceclaims/{}", api, kube::percent_encoded(text_at(claim, "namespace")),
+                    kube::percent_encoded(text_at(claim, "name")));
+    look.claims[text_at(claim, "uid")] = ask(path);
+  }
 }
 
 // As `tranche node` in this container finds the driver.
@@ -83,7 +120,11 @@ int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& 
   if (const auto path = process.environment.find("PATH"); path != process.environment.end())
     o.search_path = path->second;
   find_driver(held, config);
-  o.own_sockets = own_sockets(held.run_dir);
+  o.dra.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
+  o.own_sockets = own_sockets(o.dra.agent_status);
+  o.dra.wanted = config.config.dra.devices != config::DraDevices::kNone;
+  o.dra.driver = config.config.dra.driver_name;
+  if (o.dra.wanted) ask_for_claims(o.dra, {process.environment.begin(), process.environment.end()});
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   o.config_path = config.path;
   o.config_problems = config.problems;

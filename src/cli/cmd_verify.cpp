@@ -58,6 +58,7 @@ void add_verify(CLI::App& app, Process& process) {
   add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
   add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
                  "kubelet's socket that lists which pod holds which devices");
+  add_own_option(*command, "--cdi-root", o.cdi_root, "directory with the CDI specifications of claims");
   add_own_option(*command, "--mps-root-ctr-path", o.mps_root_here,
                  "where --mps-root is for this process, if not at the same path");
   add_own_option(*command, "--mps-control", o.mps_control,

@@ -33,6 +33,7 @@ std::vector<Finding> run_checks(const CheckOptions& options) {
   check_mps_root(options, findings);
   check_other_daemons(options, findings);
   check_kubelet(options, findings);
+  check_dra(options, findings);
   check_runtime(options, findings);
   check_containers(options, findings);
   check_system(options, findings);

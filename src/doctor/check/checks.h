@@ -18,6 +18,7 @@ void check_mps_programs(const CheckOptions& options, Findings& findings);
 void check_mps_root(const CheckOptions& options, Findings& findings);
 void check_other_daemons(const CheckOptions& options, Findings& findings);
 void check_kubelet(const CheckOptions& options, Findings& findings);
+void check_dra(const CheckOptions& options, Findings& findings);
 void check_runtime(const CheckOptions& options, Findings& findings);
 void check_containers(const CheckOptions& options, Findings& findings);  // runtime, SELinux, user ids
 void check_system(const CheckOptions& options, Findings& findings);

@@ -75,7 +75,9 @@ void check_configuration(const Json& node, const Json& mps, Checks& checks) {
 }
 
 void check_resources(const Json& node, Checks& checks) {
-  if (list_at(node, "resources").empty()) {
+  const auto& resources = list_at(node, "resources");
+  const bool by_claims = !map_at(node, "dra").empty();  // whose devices kubelet does not know as resources
+  if (resources.empty() && !by_claims) {
     checks.push_back(failed("agent.resources", "", "nothing is advertised to kubelet",
                             "`tranche status` names what the plan leaves out and why; with \"no resources specified\" "
                             "the configuration has a sharing section without resources"));
@@ -191,6 +193,7 @@ void check_agent(const Json& node_status, const Json& mps_status, Checks& checks
   check_slots(node_status, checks);
   check_pools(node_status, mps_status, checks);
   check_promises(node_status, checks);
+  check_claims(node_status, checks);
 }
 
 }  // namespace tranche::verify

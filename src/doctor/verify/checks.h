@@ -1,6 +1,7 @@
 #pragma once
 // The groups of checks. Each takes what was found as it came (status documents of docs/reference/status.md, objects of
 // the API server, an inventory) and appends what it means. Documents are not trusted; fuzzed. Pure.
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -12,6 +13,15 @@ namespace tranche::verify {
 
 // What the node agent says of itself, and `tranche mps` where it could be asked (null = it could not).
 void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Checks& checks);
+
+// Claims that the node agent has prepared; nothing where it serves none.
+void check_claims(const nlohmann::json& node_status, Checks& checks);
+// Their CDI specifications: `files` by name, those of the node's CDI directory.
+void check_claim_specs(const nlohmann::json& node_status, const std::map<std::string, std::string>& files,
+                       Checks& checks);
+// In a container: whether the variables show the GPUs that its limits are of.
+void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
+                       Checks& checks);
 
 // A Node object and the pods of that node as the API server has them.
 struct ClusterView {

@@ -17,6 +17,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kVendor = "nvidia.com/";
 constexpr const char* kReadyCondition = "TrancheReady";
+constexpr const char* kDraCondition = "TrancheDraReady";
 
 const Json& labels_of(const Json& object) {
   return map_at(map_at(object, "metadata"), "labels");
@@ -81,6 +82,15 @@ void check_counts(const Json& node, Checks& checks) {
     if (!name.starts_with("nvidia.com/mig-")) total += count;
   }
   if (std::ranges::all_of(capacity, [](const auto& each) { return each.second == 0; })) {
+    const Json& claims = condition_of(node, kDraCondition);
+    if (text_at(claims, "status") == "True")
+      return checks.push_back(
+          pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message")));
+    if (claims.is_object() && text_at(claims, "reason") != "Off")
+      return checks.push_back(failed("node.resources", "claims",
+                                     fmt::format("{} is {} ({}): {}", kDraCondition, text_at(claims, "status"),
+                                                 text_at(claims, "reason"), text_at(claims, "message")),
+                                     "docs/guide/dra.md says what publishing needs"));
     checks.push_back(failed("node.resources", "", "the node offers no GPU",
                             "see that the agent's pod runs on it; `tranche check` on the node names what is missing"));
     return;

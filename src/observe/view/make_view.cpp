@@ -8,12 +8,15 @@
 #include "base/json_text.h"
 #include "base/lasted.h"
 #include "base/text.h"
+#include "dra/claims_shown.h"
 #include "observe/view/view.h"
 
 namespace tranche::view {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* kNothing = "nothing advertised";
 
 // "namespace/pod/container" → the tenant's name and its main process, as the kubelet double knows them.
 struct Container {
@@ -121,6 +124,21 @@ void put_promises(View& view, const Json& status) {
   }
 }
 
+void put_claims(View& view, const Json& status) {
+  for (auto& part : dra::claims_shown(status))
+    view.claims.push_back({part.claim, part.request, part.holder, part.device, dra::limits_text(part), part.used_mib,
+                           part.enforced, part.why});
+  for (auto& fault : dra::serving_faults(status)) view.problems.push_back("claims: " + fault.what);
+  const Json& dra = map_at(status, "dra");
+  if (dra.empty()) return;
+  const Json& slices = map_at(dra, "slices");
+  std::string line = fmt::format(
+      "claims: driver {}, {} devices in ResourceSlices ({}), {} prepared",
+      text_at(dra, "driver").empty() ? text_at(slices, "driver") : text_at(dra, "driver"), count_at(slices, "devices"),
+      text_at(slices, "state").empty() ? "off" : text_at(slices, "state"), list_at(dra, "claims").size());
+  view.kubelet = view.kubelet == kNothing ? line : view.kubelet + " · " + line;
+}
+
 void put_head(View& view, const Json& status) {
   const Json& driver = member_at(status, "driver");
   view.driver_ready = text_at(driver, "state") == "ready";
@@ -142,7 +160,7 @@ void put_head(View& view, const Json& status) {
     if (!registered) line += "; not registered with kubelet: " + text_at(resource, "problem");
     resources.push_back(std::move(line));
   }
-  view.kubelet = resources.empty() ? "nothing advertised" : join(resources, " · ");
+  view.kubelet = resources.empty() ? kNothing : join(resources, " · ");
   for (const char* key : {"planProblems", "notes"}) {
     for (const Json& entry : list_at(status, key)) {
       if (entry.is_string()) (key[0] == 'n' ? view.notes : view.problems).push_back(entry.get<std::string>());
@@ -179,6 +197,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
   View view;
   put_head(view, status);
   put_promises(view, status);
+  put_claims(view, status);
   const auto containers = containers_of(kubelet);
   for (const Json& json : list_at(status, "devices")) {
     Device device = read_device(json);

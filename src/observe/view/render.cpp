@@ -96,6 +96,22 @@ void put_device(std::string& out, const Device& device, const Pen& pen) {
   }
 }
 
+void put_claims(std::string& out, const std::vector<Claim>& claims, const Pen& pen) {
+  if (claims.empty()) return;
+  out += pen(kBold, "Claims") + "\n";
+  for (const Claim& claim : claims) {
+    std::string state;
+    if (claim.enforced == "yes") state = pen(kGreen, "enforced");
+    if (claim.enforced == "partly") state = pen(kYellow, "partly enforced");
+    if (claim.enforced == "no") state = pen(kRed, "not enforced");
+    if (!claim.why.empty()) state += ": " + visible_text(claim.why);
+    if (claim.used_mib) state += fmt::format("{}uses {} MiB", state.empty() ? "" : "; ", *claim.used_mib);
+    out += fmt::format("   {:<{}} {:<13} {:<28}  {}\n", clipped(claim.name + "/" + claim.request, kNameWidth),
+                       kNameWidth, clipped(claim.device, 13), clipped(claim.limits, 28), state);
+    if (!claim.holder.empty()) out += fmt::format("     {}\n", pen(kDim, "held by pod " + visible_text(claim.holder)));
+  }
+}
+
 void put_lines(std::string& out, const char* title, const std::vector<Line>& lines, const Pen& pen) {
   if (lines.empty()) return;
   out += pen(kBold, title) + "\n";
@@ -130,6 +146,7 @@ std::string render(const View& view, const Look& look) {
   out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n\n";
   for (const Device& device : view.devices) put_device(out, device, pen);
   if (!view.devices.empty()) out += "\n";
+  put_claims(out, view.claims, pen);
   put_lines(out, "Waiting", view.waiting, pen);
   put_lines(out, "Ended", view.ended, pen);
   if (look.notes) put_promises(out, view.promises, pen);

@@ -44,6 +44,18 @@ struct Line {
   std::string why;
 };
 
+// What a claim (Dynamic Resource Allocation) has of a GPU.
+struct Claim {
+  std::string name;     // "team/train"
+  std::string request;  // of it
+  std::string holder;   // the pod; "" = several may use it
+  std::string device;   // "gpu-0-shared"
+  std::string limits;   // "6144 MiB, 30 SMs (20 cores)"
+  std::optional<std::uint64_t> used_mib;
+  std::string enforced;  // "yes", "partly", "no"; "" without limits
+  std::string why;       // not
+};
+
 // What the node promises its tenants, and whether that holds now.
 struct Promise {
   std::string what;   // "memory of a container"
@@ -59,6 +71,7 @@ struct View {
   std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
   bool kubelet_ready = false;
   std::vector<Device> devices;
+  std::vector<Claim> claims;      // that are prepared
   std::vector<Line> waiting;      // pods that wait, from the kubelet double
   std::vector<Line> ended;        // pods that ended
   std::vector<Promise> promises;  // none without MPS

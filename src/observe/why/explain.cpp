@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 #include "base/lasted.h"
 #include "base/problem.h"
 #include "base/text.h"
+#include "dra/claims_shown.h"
 #include "observe/why/why.h"
 
 namespace tranche::why {
@@ -80,6 +82,9 @@ class Status {
       if (is_device(device, name)) found.push_back(device_of(device));
     if (found.empty()) add_left_out(found, name);
     if (!found.empty()) return found;
+    add_claim(found, name);
+    if (found.empty()) add_claimed_gpu(found, name);
+    if (!found.empty()) return found;
     for (const auto& pod : pods())
       if (is_pod(pod, name)) found.push_back(pod_named(pod, name));
     return found;
@@ -96,7 +101,8 @@ class Status {
       for (const Json& slot : list_at(device, "slots")) known.push_back(text_at(slot, "id"));
     }
     const std::string nearest = name.size() < kShortestTypo ? "" : did_you_mean(name, {known.begin(), known.end()});
-    std::string what = "this node agent reports no pod, GPU or slot " + in_quotes(name);
+    for (const auto& part : dra::claims_shown(json_)) known.insert(known.end(), {part.claim, part.device, part.gpu});
+    std::string what = "this node agent reports no pod, claim, GPU or slot " + in_quotes(name);
     what += nearest.empty() ? "." : ". Did you mean " + nearest + "?";
     constexpr std::size_t kShown = 8;
     std::vector<std::string> shown(
@@ -286,6 +292,68 @@ class Status {
     }
   }
 
+  // --- a claim
+
+  static Cause cause_of(const dra::ShownPart& part) {
+    std::string what = fmt::format("request {} has {} of {} ({}){}", part.request, dra::limits_text(part), part.device,
+                                   part.gpu, part.holder.empty() ? "" : ", held by pod " + part.holder);
+    if (part.used_mib) what += fmt::format("; uses {} MiB", *part.used_mib);
+    if (part.enforced == "yes") what += "; its limits are enforced";
+    if (part.enforced == "partly") what += "; each process is limited, and their sum is not: " + part.why;
+    if (part.enforced == "no") what += "; its limits are not enforced: " + part.why;
+    const bool fault = part.enforced == "no" || part.enforced == "partly";
+    return {what, fault ? "read the logs of `tranche node` and `tranche mps` on this node" : "", fault};
+  }
+
+  void add_serving(Explanation& all) const {
+    for (auto& fault : dra::serving_faults(json_)) all.causes.push_back({fault.what, fault.remedy, true});
+  }
+
+  // By name, with or without its namespace, or by UID.
+  void add_claim(std::vector<Explanation>& found, std::string_view name) const {
+    std::map<std::string, Explanation> by_uid;
+    for (const auto& part : dra::claims_shown(json_)) {
+      if (name != part.claim && name != part.uid &&
+          name != std::string_view(part.claim).substr(part.claim.find('/') + 1))
+        continue;
+      auto& all = by_uid.try_emplace(part.uid, Explanation{.kind = "claim", .subject = part.claim}).first->second;
+      all.causes.push_back(cause_of(part));
+    }
+    for (auto& [uid, all] : by_uid) {
+      add_serving(all);
+      all.state = std::ranges::any_of(all.causes, &Cause::is_fault) ? "prepared, with findings" : "prepared";
+      found.push_back(std::move(all));
+    }
+  }
+
+  // A GPU that is offered to claims: by UUID, by index or by the name of one of its devices.
+  void add_claimed_gpu(std::vector<Explanation>& found, std::string_view name) const {
+    Explanation all{.kind = "device", .subject = {}};
+    std::uint64_t cores = 0, memory = 0, shares = 0;
+    bool whole = false;
+    for (const auto& part : dra::claims_shown(json_)) {
+      const std::string index = part.device.substr(0, part.device.find('-', 4));  // "gpu-0"
+      const bool is_it = name == part.device || name == part.gpu || name == index ||
+                         "gpu-" + std::string(name) == index ||
+                         (name.size() >= kShortestUuid && part.gpu.starts_with(name));
+      if (!is_it) continue;
+      all.subject = fmt::format("{} ({})", index, part.gpu);
+      auto cause = cause_of(part);
+      cause.what = "claim " + part.claim + ": " + cause.what;
+      all.causes.push_back(std::move(cause));
+      whole = whole || part.kind == "gpu";
+      if (part.kind != "shared") continue;
+      ++shares;
+      cores += part.cores;
+      memory += part.limit_mib;
+    }
+    if (all.causes.empty()) return;
+    add_serving(all);
+    all.state = whole ? "held as a whole by a claim"
+                      : fmt::format("{} of claims: {} MiB and {} cores", count_text(shares, "share"), memory, cores);
+    found.push_back(std::move(all));
+  }
+
   // --- a slot
 
   Explanation slot_of(const Json& device, const Json& slot) const {
@@ -329,13 +397,14 @@ class Status {
     const bool one = std::ranges::count(name, '/') == 2;
     if (one) all.subject = name;
     const auto is_it = [&](const std::string& holder) { return one ? holder == name : pod_of(holder) == pod; };
-    std::uint64_t slots = 0;
+    std::uint64_t slots = 0, claims = 0;
     bool known = false;
     std::set<std::string> ids;  // of its grants
     for (const Json& grant : list_at(json_, "grants")) {
       if (!is_it(holder_of(grant))) continue;
       known = true;
       ids.insert(text_at(grant, "grant"));
+      claims += text_at(grant, "claim").empty() ? 0 : 1;
       slots += add_grant(all.causes, grant);
     }
     ids.erase("");  // of a container without MPS
@@ -345,7 +414,7 @@ class Status {
                                           "continued it",
                                           count_at(process, "pid"), lasted(ago(process))),
                               "wait: the guard ends the process, or continues it when it is within its limit", true});
-    if (slots > 0 && !ids.empty()) add_promises(all.causes);
+    if (slots + claims > 0 && !ids.empty()) add_promises(all.causes);
     add_events(
         all.events,
         [&](const Json& act) { return is_it(text_at(act, "holder")) || ids.contains(text_at(act, "grant")); },
@@ -360,7 +429,10 @@ class Status {
       all.causes.push_back({"kubelet reports no slot of it: it has ended, or was refused or moved",
                             "`kubectl describe pod` shows its state and events", false});
     } else {
-      all.state = fmt::format("holds {}{}", slots == 0 ? "nothing any more" : count_text(slots, "slot"),
+      std::vector<std::string> holds;
+      if (slots > 0) holds.push_back(count_text(slots, "slot"));
+      if (claims > 0) holds.push_back(count_text(claims, "share") + " by claims");
+      all.state = fmt::format("holds {}{}", holds.empty() ? "nothing any more" : join(holds, " and "),
                               std::ranges::any_of(all.causes, &Cause::is_fault) ? ", with findings" : "");
     }
     return all;
@@ -369,6 +441,17 @@ class Status {
   std::uint64_t add_grant(std::vector<Cause>& causes, const Json& grant) const {
     const std::string container = text_at(grant, "container"), id = text_at(grant, "grant");
     std::uint64_t all = 0;
+    if (const std::string claim = text_at(grant, "claim"); !claim.empty()) {
+      for (const auto& part : dra::claims_shown(json_)) {
+        if (part.grant != id) continue;
+        auto cause = cause_of(part);
+        cause.what = fmt::format("claim {}: {}", claim, cause.what);
+        causes.push_back(std::move(cause));
+      }
+      if (truth_at(grant, "deleting"))
+        causes.push_back({"the pod is being deleted: its CUDA clients are ended before the stop signal", "", false});
+      return 0;
+    }
     for (const Json& held : list_at(grant, "devices")) {
       const std::string uuid = text_at(held, "uuid");
       const Json& device = device_by(uuid);

@@ -28,7 +28,7 @@ struct Event {
 
 struct Explanation {
   std::string node = {};     // which of several; "" = the one that was asked
-  std::string kind = {};     // "pod", "device", "slot"
+  std::string kind = {};     // "pod", "claim", "device", "slot"
   std::string subject = {};  // "team/train", "GPU 0 (GPU-…)", a slot's id
   std::string state = {};    // in a few words
   std::vector<Cause> causes = {};
@@ -36,8 +36,8 @@ struct Explanation {
 };
 
 // `name` is a pod ("train", "team/train", "team/train/main"), a device (index, UUID, the beginning of a UUID, pool) or
-// the id of a slot. Several of that name are all explained. kNotFound names the nearest and what there is; kInvalid:
-// the text is not a status document.
+// the id of a slot, or a claim (name, UID). Several of that name are all explained. kNotFound names the nearest and
+// what there is; kInvalid: the text is not a status document.
 Result<std::vector<Explanation>> explain(std::string_view status_json, std::string_view name, WallTime now);
 
 // For a terminal, without control characters of others. `width` 0: as wide as it comes.

@@ -113,11 +113,12 @@ const std::vector<Case> kCases{
     {"GPU-bbbbbbbb::1", {"slot GPU-bbbbbbbb::1: unhealthy: no pod gets it", "a configuration change waits"}, {}},
     {"GPU-bbbbbbbb::3", {"withheld, held by team/b/main", "has this slot no more", "a configuration change waits"}, {}},
     {"team/aa",
-     {"reports no pod, GPU or slot \"team/aa\". Did you mean team/a? GPUs: 0", "0, 1, 2:0. Pods: ", "kubectl describe"},
+     {"reports no pod, claim, GPU or slot \"team/aa\". Did you mean team/a? GPUs: 0",
+      "0, 1, 2:0. Pods: ", "kubectl describe"},
      {}},
     {"GPU-aaaaaaaa::9", {"Did you mean GPU-aaaaaaaa::"}, {}},
-    {"1:", {"no pod, GPU or slot"}, {}},
-    {"", {"no pod, GPU or slot"}, {}},
+    {"1:", {"no pod, claim, GPU or slot"}, {}},
+    {"", {"no pod, claim, GPU or slot"}, {}},
 };
 
 // Promise: why: A pod, a GPU or a slot is explained with causes and what to do.

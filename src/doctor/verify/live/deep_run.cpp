@@ -56,6 +56,9 @@ class DeepRun {
     if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
     for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
+    if (!map_at(node, "dra").empty())
+      tell_(verify::skipped("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
+                            "run `tranche verify --inside` in a pod with a claim"));
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "doctor/verify/checks.h"
 #include "doctor/verify/live/trials.h"
 #include "grants/allocate/grant.h"
 #include "mps/limits/client_limits.h"
@@ -67,11 +68,16 @@ Status try_inside(const VerifyOptions& options, const Tell& tell) {
   if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
-                "MPS, or run `tranche probe` for what the whole GPU is",
+                "MPS or for a claim of a share, or run `tranche probe` for what the whole GPU is",
                 "the environment");
   TRY(const auto probes,
       Probes::open({options.environment.begin(), options.environment.end()}, ProbePlace::kContainer));
   TRY(const auto grants, grants_here(options, *probes, grant));
+  std::vector<std::string> gpus;
+  for (const auto& worth : grants) gpus.push_back(worth.gpu);
+  verify::Checks seen;
+  verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, seen);
+  for (const auto& check : seen) tell(check);
   for (const auto& worth : grants) {
     GrantHere here = grant;
     if (worth.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = worth.gpu;

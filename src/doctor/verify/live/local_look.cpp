@@ -1,11 +1,15 @@
 // The node from within: the status sockets of both programs, and the driver.
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
 #include "config/live/driver_settings.h"
 #include "doctor/verify/checks.h"
 #include "doctor/verify/live/looks.h"
+#include "dra/claim_spec.h"
 #include "gpu/driver/nvml.h"
+#include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::agent {
@@ -14,11 +18,25 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration kStatusAnswer = std::chrono::seconds(5);
+constexpr std::size_t kLargestSpec = 1 << 20;
 
 Json document(const std::string& socket) {
   const auto answer = host::ask(socket, "status", kStatusAnswer);
   Json json = answer ? json_of(*answer) : Json();
   return json.is_object() ? json : Json();
+}
+
+// By file name; those that cannot be read are not there.
+std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
+  std::map<std::string, std::string> files;
+  std::error_code failed;
+  for (auto entry = std::filesystem::directory_iterator(cdi_root, failed);
+       !failed && entry != std::filesystem::end(entry); entry.increment(failed)) {
+    const std::string name = entry->path().filename();
+    if (!dra::is_claim_spec_file(name)) continue;
+    if (auto text = host::read_file(entry->path(), kLargestSpec)) files[name] = *std::move(text);
+  }
+  return files;
 }
 
 }  // namespace
@@ -35,6 +53,7 @@ Status look_here(const VerifyOptions& options, const config::Config& config, con
   } else {
     verify::check_agent(node, mps, checks);
   }
+  verify::check_claim_specs(node, claim_specs(options.cdi_root), checks);
   for (const auto& check : std::exchange(checks, {})) tell(check);
 
   const auto nvml = host::Nvml::open(driver_settings(config.flags, places.driver_root));

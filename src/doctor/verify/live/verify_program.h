@@ -30,8 +30,9 @@ struct VerifyOptions {
   std::string run_dir = "/run/tranche";
   std::string plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
-  std::string mps_root_here;  // where flags.mpsRoot is for this process; "" = the same path
-  std::string mps_control;    // "" = looked for
+  std::string cdi_root = "/var/run/cdi";  // with the specifications of claims
+  std::string mps_root_here;              // where flags.mpsRoot is for this process; "" = the same path
+  std::string mps_control;                // "" = looked for
 };
 
 // 0: nothing failed; 1: something failed; 2: nothing could be checked, or the options make no sense.

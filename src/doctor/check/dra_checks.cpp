@@ -1,0 +1,134 @@
+// Dynamic Resource Allocation: what a node that offers its GPUs to claims rests on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/check/checks.h"
+#include "dra/claims_shown.h"
+
+namespace tranche::check {
+namespace {
+
+using Seen = nlohmann::json;
+
+constexpr int kOk = 200;
+constexpr int kNotFound = 404;
+constexpr int kDenied = 403;
+
+void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
+  if (!status.is_object()) {
+    findings.push_back({Level::kNote, "dra.agent", "the node agent does not answer, so its DRA driver is not looked at",
+                        "", "start tranche node, or name its directory with --run-dir"});
+    return;
+  }
+  if (!status.contains("dra")) {
+    findings.push_back({Level::kError, "dra.agent", "dra.devices is set, and the node agent that runs serves no claims",
+                        look.driver, "give the agent this configuration; `tranche status` names the one in force"});
+    return;
+  }
+  const auto faults = dra::serving_faults(status);
+  for (const auto& fault : faults)
+    findings.push_back({Level::kError, "dra.serving", fault.what, look.driver, fault.remedy});
+  if (faults.empty())
+    findings.push_back(
+        {Level::kOk, "dra.serving", "slices are published, and kubelet has registered the driver", look.driver, ""});
+}
+
+void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
+  for (const char* folder : {"plugins_registry", "plugins"}) {
+    const std::string path = options.kubelet_root + "/" + folder;
+    if (kind_of_path(under_root(options, path)) == PathKind::kDirectory) continue;
+    findings.push_back({Level::kError, "dra.kubelet", "kubelet's directory for DRA drivers is not there", path,
+                        "start kubelet, or mount the directory into this container (dra.enabled in the chart)"});
+    return;
+  }
+  const std::string socket = options.kubelet_root + "/plugins_registry/" + look.driver + "-reg.sock";
+  if (kind_of_path(under_root(options, socket)) != PathKind::kSocket)
+    findings.push_back({Level::kError, "dra.kubelet", "the driver's registration socket is not there", socket,
+                        "see `tranche status`, problems, for why the driver does not serve"});
+  else
+    findings.push_back({Level::kOk, "dra.kubelet", "the driver's registration socket is there", socket, ""});
+}
+
+void check_classes(const DraLook& look, Findings& findings) {
+  if (look.classes.status == kDenied) {
+    findings.push_back({Level::kNote, "dra.classes", "there is no right to list device classes", look.server,
+                        "run it with a kubeconfig that may, or: kubectl get deviceclasses"});
+    return;
+  }
+  if (look.classes.status != kOk) return;
+  const Seen listed = json_of(look.classes.body);
+  std::vector<std::string> ours;
+  for (const Seen& item : list_at(listed, "items")) {
+    const auto& selectors = list_at(map_at(item, "spec"), "selectors");
+    const bool names_driver = std::ranges::any_of(selectors, [&](const Seen& selector) {
+      return text_at(map_at(selector, "cel"), "expression").contains(look.driver);
+    });
+    if (names_driver) ours.push_back(text_at(map_at(item, "metadata"), "name"));
+  }
+  if (ours.empty())
+    findings.push_back({Level::kError, "dra.classes", "no DeviceClass selects devices of this driver", look.driver,
+                        "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
+                        "the classes have to name it"});
+  else
+    findings.push_back({Level::kOk, "dra.classes", "device classes: " + join(ours, ", "), look.driver, ""});
+}
+
+void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {
+  for (const Seen& claim : list_at(map_at(status, "dra"), "claims")) {
+    const std::string uid = text_at(claim, "uid"), name = text_at(claim, "namespace") + "/" + text_at(claim, "name");
+    const auto asked = look.claims.find(uid);
+    if (asked == look.claims.end()) continue;
+    const Seen object = json_of(asked->second.body);
+    const std::string there = text_at(map_at(object, "metadata"), "uid");
+    const bool gone = asked->second.status == kNotFound;
+    if (!gone && (asked->second.status != kOk || there == uid)) continue;
+    findings.push_back(
+        {Level::kWarning, "dra.claims",
+         gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
+              : fmt::format("the claim {} is prepared here, and a new ResourceClaim of that name exists", name),
+         uid,
+         "kubelet unprepares it when its last pod has ended; if no such pod runs (crictl pods), restart kubelet, which "
+         "unprepares claims of pods that are gone"});
+  }
+}
+
+void check_server(const DraLook& look, const Seen& status, Findings& findings) {
+  if (!look.why_no_server.empty()) {
+    findings.push_back({Level::kNote, "dra.server", "the API server is not asked: " + look.why_no_server, "",
+                        "run it in a pod with a service account, or set KUBECONFIG"});
+    return;
+  }
+  if (look.group.status == kNotFound) {
+    findings.push_back({Level::kError, "dra.server", "the API server does not serve resource.k8s.io/v1", look.server,
+                        "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)"});
+    return;
+  }
+  if (look.group.status != kOk) {
+    findings.push_back(
+        {Level::kNote, "dra.server",
+         fmt::format("the API server does not say whether it serves resource.k8s.io/v1 ({})", look.group.status),
+         look.server, "kubectl api-resources --api-group=resource.k8s.io"});
+    return;
+  }
+  findings.push_back({Level::kOk, "dra.server", "the API server serves resource.k8s.io/v1", look.server, ""});
+  check_classes(look, findings);
+  check_prepared(look, status, findings);
+}
+
+}  // namespace
+
+void check_dra(const CheckOptions& options, Findings& findings) {
+  const DraLook& look = options.dra;
+  const Seen status = json_of(look.agent_status);
+  if (!look.wanted && list_at(map_at(status, "dra"), "claims").empty()) return;
+  check_agents_side(look, status, findings);
+  check_registration(options, look, findings);
+  check_server(look, status, findings);
+}
+
+}  // namespace tranche::check

@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "doctor/check/checks.h"
+
+namespace tranche::check {
+namespace dra_checks_test {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+auto finding(Level level, const std::string& id, const std::string& what) {
+  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
+}
+
+class CheckDra : public ::testing::Test {
+ protected:
+  CheckDra() {
+    std::string name = "/tmp/tr-check-dra-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    options_.root = name;
+    fs::create_directories(name + "/var/lib/kubelet/plugins");
+    fs::create_directories(name + "/var/lib/kubelet/plugins_registry");
+    const std::string path = name + "/var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock";
+    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    DraLook& look = options_.dra;
+    look.wanted = true;
+    look.driver = "gpu.tranche.io";
+    look.server = "https://api";
+    look.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": true,
+      "slices": {"state": "published"}, "claims": [{"namespace": "team", "name": "train", "uid": "u-1"}]}})";
+    look.group = {200, "{}"};
+    look.classes = {200, R"({"items": [{"metadata": {"name": "tranche-shared"}, "spec": {"selectors": [
+      {"cel": {"expression": "device.driver == 'gpu.tranche.io'"}}]}}]})"};
+    look.claims["u-1"] = {200, R"({"metadata": {"uid": "u-1"}})"};
+  }
+  ~CheckDra() override {
+    ::close(socket_);
+    fs::remove_all(options_.root);
+  }
+  Findings found() const {
+    Findings findings;
+    check_dra(options_, findings);
+    return findings;
+  }
+
+  CheckOptions options_;
+  int socket_ = -1;
+};
+
+// Promise: check/dra: Each part that claims rest on is looked at, and what is missing is named with its remedy.
+TEST_F(CheckDra, AllIsWell) {
+  EXPECT_THAT(found(), Each(Field(&Finding::level, Level::kOk)));
+  EXPECT_EQ(found().size(), 4u);
+}
+
+TEST_F(CheckDra, WithoutClaimsNothingIsLookedAt) {
+  options_.dra.wanted = false;
+  options_.dra.agent_status = "{}";
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(CheckDra, AServerWithoutTheGroupIsAnError) {
+  options_.dra.group = {404, ""};
+  EXPECT_THAT(found(), Contains(finding(Level::kError, "dra.server", "does not serve resource.k8s.io/v1")));
+}
+
+TEST_F(CheckDra, NoClassOfTheDriverIsAnError) {
+  options_.dra.classes.body = R"({"items": [{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}]})";
+  EXPECT_THAT(found(), Contains(finding(Level::kError, "dra.classes", "no DeviceClass selects")));
+  options_.dra.classes.status = 403;
+  EXPECT_THAT(found(), Contains(finding(Level::kNote, "dra.classes", "no right to list")));
+}
+
+TEST_F(CheckDra, AMissingRegistrationIsAnError) {
+  fs::remove(options_.root + "/var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock");
+  EXPECT_THAT(found(), Contains(finding(Level::kError, "dra.kubelet", "registration socket is not there")));
+  fs::remove_all(options_.root + "/var/lib/kubelet/plugins_registry");
+  EXPECT_THAT(found(), Contains(finding(Level::kError, "dra.kubelet", "kubelet's directory for DRA drivers")));
+}
+
+TEST_F(CheckDra, SlicesThatAreNotPublishedAndADriverThatIsNotRegisteredAreErrors) {
+  options_.dra.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": false,
+    "slices": {"state": "failing", "problem": "403"}}})";
+  EXPECT_THAT(found(), AllOf(Contains(finding(Level::kError, "dra.serving", "not published: 403")),
+                             Contains(finding(Level::kError, "dra.serving", "has not registered"))));
+  options_.dra.agent_status = R"({"program": "node"})";
+  EXPECT_THAT(found(), Contains(finding(Level::kError, "dra.agent", "serves no claims")));
+  options_.dra.agent_status = "";
+  EXPECT_THAT(found(), Contains(finding(Level::kNote, "dra.agent", "does not answer")));
+}
+
+TEST_F(CheckDra, APreparedClaimWithoutItsObjectIsNamed) {
+  options_.dra.claims["u-1"] = {404, ""};
+  EXPECT_THAT(found(),
+              Contains(finding(Level::kWarning, "dra.claims", "team/train is prepared here, and its ResourceClaim")));
+  options_.dra.claims["u-1"] = {200, R"({"metadata": {"uid": "u-2"}})"};
+  EXPECT_THAT(found(), Contains(finding(Level::kWarning, "dra.claims", "a new ResourceClaim of that name")));
+  options_.dra.claims["u-1"] = {500, ""};
+  EXPECT_THAT(found(), Each(Field(&Finding::level, Level::kOk)));
+}
+
+}  // namespace dra_checks_test
+}  // namespace tranche::check

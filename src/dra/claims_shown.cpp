@@ -1,0 +1,113 @@
+#include "dra/claims_shown.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+
+namespace tranche::dra {
+namespace {
+
+using Shown = nlohmann::json;
+
+// Whether the pool's MPS daemon serves with its limits read back; else why not.
+std::string why_pool_fails(const Shown& status, const std::string& pool) {
+  const Shown& mps = map_at(status, "mps");
+  if (!truth_at(mps, "connected")) return "tranche mps does not answer: " + text_at(mps, "problem");
+  for (const Shown& row : list_at(status, "inForce")) {
+    if (text_at(row, "promise") != "memory and SMs of a client" || text_at(row, "state") == "yes") continue;
+    const std::string why = text_at(row, "why");
+    if (text_at(row, "state") == "no" || why.contains(pool + ":")) return why;
+  }
+  return {};
+}
+
+std::string why_guard_fails(const Shown& status, const ShownPart& part) {
+  const Shown& guard = map_at(status, "guard");
+  if (text_at(guard, "state") != "on") return "the guard is off: " + text_at(guard, "reason");
+  for (const Shown& limit : list_at(guard, "limits"))
+    if (text_at(limit, "grant") == part.grant && text_at(limit, "device") == part.gpu) return {};
+  return "the guard does not know the limit of this claim yet";
+}
+
+void judge(const Shown& status, ShownPart& part) {
+  if (part.kind != "shared" || (part.limit_mib == 0 && part.sms == 0)) return;
+  part.enforced = "no";
+  part.why = why_pool_fails(status, part.pool);
+  if (!part.why.empty()) return;
+  part.why = why_guard_fails(status, part);
+  part.enforced = part.why.empty() ? "yes" : "partly";
+}
+
+// The claim's tenant in `grants`, for who holds it and what it uses.
+void add_tenant(const Shown& status, ShownPart& part) {
+  for (const Shown& grant : list_at(status, "grants")) {
+    if (part.grant.empty() || text_at(grant, "grant") != part.grant) continue;
+    const std::string pod = text_at(grant, "pod");
+    if (!pod.starts_with("claim:")) part.holder = text_at(grant, "namespace") + "/" + pod;
+    for (const Shown& device : list_at(grant, "devices"))
+      if (text_at(device, "uuid") == part.gpu && member_at(device, "usedMiB").is_number())
+        part.used_mib = count_at(device, "usedMiB");
+  }
+}
+
+}  // namespace
+
+std::vector<ShownPart> claims_shown(const Shown& status) {
+  std::vector<ShownPart> all;
+  for (const Shown& claim : list_at(map_at(status, "dra"), "claims")) {
+    for (const Shown& json : list_at(claim, "parts")) {
+      ShownPart part;
+      part.claim = text_at(claim, "namespace") + "/" + text_at(claim, "name");
+      part.uid = text_at(claim, "uid");
+      part.request = text_at(json, "request");
+      part.gpu = text_at(json, "gpu");
+      part.kind = text_at(json, "kind");
+      part.pool = text_at(json, "mpsPool");
+      part.grant = text_at(json, "grant");
+      part.limit_mib = count_at(json, "memoryMiB");
+      part.cores = count_at(json, "cores");
+      part.sms = count_at(json, "sms");
+      for (const Shown& device : list_at(json, "devices"))
+        if (part.device.empty()) part.device = text_at(device, "device");
+      add_tenant(status, part);
+      judge(status, part);
+      all.push_back(std::move(part));
+    }
+  }
+  return all;
+}
+
+std::string limits_text(const ShownPart& part) {
+  if (part.kind == "monitor") return "nothing of it";
+  if (part.limit_mib == 0 && part.sms == 0) return "all of it";
+  return fmt::format("{} MiB, {} SMs ({} cores)", part.limit_mib, part.sms, part.cores);
+}
+
+std::vector<ServingFault> serving_faults(const Shown& status) {
+  std::vector<ServingFault> faults;
+  const Shown& dra = map_at(status, "dra");
+  if (dra.empty()) return faults;
+  const Shown& slices = map_at(dra, "slices");
+  const std::string state = text_at(slices, "state"), problem = text_at(slices, "problem");
+  if (state == "failing" || state == "waiting")
+    faults.push_back({"the node's ResourceSlices are not published: " + (problem.empty() ? state : problem),
+                      "see that the agent reaches the API server and has the rights of deploy/rbac/dra.yaml, and that "
+                      "the server serves resource.k8s.io/v1 (Kubernetes 1.34 or later)"});
+  for (const Shown& withheld : list_at(slices, "withheld"))
+    if (withheld.is_string())
+      faults.push_back({"not all devices are published: " + withheld.get<std::string>(),
+                        "switch the feature gate on, or use Kubernetes 1.36.2 or later"});
+  if (dra.contains("serving") && !truth_at(dra, "serving"))
+    faults.push_back({"the DRA driver does not serve: " + text_at(dra, "problem"),
+                      "mount kubelet's plugins and plugins_registry directories into the agent (dra.enabled in the "
+                      "chart)"});
+  else if (dra.contains("serving") && !truth_at(dra, "registered"))
+    faults.push_back({"kubelet has not registered the DRA driver " + text_at(dra, "driver") +
+                          (text_at(dra, "problem").empty() ? "" : ": " + text_at(dra, "problem")),
+                      "see that kubelet watches plugins_registry, and read its log for the driver's name"});
+  return faults;
+}
+
+}  // namespace tranche::dra
