@@ -1,13 +1,19 @@
 // Claims as a scheduler that knows too little hands them out: devices that are still held (force-deleted pods), whole
-// beside shared, more than a GPU has; with restarts that read the file back. What is prepared never exceeds a GPU,
-// never holds one exclusively beside another claim, and ends empty.
+// beside shared, more than a GPU has; beside pods with slots of the device plugin; with restarts that read the file
+// back, or the CDI specifications where the file is lost. What is prepared never exceeds a GPU, never holds one
+// exclusively beside another claim or beside slots, and ends empty. And what `tranche plan` grants, the node prepares.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
+#include "cdi/json.h"
+#include "dra/claim_spec.h"
 #include "dra/prepare.h"
 #include "dra/prepared_file.h"
+#include "plan/make_plan.h"
 #include "property/generate.h"
+#include "simulate/land.h"
 
 namespace tranche::property {
 namespace {
@@ -17,6 +23,7 @@ constexpr std::uint32_t kSteps = 60;
 struct Node {
   dra::Offered offered;
   dra::PreparedClaims prepared;
+  std::map<std::string, std::string> specs;  // the CDI directory
 };
 
 Node any_node(Random& random) {
@@ -43,7 +50,11 @@ dra::Claim any_claim(Random& random, const Node& node, std::uint32_t number) {
       allocated.consumed["memory"] = std::uint64_t{random.number(0, 200)} << 30;
       allocated.consumed["cores"] = random.number(0, 110);
     }
-    claim.devices.push_back(allocated);
+    // Twice the same device is refused when the claim is read.
+    const bool known = std::ranges::any_of(claim.devices, [&](const dra::Allocated& other) {
+      return other.device == allocated.device && other.share_id == allocated.share_id;
+    });
+    if (!known) claim.devices.push_back(allocated);
   }
   return claim;
 }
@@ -73,7 +84,45 @@ void check(const Node& node) {
     ASSERT_LE(sum.cores, dra::kCoresAll);
     ASSERT_LE(sum.wholes, 1u);
     ASSERT_TRUE(sum.wholes == 0 || sum.shares == 0);
+    ASSERT_TRUE(sum.wholes + sum.shares == 0 || !node.offered.slots_held.contains(device.gpu_uuid));
   }
+}
+
+bool holds_part(const Node& node, const std::string& gpu) {
+  for (const auto& [uid, claim] : node.prepared)
+    for (const auto& part : claim.parts)
+      if (part.gpu_uuid == gpu && part.kind != dra::Kind::kMonitor) return true;
+  return false;
+}
+
+void write_specs(Node& node) {
+  node.specs.clear();
+  for (auto [uid, claim] : node.prepared) {
+    claim.driver = node.offered.driver;
+    std::vector<allocate::Grant> grants(claim.parts.size());
+    for (auto& grant : grants) grant.envs["NVIDIA_VISIBLE_DEVICES"] = "GPU-x";
+    node.specs[dra::claim_spec_file(claim.driver, uid)] = cdi::render(dra::claim_spec(claim.driver, claim, grants));
+  }
+}
+
+// The record is lost, and the specifications are not.
+void read_specs(Node& node) {
+  const auto before = std::move(node.prepared);
+  node.prepared.clear();
+  for (const auto& [file, text] : node.specs) {
+    auto read = dra::read_claim_spec(file, text);
+    ASSERT_TRUE(read && read->claim) << text;
+    read->claim->driver = before.at(read->claim->name.uid).driver;
+    node.prepared[read->claim->name.uid] = *read->claim;
+  }
+  ASSERT_EQ(node.prepared, before);
+}
+
+// A pod takes slots of a GPU, as long as the device plugin says that they are healthy; or ends.
+void toggle_slots(Random& random, Node& node) {
+  if (node.offered.devices.empty()) return;
+  const auto& gpu = random.one_of(node.offered.devices).gpu_uuid;
+  if (node.offered.slots_held.erase(gpu) == 0 && !holds_part(node, gpu)) node.offered.slots_held[gpu] = "pod x/y";
 }
 
 TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
@@ -82,7 +131,9 @@ TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
     Random random(seed);
     Node node = any_node(random);
     for (std::uint32_t step = 0; step < kSteps; ++step) {
-      if (random.chance(60)) {
+      if (random.chance(10)) {
+        toggle_slots(random, node);
+      } else if (random.chance(60)) {
         const auto claim = any_claim(random, node, random.number(0, 20));
         const auto made = dra::prepare(claim, node.offered, node.prepared);
         if (made) {
@@ -95,15 +146,88 @@ TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
         const auto read = dra::parse_prepared(dra::render_prepared(node.prepared));
         ASSERT_EQ(read.claims, node.prepared);
         ASSERT_TRUE(read.lost.empty());
+        write_specs(node);
+        ASSERT_NO_FATAL_FAILURE(read_specs(node));
       }
       ASSERT_NO_FATAL_FAILURE(check(node));
     }
+    node.offered.slots_held.clear();
     while (!node.prepared.empty()) node.prepared.erase(node.prepared.begin());
     for (const auto& device : node.offered.devices) {
       if (device.kind != dra::Kind::kWhole) continue;
       const dra::Claim all{
           {"default", "all", "u-all-" + device.name}, {{"r", "n", device.name, "", false, {}}}, {}, "p"};
       ASSERT_TRUE(dra::prepare(all, node.offered, node.prepared));
+    }
+  }
+}
+
+simulate::DeviceAsk any_ask(Random& random) {
+  simulate::DeviceAsk ask;
+  ask.device_class = random.chance(80) ? "tranche-shared" : "tranche-gpu";
+  if (ask.device_class == "tranche-gpu") return ask;
+  if (random.chance(70)) ask.capacity["memory"] = std::uint64_t{random.number(0, 100'000)} << 20;
+  if (random.chance(70)) ask.capacity["cores"] = random.number(0, 101);
+  return ask;
+}
+
+// Requests of one or two names, each with one or two alternatives.
+simulate::ClaimSpec any_spec(Random& random) {
+  simulate::ClaimSpec spec;
+  for (std::uint32_t r = 0; r < random.number(1, 2); ++r) {
+    simulate::ClaimRequest request{"r" + std::to_string(r), {any_ask(random)}};
+    request.either[0].name = random.chance(30) ? "first" : "";
+    if (!request.either[0].name.empty()) {
+      request.either.push_back(any_ask(random));
+      request.either[1].name = "second";
+    }
+    spec.requests.push_back(std::move(request));
+  }
+  if (random.chance(20)) spec.constraints.push_back({{}, "gpu.tranche.io/uuid", random.chance(50)});
+  return spec;
+}
+
+// Promise: plan/claims: What the plan grants never exceeds a GPU, and the node prepares it.
+TEST(ClaimsProperty, WhatThePlanGrantsFitsAndIsPrepared) {
+  for (std::uint32_t seed = 0; seed < rounds(100); ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    config::Config config;
+    config.dra.devices = config::DraDevices::kAll;
+    const auto inventory = any_inventory(random, 4);
+    const auto plan = plan::make_plan(config, inventory);
+    if (!plan) continue;
+    simulate::ClaimObjects objects;
+    std::vector<simulate::PodAsk> pods;
+    for (std::uint32_t p = 0; p < random.number(1, 15); ++p) {
+      const std::string name = "p" + std::to_string(p);
+      objects.templates["default/" + name] = any_spec(random);
+      simulate::PodAsk pod;
+      pod.name = name;
+      pod.claims.push_back({"gpu", "", name});
+      pod.containers.push_back({"main", simulate::Role::kMain, {}, {{"gpu", ""}}});
+      pods.push_back(std::move(pod));
+    }
+    const auto simulation = simulate::land(*plan, inventory, config, pods, {}, objects);
+    ASSERT_EQ(simulation, simulate::land(*plan, inventory, config, pods, {}, objects));
+    ASSERT_EQ(simulation.pods.size(), pods.size());
+    std::map<std::string, std::map<std::string, std::uint64_t>> sums;
+    std::map<std::string, std::uint32_t> wholes, shares;
+    for (const auto& pod : simulation.pods) {
+      ASSERT_EQ(pod.fate == simulate::Fate::kLands, pod.why.empty()) << pod.name;
+      for (const auto& grant : pod.claims) {
+        ++(grant.consumed.empty() ? wholes : shares)[grant.uuid];
+        for (const auto& [capacity, amount] : grant.consumed) sums[grant.uuid][capacity] += amount;
+      }
+      ASSERT_NE(pod.fate, simulate::Fate::kRefused) << pod.name << ": " << pod.why.front();
+    }
+    for (const auto& left : simulation.for_claims) {
+      ASSERT_LE(wholes[left.uuid], 1u);
+      ASSERT_TRUE(wholes[left.uuid] == 0 || shares[left.uuid] == 0);
+      for (const auto& [capacity, amount] : left.capacity) {
+        ASSERT_LE(amount.taken, amount.all);
+        ASSERT_EQ(amount.taken, (sums[left.uuid][capacity])) << capacity;
+      }
     }
   }
 }
