@@ -1,9 +1,11 @@
 // Claims of Dynamic Resource Allocation on the real programs: kubelet's double prepares and unprepares them, the API
 // server's stand-in has them, CUDA programs run in what they get.
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <random>
 
 #include "node/bed.h"
 #include "standins/kube/api_server.h"
@@ -502,6 +504,120 @@ TEST_F(NodeDra, AFormerDriverNameIsServedUntilItsLastClaimIsUnprepared) {
   EXPECT_EQ(endpoints(), 0u);
   EXPECT_TRUE(until([&] { return !fs::exists(in("plugins_registry/gpu.tranche.io-reg.sock")); }, "the former socket"));
   EXPECT_TRUE(fs::exists(in("plugins_registry/gpu.example.com-reg.sock")));
+}
+
+// Claims as a scheduler that has lost track hands them out, with everything that a node does to its agent: the sum of
+// what is prepared never exceeds a GPU, none is exclusive twice, and in the end nothing is left.
+// Promise: dra/prepare: Under random claims, forced deletions, restarts and lost files no GPU is given away twice.
+TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) {
+  const char* asked = std::getenv("TRANCHE_DRA_CHANGES");  // 500 in the slow run
+  const int changes = asked == nullptr ? 30 : std::atoi(asked);
+  ASSERT_NO_FATAL_FAILURE(start_with(2));
+  struct Known {
+    sim::DraClaimRef claim;
+    int gpu = 0;
+    bool whole = false;
+    std::uint64_t gib = 0, cores = 0;
+  };
+  std::vector<Known> held;
+  std::mt19937 random(20261125);
+  const auto any = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+  const auto fits = [&](const Known& next) {
+    std::uint64_t gib = next.gib, cores = next.cores;
+    for (const auto& each : held) {
+      if (each.gpu != next.gpu) continue;
+      if (each.whole || next.whole) return false;
+      gib += each.gib;
+      cores += each.cores;
+    }
+    return gib <= 140 && cores <= 100;
+  };
+  const auto restart = [&](const std::string& lost) {
+    stop(*program("node"), SIGKILL, 128 + SIGKILL);
+    if (lost == "records" && fs::exists(in("run/claims.txt"))) lose_records();
+    if (lost == "specifications") fs::remove_all(in("cdi"));
+    start_agent();
+    register_driver();
+  };
+  const auto check = [&] {
+    const auto status = until_node([&](const Json& s) { return dra_of(s, "claims").size() == held.size(); });
+    std::map<std::string, std::uint64_t> memory, cores, shares, wholes;
+    for (const auto& claim : dra_of(status, "claims")) {
+      for (const auto& part : claim["parts"]) {
+        const std::string gpu = part["gpu"];
+        ++(part["kind"] == "gpu" ? wholes : shares)[gpu];
+        memory[gpu] += part["memoryMiB"].get<std::uint64_t>();
+        cores[gpu] += part["cores"].get<std::uint64_t>();
+      }
+    }
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      EXPECT_LE(memory[uuid(gpu)], 143771u);
+      EXPECT_LE(cores[uuid(gpu)], 100u);
+      EXPECT_LE(wholes[uuid(gpu)], 1u);
+      EXPECT_TRUE(wholes[uuid(gpu)] == 0 || shares[uuid(gpu)] == 0);
+    }
+    for (const auto& each : held)
+      EXPECT_TRUE(until([&] { return fs::exists(spec_path(each.claim)); }, "the specification of " + each.claim.name));
+    EXPECT_EQ(endpoints(), held.size());
+  };
+  for (int change = 0; change < changes; ++change) {
+    const int kind = any(9);
+    SCOPED_TRACE("change " + std::to_string(change) + ", kind " + std::to_string(kind));
+    if (kind <= 5) {
+      Known next{{}, any(1), any(4) == 0, 0, 0};
+      const std::string gpu = "gpu-" + std::to_string(next.gpu), name = "c" + std::to_string(change);
+      if (!next.whole) {
+        next.gib = static_cast<std::uint64_t>(1 + any(79));
+        next.cores = static_cast<std::uint64_t>(5 + any(55));
+      }
+      next.claim = put_claim(name, {next.whole ? result("gpu", gpu, Json::object())
+                                               : share("gpu", std::to_string(next.gib) + "Gi",
+                                                       std::to_string(next.cores), "s-" + name, gpu + "-shared")});
+      if (fits(next)) {
+        ASSERT_EQ(prepare(next.claim).error, "");
+        held.push_back(next);
+      } else {
+        // As after a forced deletion: it waits for the end of those that hold its room, or is given up.
+        auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({next.claim}); });
+        ASSERT_TRUE(until_says(*program("node"), "default/" + name + " (uid-" + name + ")"));
+        const bool give_up = any(1) == 0;
+        while (!give_up && !fits(next)) {
+          const auto other = std::ranges::find(held, next.gpu, &Known::gpu);
+          ASSERT_NE(other, held.end());
+          EXPECT_EQ(unprepare(other->claim), "");
+          held.erase(other);
+        }
+        if (give_up) {
+          EXPECT_EQ(unprepare(next.claim), "");
+        }
+        const auto answer = waiting.get();
+        ASSERT_TRUE(answer) << to_string(answer.error());
+        EXPECT_EQ(answer->at(next.claim.uid).error.empty(), !give_up) << answer->at(next.claim.uid).error;
+        if (!give_up) held.push_back(next);
+      }
+    } else if (kind == 6 && !held.empty()) {
+      const auto at = held.begin() + any(static_cast<int>(held.size()) - 1);
+      EXPECT_EQ(unprepare(at->claim), "");
+      held.erase(at);
+    } else if (kind == 7 && !held.empty()) {
+      fs::remove(spec_path(held.front().claim));
+    } else {
+      ASSERT_NO_FATAL_FAILURE(restart(kind == 8 ? "records" : any(1) == 0 ? "specifications" : "nothing"));
+    }
+    ASSERT_NO_FATAL_FAILURE(check());
+    if (HasFailure()) return;
+    drop_ended();
+  }
+  for (const auto& each : held) EXPECT_EQ(unprepare(each.claim), "");
+  held.clear();
+  check();
+  EXPECT_TRUE(until([&] { return fs::file_size(in("run/claims.txt")) == 0; }, "an empty claims.txt"));
+  const auto files = fs::directory_iterator(in("cdi"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 0);
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    const std::string name = "gpu-" + std::to_string(gpu);
+    EXPECT_EQ(prepare(put_claim("all-" + name, {result("gpu", name, Json::object())})).error, "");
+  }
 }
 
 }  // namespace
