@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "admission_cost.h"
+#include "claims_cost.h"
 #include "guard_cost.h"
 #include "guard_stop.h"
 #include "programs.h"
@@ -173,10 +174,14 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
 
 // One question many times on one node: to look at with perf or strace (the program's process id is printed first).
 int run_one(const std::string& question, int gpus, int slots, int calls) {
-  const auto programs = Programs::start({gpus, slots, question != "rest_without_mps"});
+  const bool claims = question.starts_with("claims");
+  const auto programs =
+      Programs::start({gpus, slots, question != "rest_without_mps", claims, claims || question == "rest_with_api"});
   std::fprintf(stderr, "tranche node is process %d\n", static_cast<int>(programs->node()));
   const Json one = question == "admission"        ? admission_cost(*programs, calls)
                    : question.starts_with("rest") ? at_rest(*programs, std::chrono::seconds(calls))
+                   : question == "claims"         ? claims_cost(*programs, calls)
+                   : question == "claims_rest"    ? at_rest(*programs, std::chrono::seconds(calls))
                    : question == "guard"          ? guard_cost(*programs, {gpus, slots, std::chrono::seconds(calls)})
                    : question == "stop"           ? guard_stop(*programs, calls < 10)
                    : question == "end"            ? client_end(*programs, calls < 10)
@@ -219,6 +224,15 @@ int run(bool quick) {
     result["end"] = client_end(*Programs::start({1, 4, true}), quick);
   }
   result["8 GPUs x 10 without MPS"]["rest"] = at_rest(*Programs::start({8, 10, false}), quick ? 2s : 30s);
+  for (const int gpus : {1, 8}) {
+    const auto programs = Programs::start({gpus, 0, true, true});
+    Json claims{{"rest", at_rest(*programs, quick ? 2s : 30s)}};
+    claims.update(claims_cost(*programs, quick ? 100 : 1000));
+    claims["rest"]["node_rss_after_mb"] = resident_mb(programs->node());
+    claims["rest"]["node_rss_without_claims_mb"] =
+        at_rest(*Programs::start({gpus, 10, true, false, true}), 1s)["node_rss_mb"];
+    result["claims of " + std::to_string(gpus) + " GPUs"] = std::move(claims);
+  }
   result["start"] = start_times(quick ? 3 : 15);
   const auto size = [](const std::string& path) { return static_cast<double>(std::filesystem::file_size(path)) / 1e6; };
   result["program_mb"] = size(build_dir() + "/bin/tranche");

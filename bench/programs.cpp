@@ -9,7 +9,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+
+#include "os/socket/status_socket.h"
 
 extern char** environ;
 
@@ -59,15 +63,19 @@ std::string build_dir() {
 std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
   std::unique_ptr<Programs> p(new Programs);
   p->shape_ = shape;
-  char scratch[] = "/tmp/trb.XXXXXX";
-  if (::mkdtemp(scratch) == nullptr) give_up("no scratch directory");
+  // What claims are written to is in /run on a node, which has no disk below it.
+  std::string scratch = shape.claims && fs::is_directory("/dev/shm") ? "/dev/shm/trb.XXXXXX" : "/tmp/trb.XXXXXX";
+  if (::mkdtemp(scratch.data()) == nullptr) give_up("no scratch directory");
   p->dir_ = scratch;
-  for (const char* name : {"node", "plugins", "run", "mps", "driver"}) fs::create_directory(p->dir_ + "/" + name);
+  for (const char* name : {"node", "plugins", "plugins_registry", "run", "mps", "driver"})
+    fs::create_directory(p->dir_ + "/" + name);
   write(p->dir_ + "/node/node.yaml", "gpus: {profile: H200, count: " + std::to_string(shape.gpus) + "}\n");
-  write(p->dir_ + "/config.yaml",
-        std::string("version: v1\nsharing:\n  ") + (shape.mps ? "mps" : "timeSlicing") +
-            ":\n    failRequestsGreaterThanOne: false\n    resources:\n    - name: nvidia.com/gpu\n      replicas: " +
-            std::to_string(shape.slots) + "\n");
+  write(p->dir_ + "/config.yaml", shape.claims
+                                      ? "version: v1\ndra: {devices: all}\n"
+                                      : std::string("version: v1\nsharing:\n  ") + (shape.mps ? "mps" : "timeSlicing") +
+                                            ":\n    failRequestsGreaterThanOne: false\n    resources:\n    - name: "
+                                            "nvidia.com/gpu\n      replicas: " +
+                                            std::to_string(shape.slots) + "\n");
   const std::string build = build_dir();
   const std::string standins = build + "/standins";
   ::setenv("TRANCHE_SIM_NODE", (p->dir_ + "/node").c_str(), 1);
@@ -91,11 +99,24 @@ std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
     return words;
   };
   if (shape.mps) p->mps_ = spawn(command("mps", {}), p->dir_ + "/mps.log");
+  std::vector<std::string> words{
+      "--plugin-dir", settings.plugin_dir, "--pod-resources-socket", settings.pod_resources_socket,
+      "--run-dir",    p->dir_ + "/run",    "--program-dir",          p->dir_ + "/bin"};
+  if (shape.api) {
+    p->api_ = sim::ApiServer::start();
+    p->api_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
+    for (const char* collection : {"namespaces/default/resourceclaims", "resourceslices"})
+      p->api_->serve_collection(std::string("/apis/resource.k8s.io/v1/") + collection);
+    write(p->dir_ + "/kubeconfig", p->api_->kubeconfig(""));
+    words.insert(words.end(),
+                 {"--kubeconfig", p->dir_ + "/kubeconfig", "--node-name", "n1", "--cdi-root", p->dir_ + "/cdi"});
+  }
   const auto began = Clock::now();
-  p->node_ = spawn(
-      command("node", {"--plugin-dir", settings.plugin_dir, "--pod-resources-socket", settings.pod_resources_socket,
-                       "--run-dir", p->dir_ + "/run", "--program-dir", p->dir_ + "/bin"}),
-      p->dir_ + "/node.log");
+  p->node_ = spawn(command("node", words), p->dir_ + "/node.log");
+  if (shape.claims) {
+    p->wait_for_claims();
+    return p;
+  }
   if (const auto registered = p->kubelet_->wait_for_registration(shape.resource, 30s); !registered)
     give_up(to_string(registered.error()) + "; logs are in " + p->dir_);
   p->start_to_registered_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
@@ -104,6 +125,24 @@ std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
   if (!view) give_up(to_string(view.error()) + "; logs are in " + p->dir_);
   for (const auto& device : view->devices) p->slots_.push_back(device.id);
   return p;
+}
+
+// The driver serves, the slices are published, and every GPU's daemon serves.
+void Programs::wait_for_claims() const {
+  const auto until = Clock::now() + 60s;
+  for (;;) {
+    const auto node = host::ask(dir_ + "/run/node.sock", "status", 5s),
+               mps = host::ask(dir_ + "/mps/mps.sock", "status", 5s);
+    const auto status = nlohmann::json::parse(node.value_or(""), nullptr, false);
+    const auto daemons = nlohmann::json::parse(mps.value_or(""), nullptr, false);
+    if (status.is_object() && daemons.is_object() && status.contains("dra") && status["dra"].value("serving", false)) {
+      int serving = 0;
+      for (const auto& pool : daemons["pools"]) serving += pool["state"] == "serving" ? 1 : 0;
+      if (serving == shape_.gpus && status["dra"]["slices"]["state"] == "published") return;
+    }
+    if (Clock::now() > until) give_up("claims are not served; logs are in " + dir_);
+    std::this_thread::sleep_for(20ms);
+  }
 }
 
 Programs::~Programs() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "standins/kube/api_server.h"
 #include "standins/kubelet/kubelet.h"
 
 namespace tranche::bench {
@@ -17,7 +18,9 @@ using Clock = std::chrono::steady_clock;
 struct NodeShape {
   int gpus = 1;
   int slots = 10;
-  bool mps = true;  // else time-slicing, which needs no `tranche mps`
+  bool mps = true;      // else time-slicing, which needs no `tranche mps`
+  bool claims = false;  // all GPUs to claims, with an API server; there are no slots then
+  bool api = claims;    // an API server that the node agent is given
   std::string resource = "nvidia.com/gpu";
 };
 
@@ -33,13 +36,19 @@ class Programs {
   std::vector<std::string> slots() const { return slots_; }
   pid_t node() const { return node_; }
   pid_t mps() const { return mps_; }  // 0 without
+  const NodeShape& shape() const { return shape_; }
+  std::string registry() const { return dir_ + "/plugins_registry"; }  // kubelet's
+  sim::ApiServer& api() const { return *api_; }                        // with claims only
   std::string simulated_node() const { return dir_ + "/node"; }
+  std::string node_log() const { return dir_ + "/node.log"; }
 
  private:
   Programs() = default;
   std::string dir_;
   NodeShape shape_;
+  void wait_for_claims() const;
   std::unique_ptr<sim::Kubelet> kubelet_;
+  std::unique_ptr<sim::ApiServer> api_;
   pid_t node_ = 0;
   pid_t mps_ = 0;
   double start_to_registered_ms_ = 0;
