@@ -268,9 +268,13 @@ def begin(world):
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": machine.path("pki/apiserver.crt")}}],
         "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
     tranche.start_mps()
-    tranche.start_node([f"{tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
-                        "--kubeconfig", machine.path("kube.json")], env={"NODE_NAME": NODE})
+    start_agent(world)
     return token
+
+
+def start_agent(world):
+    world.tranche.start_node([f"{world.tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
+                              "--kubeconfig", world.machine.path("kube.json")], env={"NODE_NAME": NODE})
 
 
 def run(world):

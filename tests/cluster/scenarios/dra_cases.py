@@ -1,0 +1,229 @@
+"""Dynamic Resource Allocation, case by case: what the scheduler grants for each amount, several requests and pods of one claim, forced deletion, lost
+files, restarts of kubelet and of the agent, monitoring, alternatives and constraints, quota. The begin is that of the scenario `dra`."""
+
+import os
+import signal
+
+from lib.pods import container, cuda, events, pod
+from lib.report import until
+from .dra import API, CLAIMS, DRIVER, Scene, begin, claim, start_agent, tenant
+
+CDI = "/var/run/cdi"
+
+
+def waits_for_unprepare(scene):
+    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"), 60)
+
+
+def spec_of(scene, name):
+    uid = scene.api.call("GET", f"{CLAIMS}/{name}")[1]["metadata"]["uid"]
+    return f"{CDI}/{DRIVER}-claim_{uid}.json"
+
+
+def attached(scene, kubelet, name, container_name="main"):
+    return until(f"{name} to attach", lambda: next((e for e in events(kubelet.log(scene.api.pod(name), container_name)) if e.get("event") == "attached"), None), 60)
+
+
+def what_is_granted(scene):
+    """Rows of the table of amounts: asked → consumed."""
+    rows = {"r6145": ("6145Mi", None, "6145Mi", "7"), "nothing": (None, None, "1Gi", "7"), "tiny": ("1Mi", "500m", "256Mi", "7"), "decimal": ("6G", "20", "5723Mi", "20"),
+            "fraction": ("1Gi", "8500m", "1Gi", "9")}
+    for name, (memory, cores, _, _) in rows.items():
+        scene.api.create(CLAIMS, claim(name, memory, cores))
+        scene.api.add(tenant(name))
+    for name, (_, _, memory, cores) in rows.items():
+        got = scene.granted(name)["consumedCapacity"]
+        scene.report.check(f"case 1: {name} is granted {memory} and {cores} cores", got == {"memory": memory, "cores": cores}, got)
+    scene.remove(*rows)
+    for name, asked in (("huge", ("200Gi", None)), ("many", (None, "101"))):
+        scene.put(name, *asked)
+        scene.waits(name)
+        scene.report.check(f"case 1: {name} is not granted", scene.result(name) is None)
+    qualified = claim("qualified")
+    qualified["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {f"{DRIVER}/memory": "1Gi"}}
+    scene.api.create(CLAIMS, qualified)
+    scene.api.add(tenant("qualified"))
+    scene.waits("qualified")
+    scene.report.check("case 1: a capacity by its qualified name is not granted", scene.result("qualified") is None)
+    scene.remove("huge", "many", "qualified")
+
+
+def two_containers(scene, kubelet):
+    made = claim("pair")
+    made["spec"]["devices"]["requests"] = [
+        {"name": name, "exactly": {"deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": memory, "cores": cores}}}}
+        for name, memory, cores in (("x", "6Gi", "12"), ("y", "10Gi", "50"))]
+    scene.api.create(CLAIMS, made)
+    body = tenant("pair")
+    command = cuda("--hold", "--report-every", "1")
+    body["spec"]["containers"] = [{**container(name, command=command), "resources": {"claims": [{"name": "gpu", "request": name}]}} for name in ("x", "y")]
+    scene.api.add(body)
+    scene.api.until_phase("pair", "Running")
+    seen = {name: attached(scene, kubelet, "pair", name) for name in ("x", "y")}
+    limits = {name: (one["limit"] >> 30, one["runs_on"]) for name, one in seen.items()}
+    scene.report.check("case 3: each container of a pod has the limits of its own request", limits == {"x": (6, 16), "y": (10, 66)} or (limits["x"][0], limits["y"][0]) == (6, 10), limits)
+    results = scene.api.call("GET", f"{CLAIMS}/pair")[1]["status"]["allocation"]["devices"]["results"]
+    scene.report.check("case 3: two requests of one claim are two shares", len({r["shareID"] for r in results}) == 2)
+    scene.remove("pair")
+    waits_for_unprepare(scene)
+
+
+def one_claim_for_two_pods(scene, kubelet):
+    scene.put("shared", "6Gi", "20", command=cuda("--hold", "--report-every", "1"))
+    scene.api.until_phase("shared", "Running")
+    second = tenant("shared", command=cuda("--hold", "--report-every", "1"))
+    second["metadata"]["name"] = "second"
+    scene.api.add(second)
+    scene.api.until_phase("second", "Running")
+    both = [attached(scene, kubelet, name)["limit"] >> 20 for name in ("shared", "second")]
+    scene.report.check("upstream: a claim that two pods use is one share with one limit", both == [6144, 6144] and len(scene.tranche.status()["dra"]["claims"]) == 1, both)
+    scene.api.remove("shared")
+    scene.report.check("upstream: the end of one pod keeps the claim for the other", len(scene.tranche.status()["dra"]["claims"]) == 1 and scene.result("shared") is not None)
+    scene.api.remove("second")
+    waits_for_unprepare(scene)
+    until("the claim to be deallocated", lambda: scene.result("shared") is None, 60)
+    scene.report.check("upstream: it is deallocated after its last pod", True)
+    scene.api.call("DELETE", f"{CLAIMS}/shared")
+
+
+def an_unused_claim(scene):
+    scene.api.create(CLAIMS, claim("unused", "1Gi"))
+    body = tenant("unused")
+    body["spec"]["containers"][0]["resources"] = {}
+    scene.api.add(body)
+    scene.api.until_phase("unused", "Running")
+    scene.report.check("upstream: a claim that no container uses is prepared", len(scene.tranche.status()["dra"]["claims"]) == 1)
+    scene.remove("unused")
+    waits_for_unprepare(scene)
+
+
+def forced_deletion(scene, kubelet):
+    """A pod that ignores SIGTERM is deleted by force: the scheduler gives its room away at once, the node when it has ended."""
+    scene.put("stubborn", "100Gi", "60", command=["/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
+    scene.api.until_phase("stubborn", "Running")
+    scene.api.call("DELETE", "/api/v1/namespaces/default/pods/stubborn", {"gracePeriodSeconds": 0})
+    scene.put("next", "100Gi", "60")
+    granted = scene.granted("next")
+    most = 0
+
+    def runs():
+        nonlocal most
+        parts = [part for one in scene.tranche.status()["dra"].get("claims", []) for part in one["parts"]]
+        by_gpu = {}
+        for part in parts:
+            by_gpu[part["gpu"]] = by_gpu.get(part["gpu"], 0) + part["memoryMiB"]
+        most = max([most, *by_gpu.values()])
+        return (scene.api.pod("next") or {}).get("status", {}).get("phase") == "Running"
+    until("the next pod to run", runs, 120)
+    scene.report.check("case 4: after a forced deletion the next claim is prepared when the first is gone, and no GPU has more than it has", most <= 143771, (granted["device"], most))
+    scene.remove("next")
+    scene.api.call("DELETE", f"{CLAIMS}/stubborn")
+    waits_for_unprepare(scene)
+
+
+def lost_files(scene, world):
+    """CDI specifications vanish under running pods, kubelet and agent are killed and started again."""
+    tranche, report, kubelet = scene.tranche, scene.report, world.kubelet
+    scene.put("keeper", "6Gi", "20", command=cuda("--hold", "--report-every", "1"))
+    scene.api.until_phase("keeper", "Running")
+    path = spec_of(scene, "keeper")
+    with open(path) as file:
+        before = file.read()
+    os.unlink(path)
+    until("the specification to be back", lambda: os.path.exists(path), 30)
+    with open(path) as file:
+        report.check("case 6: a specification that is deleted under a running pod comes back as it was", file.read() == before)
+    for name in os.listdir(CDI):
+        os.unlink(f"{CDI}/{name}")
+    kubelet.stop()
+    kubelet.start(scene.api.kubeconfig)
+    until("the specification to be back", lambda: os.path.exists(path), 30)
+    scene.published()
+    second = tenant("keeper", command=cuda("--hold", "--report-every", "1"))
+    second["metadata"]["name"] = "late"
+    scene.api.add(second)
+    scene.api.until_phase("late", "Running", 120)
+    seen = attached(scene, kubelet, "late")
+    report.check("case 5: after a restart of kubelet and a wipe of the CDI directory a second pod of the claim has its limits", seen["limit"] >> 20 == 6144, seen["limit"] >> 20)
+    report.check("case 5: the first pod goes on", scene.api.pod("keeper")["status"]["containerStatuses"][0]["restartCount"] == 0)
+    scene.api.remove("late")
+    tranche.node.stop(signal.SIGKILL, 10)
+    os.unlink(path)
+    start_agent(world)
+    until("the specification to be back", lambda: os.path.exists(path), 30)
+    with open(path) as file:
+        report.check("case 5: an agent that is killed and started again restores the specification as it was", file.read() == before)
+    scene.published()
+    report.check("case 5: and the pod goes on", scene.api.pod("keeper")["status"]["phase"] == "Running" and len(tranche.status()["dra"]["claims"]) == 1)
+    scene.remove("keeper")
+    waits_for_unprepare(scene)
+
+
+def monitoring(scene):
+    scene.api.call("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}, kind="application/merge-patch+json")
+    scene.put("whole", device_class="tranche-gpu")
+    scene.granted("whole")
+    for name in ("watch-1", "watch-2"):
+        made = claim(name, device_class="tranche-monitor")
+        made["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        scene.api.create(CLAIMS, made)
+        scene.api.add(tenant(name))
+    for name in ("whole", "watch-1", "watch-2"):
+        scene.api.until_phase(name, "Running")
+    scene.report.check("case 14: two monitoring claims run beside a whole GPU", True, [scene.result(name)["device"] for name in ("whole", "watch-1", "watch-2")])
+    scene.remove("whole", "watch-1", "watch-2")
+    waits_for_unprepare(scene)
+
+
+def alternatives(scene):
+    made = claim("either")
+    made["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": [
+        {"name": "large", "deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": "200Gi"}}},
+        {"name": "small", "deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": "6Gi"}}}]}]
+    scene.api.create(CLAIMS, made)
+    scene.api.add(tenant("either"))
+    scene.api.until_phase("either", "Running")
+    scene.report.check("upstream: of alternatives the first that fits is granted and prepared", scene.result("either")["request"] == "gpu/small", scene.result("either")["request"])
+    apart = claim("apart")
+    apart["spec"]["devices"] = {"requests": [{"name": n, "exactly": {"deviceClassName": "tranche-shared"}} for n in ("x", "y")],
+                                "constraints": [{"distinctAttribute": f"{DRIVER}/uuid"}]}
+    scene.api.create(CLAIMS, apart)
+    body = tenant("apart")
+    body["spec"]["containers"] = [{**container(n), "resources": {"claims": [{"name": "gpu", "request": n}]}} for n in ("x", "y")]
+    scene.api.add(body)
+    scene.api.until_phase("apart", "Running")
+    results = scene.api.call("GET", f"{CLAIMS}/apart")[1]["status"]["allocation"]["devices"]["results"]
+    scene.report.check("upstream: distinctAttribute spreads two requests over two GPUs", {r["device"] for r in results} == {"gpu-0-shared", "gpu-1-shared"})
+    scene.remove("either", "apart")
+    waits_for_unprepare(scene)
+
+
+def quota(scene):
+    scene.api.create("/api/v1/namespaces/default/resourcequotas", {"metadata": {"name": "claims"}, "spec": {"hard": {"tranche-shared.deviceclass.resource.k8s.io/devices": "1"}}})
+    until("the quota to be known", lambda: scene.api.call("GET", "/api/v1/namespaces/default/resourcequotas/claims")[1].get("status", {}).get("hard"), 60)
+    first = scene.api.call("POST", CLAIMS, claim("one-of", "1Gi"))
+    second = scene.api.call("POST", CLAIMS, claim("two-of", "1Gi"))
+    scene.report.check("case 12: a quota of the class counts claims", first[0] == 201 and second[0] == 403 and "exceeded quota" in second[1], second[0])
+    scene.api.call("DELETE", f"{CLAIMS}/one-of")
+    scene.api.call("DELETE", "/api/v1/namespaces/default/resourcequotas/claims")
+
+
+def run(world):
+    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
+    scene = Scene(world)
+    world.report.start("Dynamic Resource Allocation, case by case")
+    api.start()
+    begin(world)
+    scene.published()
+    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
+    what_is_granted(scene)
+    two_containers(scene, kubelet)
+    one_claim_for_two_pods(scene, kubelet)
+    an_unused_claim(scene)
+    alternatives(scene)
+    monitoring(scene)
+    quota(scene)
+    forced_deletion(scene, kubelet)
+    lost_files(scene, world)
+    tranche.stop()
+    kubelet.stop()
