@@ -14,8 +14,10 @@
 namespace tranche::e2e {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 namespace fs = std::filesystem;
@@ -618,6 +620,38 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
     const std::string name = "gpu-" + std::to_string(gpu);
     EXPECT_EQ(prepare(put_claim("all-" + name, {result("gpu", name, Json::object())})).error, "");
   }
+}
+
+// Promise: verify/claims: The tools name a prepared claim, its limits and that they are enforced.
+TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
+  api_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")}, owned_by("a"));
+  ASSERT_EQ(prepare(claim).error, "");
+  until_node([](const Json& s) {
+    return s["guard"]["limits"].size() == 1 && dra_of(s, "slices").value("state", "") == "published";
+  });
+  const auto of = [&](Words words) {
+    Program& program = start(std::move(words));
+    EXPECT_GE(finish(program), 0);
+    return program.out() + program.err();
+  };
+  EXPECT_THAT(
+      of({tranche(), "status", "--socket", node_socket()}),
+      AllOf(HasSubstr("claims: driver gpu.tranche.io"), HasSubstr("default/six/gpu"), HasSubstr("gpu-0-shared"),
+            HasSubstr("6144 MiB, 30 SMs (20 cores)"), HasSubstr("enforced"), HasSubstr("held by pod default/a")));
+  for (const char* name : {"six", "default/six", "uid-six", "gpu-0-shared", "0", "default/a"})
+    EXPECT_THAT(of({tranche(), "why", name, "--socket", node_socket()}), HasSubstr("its limits are enforced")) << name;
+  const auto verify = [&] {
+    return of({tranche(), "verify", "--local", "--config-file", config_path_, "--run-dir", in("run"), "--mps-root",
+               in("mps"), "--cdi-root", in("cdi"), "--driver-root-ctr-path", in("driver")});
+  };
+  EXPECT_THAT(verify(), AllOf(HasSubstr("agent.claims"), HasSubstr("claim.limits"),
+                              HasSubstr("the GPU, the limits and the endpoint that are recorded"),
+                              Not(HasSubstr("FAIL  claim")), Not(HasSubstr("nothing is advertised"))));
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_THAT(of({tranche(), "why", "six", "--socket", node_socket()}),
+              HasSubstr("reports no pod, claim, GPU or slot"));
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ void check_hardware(const inventory::Inventory& hardware, const Json& node_statu
     } else if (is_accounted_for(node_status, gpu)) {
       checks.push_back(
           pass("hardware.gpu", gpu.uuid, gpu.name + ", served by its MIG devices or left out with a reason"));
+    } else if (text_at(map_at(map_at(node_status, "dra"), "slices"), "state") == "published") {
+      checks.push_back(pass("hardware.gpu", gpu.uuid, gpu.name + ", offered to claims"));
     } else {
       checks.push_back(failed("hardware.gpu", gpu.uuid, gpu.name + " is there and the agent does not serve it",
                               "`tranche status` lists what is left out and why; restart the agent if it is not there"));
