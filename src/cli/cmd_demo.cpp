@@ -41,7 +41,7 @@ void add_demo(CLI::App& app, Process& process) {
       ->capture_default_str();
   command->add_flag("--once", options->once, "print one report once the simulation is stable, then exit");
   command->add_flag("--json", options->json, "the report as JSON");
-  command->add_flag("--keep", options->keep, "leave the scratch directory");
+  command->add_flag("--keep", options->keep, "keep the temporary directory with its files");
   command->callback([options, &process] {
     options->width = process.width;
     process.exit_code = agent::run_demo(*options);

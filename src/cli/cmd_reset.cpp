@@ -35,7 +35,7 @@ int run_reset(ResetHeld& held, const Process& process) {
 
 void add_reset(CLI::App& app, Process& process) {
   auto held = std::make_shared<ResetHeld>();
-  auto* command = app.add_subcommand("reset", "takes everything of ours away from this node: as it was found");
+  auto* command = app.add_subcommand("reset", "removes everything that Tranche has made on this node");
   add_settings(*command, config::Program::kDevicePlugin, held->mps.options.flags);
   auto& o = held->options;
   command->add_flag("--force", o.force, "also while pods hold GPUs");

@@ -16,7 +16,7 @@ constexpr const char* kVerifyTeaching =
     "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
     "  tranche verify --inside             in a container: the limits of its share\n"
     "  tranche verify n1 --junit out.xml   JUnit XML for CI\n"
-    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/guide/verify.md lists the "
+    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/reference/checks.md lists the "
     "checks.";
 
 struct VerifyHeld {
