@@ -3,10 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "sanitized.h"
+
 namespace tranche::property {
 
 std::uint32_t rounds(std::uint32_t everyday) {
   const char* given = std::getenv("TRANCHE_PROPERTY_ROUNDS");
+  if (given == nullptr && TRANCHE_SANITIZED != 0) return (everyday + 3) / 4;  // a sanitizer takes 40 times as long
   return given == nullptr ? everyday : static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
 }
 
