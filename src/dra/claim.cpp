@@ -128,18 +128,42 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
   return {};
 }
 
-// The controller makes a claim from a template for one pod, which owns it. A user who writes a claim can write an owner
-// too, but not for which pods it is reserved: that is the scheduler's word, and kubelet has prepared what is reserved
-// for its pod only.
-std::string owning_pod(const Json& claim) {
-  const Json& reserved = list_at(member_at(claim, "status"), "reservedFor");
-  if (reserved.size() != 1 || text_at(reserved[0], "resource") != "pods") return {};
-  for (const Json& owner : list_at(member_at(claim, "metadata"), "ownerReferences")) {
-    if (text_at(owner, "kind") != "Pod" || !truth_at(owner, "controller")) continue;
-    const auto uid = text_at(owner, "uid"), name = text_at(owner, "name");
-    const bool same = !uid.empty() && text_at(reserved[0], "uid") == uid && text_at(reserved[0], "name") == name;
-    return same ? name : std::string();
-  }
+const Json& owning_pod(const Json& metadata) {
+  static const Json kNone;
+  for (const Json& owner : list_at(metadata, "ownerReferences"))
+    if (text_at(owner, "kind") == "Pod" && truth_at(owner, "controller")) return owner;
+  return kNone;
+}
+
+// Made by the controller from a template, or by the scheduler for an extended resource: for one pod, which owns it.
+bool is_generated(const Json& metadata) {
+  const Json& annotations = member_at(metadata, "annotations");
+  return !text_at(annotations, "resource.kubernetes.io/pod-claim-name").empty() ||
+         text_at(annotations, "resource.kubernetes.io/extended-resource-claim") == "true";
+}
+
+// A user who writes a claim can write an owner too, but not for which pods it is reserved: the scheduler does that, and
+// kubelet has prepared what is reserved for its pod only. The scheduler reserves a generated claim for a different pod
+// that names it as well, which must not get what the owner was granted.
+Status read_owner(const Json& document, Claim& claim) {
+  const Json& metadata = member_at(document, "metadata");
+  const Json& owner = owning_pod(metadata);
+  const auto uid = text_at(owner, "uid"), name = text_at(owner, "name");
+  if (uid.empty() || name.empty()) return {};
+  const Json& reserved = list_at(member_at(document, "status"), "reservedFor");
+  const bool for_owner = std::ranges::any_of(reserved, [&](const Json& each) {
+    return text_at(each, "resource") == "pods" && text_at(each, "uid") == uid && text_at(each, "name") == name;
+  });
+  const bool generated = is_generated(metadata);
+  if (generated && !for_owner)
+    return wrong("status.reservedFor",
+                 fmt::format("does not have the pod {}, for which the claim was generated (metadata.ownerReferences)",
+                             in_quotes(name)),
+                 "a pod gets a claim of its own with resourceClaimTemplateName; several pods share a claim that you "
+                 "create yourself");
+  if (!for_owner || (!generated && reserved.size() != 1)) return {};
+  claim.pod = name;
+  claim.pod_uid = uid;
   return {};
 }
 
@@ -169,7 +193,7 @@ Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::str
                 "allocation was withdrawn; kubelet asks again");
   Claim claim;
   claim.name = asked;
-  claim.pod = owning_pod(document);
+  TRY_STATUS(read_owner(document, claim));
   const Json& devices = member_at(allocation, "devices");
   TRY_STATUS(read_results(devices, driver, claim));
   TRY_STATUS(read_configs(devices, driver, claim));

@@ -54,6 +54,7 @@ struct Claim {
   std::vector<Allocated> devices;     // of this driver, in the order of the results; never empty
   std::vector<OpaqueConfig> configs;  // for this driver
   std::string pod;                    // for which it was made from a template; "": any pod may use it
+  std::string pod_uid = {};           // its UID
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 

@@ -76,6 +76,7 @@ std::optional<ReadClaimSpec> read_claim_spec(std::string_view file, std::string_
   if (has_error(parsed.problems) || parsed.spec.cls != kClass) return std::nullopt;
   if (!file.starts_with(claim_spec_prefix(parsed.spec.vendor)) || !is_claim_spec_file(file)) return std::nullopt;
   ReadClaimSpec read;
+  read.driver = parsed.spec.vendor;
   for (const auto& device : parsed.spec.devices) {
     for (const auto& mount : device.edits.mounts) {
       auto endpoint = endpoint_at(mount.host_path);

@@ -20,6 +20,7 @@ namespace tranche::dra {
 cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<allocate::Grant>& grants);
 // What such a file says of its claim.
 struct ReadClaimSpec {
+  std::string driver;                                          // under whose name
   std::optional<PreparedClaim> claim;                          // absent: an older release wrote the file
   std::vector<std::pair<std::string, std::string>> endpoints;  // of its containers: MPS pool and grant
 };

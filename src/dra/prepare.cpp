@@ -168,7 +168,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
                  fmt::format("the claim has a configuration for the driver {} (from its {}), and this driver has none; "
                              "remove it from spec.devices.config",
                              offered.driver, claim.configs.front().from_class ? "class" : "spec"));
-  PreparedClaim made{claim.name, claim.pod, {}};
+  PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid};
   for (const auto& allocated : claim.devices) {
     if (!offered.pool.empty() && allocated.pool != offered.pool)
       return error(tranche::Kind::kInvalid,

@@ -44,7 +44,8 @@ struct PreparedClaim {
   ClaimName name;
   std::string pod;  // Claim::pod
   std::vector<Part> parts;
-  std::string driver = {};  // the name that it was prepared under; "": it is not known, or prepare() made this
+  std::string pod_uid = {};  // Claim::pod_uid; "": not known, or any pod
+  std::string driver = {};   // the name that it was prepared under; "": it is not known, or prepare() made this
   friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
 };
 using PreparedClaims = std::map<std::string, PreparedClaim>;  // by UID

@@ -75,6 +75,7 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
   PreparedClaim claim;
   claim.name = {text_at(json, "namespace"), text_at(json, "name"), text_at(json, "uid")};
   claim.pod = text_at(json, "pod");
+  claim.pod_uid = text_at(json, "podUid");
   claim.driver = text_at(json, "driver");
   if (claim.name.claim_namespace.empty() || claim.name.name.empty() || claim.name.uid.empty()) return std::nullopt;
   for (const Json& each : list_at(json, "parts")) {
@@ -96,6 +97,7 @@ std::string render_prepared(const PreparedClaims& claims) {
                                      {"name", claim.name.name},
                                      {"uid", claim.name.uid},
                                      {"pod", claim.pod},
+                                     {"podUid", claim.pod_uid},
                                      {"driver", claim.driver},
                                      {"parts", parts}});
     text += hex16(stable_hash(line)) + " " + line + "\n";

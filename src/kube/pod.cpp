@@ -60,6 +60,31 @@ std::vector<MpsWordsSeen> mps_words_of(const Json& spec) {
   return all;
 }
 
+void add_claim(const Json& spec, const std::string& name_in_pod, const std::string& claim,
+               std::vector<ClaimUseSeen>& uses) {
+  if (claim.empty()) return;
+  const auto before = uses.size();
+  for (const char* list : {"initContainers", "containers"})
+    for (const Json& container : list_at(spec, list))
+      for (const Json& used : list_at(member_at(container, "resources"), "claims"))
+        if (text_at(used, "name") == name_in_pod)
+          uses.push_back({claim, text_at(container, "name"), text_at(used, "request")});
+  if (uses.size() == before) uses.push_back({claim, {}, {}});
+}
+
+std::vector<ClaimUseSeen> claims_of(const Json& spec, const Json& status) {
+  std::vector<ClaimUseSeen> uses;
+  for (const Json& claim : list_at(spec, "resourceClaims"))
+    add_claim(spec, text_at(claim, "name"), text_at(claim, "resourceClaimName"), uses);
+  for (const Json& made : list_at(status, "resourceClaimStatuses"))
+    add_claim(spec, text_at(made, "name"), text_at(made, "resourceClaimName"), uses);
+  const Json& extended = member_at(status, "extendedResourceClaimStatus");
+  for (const Json& mapping : list_at(extended, "requestMappings"))
+    uses.push_back(
+        {text_at(extended, "resourceClaimName"), text_at(mapping, "containerName"), text_at(mapping, "requestName")});
+  return uses;
+}
+
 ContainerSeen read_container(const Json& spec, const Json& status) {
   ContainerSeen seen;
   seen.name = text_at(status, "name");
@@ -90,6 +115,7 @@ Result<PodSeen> read_pod(const Json& object) {
   pod.mps_words = mps_words_of(spec);
   const Json& status = member_at(object, "status");
   pod.phase = text_at(status, "phase");
+  pod.claims = claims_of(spec, status);
   for (const char* list : {"initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"})
     for (const Json& container : list_at(status, list))
       if (!text_at(container, "name").empty()) pod.containers.push_back(read_container(spec, container));

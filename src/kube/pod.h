@@ -32,6 +32,14 @@ struct MpsWordsSeen {
   friend bool operator==(const MpsWordsSeen&, const MpsWordsSeen&) = default;
 };
 
+// A ResourceClaim that the pod uses, and by which container. The object's name: it may be made from a template.
+struct ClaimUseSeen {
+  std::string claim = {};
+  std::string container = {};  // "": the pod names the claim, and no container does
+  std::string request = {};    // "": all of the claim's
+  friend bool operator==(const ClaimUseSeen&, const ClaimUseSeen&) = default;
+};
+
 struct PodSeen {
   std::string pod_namespace;
   std::string name;
@@ -46,6 +54,7 @@ struct PodSeen {
   std::vector<ContainerSeen> containers;  // as kubelet reports them; empty before it does. Init containers come first
 
   std::vector<MpsWordsSeen> mps_words = {};  // of the containers that have some
+  std::vector<ClaimUseSeen> claims = {};
 
   bool over() const { return phase == "Succeeded" || phase == "Failed"; }
   friend bool operator==(const PodSeen&, const PodSeen&) = default;

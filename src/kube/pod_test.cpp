@@ -58,6 +58,24 @@ TEST(Pod, IsReadByTheFieldsThatAreWanted) {
                                             ContainerSeen{"main", "containerd://abc", true, true, false}));
 }
 
+TEST(Pod, TellsWhichContainersUseWhichClaims) {
+  auto json = pod_json("a", "u1");
+  json["spec"]["resourceClaims"] = {{{"name", "mine"}, {"resourceClaimName", "made-by-hand"}},
+                                    {{"name", "generated"}, {"resourceClaimTemplateName", "t"}},
+                                    {{"name", "idle"}, {"resourceClaimName", "not-used"}}};
+  json["spec"]["containers"] = {
+      {{"name", "main"}, {"resources", {{"claims", {{{"name", "mine"}}, {{"name", "generated"}, {"request", "x"}}}}}}}};
+  json["status"]["resourceClaimStatuses"] = {{{"name", "generated"}, {"resourceClaimName", "a-generated-x7k2p"}}};
+  json["status"]["extendedResourceClaimStatus"] = {
+      {"resourceClaimName", "a-extended"},
+      {"requestMappings",
+       {{{"containerName", "main"}, {"resourceName", "r"}, {"requestName", "container-0-request-0"}}}}};
+  EXPECT_THAT(read_pod(json).value_or(PodSeen{}).claims,
+              ElementsAre(ClaimUseSeen{"made-by-hand", "main", ""}, ClaimUseSeen{"not-used", "", ""},
+                          ClaimUseSeen{"a-generated-x7k2p", "main", "x"},
+                          ClaimUseSeen{"a-extended", "main", "container-0-request-0"}));
+}
+
 TEST(Pod, TellsHowItsContainersAreStopped) {
   auto json = pod_json("a", "u1");
   EXPECT_FALSE(read_pod(json).value_or(PodSeen{}).mirror);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,7 +102,9 @@ class DraService final : public Api::Service {
     const auto call = calls_->open.enter(reactor);
     if (call == 0) return reactor;
     std::vector<dra::ClaimName> claims;
-    for (const auto& claim : request.claims()) claims.push_back({claim.namespace_(), claim.name(), claim.uid()});
+    std::set<std::string> seen;  // the answer has each UID once
+    for (const auto& claim : request.claims())
+      if (seen.insert(claim.uid()).second) claims.push_back({claim.namespace_(), claim.name(), claim.uid()});
     const auto gathered = std::make_shared<Gathered>();
     gathered->left = claims.size() + 1;
     const auto finish = [calls = calls_, call, gathered, write] {

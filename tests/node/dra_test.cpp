@@ -654,5 +654,83 @@ TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
               HasSubstr("reports no pod, claim, GPU or slot"));
 }
 
+// Promise: dra/prepare: One call with one claim ten thousand times over is answered as if it had it once.
+TEST_F(NodeDra, ACallThatRepeatsAClaimIsAnsweredOnce) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim =
+      put_claim("monitor", {result("gpu", "gpu-0-monitor", {{"shareID", "s-1"}, {"adminAccess", true}})});
+  const auto answer = kubelet_dra_->prepare(std::vector<sim::DraClaimRef>(10'000, claim));
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_THAT(answer->at(claim.uid).devices, SizeIs(1));
+  const auto undone = kubelet_dra_->unprepare(std::vector<sim::DraClaimRef>(10'000, claim));
+  ASSERT_TRUE(undone) << to_string(undone.error());
+  EXPECT_EQ(undone->at(claim.uid), "");
+}
+
+// Promise: dra/prepare: An agent that starts without the driver library unprepares what is on its record.
+TEST_F(NodeDra, WithoutTheDriverAtTheStartAClaimIsUnpreparedFromItsRecord) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  ASSERT_EQ(prepare(claim).error, "");
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  write("run/.claims.txt.1.2.tmp", "what a killed write left");
+  write("cdi/.gpu.tranche.io-claim_uid-six.json.1.2.tmp", "what a killed write left");
+  sim_node({"driver", "absent"});
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_FALSE(fs::exists(in("run/.claims.txt.1.2.tmp")));
+  EXPECT_FALSE(fs::exists(in("cdi/.gpu.tranche.io-claim_uid-six.json.1.2.tmp")));
+  EXPECT_THAT(prepare(claim).error, HasSubstr("the GPUs of this node are not known yet"));
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_FALSE(fs::exists(spec_path(claim)));
+  until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
+  EXPECT_EQ(endpoints(), 0u);
+  sim_node({"driver", "present"});
+  const auto next = put_claim("all", {share("gpu", "100Gi", "100", "s-2")});
+  EXPECT_TRUE(until([&] { return prepare(next).error.empty(); }, "a claim that is asked for again to be prepared"));
+}
+
+// Promise: dra/prepare: The endpoint of a generated claim is its pod's, whichever other pod names the claim.
+TEST_F(NodeDra, AGeneratedClaimIsForThePodThatItWasGeneratedFor) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  auto generated = owned_by("train-0");
+  generated["metadata"]["annotations"]["resource.kubernetes.io/pod-claim-name"] = "gpu";
+  const Json mallory{{"resource", "pods"}, {"name", "mallory"}, {"uid", "uid-mallory"}};
+  auto shared = generated;
+  shared["status"]["reservedFor"].push_back(mallory);
+  const auto claim = put_claim("train-0-gpu-x7k2p", {share("gpu", "6Gi", "20", "s-1")}, shared);
+  ASSERT_EQ(prepare(claim).error, "");
+  until_mps([](const Json& s) {
+    const Json& endpoints = pool_of(s, 0)["endpoints"];
+    return endpoints.size() == 1 && endpoints[0]["pod"] == "uid-train-0" && !endpoints[0].value("anyPod", true);
+  });
+  auto taken = generated;
+  taken["status"]["reservedFor"] = Json::array({mallory});
+  const auto other = put_claim("train-1-gpu-b8w4n", {share("gpu", "6Gi", "20", "s-2")}, taken);
+  EXPECT_THAT(prepare(other).error, HasSubstr("status.reservedFor does not have the pod \"train-0\", for which the "
+                                              "claim was generated"));
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(unprepare(other), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/prepare: The processes of a claim that was made by hand end with the only pod that uses it.
+TEST_F(NodeDra, AClaimThatWasMadeByHandEndsWithTheOnlyPodThatUsesIt) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("by-hand", {share("gpu", "6Gi", "20")});
+  const std::string pod = R"({"spec":{"nodeName":"n1","resourceClaims":[{"name":"g","resourceClaimName":"by-hand"}],
+"containers":[{"name":"main","resources":{"claims":[{"name":"g"}]}}]},"status":{"phase":"Running","containerStatuses":[
+{"name":"main","containerID":"containerd://c1","ready":true,"started":true,"state":{"running":{}}}]}})";
+  api_->put_pod("default", "a", pod);
+  ASSERT_EQ(prepare(claim).error, "");
+  Program& cuda = start_cuda(container_of(claim), {"--hold"});
+  ASSERT_EQ(attached(cuda)["mps"], true);
+  api_->put_pod("default", "a",
+                R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":1}})");
+  EXPECT_NE(finish(cuda), 0);
+  EXPECT_TRUE(until_says(*program("node"), "default/a/main"));
+  EXPECT_EQ(unprepare(claim), "");
+}
+
 }  // namespace
 }  // namespace tranche::e2e

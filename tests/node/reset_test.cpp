@@ -157,6 +157,13 @@ TEST_F(NodeReset, RemovesWhatClaimsLeft) {
   const auto found = files();
   fs::create_directories(in("plugins/gpu.example.com"));
   write("cdi/gpu.example.com-claim_1.json", "{}");
+  // Under a name from before.
+  fs::create_directories(in("plugins/gpu.former.com"));
+  write("cdi/gpu.former.com-claim_2.json", R"({"cdiVersion":"0.3.0","kind":"gpu.former.com/claim",
+"devices":[{"name":"a","containerEdits":{"mounts":[{"hostPath":"/mps/pools/gpu-1/endpoints/0011223344556677",
+"containerPath":"/run/tranche/mps"}]}}]})");
+  write("plugins/gpu.former.com/dra.sock", "");
+  write("plugins_registry/gpu.former.com-reg.sock", "");
   write("plugins/gpu.example.com/dra.sock", "");
   write("plugins_registry/gpu.example.com-reg.sock", "");
   Program& run = reset({"--force"});

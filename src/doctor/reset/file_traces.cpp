@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "cdi/spec.h"
 #include "doctor/reset/traces.h"
@@ -89,17 +90,26 @@ void find_sockets(const std::string& folder, const std::string& prefix, Traces& 
   }
 }
 
-// What Dynamic Resource Allocation left: sockets, and the specifications of claims.
+// What Dynamic Resource Allocation left: sockets, and the specifications of claims. A specification of ours says so,
+// and under which of the driver's names it was written; an unreadable one counts by the configured name.
 void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
-  const std::string kubelet = std::filesystem::path(options.plugin_dir).parent_path();
-  const std::string sockets = kubelet + "/plugins/" + options.dra_driver;
-  find_sockets(kubelet + "/plugins_registry", options.dra_driver + "-", traces, problems);
-  find_sockets(sockets, "", traces, problems);
-  if (is_folder(sockets)) add_if_empty(sockets, {"dra.sock"}, traces);
+  std::set<std::string> drivers{options.dra_driver};
   const auto dir = host::Dir::open(options.cdi_root);
-  for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{}))
-    if (name.starts_with(dra::claim_spec_prefix(options.dra_driver)) && name.ends_with(".json"))
-      add(options.cdi_root, name, "the CDI spec", traces);
+  for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{})) {
+    if (!dra::is_claim_spec_file(name)) continue;
+    const auto read = dra::read_claim_spec(name, dir->read(name).value_or(""));
+    const bool marked = read && (read->claim || !read->endpoints.empty());
+    if (!marked && !name.starts_with(dra::claim_spec_prefix(options.dra_driver))) continue;
+    add(options.cdi_root, name, "the CDI spec", traces);
+    if (marked) drivers.insert(read->driver);
+  }
+  const std::string kubelet = std::filesystem::path(options.plugin_dir).parent_path();
+  for (const auto& driver : drivers) {
+    const std::string sockets = kubelet + "/plugins/" + driver;
+    find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
+    find_sockets(sockets, "", traces, problems);
+    if (is_folder(sockets)) add_if_empty(sockets, {"dra.sock"}, traces);
+  }
 }
 
 // Those of daemons that lived on the host; the kernel lets go of empty ones only.

@@ -58,8 +58,11 @@ Claims::Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks)
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       mps_(loop, settings_.mps_root + "/mps.sock") {
+  if (const auto specs = host::Dir::open(settings_.cdi_root))
+    host::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
   const auto dir = host::Dir::open(settings_.run_dir);
   if (!dir) return;  // the first write reports why
+  host::remove_temporaries(*dir, [](std::string_view name) { return name == kFile; });
   auto file = host::read_kept(*dir, kFile, kLargestFile);
   auto read = dra::parse_prepared(file.text.value_or(""));
   if (!file.lost.empty()) read.lost.push_back(file.lost);
@@ -130,8 +133,13 @@ void Claims::follow(ClaimFacts facts) {
 void Claims::enqueue(const std::string& uid, Job job) {
   auto& jobs = jobs_[uid];
   jobs.push_back(std::move(job));
-  if (jobs.size() > 1) return;
-  const Job first = jobs.front();  // it may end before it returns, and its place with it
+  if (jobs.size() == 1) run_first(uid);
+}
+
+void Claims::run_first(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) return;
+  const Job first = found->second.front();  // it may end before it returns, and its place with it
   first();
 }
 
@@ -143,8 +151,10 @@ void Claims::next(const std::string& uid) {
     jobs_.erase(found);
     return;
   }
-  const Job job = found->second.front();
-  job();
+  // As a callback of its own: jobs that end at once would call each other as deep as the queue is long.
+  loop_.after({}, [this, uid, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) run_first(uid);
+  });
 }
 
 // --- prepare -------------------------------------------------------------------------------------------------------
@@ -253,19 +263,19 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
   while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
-  mps_.request(
-      open_endpoint_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew, claim.pod.empty()),
-      [this, uid, from, opening, grant = part.grant, connection = connection_,
-       done = std::move(done)](const Result<std::string>& reply) {
-        if (reply) {
-          told_[grant] = connection;
-          return open_parts(uid, from + 1, opening, done);
-        }
-        const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
-        if (opening != Opening::kMissing) return done(std::unexpected(why));
-        // One pool's failure keeps nothing from another pool's part.
-        open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
-      });
+  mps_.request(open_endpoint_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew,
+                                     claim.pod.empty(), claim.pod_uid),
+               [this, uid, from, opening, grant = part.grant, connection = connection_,
+                done = std::move(done)](const Result<std::string>& reply) {
+                 if (reply) {
+                   told_[grant] = connection;
+                   return open_parts(uid, from + 1, opening, done);
+                 }
+                 const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+                 if (opening != Opening::kMissing) return done(std::unexpected(why));
+                 // One pool's failure keeps nothing from another pool's part.
+                 open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
+               });
 }
 
 Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {

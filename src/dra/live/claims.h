@@ -82,6 +82,7 @@ class Claims final : public host::DraAnswers {
 
   // --- one thing at a time for each claim -------------------------------------------------------------------------
   void enqueue(const std::string& uid, Job job);
+  void run_first(const std::string& uid);
   void next(const std::string& uid);  // the job that ran is over
 
   // --- prepare ----------------------------------------------------------------------------------------------------

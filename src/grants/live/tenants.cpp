@@ -210,9 +210,9 @@ void Tenants::on_holdings(const Snapshot& snapshot) {
     if (holder.grant.empty()) continue;
     holder_of[holder.grant] = holder_name(holder);
     const std::string pool = pool_of(holder, snapshot);
-    if (holder.of_several) continue;  // the end of one of its pods must not end the clients of the others
     if (!pool.empty())
-      endpoints.push_back({holder.pod_namespace, holder.pod, holder.container, pool, holder.grant, holder.claim});
+      endpoints.push_back({holder.pod_namespace, holder.of_several ? std::string() : holder.pod, holder.container, pool,
+                           holder.grant, holder.claim});
   }
   faults_.holders(holder_of);
   tell_faults(faults_.settled(loop_.now()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr mode_t kOursAlone = 0700;
 constexpr std::string_view kAnyPod = ".any-pod";
+constexpr std::string_view kPod = ".pod";
 constexpr std::size_t kLongestFile = 16 << 10;
 
 std::string folder(const allocate::Paths& paths, const std::string& pool) {
@@ -18,6 +20,17 @@ std::string folder(const allocate::Paths& paths, const std::string& pool) {
 
 std::string any_pod_file(const EndpointName& endpoint) {
   return endpoint.grant + std::string(kAnyPod);
+}
+
+std::string pod_file(const EndpointName& endpoint) {
+  return endpoint.grant + std::string(kPod);
+}
+
+// Of a file about a grant.
+std::string grant_of(const std::string& file) {
+  for (const auto suffix : {kAnyPod, kPod})
+    if (file.ends_with(suffix)) return file.substr(0, file.size() - suffix.size());
+  return file;
 }
 
 }  // namespace
@@ -54,11 +67,27 @@ Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoi
                  : dir.remove_tree(any_pod_file(endpoint));
 }
 
+std::string kept_pod(const allocate::Paths& paths, const EndpointName& endpoint) {
+  const auto dir = host::Dir::open(folder(paths, endpoint.pool));
+  const auto text =
+      dir ? dir->read(pod_file(endpoint), kLongestFile) : Result<std::string>(std::unexpected(dir.error()));
+  const std::string uid(trimmed(text.value_or("")));
+  return is_pod_uid(uid) ? uid : std::string();
+}
+
+Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, const std::string& uid) {
+  if (kept_pod(paths, endpoint) == uid) return {};
+  TRY(const auto dir, host::Dir::create(folder(paths, endpoint.pool), kOursAlone));
+  return uid.empty() ? dir.remove_tree(pod_file(endpoint))
+                     : host::write_kept(dir, pod_file(endpoint), uid + "\n", 0600, host::Sync::kYes);
+}
+
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint) {
   const auto dir = host::Dir::open(folder(paths, endpoint.pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
   TRY_STATUS(dir->remove_tree(any_pod_file(endpoint)));
+  TRY_STATUS(dir->remove_tree(pod_file(endpoint)));
   return dir->remove_tree(endpoint.grant);
 }
 
@@ -70,7 +99,7 @@ Status sweep_endpoint_limits(const allocate::Paths& paths, const std::string& po
   TRY(const auto names, dir->list());
   Status first;
   for (const auto& name : names) {
-    const auto grant = name.ends_with(kAnyPod) ? name.substr(0, name.size() - kAnyPod.size()) : name;
+    const auto grant = grant_of(name);
     if (std::ranges::find(endpoints, grant) != endpoints.end()) continue;
     if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
   }

@@ -1,8 +1,8 @@
 #pragma once
 // Where the limits of grants are kept: `<mps-root>/pools/<pool>/limits/<grant>`, and an empty file `<grant>.any-pod`
-// for those that are for several pods; beside the endpoints and not in them, so that no container ever sees the file.
-// It is written before the endpoint listens and goes after it, so that there is never an endpoint whose limits were
-// forgotten. Loop thread only.
+// for those that are for several pods, or a file `<grant>.pod` with the UID of the only pod; beside the endpoints and
+// not in them, so that no container ever sees the file. It is written before the endpoint listens and goes after it, so
+// that there is never an endpoint whose limits were forgotten. Loop thread only.
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +22,9 @@ Status write_endpoint_limits(const allocate::Paths& paths, const EndpointName& e
 // Whether clients of several pods may come in by it, as was said before.
 bool kept_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint);
 Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint, bool any_pod);
+// UID of the only pod whose clients may come in by it; "": that was not said.
+std::string kept_pod(const allocate::Paths& paths, const EndpointName& endpoint);
+Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, const std::string& uid);
 // And which pod the endpoint is for.
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint);
 // Those of a pool that belong to no endpoint: of a start that was broken off. The first error; all are tried.

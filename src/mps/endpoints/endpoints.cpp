@@ -370,6 +370,7 @@ Status Endpoints::vacate(const EndpointName& name, Pool& pool) {
   draining_.forget(name);
   log_.forget(name.grant);
   TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
+  TRY_STATUS(keep_pod(settings_.paths, name, {}));
   TRY(const auto directory, host::Dir::open(settings_.paths.endpoints(name.pool)));
   return directory.remove_tree(name.grant);
 }

@@ -159,6 +159,7 @@ class Endpoints {
   void take_back(const EndpointName& endpoint, bool was_there, const std::optional<mps::GrantLimits>& limits);
   Endpoint& endpoint_of(Pool& pool, const std::string& grant);
   void let_any_pod(const EndpointName& name, Endpoint& endpoint);
+  Status let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid);
   void stamp(Endpoint& endpoint);  // it is not the endpoint from before
   // The pod of a running container that has the endpoint mounted and a client at it, by the control groups; "": none.
   std::string pod_with(const EndpointName& endpoint) const;

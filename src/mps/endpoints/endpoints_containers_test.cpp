@@ -304,5 +304,24 @@ TEST_F(EndpointsTest, AnEndpointForSeveralPodsStaysOneOverARestartUntilItHasANew
   EXPECT_EQ(document()["endpoints"][0]["anyPod"], false);
 }
 
+TEST_F(EndpointsTest, AnEndpointOfOneCertainPodIsItsOwnOverARestartUntilItHasANewTenant) {
+  open();
+  const std::string ask = R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677")";
+  EXPECT_EQ(request(ask + R"(,"anyPod":true})"), R"({"ok":true})");
+  EXPECT_EQ(request(ask + R"(,"pod":"1f0c-77"})"), R"({"ok":true})");
+  EXPECT_EQ(document()["endpoints"][0]["pod"], "1f0c-77");
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], false);
+  EXPECT_THAT(request(ask + R"(,"pod":"1f0c-77","anyPod":true})"), HasSubstr("exclude each other"));
+  EXPECT_THAT(request(ask + R"(,"pod":"../x"})"), HasSubstr("must be the UID of a pod"));
+  endpoints_.reset();
+  make();
+  EXPECT_EQ(document()["endpoints"][0]["pod"], "1f0c-77");
+  EXPECT_EQ(request(ask + R"(,"newTenant":true})"), R"({"ok":true})");
+  EXPECT_EQ(document()["endpoints"][0]["pod"], "");
+  endpoints_.reset();
+  make();
+  EXPECT_EQ(document()["endpoints"][0]["pod"], "");
+}
+
 }  // namespace endpoints_test
 }  // namespace tranche::agent

@@ -43,6 +43,7 @@ void Endpoints::recall_limits(const std::string& id, Pool& pool, const std::stri
   auto limits = read_endpoint_limits(settings_.paths, {id, grant});
   Endpoint& endpoint = endpoint_of(pool, grant);
   endpoint.any_pod = kept_for_any_pod(settings_.paths, {id, grant});
+  if (auto pod = kept_pod(settings_.paths, {id, grant}); !pod.empty()) endpoint.pod = std::move(pod);
   if (limits) {
     endpoint.limits = *std::move(limits);
     return;

@@ -66,6 +66,9 @@ void Endpoints::answer_open(const OpenEndpointRequest& request, Reply reply) {
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
   if (const auto may = may_open(request.endpoint, request.limits); !may) return reply(error_reply(may.error()));
   if (request.any_pod) let_any_pod(request.endpoint, endpoint_of(**pool, request.endpoint.grant));
+  if (!request.pod.empty())
+    if (const auto given = let_pod(request.endpoint, endpoint_of(**pool, request.endpoint.grant), request.pod); !given)
+      return reply(error_reply(given.error()));
   provide(request.endpoint.pool, [this, endpoint = request.endpoint, was_there, limits_before,
                                   reply = std::move(reply)](const Status& provided) {
     const auto still = find(endpoint.pool);
@@ -89,6 +92,16 @@ void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
          {"effect",
           "after a restart of `tranche mps` the endpoint serves one pod until `tranche node` repeats the request"}});
   if (!was) world_.on_change();
+}
+
+Status Endpoints::let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid) {
+  TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
+  TRY_STATUS(keep_pod(settings_.paths, name, uid));
+  const bool same = endpoint.pod == uid && !endpoint.any_pod;
+  endpoint.pod = uid;
+  endpoint.any_pod = false;
+  if (!same) world_.on_change();
+  return {};
 }
 
 void Endpoints::provide(const std::string& pool, std::function<void(const Status&)> done) {

@@ -33,13 +33,14 @@ bool lacks_new_tenant(const Error& refused) {
 }
 
 std::string open_endpoint_request(const std::string& pool, const std::string& grant, const EndpointLimits& limits,
-                                  bool new_tenant, bool any_pod) {
+                                  bool new_tenant, bool any_pod, const std::string& pod) {
   nlohmann::ordered_json request{{"do", "openEndpoint"}, {"pool", pool}, {"grant", grant}};
   for (const auto& limit : limits)
     request["limits"].push_back(
         {{"uuid", limit.uuid}, {"memoryMiB", limit.memory_mib}, {"threadsHundredths", limit.threads_hundredths}});
   if (new_tenant) request["newTenant"] = true;
   if (any_pod) request["anyPod"] = true;
+  if (!pod.empty()) request["pod"] = pod;
   return json_in_ascii(request);
 }
 

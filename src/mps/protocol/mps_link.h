@@ -35,9 +35,9 @@ Result<std::string> read_mps_reply(const std::string& line);
 std::string remove_endpoint_request(const std::string& pool, const std::string& grant, std::uint64_t made);
 // `limits` is what clients that come by that endpoint get; it replaces what was said before for clients to come.
 // `new_tenant`: nothing of the endpoint's former tenant may reach this one.
-// `any_pod`: clients of several pods may come by it.
+// `any_pod`: clients of several pods may come by it. `pod`: only those of the pod with this UID; "": of the first.
 std::string open_endpoint_request(const std::string& pool, const std::string& grant, const EndpointLimits& limits,
-                                  bool new_tenant = false, bool any_pod = false);
+                                  bool new_tenant = false, bool any_pod = false, const std::string& pod = {});
 // Whether this reply refuses `new_tenant` as a field that an older `tranche mps` does not know.
 bool lacks_new_tenant(const Error& refused);
 

@@ -109,7 +109,7 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
 
 // A `tranche node` of an earlier release sends "slots" too, during an upgrade; nothing depends on them.
 Result<MpsRequest> read_open_endpoint(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod"}));
+  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod", "pod"}));
   OpenEndpointRequest request;
   TRY(request.endpoint, fields.endpoint());
   if (const auto* list = fields.find("limits")) {
@@ -117,6 +117,12 @@ Result<MpsRequest> read_open_endpoint(const Fields& fields) {
   }
   TRY(request.new_tenant, fields.flag("newTenant"));
   TRY(request.any_pod, fields.flag("anyPod"));
+  if (const auto* pod = fields.find("pod")) {
+    if (!pod->is_string() || !is_pod_uid(pod->get_ref<const std::string&>()))
+      return wrong("the field \"pod\" must be the UID of a pod");
+    if (request.any_pod) return wrong("the fields \"pod\" and \"anyPod\" exclude each other");
+    request.pod = pod->get<std::string>();
+  }
   return request;
 }
 
@@ -169,6 +175,13 @@ Result<MpsRequest> read_drain(const Fields& fields) {
 bool is_pool_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestPool && name.front() != '-' &&
          std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
+}
+
+bool is_pod_uid(std::string_view uid) {
+  constexpr std::size_t kLongest = 63;
+  return !uid.empty() && uid.size() <= kLongest && std::ranges::all_of(uid, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  });
 }
 
 bool is_grant_name(std::string_view name) {

@@ -28,6 +28,7 @@ struct OpenEndpointRequest {
   std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
   bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
   bool any_pod = false;                    // several pods may come in by it: those of one claim
+  std::string pod = {};                    // UID of the only pod that may come in by it; "": that of the first client
 };
 struct RemoveEndpointRequest {
   EndpointName endpoint;
@@ -56,6 +57,7 @@ inline constexpr std::size_t kMostPids = 512;
 
 bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
 bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
+bool is_pod_uid(std::string_view uid);      // at most 63 letters, digits and hyphens
 
 Result<MpsRequest> parse_mps_request(std::string_view line);
 

@@ -60,6 +60,18 @@ std::string temporary_name(const std::string& name) {
          std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
 }
 
+std::string_view name_of_temporary(std::string_view temporary) {
+  constexpr std::string_view kSuffix = ".tmp";
+  if (!temporary.starts_with('.') || !temporary.ends_with(kSuffix)) return {};
+  temporary = temporary.substr(1, temporary.size() - 1 - kSuffix.size());
+  for (int numbers = 0; numbers < 2; ++numbers) {  // the counter, the process
+    const auto dot = temporary.rfind('.');
+    if (dot == std::string_view::npos || !parse_unsigned(temporary.substr(dot + 1))) return {};
+    temporary = temporary.substr(0, dot);
+  }
+  return temporary;
+}
+
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& path) {
   std::string content;
   char buffer[16384];

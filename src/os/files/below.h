@@ -24,6 +24,8 @@ Result<Parent> parent_of(int directory, const std::string& directory_path, std::
 
 // A name beside `name` that nobody else uses: hidden, so that readers of the directory pass over it.
 std::string temporary_name(const std::string& name);
+// The name that a temporary one was made of; "": it is not a temporary name of ours.
+std::string_view name_of_temporary(std::string_view temporary);
 
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& path);
 Status write_all(int fd, std::string_view content, const std::string& path);

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "os/files/below.h"
+
 namespace tranche::host {
 namespace {
 
@@ -43,6 +45,12 @@ KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit
   const auto end = text->rfind('\n');
   text->resize(end == std::string::npos ? 0 : end + 1);
   return {*std::move(text), folder.path() + "/" + name + " ends within a line, which is left out"};
+}
+
+void remove_temporaries(const Dir& folder, const std::function<bool(std::string_view)>& ours) {
+  for (const auto& name : folder.list().value_or(std::vector<std::string>{}))
+    if (const auto made_of = files::name_of_temporary(name); !made_of.empty() && ours(made_of))
+      (void)folder.remove(name);
 }
 
 }  // namespace tranche::host

@@ -2,6 +2,7 @@
 // Files that a program keeps for its own next start (docs/reference/paths.md, "State across restarts"). One that cannot
 // be read is put aside under `<name>.unreadable`: what it said is lost and nothing else, the next write finds its place
 // free, and an operator can look at it. No thread affinity.
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit
 // write_atomically() also where a directory lies in the file's place: that is put aside.
 Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode,
                   Sync sync = Sync::kNo);
+
+// Removes what writes that were killed left in `folder`: the temporary files of names for which `ours` is true. A write
+// of another process that is under way fails.
+void remove_temporaries(const Dir& folder, const std::function<bool(std::string_view name)>& ours);
 
 // For a file that was read and makes no sense to its reader. Returns KeptFile::lost. Replaces what was put aside
 // before.

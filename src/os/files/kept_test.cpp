@@ -59,5 +59,13 @@ TEST_F(KeptTest, SurvivesEveryDamage) {
   EXPECT_EQ(*read_file("/etc/passwd"), passwd);
 }
 
+TEST_F(KeptTest, WhatKilledWritesLeftIsRemovedByTheNameThatTheyWrote) {
+  for (const char* name : {".kept.12.3.tmp", ".kept.12.tmp", ".other.12.3.tmp", "kept.12.3.tmp", ".kept.1x.3.tmp"})
+    ASSERT_TRUE(dir_.write_atomically(name, "half"));
+  remove_temporaries(dir_, [](std::string_view name) { return name == "kept"; });
+  EXPECT_THAT(*dir_.list(),
+              ::testing::UnorderedElementsAre(".kept.12.tmp", ".other.12.3.tmp", "kept.12.3.tmp", ".kept.1x.3.tmp"));
+}
+
 }  // namespace
 }  // namespace tranche::host

@@ -55,7 +55,7 @@ void NodeProgram::open_claims(const std::string& mps_here) {
 
 void NodeProgram::follow_claims() {
   const auto& dra = state_.config.config.dra;
-  if (!claims_ || !state_.inventory) return;
+  if (!claims_) return;
   const bool offered = dra.devices == config::DraDevices::kAll;
   if (!offered && claims_->prepared().empty()) {
     dra_retry_.reset();
@@ -63,6 +63,7 @@ void NodeProgram::follow_claims() {
     former_dra_servers_.clear();
     return dra_server_.reset();
   }
+  if (!state_.inventory) return serve_claims();  // what is prepared can be unprepared without the driver
   ClaimFacts facts;
   facts.offered.driver = dra.driver_name;
   facts.offered.pool = options_.node_name;

@@ -23,6 +23,22 @@ bool being_deleted(const WatchedPod& pod) {
   return !pod.mirror && (pod.gone || pod.grace.has_value());
 }
 
+bool uses(const WatchedPod& pod, const std::string& claim) {
+  return std::ranges::find(pod.claims, claim, &kube::ClaimUseSeen::claim) != pod.claims.end();
+}
+
+// A claim's request is of one container, or of several; of several, none speaks for the others.
+std::string container_of(const HeldEndpoint& endpoint, const WatchedPod& pod) {
+  std::string only;
+  for (const auto& use : pod.claims) {
+    if (use.claim != endpoint.claim || use.container.empty()) continue;
+    if (!use.request.empty() && use.request != endpoint.container) continue;
+    if (!only.empty() && only != use.container) return endpoint.container;
+    only = use.container;
+  }
+  return only.empty() ? endpoint.container : only;
+}
+
 }  // namespace
 
 bool is_drain_hook(std::span<const std::string> command) {
@@ -85,9 +101,20 @@ void Stopping::granted(const std::string& grant) {
 // By its name, which is all that kubelet lists. The next pod of a StatefulSet has the name of the last, and a watch may
 // lag: what was granted after the deletion was seen is the next one's.
 bool Stopping::is_of(const HeldEndpoint& endpoint, const WatchedPod& pod) const {
+  if (endpoint.pod.empty()) return endpoint.pod_namespace == pod.pod_namespace && holds_alone(endpoint.claim, pod);
   if (endpoint.pod != pod.name || endpoint.pod_namespace != pod.pod_namespace) return false;
   const auto given = granted_.find(endpoint.grant);
   return given == granted_.end() || pod.seen == MonoTime{} || given->second <= pod.seen;
+}
+
+// The endpoint of a claim for several pods is ended with a pod only while no other pod uses it.
+bool Stopping::holds_alone(const std::string& claim, const WatchedPod& pod) const {
+  if (!uses(pod, claim)) return false;
+  return std::ranges::none_of(pods_, [&](const auto& each) {
+    const auto& [uid, other] = each;
+    return uid != pod.uid && !other.gone && !other.over && other.pod_namespace == pod.pod_namespace &&
+           uses(other, claim);
+  });
 }
 
 void Stopping::holdings(std::vector<HeldEndpoint> all) {
@@ -106,8 +133,8 @@ void Stopping::clients(std::optional<std::map<std::string, std::vector<pid_t>>> 
 }
 
 stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldEndpoint& endpoint) const {
-  stopping::Holding holding{.container = endpoint.container, .pool = endpoint.pool, .grant = endpoint.grant};
-  const auto container = std::ranges::find(pod.containers, endpoint.container, &WatchedContainer::name);
+  stopping::Holding holding{.container = container_of(endpoint, pod), .pool = endpoint.pool, .grant = endpoint.grant};
+  const auto container = std::ranges::find(pod.containers, holding.container, &WatchedContainer::name);
   const bool known = container != pod.containers.end();
   holding.hooked = hook_offered_ && known && container->hooked;
   if (known) {
@@ -232,8 +259,9 @@ void Stopping::keep_records() {
   for (const auto& [uid, pod] : pods_) {
     for (const auto& endpoint : holdings_) {
       if (!is_of(endpoint, pod)) continue;
+      const auto name = container_of(endpoint, pod);
       for (const auto& container : pod.containers) {
-        if (container.name != endpoint.container || container.id.empty()) continue;
+        if (container.name != name || container.id.empty()) continue;
         // With several grants a container comes in by one of their endpoints: that by which its clients have come.
         const auto [it, fresh] = by_id.try_emplace(container.id, container.id, endpoint.pool, endpoint.grant);
         if (!fresh && has_clients(endpoint.grant)) it->second = {container.id, endpoint.pool, endpoint.grant};

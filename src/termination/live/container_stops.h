@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kube/pod.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "termination/live/container_records.h"
@@ -41,12 +42,14 @@ struct WatchedPod {
   MonoTime seen{};                     // when that was received
   bool gone = false;                   // DELETED
   std::vector<WatchedContainer> containers = {};
+  bool over = false;  // no container of it runs any more
+  std::vector<kube::ClaimUseSeen> claims = {};
 };
 
 // Who holds which endpoint, by kubelet's word.
 struct HeldEndpoint {
   std::string pod_namespace = {};
-  std::string pod = {};
+  std::string pod = {};  // "": any pod that uses the claim
   std::string container = {};
   std::string pool = {};
   std::string grant = {};
@@ -114,6 +117,7 @@ class Stopping {
  private:
   void take(WatchedPod changed);
   bool is_of(const HeldEndpoint& endpoint, const WatchedPod& pod) const;
+  bool holds_alone(const std::string& claim, const WatchedPod& pod) const;
   void turn();
   void settle_gone();
   std::vector<stopping::StoppingPod> stopping_pods() const;

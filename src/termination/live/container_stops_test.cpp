@@ -78,6 +78,28 @@ TEST_F(StoppingPods, WhatIsGrantedAfterADeletionWasSeenIsTheNextPodsOfThatName) 
   EXPECT_THAT(asked_, IsEmpty());
 }
 
+// Promise: stop: The clients of a claim that was made by hand are ended with the only pod that uses it.
+TEST_F(StoppingPods, AClaimOfNoPodIsEndedWithTheOnlyPodThatUsesIt) {
+  const auto with_claim = [](WatchedPod pod, const char* name) {
+    pod.name = name;
+    pod.claims = {{"shared", "worker", ""}};
+    pod.containers[0].name = "worker";
+    return pod;
+  };
+  stopping_->holdings({{"default", "", "gpu", "gpu-1", kGrant, "shared"}});
+  stopping_->pods({with_claim(pod("u1"), "a"), with_claim(pod("u2"), "b")});
+  auto going = with_claim(deleted(), "a");
+  stopping_->pods_changed({going});
+  EXPECT_THAT(asked_, IsEmpty()) << "pod b uses it too";
+  auto over = with_claim(pod("u2"), "b");
+  over.over = true;
+  stopping_->pods_changed({over});
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].pod, "a");
+  EXPECT_EQ(asked_[0].container, "worker");
+  EXPECT_EQ(asked_[0].grant, kGrant);
+}
+
 // Promise: stop: A deletion requests the end of the pod's clients at once and reports the result.
 TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   stopping_->pods_changed({deleted()});

@@ -51,6 +51,8 @@ int signal_number(std::string_view name) {
 WatchedPod watched_pod(const kube::PodSeen& seen) {
   WatchedPod pod{.uid = seen.uid, .pod_namespace = seen.pod_namespace, .name = seen.name, .mirror = seen.mirror};
   if (seen.deleting) pod.grace = seconds_of(seen.deletion_grace_seconds.value_or(0), kLongestGrace);
+  pod.over = seen.over();
+  pod.claims = seen.claims;
   pod.seen = seen.deletion_seen.value_or(MonoTime{});
   for (const auto& container : seen.containers)
     pod.containers.push_back({container.name, container.container_id, is_drain_hook(container.pre_stop),
