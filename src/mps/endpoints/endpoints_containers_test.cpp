@@ -316,6 +316,11 @@ TEST_F(EndpointsTest, AnEndpointOfOneCertainPodIsItsOwnOverARestartUntilItHasANe
   endpoints_.reset();
   make();
   EXPECT_EQ(document()["endpoints"][0]["pod"], "1f0c-77");
+  EXPECT_EQ(request(ask + R"(,"anyPod":true})"), R"({"ok":true})");
+  endpoints_.reset();
+  make();
+  EXPECT_EQ(document()["endpoints"][0]["pod"], "") << "it is for several pods now";
+  EXPECT_EQ(document()["endpoints"][0]["anyPod"], true);
   EXPECT_EQ(request(ask + R"(,"newTenant":true})"), R"({"ok":true})");
   EXPECT_EQ(document()["endpoints"][0]["pod"], "");
   endpoints_.reset();

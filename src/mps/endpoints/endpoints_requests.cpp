@@ -83,7 +83,9 @@ void Endpoints::answer_open(const OpenEndpointRequest& request, Reply reply) {
 void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
   endpoint.pod.clear();
   const bool was = std::exchange(endpoint.any_pod, true);
-  if (const auto kept = keep_for_any_pod(settings_.paths, name, true); !kept)
+  auto kept = keep_pod(settings_.paths, name, {});
+  if (kept) kept = keep_for_any_pod(settings_.paths, name, true);
+  if (!kept)
     log::warning(
         "endpoint.any_pod_not_kept",
         {{"pool", name.pool},
