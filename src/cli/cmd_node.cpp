@@ -92,7 +92,8 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_config_places(command, held);
   add_mig_options(command, held);
   add_own_option(command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory: our sockets go here");
-  add_own_option(command, "--pod-resources-socket", o.pod_resources_socket, "kubelet's socket that lists which pod holds which devices");
+  add_own_option(command, "--pod-resources-socket", o.pod_resources_socket,
+                 "kubelet's socket that lists which pod holds which devices");
   add_own_option(command, "--run-dir", o.run_dir, "our own directory; the status socket node.sock is in it");
   add_own_option(command, "--mps-root-ctr-path", o.mps_root_here,
                  "where --mps-root is for this process, if not at the same path");

@@ -1,5 +1,5 @@
-// A whole conversation at an endpoint from bytes: whatever is said, nothing of the client's goes on to the daemon, and a
-// client is let in only in the one order that was measured.
+// A whole conversation at an endpoint from bytes: whatever is said, nothing of the client's goes on to the daemon, and
+// a client is let in only in the one order that was measured.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -89,7 +89,7 @@ TEST(GoldenComparison, OfTwoConfigurationsWithPodsIsAsExpected) {
   const auto pods = pods_of("workloads").pods;
   auto differences = simulate::compare({before.plan, before.labels}, {after.plan, after.labels});
   for (auto& each : simulate::compare(simulate::land(before.plan, inventory, before.config, pods),
-                                     simulate::land(after.plan, inventory, after.config, pods)))
+                                      simulate::land(after.plan, inventory, after.config, pods)))
     differences.push_back(std::move(each));
   golden::compare(file("expected/slices-to-aggregate.4xH200.txt"),
                   simulate::render_table(differences, "slices.yaml", "aggregate.yaml", {}));

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 class NodeEndpoint : public NodeBed {
  protected:
-  // The ways in which a container may hold its endpoint: as it is, in a user namespace of its own, mounted read-only, and
-  // mounted so that it may write.
+  // The ways in which a container may hold its endpoint: as it is, in a user namespace of its own, mounted read-only,
+  // and mounted so that it may write.
   static std::vector<std::pair<std::string, std::string>> ways(const std::string& endpoint) {
     const std::string bind = "mount --bind '" + endpoint + "' '" + endpoint + "' && ";
     return {{"as it is", "exec \"$@\""},

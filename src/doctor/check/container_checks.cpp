@@ -44,8 +44,7 @@ void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& fi
     findings.push_back({Level::kOk, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.config, ""});
   } else if (value == "false") {
     findings.push_back({Level::kWarning, "runtime.cdi",
-                        std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)",
-                        runtime.config,
+                        std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)", runtime.config,
                         "set enable_cdi = true and restart it, or keep to deviceListStrategy: envvar with NVIDIA's "
                         "runtime"});
   } else {

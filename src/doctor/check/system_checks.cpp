@@ -32,8 +32,8 @@ void check_pids(const CheckOptions& options, Findings& findings) {
     findings.push_back({Level::kOk, "system.pids", "the host's processes are visible", "/proc", ""});
   } else {
     findings.push_back({Level::kNote, "system.pids",
-                        "only this container's processes are visible: the agent cannot attribute clients to pods", "/proc",
-                        "set hostPID: true for the part that guards limits; the others need it not"});
+                        "only this container's processes are visible: the agent cannot attribute clients to pods",
+                        "/proc", "set hostPID: true for the part that guards limits; the others need it not"});
   }
 }
 

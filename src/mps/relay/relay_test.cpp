@@ -507,8 +507,7 @@ TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndTellsAForeignProcessFromAMuteOn
 
   const sim::Fd foreign_process = sim::listen_at(world_.dir() + "/foreign", 0666);
   std::optional<Status> answer;
-  const auto question =
-      probe_daemon(*loop_, world_.dir() + "/foreign", 5s, [&](const Status& s) { answer = s; });
+  const auto question = probe_daemon(*loop_, world_.dir() + "/foreign", 5s, [&](const Status& s) { answer = s; });
   const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "MPS3HELO"));
   ASSERT_TRUE(until([&] { return answer.has_value(); }));
