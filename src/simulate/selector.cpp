@@ -74,8 +74,9 @@ class Parser {
     else if (!take("=="))
       return false;
     auto wanted = value();
-    if (wanted) term.value = *std::move(wanted);
-    return wanted.has_value();
+    if (!wanted) return false;
+    term.value = *std::move(wanted);
+    return true;
   }
 
   std::optional<SelectorTerm> term() {
