@@ -1,15 +1,15 @@
 #pragma once
-// Our own declarations of the part of NVIDIA's management library (NVML) that we call: the C ABI of x86-64 and aarch64
-// Linux, drivers 450 to 610. Nothing here is linked: library.h looks the symbols up at run time. Layouts are pinned by
-// the assertions below; docs/internals/nvml-contract.md says what we rely on beyond them.
+// This project's own declarations of the part of NVIDIA's management library (NVML) that it calls: the C ABI of x86-64
+// and aarch64 Linux, drivers 450 to 610. Nothing is linked: library.h looks the symbols up at run time. The assertions
+// below pin the layouts; docs/internals/nvml-contract.md lists the other assumptions.
 #include <cstddef>
 #include <cstdint>
 
 namespace tranche::host::nvml {
 
-using Device = struct DeviceHandle*;                    // opaque, 8 bytes; dies with the last shutdown
+using Device = struct DeviceHandle*;                    // opaque, 8 bytes; invalid after the last shutdown
 using EventSet = struct EventSetHandle*;                // one thread at a time
-using GpuInstance = struct GpuInstanceHandle*;          // dies with the instance
+using GpuInstance = struct GpuInstanceHandle*;          // invalid once the instance is destroyed
 using ComputeInstance = struct ComputeInstanceHandle*;  // the same
 
 enum class Return : std::int32_t {
@@ -48,7 +48,7 @@ inline constexpr std::uint64_t kEventEccSingle = 0x1;
 inline constexpr std::uint64_t kEventEccDouble = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr std::uint64_t kEventMigChange = 0x100;
-inline constexpr std::uint64_t kEventDemand = 0x8000;  // what field 230 says has changed; since 570
+inline constexpr std::uint64_t kEventDemand = 0x8000;  // the value of field 230 has changed; since 570
 
 struct PciInfo {
   char bus_id_legacy[16];
@@ -78,7 +78,7 @@ inline constexpr std::uint32_t kPciInfoExtVersion = 0x01000040;
 struct Memory {
   std::uint64_t total;
   std::uint64_t free;
-  std::uint64_t used;  // includes what the driver reserves
+  std::uint64_t used;  // includes the memory that the driver reserves
 };
 static_assert(sizeof(Memory) == 24 && offsetof(Memory, used) == 16);
 
@@ -102,8 +102,8 @@ struct DeviceAttributes {
 static_assert(sizeof(DeviceAttributes) == 40 && offsetof(DeviceAttributes, gpu_instance_slice_count) == 24 &&
               offsetof(DeviceAttributes, memory_size_mib) == 32);
 
-// The longest entry that any driver has written into a process list (535.43 to 535.86); older and newer ones write the
-// first 24 bytes of it, and the unsuffixed call the first 16.
+// The longest process-list entry of any driver (535.43 to 535.86). Older and newer drivers write its first 24 bytes,
+// and the unsuffixed call its first 16.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used_gpu_memory;
@@ -133,7 +133,7 @@ inline constexpr std::int32_t kValueUnsigned = 1;
 
 using GpmSample = struct GpmSampleHandle*;
 struct GpmSupport {
-  std::uint32_t version;  // plain 1, as of all GPM structs
+  std::uint32_t version;  // plain 1, as in all GPM structs
   std::uint32_t supported;
 };
 static_assert(sizeof(GpmSupport) == 8);
@@ -144,7 +144,7 @@ struct GpmMetric {
   const char* names[3];
 };
 static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
-inline constexpr std::size_t kGpmMetrics = 98;  // of the oldest header; newer ones have room for more
+inline constexpr std::size_t kGpmMetrics = 98;  // in the oldest header; newer ones have room for more
 struct GpmMetricsGet {
   std::uint32_t version;
   std::uint32_t count;
@@ -190,7 +190,7 @@ struct GpuInstanceProfileInfo {
   std::uint64_t memory_size_mib;
 };
 static_assert(sizeof(GpuInstanceProfileInfo) == 48 && offsetof(GpuInstanceProfileInfo, memory_size_mib) == 40);
-inline constexpr std::uint32_t kGpuInstanceProfiles = 32;  // more than any driver knows: enumeration ends by itself
+inline constexpr std::uint32_t kGpuInstanceProfiles = 32;  // more than any driver has; enumeration ends earlier
 
 using ComputeInstancePlacement = GpuInstancePlacement;  // in compute slices of the GPU instance
 struct ComputeInstanceInfo {
@@ -214,9 +214,9 @@ struct ComputeInstanceProfileInfo {
   std::uint32_t shared_ofa_count;
 };
 static_assert(sizeof(ComputeInstanceProfileInfo) == 36);
-inline constexpr std::uint32_t kComputeInstanceProfiles = 16;  // more than any driver knows
-inline constexpr std::uint32_t kSharedEngines = 0;             // the only engine profile there is
-inline constexpr std::uint32_t kMostInstances = 16;            // of one GPU, and of compute instances in one of them
+inline constexpr std::uint32_t kComputeInstanceProfiles = 16;  // more than any driver has
+inline constexpr std::uint32_t kSharedEngines = 0;             // the only engine profile
+inline constexpr std::uint32_t kMostInstances = 16;            // per GPU, and compute instances per GPU instance
 inline constexpr std::uint32_t kMostPlacements = 64;
 
 struct FabricInfo {
@@ -240,7 +240,7 @@ static_assert(sizeof(FabricInfoV2) == 36 && offsetof(FabricInfoV2, clique_id) ==
 inline constexpr std::uint32_t kFabricInfoV2Version = 0x02000024;
 inline constexpr std::uint8_t kFabricCompleted = 3;
 
-inline constexpr std::uint32_t kMaxNvLinks = 36;  // of any header so far
+inline constexpr std::uint32_t kMaxNvLinks = 36;  // the largest value in any header so far
 inline constexpr std::uint32_t kRemoteIsGpu = 0;  // nvmlDeviceGetNvLinkRemoteDeviceType
 inline constexpr std::int32_t kEnabled = 1;
 

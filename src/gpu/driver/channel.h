@@ -1,7 +1,7 @@
 #pragma once
-// What the loop's thread and the driver thread of NvmlThread share: requests one way, news the other, and the stop.
-// It belongs to both (shared_ptr), so that a thread stuck in a driver call that never returns can be left behind: after
-// close() nothing of it reaches the loop or the callbacks any more.
+// State shared by the loop's thread and the driver thread of NvmlThread: requests to the driver thread, results to the
+// loop, and the request to stop. Both threads own it (shared_ptr), so that a thread in a driver call that never returns
+// can be abandoned: after close() the channel posts nothing to the loop and runs no callback.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -36,36 +36,36 @@ class Channel : public std::enable_shared_from_this<Channel> {
  public:
   Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake);
 
-  // Loop's thread.
+  // Loop thread.
   void request(const std::function<void(Requests&)>& change);
-  void ask_use();                 // answers itself when the driver thread has been silent for too long
-  bool close(Duration patience);  // asks for the stop and waits for finished(); false: it did not come in time
+  void ask_use();                 // reports a failure itself if the driver thread has not responded for too long
+  bool close(Duration patience);  // requests the stop and waits for finished(); false: timed out
 
-  // For how long the driver thread has been at work without a rest; absent while it rests.
+  // How long the driver thread has been busy without a rest; absent while it rests.
   std::optional<Duration> at_work(MonoTime now) const;
 
   MonoTime last_sample(const std::string& gpu_uuid) const;  // any thread
   MonoTime last_sample() const;                             // the same
 
   // Driver thread.
-  void rests();  // only between these two does the thread not call into the driver
+  void rests();  // between rests() and works() only, the thread makes no call into the driver
   void works();
   int wake_fd() const { return wake_.get(); }
-  Requests take();  // and forgets the wake-up
+  Requests take();  // also clears the wake-up
   bool stopping() const;
   void tell_inventory(Result<inventory::Inventory> inventory);
   void tell_event(GpuEvent event);
   void tell_use(Result<std::vector<GpuUse>> use);
   void tell_telemetry(std::vector<GpuTelemetry> round);
-  // A round with news counts as sampled when the loop has it, one without when the loop has all news from before:
-  // whoever goes by last_sample() never judges older figures by a newer time.
+  // A round with new figures counts as sampled once the loop has them. A round without counts once the loop has all
+  // earlier ones. So a reader of last_sample() never pairs old figures with a newer time.
   void tell_sample(const std::vector<GpuSample>& samples);
   void sampled(const std::vector<GpuSample>& samples);
   void tell_mode(ModeRequest request, Status status);
   void finished();
 
  private:
-  void note_sampled(const std::vector<GpuSample>& samples);  // with mutex_ held
+  void note_sampled(const std::vector<GpuSample>& samples);  // call with mutex_ held
   void post(std::function<void(const NvmlThread::Callbacks&)> turn);
 
   mutable std::mutex mutex_;
@@ -75,7 +75,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Fd wake_;
   Requests requests_;
   bool finished_ = false;
-  bool use_asked_ = false;  // and not answered
+  bool use_asked_ = false;  // and not answered yet
   MonoTime use_asked_at_;
   std::optional<MonoTime> working_since_;
   std::map<std::string, MonoTime> sampled_;  // by GPU

@@ -1,6 +1,6 @@
 #pragma once
-// The opened library together with what the last scan learned: which handle is which GPU. What both faces of this
-// folder (Nvml for moment commands, NvmlThread for agents) are made of. One thread.
+// The open library together with the result of the last scan: which handle is which GPU. Shared by the two interfaces
+// of this folder, Nvml (one-shot commands) and NvmlThread (agents). One thread.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,15 +14,15 @@ namespace tranche::host::nvml {
 
 class Driver {
  public:
-  // Without the library only where the platform is one that needs none.
+  // Succeeds without the library only on a platform that needs none.
   static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
 
   Result<inventory::Inventory> scan();
-  Result<std::vector<GpuUse>> use();  // GPUs that do not answer are left out; scans when there was no scan yet
+  Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
-  bool has_library() const;             // false: the platform is served without one
-  bool answers(const Held& gpu) const;  // false: the driver says that it is lost
-  bool more_answer() const;             // than at the last scan: a missing GPU, or one more than were counted
+  bool has_library() const;             // false: the platform is served without the library
+  bool answers(const Held& gpu) const;  // false: the driver reports the GPU as lost
+  bool more_answer() const;  // than at the last scan: a missing GPU answers, or the driver counts an additional one
 
   const Library& library() const { return *library_; }
   const std::vector<Held>& held() const { return held_; }
@@ -32,14 +32,14 @@ class Driver {
   Driver(std::unique_ptr<Library> library, const NvmlSettings& settings, inventory::PlatformSigns signs)
       : library_(std::move(library)), root_(settings.system_root), discovery_(settings.discovery), signs_(signs) {}
   Result<GpuUse> use_of(const Held& gpu) const;
-  Result<Held> find(const std::string& gpu_uuid);  // scans when there was no scan yet
+  Result<Held> find(const std::string& gpu_uuid);  // scans first if no scan was made yet
 
   std::unique_ptr<Library> library_;
   std::string root_;
   inventory::Discovery discovery_;
-  inventory::PlatformSigns signs_;  // as far as they are known without asking for the GPUs
+  inventory::PlatformSigns signs_;  // as far as known without querying the GPUs
   std::vector<Held> held_;
-  std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that fell silent
+  std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that stopped answering
   std::vector<Missing> missing_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Events of all GPUs that answer, in one event set. Registration is per GPU and per bit: a GPU that supports no events,
-// or cannot be registered, leaves the others alone and says why. The set must be freed before the library is shut down;
-// one thread.
+// Events of all GPUs that answer, in one event set. Registration is per GPU and per bit: a GPU that does not support
+// events, or cannot be registered, does not affect the others, and watches() gives the reason. Destroy the set before
+// the library is shut down. One thread.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace tranche::host::nvml {
 
-// Whether the driver would tell of a GPU's faults.
+// Whether the driver would report a GPU's faults.
 struct Watch {
   enum class State {
     kWatched,
-    kUnsupported,  // this GPU or driver has no such events
-    kFailed,       // it should work and does not: try again
+    kUnsupported,  // this GPU or driver does not have such events
+    kFailed,       // supported, but registration failed: try again
   };
   std::string uuid;
   State state = State::kWatched;
@@ -26,7 +26,7 @@ struct Watch {
 
 class Events {
  public:
-  // Without `faults` only what is no health check is registered: changes of the MIG layout.
+  // Without `faults`, only events that are not health checks are registered: changes of the MIG layout.
   Events(const Library& library, const std::vector<Held>& gpus, bool faults);
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
@@ -34,12 +34,12 @@ class Events {
 
   // One per GPU, in their order; empty without `faults`.
   const std::vector<Watch>& watches() const { return watches_; }
-  void try_again(const std::vector<Held>& gpus);  // what failed; the rest goes on as it is
+  void try_again(const std::vector<Held>& gpus);  // only registrations that failed; all others continue unchanged
 
-  // How many GPUs have an event of any kind: those would end a wait with kGpuIsLost when they are lost.
+  // How many GPUs have an event of any kind. If one of these is lost, wait() ends with kGpuIsLost.
   std::size_t registered() const { return registered_.size(); }
-  // One event if one is there by `timeout_ms`. kTimeout also comes early; kGpuIsLost comes at once and for ever until
-  // the set is rebuilt without the lost GPU.
+  // Waits up to `timeout_ms` for one event. kTimeout may come early. kGpuIsLost comes immediately, and on every call,
+  // until the set is rebuilt without the lost GPU.
   Return wait(std::uint32_t timeout_ms, EventData& event) const;
 
  private:
@@ -49,7 +49,7 @@ class Events {
   const Library& library_;
   const bool faults_;
   EventSet set_ = nullptr;
-  std::string no_set_;  // why there is none
+  std::string no_set_;  // why there is no set
   std::vector<Watch> watches_;
   std::set<std::string> registered_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// What a GPU and its MIG devices do, as the driver measures it at one moment or between two. A figure that the driver
-// does not give is absent. Plain values.
+// Activity of a GPU and its MIG devices, as the driver measures it at one moment or between two. A figure that the
+// driver does not provide is absent. Plain values.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace tranche::host {
 
-// Means of the driver's performance monitoring (GPM, Hopper and newer) between two samples; shares from 0 to 1.
+// Averages between two samples of the driver's performance monitoring (GPM, Hopper and newer); fractions from 0 to 1.
 struct GpuActivity {
   std::optional<double> graphics, sm, occupancy, tensor, dram;
-  std::optional<double> pcie_sent, pcie_received, nvlink_sent, nvlink_received;  // bytes a second
+  std::optional<double> pcie_sent, pcie_received, nvlink_sent, nvlink_received;  // bytes per second
   friend bool operator==(const GpuActivity&, const GpuActivity&) = default;
 };
 
@@ -27,8 +27,8 @@ struct MigTelemetry {
 struct GpuTelemetry {
   std::string uuid;
   MonoTime at{};
-  std::optional<Bytes> memory_used;   // what the driver reserves included
-  std::optional<double> utilization;  // share of the driver's last period in which any kernel ran
+  std::optional<Bytes> memory_used;   // includes the memory that the driver reserves
+  std::optional<double> utilization;  // fraction of the driver's last period in which any kernel ran
   std::optional<double> power_watts, power_limit_watts;
   std::optional<double> energy_joules;  // since the driver was loaded
   std::optional<double> celsius, memory_celsius;

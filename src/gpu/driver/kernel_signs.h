@@ -1,7 +1,7 @@
 #pragma once
-// What the kernel shows of the driver and its GPUs without the management library, which counts GPUs when it is started
-// and never again: device nodes, the PCI functions that the driver has taken, the version of its module. Reading it is
-// a handful of file operations and asks the driver for nothing. One thread.
+// What the kernel shows of the driver and its GPUs without the management library, which counts GPUs only when it is
+// initialised: device nodes, the PCI functions bound to the driver, the version of its module. Reading it costs a
+// handful of file operations and makes no call into the driver. One thread.
 #include <string>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace tranche::host::nvml {
 
-// Of what cannot be read nothing is known, which is no change from nothing.
+// Unreadable entries are treated as absent.
 struct KernelSigns {
   std::vector<std::string> devices;    // "nvidia0", sorted: <root>/dev
   std::vector<std::string> addresses;  // "0000:3b:00.0", sorted: <root>/sys/bus/pci/drivers/nvidia
@@ -23,8 +23,8 @@ KernelSigns look_at_kernel(const std::string& root);
 class DeviceHints {
  public:
   explicit DeviceHints(const std::string& root);
-  bool seen();                               // since the last question
-  int fd() const { return inotify_.get(); }  // readable when there may be something to see; -1 = never
+  bool seen();                               // since the last call
+  int fd() const { return inotify_.get(); }  // readable when there may be a change; -1 = not available
 
  private:
   Fd inotify_;

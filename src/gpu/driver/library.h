@@ -1,7 +1,7 @@
 #pragma once
-// The management library as a held resource: found, opened, its newest symbols looked up (older ones as fall-back), and
-// initialised; shut down with the object. A symbol that a driver lacks is a null pointer, which `call` turns
-// into "not supported". One thread at a time; source of names and fall-backs: docs/internals/nvml-contract.md.
+// Owns the management library: finds and opens it, looks up the newest symbols (older ones as fallback) and initialises
+// it; the destructor shuts it down. A symbol that a driver lacks is a null pointer, which `call` turns into "not
+// supported". One thread at a time. Source of names and fallbacks: docs/internals/nvml-contract.md.
 #include <memory>
 #include <string>
 #include <utility>
@@ -50,7 +50,7 @@ struct Functions {
   Return (*gpm_mig_sample_get)(Device, std::uint32_t, GpmSample) = nullptr;
   Return (*gpm_metrics_get)(GpmMetricsGet*) = nullptr;
   Return (*compute_processes)(Device, std::uint32_t*, void*) = nullptr;
-  std::size_t compute_processes_entry = 24;  // what this symbol is documented to write
+  std::size_t compute_processes_entry = 24;  // documented entry size of this symbol
   Return (*mps_processes)(Device, std::uint32_t*, void*) = nullptr;
   std::size_t mps_processes_entry = 24;
 
@@ -97,10 +97,10 @@ Return call(Return (*function)(P...), A... arguments) {
 
 class Library {
  public:
-  // driver_root: where the driver's user-space libraries are mounted; "" or "/" asks the loader alone.
-  // kUnavailable: no library or no driver yet. kConflict: the driver was replaced under this library.
+  // driver_root: where the driver's user-space libraries are mounted; with "" or "/" only the loader's search path is
+  // used. kUnavailable: no library or no driver yet. kConflict: the driver was replaced under this library.
   static Result<std::unique_ptr<Library>> open(const std::string& driver_root);
-  // For a platform that is served without one: every call is "not supported".
+  // For a platform without the library: every call returns "not supported".
   static std::unique_ptr<Library> none();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -108,7 +108,7 @@ class Library {
 
   const Functions& functions() const { return functions_; }
   const std::string& path() const { return path_; }                      // of the file that the loader mapped
-  Error error(Return code, std::string doing, std::string where) const;  // with the library's own words
+  Error error(Return code, std::string doing, std::string where) const;  // includes the library's own text for the code
 
  private:
   Library() = default;

@@ -1,8 +1,8 @@
 #pragma once
-// NVIDIA's management library, opened at run time: absent driver is a state, not an exit. A Tegra system is served
-// without it: its inventory has a platform and no GPUs. All calls run on one thread
-// of this object (the library serialises internally and may block for long); results are posted to the loop. Scans skip
-// and name a GPU that does not answer instead of failing for all.
+// NVIDIA's management library, opened at run time: a missing driver is a state, not an exit. A Tegra system is served
+// without it: its inventory has a platform and no GPUs. All calls run on one thread of this object (the library
+// serialises internally and may block for long); results are posted to the loop. Scans omit a GPU that does not answer,
+// and name it, instead of failing for all.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,31 +20,31 @@
 
 namespace tranche::host {
 
-// Where to look, in order; the first that exists wins, else the bare soname through the loader.
+// Search paths, in order; the first that exists is used, else the loader finds the library by its bare soname.
 struct NvmlSettings {
   std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
-  std::string system_root = "/";  // what /sys, /proc and /dev are looked up under
+  std::string system_root = "/";  // prefix of /sys, /proc and /dev
   inventory::Discovery discovery = inventory::Discovery::kAuto;  // `deviceDiscoveryStrategy`
 
   // NvmlThread only.
-  Duration patience = std::chrono::seconds(3);     // for a call in progress when the object goes
-  Duration retry_first = std::chrono::seconds(1);  // between attempts to open a driver that is not there, doubling …
+  Duration patience = std::chrono::seconds(3);     // for a call in progress at destruction
+  Duration retry_first = std::chrono::seconds(1);  // between attempts to open a missing driver, doubling …
   Duration retry_most = std::chrono::seconds(30);  // … up to this
-  Duration event_pace = std::chrono::seconds(1);   // events wait at most this long; requests never do
+  Duration event_pace = std::chrono::seconds(1);   // longest delay of events; requests are never delayed
   Duration probe_first =
       std::chrono::seconds(5);  // between looks at a GPU that was lost or cannot be watched, doubling …
   Duration probe_most = std::chrono::minutes(1);         // … up to this
   Duration event_retry_first = std::chrono::seconds(1);  // after a failed wait for events, doubling up to probe_most
-  Duration silence = std::chrono::seconds(30);           // a call that takes longer hangs
-  Duration signs_every = std::chrono::minutes(1);        // between looks at the kernel's list of GPUs, without a hint
-  Duration signs_settle = std::chrono::seconds(1);       // after a change of it, before the library is started afresh
-  bool fault_events = true;  // false: no events of faults are asked for; lost GPUs are noticed all the same
+  Duration silence = std::chrono::seconds(30);           // a call that takes longer counts as hung
+  Duration signs_every = std::chrono::minutes(1);        // between reads of the kernel's list of GPUs, without a hint
+  Duration signs_settle = std::chrono::seconds(1);       // after a change of that list, before the library is restarted
+  bool fault_events = true;  // false: no fault events are registered; lost GPUs are detected regardless
 
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
 };
 
-// Whether a GPU that the library does not find any more has left the machine: the kernel had its PCI function (under
-// <system_root>/sys) and has it no longer. One that only fell silent keeps its function. One thread.
+// Whether a GPU that the library no longer finds was removed from the machine: the kernel had its PCI function (under
+// <system_root>/sys) and no longer has it. A GPU that merely stopped answering keeps its function. One thread.
 class Presence {
  public:
   void saw(const std::string& system_root, const inventory::Inventory& scanned);
@@ -59,17 +59,17 @@ struct GpuEvent {
     kXid,  // number in `xid`
     kEccDouble,
     kEccSingle,
-    kLost,         // the GPU does not answer any more
+    kLost,         // the GPU no longer answers
     kBack,         // it answers again
-    kDemand,       // what the driver wants to be done with the GPU has changed: ask_use() tells
-    kUnwatched,    // its faults would not be seen (`why`); tried again until …
-    kWatched,      // … they are
-    kUnsupported,  // it has no events of faults (`why`), and never will
-    kSilent,       // a call into the driver does not return (`why`); no GPU is meant
-    kAnswering,    // it has returned
+    kDemand,       // the recovery action that the driver requests has changed: call ask_use()
+    kUnwatched,    // its faults would not be seen (`why`); registration is retried until …
+    kWatched,      // … this event
+    kUnsupported,  // it has no fault events (`why`), permanently
+    kSilent,       // a call into the driver does not return (`why`); not about one GPU
+    kAnswering,    // that call has returned
   };
   What what = What::kXid;
-  std::string gpu_uuid{};  // or of a MIG device, by either of its names; "" = the driver would not say which: all
+  std::string gpu_uuid{};  // or of a MIG device, by either of its names; "" = the driver does not report which: all
   std::uint64_t xid = 0;
   std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
   std::uint32_t compute_instance = 0xffffffff;
@@ -86,18 +86,18 @@ struct GpuUse {
   std::string uuid;
   Bytes used;  // NVML v1: includes what the driver reserves
   Bytes total;
-  std::uint32_t utilization = 0;  // percent; 0 when the driver would not say
+  std::uint32_t utilization = 0;  // percent; 0 when the driver does not report it
   std::vector<GpuProcess> processes;
   inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
-  std::optional<bool> persistence;  // absent: the driver would not say
+  std::optional<bool> persistence;  // absent: the driver does not report it
   std::optional<std::uint32_t>
-      demand;  // field 230, what the driver wants to be done with the GPU; absent: it has no such field
+      demand;  // field 230, the recovery action that the driver requests; absent: no such field
 };
 
-// Who holds how much of a GPU, as NvmlThread::sample() sees it.
+// How much memory of a GPU a process holds, as NvmlThread::sample() reports it.
 struct GpuHolder {
   std::uint32_t pid = 0;
-  Bytes memory{};  // 0 when the driver would not say
+  Bytes memory{};  // 0 when the driver does not report it
   bool mps_client = false;
   std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
   std::uint32_t compute_instance = 0xffffffff;
@@ -106,30 +106,30 @@ struct GpuHolder {
 struct GpuSample {
   std::string uuid;
   std::vector<GpuHolder> holders;  // by pid and instance
-  MonoTime clients_read{};         // when the driver was last asked which of them are MPS clients
+  MonoTime clients_read{};         // when the driver last listed which of them are MPS clients
   std::string problem;             // why there are no figures, or ""
   MonoTime at{};                   // when this was read
 };
-// How often one GPU is looked at.
+// How often one GPU is sampled.
 struct SampleWish {
   std::string uuid;
   Duration every{};   // between readings of its holders
-  Duration glance{};  // between questions for its used memory alone, which costs less; holders are read at once when
-                      // it has grown by 16 MiB. 0: none
+  Duration glance{};  // between reads of its used memory alone, which costs less; growth by 16 MiB triggers a full
+                      // sample. 0: none
   friend bool operator==(const SampleWish&, const SampleWish&) = default;
 };
 
-// A kind of GPU instance that a GPU can be cut into by MIG.
+// A GPU-instance profile that MIG can partition a GPU into.
 struct MigProfile {
   std::string name;          // "1g.18gb", "1g.18gb+me"
   std::uint32_t slices = 0;  // of the GPU's compute slices
   Bytes memory{};            // nominal, as the driver lists it
   std::uint32_t sm_count = 0;
-  std::uint32_t at_most = 0;  // how many of this kind alone fit
+  std::uint32_t at_most = 0;  // how many of this profile alone fit
   friend bool operator==(const MigProfile&, const MigProfile&) = default;
 };
 
-// Direct, blocking use, for moment commands (`tranche plan --inventory node`, `check`): any one thread.
+// Direct, blocking use, for one-shot commands (`tranche plan --inventory node`, `check`): any one thread.
 class Nvml {
  public:
   static Result<std::unique_ptr<Nvml>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
@@ -140,35 +140,37 @@ class Nvml {
   virtual Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) = 0;
 };
 
-// The same behind a thread, for the agents. Opens the library as soon as it can be opened (retrying with back-off),
-// says so through on_inventory, and reports events from then on. A GPU that comes or goes, and another driver, are
-// noticed by what the kernel shows (gpu/driver/kernel_signs.h), and the library is started afresh: it counts GPUs only
-// then. Destroying it joins the thread; a hung driver call
-// delays that by at most `patience`, after which the thread is left to the process's exit and a warning is logged.
+// The same behind a thread, for agents. Opens the library as soon as that is possible (retrying with back-off), reports
+// that through on_inventory, and then reports events. When what the kernel shows changes (gpu/driver/kernel_signs.h: a
+// GPU was added or removed, or the driver was replaced), the library is restarted, because it counts GPUs only at
+// initialisation. The destructor joins the thread. A hung driver call delays that by at most `patience`; then the
+// thread is abandoned until the process exits, and a warning is logged.
 class NvmlThread {
  public:
-  struct Callbacks {  // all run as turns of the loop
+  struct Callbacks {  // all run as callbacks of the loop
     std::function<void(const Result<inventory::Inventory>&)>
         on_inventory;  // at every (re)scan and every failed attempt
     std::function<void(const GpuEvent&)> on_event;
-    std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // answer to ask_use
-    std::function<void(const std::vector<GpuSample>&)> on_sample{};  // all that sample() asked for, when any is other
-    std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // answer to measure()
+    std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // result of ask_use
+    std::function<void(const std::vector<GpuSample>&)>
+        on_sample{};  // all that sample() requested, when any has changed
+    std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // result of measure()
   };
   static std::unique_ptr<NvmlThread> start(Loop& loop, NvmlSettings settings, Callbacks callbacks);
   virtual ~NvmlThread() = default;
   virtual void rescan() = 0;
   virtual void ask_use() = 0;
-  // From now on reads the holders of these GPUs, each as often as is wished, and tells when something is other than
-  // before. No GPUs: no more. Who is an MPS client is asked when somebody new appears, then again after one, two,
-  // four … readings, and every 5 s: a process is listed before it is one.
+  // From now on reads the holders of these GPUs, each at the requested interval, and reports when something has
+  // changed. An empty list ends that. MPS clients are listed when a new process appears, then again after one, two,
+  // four … readings, and every 5 s: a process is listed before it becomes a client.
   virtual void sample(std::vector<SampleWish> gpus) = 0;
-  // When what was told last was last seen to be so, of one GPU or of any; 0 = never. Any thread.
+  // When the last reported figures of one GPU, or of any, were last confirmed; 0 = never. Any thread.
   virtual MonoTime last_sample(const std::string& gpu_uuid) const = 0;
   virtual MonoTime last_sample() const = 0;
   virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
                                 std::function<void(Status)> done) = 0;
-  // What the GPUs do. One GPU at a time, between two looks at who holds memory; no answer while there is no driver.
+  // Measures the activity of the GPUs, one GPU at a time between two samples of memory holders; no result while there
+  // is no driver.
   virtual void measure() = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Process lists of a GPU. The entry size of one and the same symbol has changed between drivers without notice
-// (docs/internals/nvml-contract.md), so lists are read with room for the largest entry and the true stride is found
-// from what was written. One thread.
+// Process lists of a GPU. The entry size of the same symbol has changed between drivers without notice
+// (docs/internals/nvml-contract.md), so the buffer has room for the largest entry, and the actual stride is derived
+// from what the driver wrote. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,31 +16,32 @@ namespace tranche::host::nvml {
 
 inline constexpr std::byte kUnwritten{0xA5};  // buffers are filled with this before the call
 
-// Bytes per entry of a list of `count` entries at the start of `buffer`: 16, 24 or 32. `documented` when in doubt.
+// Bytes per entry of a list of `count` entries at the start of `buffer`: 16, 24 or 32; `documented` if that is
+// ambiguous.
 std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count, std::size_t documented);
 
 // Entries of `stride` bytes; fields beyond the stride are "unknown".
 std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size_t count, std::size_t stride);
 
-// Reads one list of one GPU again and again. One that is as before costs the call and two passes over a few kilobytes.
+// Reads one list of one GPU repeatedly. An unchanged list costs the call and two passes over a few kilobytes.
 class ProcessList {
  public:
   using Call = Return (*)(Device, std::uint32_t*, void*);
-  bool read(Call function, Device device, std::size_t documented);  // false: all is as it was at the last read
+  bool read(Call function, Device device, std::size_t documented);  // false: unchanged since the last read
   Return code() const { return code_; }
   const std::vector<ProcessInfo>& entries() const { return entries_; }  // empty unless the call succeeded
 
  private:
   std::uint32_t capacity_ = 64;    // MPS serves 48 to 60 clients: one call is nearly always enough
   std::vector<std::byte> buffer_;  // for the next call
-  std::vector<std::byte> seen_;    // what the last changed list looked like
+  std::vector<std::byte> seen_;    // the last list that had changed
   std::optional<std::uint32_t> count_;
   Return code_ = Return::kSuccess;
   std::vector<ProcessInfo> entries_;
 };
 
-// Everybody who computes on the GPU, the MPS server and its clients included; one entry per pid, by pid.
-// A driver that will not list them gives an empty list.
+// All processes that compute on the GPU, including the MPS server and its clients; one entry per pid, by pid. Empty if
+// the driver does not list them.
 Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device);
 
 }  // namespace tranche::host::nvml

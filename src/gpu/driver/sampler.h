@@ -1,5 +1,5 @@
 #pragma once
-// Reads the holders of a few GPUs again and again, and knows when something is other than before. One thread.
+// Reads the holders of a few GPUs repeatedly and detects changes. One thread.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,11 +15,11 @@ namespace tranche::host::nvml {
 
 class Sampler {
  public:
-  bool follow(std::vector<SampleWish> wishes, MonoTime now);  // true: other GPUs than before, without handles yet
-  // After every scan, whose handles are new ones; one that is not among them cannot be read.
+  bool follow(std::vector<SampleWish> wishes, MonoTime now);  // true: different GPUs than before, without handles yet
+  // Call after every scan, which has new handles; a GPU that is not among them cannot be read.
   void handles(const std::vector<Held>& held);
-  MonoTime due() const { return due_; }              // when the next of them is to be looked at
-  bool round(const Library& library, MonoTime now);  // true: samples() are others, or their clients were read again
+  MonoTime due() const { return due_; }              // when the next of them is due
+  bool round(const Library& library, MonoTime now);  // true: samples() has changed, or their clients were read again
   const std::vector<GpuSample>& samples() const { return samples_; }
 
  private:
@@ -33,12 +33,12 @@ class Sampler {
     std::optional<std::uint64_t> used;  // at the last glance
     MonoTime clients_at{};              // when to read the clients again
     Duration pause{};                   // and how long after that
-    bool fresh = true;                  // nothing was read yet
+    bool fresh = true;                  // not read yet
   };
   bool read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now);
   void plan();
 
-  std::vector<Gpu> gpus_;  // as samples_
+  std::vector<Gpu> gpus_;  // parallel to samples_
   std::vector<GpuSample> samples_;
   MonoTime due_ = MonoTime::max();
 };

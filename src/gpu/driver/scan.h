@@ -1,6 +1,6 @@
 #pragma once
-// One look at the whole node through the management library: by index, never stopping at a GPU that does not answer
-// (one lost GPU makes the look-up by UUID fail for all others). One thread.
+// One scan of the whole node through the management library: by index, and past GPUs that do not answer (one lost GPU
+// makes the look-up by UUID fail for all others). One thread.
 #include <string>
 #include <vector>
 
@@ -10,15 +10,15 @@
 
 namespace tranche::host::nvml {
 
-struct Held {  // a GPU that answered, with its handle, which lives until the library is shut down
+struct Held {  // a GPU that answered, with its handle, which is valid until the library is shut down
   std::string uuid;
   std::uint32_t index = 0;
   Device device = nullptr;
   bool mig_enabled = false;
 };
-struct Missing {  // a GPU that is counted but did not answer
+struct Missing {  // a GPU that the driver counts but that did not answer
   std::uint32_t index = 0;
-  bool lost = false;  // the driver says so (GPU_IS_LOST); otherwise it has no power, no permission …
+  bool lost = false;  // the driver reports GPU_IS_LOST; otherwise no power, no permission …
 };
 
 struct Scan {
@@ -28,11 +28,11 @@ struct Scan {
 };
 
 struct ScanPlace {
-  std::string root = "/";       // what /sys and /proc are looked up under
+  std::string root = "/";       // prefix of /sys and /proc
   bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
 };
 
-// known: UUIDs from earlier scans, by index, to name a GPU that is silent now.
+// known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 
 }  // namespace tranche::host::nvml

@@ -1,6 +1,6 @@
 #pragma once
-// A simulated node for the tests of this folder, found the way a real one is: its driver library under a driver root,
-// its sysfs under a system root.
+// A simulated node for the tests of this folder, discovered the way a real one is: its driver library under a driver
+// root, its sysfs under a system root.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,11 +31,12 @@ class SimFixture {
     const char* build = std::getenv("TRANCHE_BUILD");
     const std::string library = std::string(build != nullptr ? build : ".") + "/standins/libnvidia-ml.so.1";
     ASSERT_EQ(::access(library.c_str(), R_OK), 0) << library;
-    // Stays mapped: what the stand-in keeps for the life of its process would look like a leak once it is unmapped.
+    // Keeps the library mapped: memory that the stand-in holds until the process exits would look like a leak after an
+    // unmap.
     ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     put(library, root() + "/usr/lib64/libnvidia-ml.so.1");
   }
-  // Links are followed inside the driver root, so that one to the build folder would lead nowhere.
+  // Links are resolved inside the driver root, so a symbolic link to the build folder would be dangling.
   static void put(const std::string& library, const std::string& at) {
     std::error_code not_here;
     std::filesystem::create_hard_link(library, at, not_here);  // the same file, hence the same mapping

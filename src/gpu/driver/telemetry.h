@@ -1,7 +1,7 @@
 #pragma once
-// Reads what the GPUs do, when asked: one GPU a step, because a step may take several milliseconds (energy and GPM),
-// and who holds memory is to be looked at in between. Activity is the mean since the reading before; the first has
-// none. Driver thread only.
+// Measures the activity of the GPUs on request: one GPU per step, because a step may take several milliseconds (energy
+// and GPM) and memory holders are sampled in between. Activity is the average since the previous reading; the first
+// reading has none. Driver thread only.
 #include <map>
 #include <optional>
 #include <string>
@@ -20,11 +20,11 @@ class Telemetry {
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
-  void begin(const std::vector<Held>& held);  // a round; goes on with the one under way, if there is one
+  void begin(const std::vector<Held>& held);  // starts a round; continues one that is in progress
   bool under_way() const { return !waiting_.empty(); }
   bool step(const Library& library, MonoTime now);  // true: the round is complete
   const std::vector<GpuTelemetry>& round() const { return round_; }
-  // Handles and MIG devices may be others from here on. Before the library is shut down.
+  // Handles and MIG devices may change after this. Call before the library is shut down.
   void forget(const Library& library);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 // How close the GPUs of the node are to each other: the PCIe level of their common ancestor, and the active NVLinks
-// that run from one straight to the other. One thread.
+// that connect two of them directly. One thread.
 #include <vector>
 
 #include "gpu/driver/library.h"

@@ -1,5 +1,5 @@
 #pragma once
-// A driver thread whose news are collected, for the tests of this folder.
+// A driver thread whose callbacks are recorded, for the tests of this folder.
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace tranche::host::nvml {
 
-// Collects what the thread tells, and runs the loop until something has been told.
+// Records what the thread reports, and runs the loop until it has reported something.
 class Watcher {
  public:
   explicit Watcher(NvmlSettings settings) : loop_(*Loop::open()) {

@@ -1,6 +1,6 @@
 #pragma once
-// Why a device takes no new work, as one of a few kinds (for metrics and programs) and as a sentence (for people).
-// Pure.
+// Why a device does not accept new work, as one of a few kinds (for metrics and programs) and as a sentence (for
+// people). Pure.
 #include <array>
 #include <string>
 #include <string_view>
@@ -8,15 +8,15 @@
 namespace tranche::health {
 
 enum class Cause {
-  kXid,        // an XID of class drain; or back after repeated faults and watched
+  kXid,        // an XID of class drain; or back after repeated faults and under observation
   kReset,      // the GPU needs a reset
-  kLost,       // the GPU does not answer, or is not listed any more
+  kLost,       // the GPU does not answer, or is no longer listed
   kUnwatched,  // its faults would not be seen
   kDriver,     // the driver is gone or hangs
-  kNode,       // something of the node that its containers need is missing
-  kPool,       // its MPS pool does not serve
-  kMig,        // it has to go: the MIG manager partitions its GPU anew
-  kClaims,     // claims of Dynamic Resource Allocation hold a part of its GPU
+  kNode,       // something that containers of the node need is missing
+  kPool,       // its MPS pool is not serving
+  kMig,        // the MIG manager is about to repartition its GPU
+  kClaims,     // claims of Dynamic Resource Allocation hold part of its GPU
 };
 inline constexpr std::array kCauses{Cause::kXid,  Cause::kReset, Cause::kLost, Cause::kUnwatched, Cause::kDriver,
                                     Cause::kNode, Cause::kPool,  Cause::kMig,  Cause::kClaims};

@@ -1,5 +1,5 @@
 #pragma once
-// The condition of every planned device over time: what it is, since when, and what changed (for the log and for
+// The condition of every planned device over time: its value, since when, and what changed (for the log and for
 // counters). Pure: `now` is passed in. One thread.
 #include <cstdint>
 #include <map>
@@ -22,7 +22,7 @@ Conditions conditions_of(const plan::Plan& plan, const std::map<std::string, Unh
 
 struct Condition {
   Unhealthy what;
-  MonoTime since;  // when it became unhealthy, whatever the cause was then
+  MonoTime since;  // when it became unhealthy, whatever the cause was at that time
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
@@ -30,13 +30,13 @@ struct Change {
   enum class What { kFell, kOtherCause, kRecovered };
   What what = What::kFell;
   std::string device;
-  Unhealthy condition;  // the new one; for kRecovered the last one
+  Unhealthy condition;  // the new one; for kRecovered the previous one
   Duration lasted{};    // how long the device has been unhealthy
 };
 
 class Journal {
  public:
-  // A device that is no longer planned is forgotten, which is no recovery.
+  // A device that is no longer planned is forgotten, which is not reported as a recovery.
   std::vector<Change> update(const Conditions& conditions, MonoTime now);
 
   const std::map<std::string, Condition>& unhealthy() const { return unhealthy_; }

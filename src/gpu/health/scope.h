@@ -1,6 +1,6 @@
 #pragma once
-// Which devices an event of the driver is about. A GPU stands for itself and all MIG devices on it (advertise/ spreads
-// a GPU's fault); an event that names instances is about those alone. Pure.
+// Which devices a driver event is about. A GPU represents itself and all MIG devices on it (advertise/ spreads a GPU's
+// fault); an event that names instances is about those alone. Pure.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,13 +19,13 @@ struct Target {
 
 struct Scope {
   std::vector<Target> targets;  // in driver order
-  bool guessed = false;         // the driver would not say which GPU, so it is all of them
+  bool guessed = false;         // the driver did not report which GPU, so all are targets
   std::string nobody;           // why there are no targets, for the log
 };
 
-// uuid: of a GPU or a MIG device, by its present or its old name; "" = the driver would not say. The instances are
-// kNoInstance where the event names none. An event that names both is about that MIG device, one that names only the
-// GPU instance about all MIG devices in it.
+// uuid: of a GPU or a MIG device, by its present or its old name; "" = the driver did not report it. The instances are
+// kNoInstance if the event names none. An event that names both is about that MIG device; one that names only the GPU
+// instance is about all MIG devices in it.
 Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
                std::uint32_t compute_instance);
 

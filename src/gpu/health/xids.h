@@ -1,6 +1,6 @@
 #pragma once
 // data/xids.yaml compiled in: what each XID error of NVIDIA's driver means for a GPU's slots. xids_test compares the
-// two; the file holds the sources. What a node's own variables change of it is healthchecks.h. Pure.
+// two; the file lists the sources. How a node's variables change that is in healthchecks.h. Pure.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -10,8 +10,8 @@ namespace tranche::health {
 enum class XidClass {
   kIgnore,       // a notice
   kApplication,  // the process that caused it dies, the GPU is fine
-  kDrain,        // no new work until the GPU has been quiet, answers, and nothing is pending
-  kReset,        // the GPU needs a reset: waiting alone ends nothing
+  kDrain,        // no new work until the GPU has been quiet, answers, and no action is pending
+  kReset,        // the GPU needs a reset: the fault does not end by waiting
 };
 std::string_view to_string(XidClass cls);  // "ignore", "application", "drain", "reset"
 
@@ -23,7 +23,7 @@ struct XidRule {
 };
 
 std::span<const XidRule> xid_rules();        // by number
-const XidRule* find_xid(std::uint64_t xid);  // nullptr: nothing is known about it
-XidClass class_of_xid(std::uint64_t xid);    // kDrain when nothing is known
+const XidRule* find_xid(std::uint64_t xid);  // nullptr: not in the catalogue
+XidClass class_of_xid(std::uint64_t xid);    // kDrain if it is not in the catalogue
 
 }  // namespace tranche::health

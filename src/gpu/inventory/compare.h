@@ -1,6 +1,6 @@
 #pragma once
-// What changed between two scans of a node, one sentence each, for logs and events; nothing = equal. Whether a change
-// matters is the plan's affair. Pure.
+// What changed between two scans of a node, one sentence each, for logs and events; empty = equal. Whether a change
+// matters is decided by the plan. Pure.
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tranche::inventory {
 
-// A scan completed with the GPUs of an earlier one that it did not find, except those that are pulled for certain. A
-// GPU that fell silent keeps its place in every plan, unhealthy: it may come back, and its tenants are not ours to end.
+// A scan completed with the GPUs that only an earlier scan found, except those that were certainly removed. A GPU that
+// stopped answering stays in every plan, as unhealthy: it may come back, and Tranche does not end its tenants.
 struct Kept {
   Inventory inventory;
   std::vector<std::string> missing;  // UUIDs that only the earlier scan had

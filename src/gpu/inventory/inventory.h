@@ -1,7 +1,7 @@
 #pragma once
-// What GPU hardware the node has: the value that a scan of the driver library yields (gpu/driver), that a recording of
-// another machine holds, and that the plan is made from. No live quantities (use, health): only what stays the same
-// until hardware, driver or MIG layout change. Pure values; GPUs are in driver index order.
+// The GPU hardware of the node: the result of a scan of the driver library (gpu/driver), the content of a recording of
+// another machine, and the input of the plan. Contains no live quantities (use, health), only what stays the same until
+// hardware, driver or MIG layout change. Pure values; GPUs are in driver index order.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,7 @@ std::string_view to_string(ComputeMode mode);  // "DEFAULT", "EXCLUSIVE_PROCESS"
 // One MIG device: a compute instance in a GPU instance of `Gpu`.
 struct MigDevice {
   std::string uuid;        // "MIG-…"
-  std::uint32_t slot = 0;  // NVML MIG index on its parent; gaps are kept
+  std::uint32_t slot = 0;  // NVML MIG index on its parent; gaps are preserved
   std::uint32_t gpu_instance = 0;
   std::uint32_t compute_instance = 0;
   std::string profile;  // "1g.18gb", "1c.2g.35gb", "1g.18gb+me"
@@ -34,15 +34,16 @@ struct MigDevice {
   std::uint32_t gi_slices = 0;
   std::uint32_t ci_slices = 0;
   std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
-  Bytes nominal_memory{};  // of the driver's attribute record, which names the profile; 0 = not recorded
-  // Minors of the two /dev/nvidia-caps/nvidia-cap<n> that open the instances; absent = the driver's table was not
-  // there.
+  Bytes nominal_memory{};  // from the driver's attribute record, which determines the profile name; 0 = not recorded
+  // Minors of the two /dev/nvidia-caps/nvidia-cap<n> nodes that give access to the instances; absent = the driver's
+  // table was missing.
   std::optional<std::uint32_t> gi_cap{};
   std::optional<std::uint32_t> ci_cap{};
   friend bool operator==(const MigDevice&, const MigDevice&) = default;
 };
 
-// How close two GPUs of the node are; index into Inventory::gpus. NVML's common-ancestor levels 0–50.
+// How close two GPUs of the node are; a and b are indices into Inventory::gpus. The levels are NVML's common-ancestor
+// levels 0–50.
 struct GpuLink {
   std::uint32_t a = 0;
   std::uint32_t b = 0;        // a < b
@@ -53,13 +54,13 @@ struct GpuLink {
 
 struct Gpu {
   std::string uuid;         // "GPU-…": the identity
-  std::uint32_t index = 0;  // NVML index: for people and for `index` ids; may change over a reboot
+  std::uint32_t index = 0;  // NVML index: for people and for `index` ids; may change at a reboot
   std::uint32_t minor = 0;  // /dev/nvidia<minor>
   std::string name;         // "NVIDIA H200"
-  std::string pci_bus_id;   // "00000000:00:06.0", as NVML writes it
+  std::string pci_bus_id;   // "00000000:00:06.0", NVML's format
   std::uint32_t pci_class = 0x030200;
   std::optional<std::uint32_t> numa_node;
-  Bytes memory;  // NVML v1 total; 0 = the driver would not say
+  Bytes memory;  // NVML v1 total; 0 = not reported by the driver
   ComputeCapability compute_capability;
   std::uint32_t sm_count = 0;  // 0 = unknown
   bool mig_capable = false;
@@ -72,11 +73,11 @@ struct Gpu {
 };
 
 // What kind of system the driver library serves. Under WSL all GPUs are reached through one node, /dev/dxg; a Tegra
-// system (integrated GPU) may have no management library at all. NVIDIA's plugin makes one device of either.
+// system (integrated GPU) may have no management library at all. NVIDIA's plugin advertises either as one device.
 enum class Platform { kNvml, kWsl, kTegra };
 std::string_view to_string(Platform platform);  // "nvml", "wsl", "tegra"
 
-// A GPU that the configuration keeps out of everything (plan/select.h).
+// A GPU that the configuration excludes (plan/select.h).
 struct SetAside {
   std::string what;  // "GPU 2 (GPU-…)"
   std::string why;
@@ -89,15 +90,15 @@ struct Inventory {
   int cuda_driver_version = 0;  // 1000·major + 10·minor; 0 = unknown
   std::vector<Gpu> gpus;
   std::vector<GpuLink> links;           // every pair once
-  std::vector<std::string> unreadable;  // GPUs that are there but did not answer: one sentence each
-  std::vector<std::string> doubts;      // what the driver would not say of a GPU that is served all the same
-  std::vector<SetAside> set_aside{};    // of no scan and no recording: what was taken out on the way here
+  std::vector<std::string> unreadable;  // GPUs that exist but did not answer: one sentence each
+  std::vector<std::string> doubts;      // what the driver did not report about a GPU that is served nevertheless
+  std::vector<SetAside> set_aside{};    // not from a scan or recording: GPUs that were excluded afterwards
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
-const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid);  // nullptr = not there
+const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid);  // nullptr = not found
 
-// A GPU that only drives a screen (DGX Station): NVIDIA's programs skip it by its name, everywhere.
+// A GPU that only drives a display (DGX Station). NVIDIA's programs skip it by name everywhere.
 bool is_display_gpu(const Gpu& gpu);
 
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.

@@ -1,6 +1,6 @@
 #pragma once
 // Inventory ⇄ JSON: what `tranche plan --inventory-only` writes and `tranche plan --inventory F` reads. A recording of
-// a real node is simulator input and test input. Reading is strict and names the field that is wrong. Pure; fuzzed.
+// a real node serves as input of simulations and tests. Reading is strict and names the invalid field. Pure; fuzzed.
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 

@@ -1,7 +1,8 @@
 #pragma once
 // The driver's table of capability nodes, /proc/driver/nvidia-caps/mig-minors: which /dev/nvidia-caps/nvidia-cap<n>
-// opens a GPU instance and which a compute instance. GPUs are named by the number of their device node there, not by
-// their index. Pure; fuzzed. Lines that do not fit are counted and quoted, and the others hold.
+// gives access to a GPU instance and which to a compute instance. The table identifies GPUs by the minor of their
+// device node, not by index. Lines that cannot be parsed are counted and quoted; the other lines are used. Pure;
+// fuzzed.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
-// Where a MIG device stands on its GPU: what the driver says, else what drivers before 465 wrote into its name,
-// "MIG-GPU-<uuid of the GPU>/<GPU instance>/<compute instance>". Pure; fuzzed.
+// The GPU and instances of a MIG device: as the driver reports them, else from the name that drivers before 465 give
+// it, "MIG-GPU-<uuid of the GPU>/<GPU instance>/<compute instance>". Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,12 +28,12 @@ struct MigPlacement {
   friend bool operator==(const MigPlacement&, const MigPlacement&) = default;
 };
 
-// `gi` and `ci` are the driver's answers, absent where it gave none. A name that belongs to another GPU counts for
-// nothing. Both instances or neither are known.
+// `gi` and `ci` are the values from the driver, absent if it returned none. A name that belongs to another GPU is
+// ignored. Either both instances are known or neither.
 MigPlacement place_mig(std::string_view mig_uuid, std::string_view gpu_uuid, std::optional<std::uint32_t> gi,
                        std::optional<std::uint32_t> ci);
 
-// An event that names instances cannot be told to be about a device that is not placed.
+// An event that names instances cannot be attributed to a device without a placement.
 inline bool is_placed(const MigDevice& mig) {
   return mig.gpu_instance != kNoInstance && mig.compute_instance != kNoInstance;
 }

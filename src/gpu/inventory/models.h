@@ -1,6 +1,6 @@
 #pragma once
 // GPU models for plans without a node: `tranche plan --inventory 8xH200`. models_test compares the figures with the
-// profiles of the tests, which is where they are kept. Pure.
+// stand-ins' profiles, which are authoritative. Pure.
 #include <optional>
 #include <span>
 #include <string>
@@ -22,13 +22,13 @@ struct GpuModel {
 };
 
 std::span<const GpuModel> gpu_models();
-const GpuModel* find_model(std::string_view profile);  // nullptr = not known
-// The remedy for a name that is not known: "did you mean H200?" or the list.
+const GpuModel* find_model(std::string_view profile);  // nullptr = unknown
+// The remedy for an unknown name: "did you mean H200?" or the list.
 std::string known_models(std::string_view profile);
 
-// Whether the text is written as "8xMODEL", or is a model alone.
+// Whether the text has the form "8xMODEL", or is a model alone.
 bool names_model(std::string_view text);
-// 1 to 16 equal GPUs, without NVLinks, with driver 580.159.04 and CUDA 13.0. Errors: kInvalid.
+// 1 to 16 identical GPUs, without NVLinks, with driver 580.159.04 and CUDA 13.0. Errors: kInvalid.
 Result<Inventory> inventory_of_model(std::string_view text);
 
 }  // namespace tranche::inventory

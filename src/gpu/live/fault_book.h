@@ -1,11 +1,11 @@
 #pragma once
-// Faults on shared GPUs as people want them told: whose pod broke the GPU for everybody, and whose were hit. `tranche
-// mps` reads process ids from the server's log; which pod they were of is known here, also a while after they have
-// ended, because that is when the log names them.
+// Faults on shared GPUs for events: which pod broke the GPU for all tenants, and which pods were affected. `tranche
+// mps` reads process ids from the server's log. This class maps them to pods, and remembers the mapping for a while
+// after the processes have ended, because the log names them only then.
 //
-// MPS names the culprit, and is not always right: 6 times of 6 while the neighbours were idle, but 2 times of 3 it
-// named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). Messages therefore
-// report it as a statement of MPS. Pure.
+// MPS names a culprit, and is not always right: it was right 6 of 6 times while the neighbours were idle, but 2 of 3
+// times it named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). Messages
+// therefore attribute the statement to MPS. Pure.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -37,20 +37,23 @@ struct ToldFault {
 
 class FaultBook {
  public:
-  static constexpr Duration kRemembered = std::chrono::minutes(10);  // who a process was, after it was last seen
+  static constexpr Duration kRemembered =
+      std::chrono::minutes(10);  // how long a process is remembered after it was last seen
   static constexpr std::size_t kKept = 32;
-  static constexpr Duration kPatience = std::chrono::seconds(3);  // for kubelet to say who holds a grant given anew
+  static constexpr Duration kPatience =
+      std::chrono::seconds(3);  // for kubelet to report the holder of a grant that was reallocated
 
-  // Processes of grants, as they are now; and who holds a grant.
+  // The present processes of grants, and the holder of each grant.
   void processes(const std::map<std::uint32_t, std::string>& grant_of_pid, MonoTime now);
   void holders(const std::map<std::string, std::string>& holder_of_grant);
-  // A grant was handed out: whoever had the same slots before has them no longer, and kubelet says only later who has.
+  // A grant was allocated: its previous holder no longer has it, and kubelet reports the new one only later.
   void given(const std::string& grant);
 
-  // Faults that were not told before. Those of the first reports date from before our time: shown, not told. One whose
-  // processes are of a grant that nobody is known to hold yet waits for holders(), kPatience at most.
+  // Faults that were not reported before. Faults in the first reports happened before this process started: they are
+  // listed, not reported. A fault whose processes belong to a grant without a known holder waits for holders(), up to
+  // kPatience.
   std::vector<ToldFault> update(const PoolReports& reports, MonoTime now);
-  // Of those that waited, what can be told by now.
+  // Of the waiting faults, those that can be reported now.
   std::vector<ToldFault> settled(MonoTime now);
   bool waiting() const { return !waiting_.empty(); }
 
@@ -66,14 +69,14 @@ class FaultBook {
     std::string pool;
     PoolFault fault;
     MonoTime since{};
-    bool ours = true;  // false: from before our time
+    bool ours = true;  // false: happened before this process started
   };
   FaultParty party(std::int64_t pid) const;
   bool awaits(std::int64_t pid) const;
 
   std::map<std::int64_t, Known> known_;
   std::map<std::string, std::string> holder_of_;
-  std::set<std::string> awaited_;  // grants given since kubelet last named their holder
+  std::set<std::string> awaited_;  // grants allocated since kubelet last reported their holder
   std::vector<Waiting> waiting_;
   std::set<Key> seen_;
   bool first_ = true;

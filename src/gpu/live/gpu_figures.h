@@ -1,7 +1,7 @@
 #pragma once
-// What the GPUs do, between who asks (the pages' thread) and who measures (the loop). GPUs are measured only for
-// scrapes: once for each, shortly before the next one is due by the interval between the last two, so that the next one
-// shows fresh figures without waiting for the driver.
+// Activity of the GPUs, passed from the loop (which measures) to the pages' thread (which serves scrapes). GPUs are
+// measured only for scrapes: once for each, shortly before the next one is due by the interval between the last two, so
+// that it shows fresh figures without waiting for the driver.
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -14,9 +14,10 @@ namespace tranche::agent {
 
 class GpuFigures {
  public:
-  // Any thread. The newest figures that are not too old. The call counts as a reader, and readers cause measurements.
+  // Any thread. Returns the newest figures unless they are too old. The call counts as a scrape, and scrapes cause
+  // measurements.
   std::vector<host::GpuTelemetry> look(MonoTime now);
-  // Loop thread, after a look: when to measure; nothing when that is settled already.
+  // Loop thread, after look(): when to measure; absent if that is already scheduled.
   std::optional<MonoTime> next_measurement();
   void put(std::vector<host::GpuTelemetry> round);
 
@@ -24,7 +25,7 @@ class GpuFigures {
   std::mutex mutex_;
   std::vector<host::GpuTelemetry> round_;
   std::optional<MonoTime> looked_;
-  std::optional<MonoTime> due_;  // and not asked for yet
+  std::optional<MonoTime> due_;  // not scheduled yet
 };
 
 // wall: the wall clock at `now`.

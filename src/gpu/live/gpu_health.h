@@ -1,6 +1,6 @@
 #pragma once
-// The node agent's view of what happens to its GPUs: turns the driver's news into faults (src/gpu/health decides),
-// keeps the log and the counters, and says what must be advertised as unhealthy and why. Loop thread only.
+// The node agent's view of GPU health: converts driver events into faults (src/gpu/health decides), keeps the log and
+// the counters, and determines what must be advertised as unhealthy and why. Loop thread only.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -20,15 +20,16 @@
 
 namespace tranche::agent {
 
-// What status and metrics show of it.
+// The part that status and metrics show.
 struct HealthReport {
-  std::string off;  // why no faults are looked for, "" when they are
+  std::string off;  // why faults are not watched, "" if they are
   Duration quiet_period{};
-  std::vector<Problem> problems;                                        // of the variables
-  std::map<std::string, health::Unhealthy> faults;                      // by UUID, also of what no plan has
-  std::map<std::string, health::Condition> unhealthy;                   // by UUID of the planned device
-  std::map<health::Cause, std::uint64_t> falls;                         // how often devices became unhealthy
-  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> xids;  // seen, by GPU and number, harmless ones too
+  std::vector<Problem> problems;                       // of the variables
+  std::map<std::string, health::Unhealthy> faults;     // by UUID, including devices that are not in a plan
+  std::map<std::string, health::Condition> unhealthy;  // by UUID of the planned device
+  std::map<health::Cause, std::uint64_t> falls;        // how often devices became unhealthy
+  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t>
+      xids;  // seen, by GPU and number, including harmless ones
 };
 
 class GpuHealth {
@@ -38,21 +39,21 @@ class GpuHealth {
   void log_settings() const;
   bool off() const { return checks_.off(); }
 
-  // True: a look at the GPUs (NvmlThread::ask_use) would tell more.
+  // True: the caller should query the GPUs (NvmlThread::ask_use).
   bool on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
                 MonoTime now);
-  // `inventory` has the missing GPUs too, which the newest scan did not find.
+  // `inventory` includes the missing GPUs, which the newest scan did not find.
   void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
   void on_use(const std::vector<host::GpuUse>& use, MonoTime now);
   bool wants_look(MonoTime now) { return book_.wants_look(now); }
   std::optional<MonoTime> next_change() const { return book_.next_change(); }
 
-  // What is wrong now; logs what has changed since the last call. driver_problem: "" while the driver answers; `others`
-  // are faults that no GPU tells, by device.
+  // The present faults; logs changes since the last call. driver_problem: "" while the driver answers. `others` are
+  // faults that no GPU reports, by device.
   advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
                           const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
                           std::map<std::string, std::string> pools, MonoTime now);
-  // What the last judge() found changed, once.
+  // The changes that the last judge() found; each is returned once.
   std::vector<health::Change> take_changes() { return std::exchange(changes_, {}); }
   const HealthReport& report() const { return report_; }
 

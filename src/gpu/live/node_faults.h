@@ -1,5 +1,5 @@
 #pragma once
-// Faults that no GPU's own health tells: of the node as a whole, and of devices that only an older plan still has.
+// Faults that the health of a GPU does not show: of the node as a whole, and of devices that only an older plan has.
 // Pure.
 #include <map>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tranche::agent {
 
-// `missing`: what containers of this node need and is not there, "" when all is.
+// `missing`: what containers of this node need and is missing, "" if nothing is.
 std::map<std::string, health::Unhealthy> node_faults(const Snapshot& state, const std::string& missing);
 
 }  // namespace tranche::agent

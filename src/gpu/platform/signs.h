@@ -1,21 +1,21 @@
 #pragma once
-// What kind of system this is, by its files and libraries; inventory::platform_of decides from it. And where the
-// driver's libraries are: under the driver root in the folders that NVIDIA's programs know, links followed inside that
-// root, else wherever the loader finds them. Blocking file access and dlopen; no thread affinity.
+// Signs of the kind of system, from its files and libraries; inventory::platform_of decides from them. Also finds the
+// driver's libraries: under the driver root in the folders that NVIDIA's programs use, with links resolved inside that
+// root, else through the loader. Blocking file access and dlopen; no thread affinity.
 #include <string>
 
 #include "gpu/inventory/platform.h"
 
 namespace tranche::host {
 
-// The file behind `soname` under the driver root; "" when there is none, or when the root is "" or "/": then the loader
-// is asked by the bare name.
+// The file behind `soname` under the driver root; "" if there is none, or if the root is "" or "/": the loader then
+// finds the library by its bare name.
 std::string library_in_root(const std::string& driver_root, const std::string& soname);
 
-bool library_loads(const std::string& driver_root, const std::string& soname);  // opens it and lets it go again
+bool library_loads(const std::string& driver_root, const std::string& soname);  // opens and closes it
 
-// dxcore and tegra_system. The files are looked up under the driver root, which is where NVIDIA's plugin looks, and
-// under `system_root`, where its other programs do.
+// Sets dxcore and tegra_system. The files are looked up under the driver root, as NVIDIA's plugin does, and under
+// `system_root`, as its other programs do.
 inventory::PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root);
 
 }  // namespace tranche::host

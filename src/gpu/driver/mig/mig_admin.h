@@ -1,8 +1,8 @@
 #pragma once
-// The driver's side of cutting GPUs by MIG: what every GPU is cut into, read by GPU instance (one without a compute
-// instance is seen too), and the calls that change it. Each changing call is one call of the driver: what it did is for
-// the caller to read again, because a driver may report success and do nothing. Handles are looked up for every call,
-// because they die with their instance. Calls block, for seconds at times: one thread, never the loop's.
+// Reads and changes how GPUs are partitioned by MIG. Layouts are read by GPU instance, so instances without a compute
+// instance are included. Each changing call is one call of the driver; the caller reads the layout again afterwards,
+// because a driver may report success and change nothing. Handles are looked up for every call, because a handle is
+// invalid once its instance is destroyed. Calls block, sometimes for seconds: use one thread, never the loop's.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -25,14 +25,14 @@ struct MigPlace {
   friend auto operator<=>(const MigPlace&, const MigPlace&) = default;
 };
 
-// A kind of GPU instance of one GPU.
+// A GPU-instance profile of one GPU.
 struct MigKind {
-  std::uint32_t number = 0;  // of the driver's enumeration
-  std::uint32_t id = 0;      // what its calls take
+  std::uint32_t number = 0;  // in the driver's enumeration
+  std::uint32_t id = 0;      // the profile id that the driver's calls accept
   MigProfile profile;
   std::uint64_t memory_mib = 0;
   std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
-  std::vector<MigPlace> places;            // all legal ones, in memory slices; not only the free ones
+  std::vector<MigPlace> places;            // all valid placements, in memory slices; not only the free ones
 };
 
 struct MigComputeInstance {
@@ -64,10 +64,10 @@ struct MigGpu {
   inventory::ComputeCapability compute_capability;
   bool capable = false;
   bool enabled = false;
-  bool pending = false;                   // the mode after a reset; differs from `enabled` while one is needed
-  std::vector<MigKind> kinds;             // empty where the driver lists none, as one older than 550 while MIG is off
+  bool pending = false;        // the mode after a reset; differs from `enabled` while a reset is needed
+  std::vector<MigKind> kinds;  // empty if the driver lists none, such as a driver older than 550 while MIG is off
   std::vector<MigGpuInstance> instances;  // by placement
-  std::vector<std::uint32_t> processes;   // on the whole GPU: of no instance
+  std::vector<std::uint32_t> processes;   // on the whole GPU, not in an instance
 };
 
 struct MigCare {
@@ -81,16 +81,16 @@ class MigAdmin {
   static Result<std::unique_ptr<MigAdmin>> open(const NvmlSettings& settings, MigCare care = {});
   virtual ~MigAdmin() = default;  // shuts the library down
 
-  // GPUs that do not answer are left out, one sentence each in `silent`.
+  // Omits GPUs that do not answer, one sentence each in `silent`.
   virtual Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) = 0;
   virtual Result<MigGpu> read(const std::string& gpu_uuid) = 0;
 
   enum class Activation { kActive, kInUse, kNeedsReset };
   virtual Result<Activation> set_mode(const std::string& gpu_uuid, bool on) = 0;
-  // The new instance's id.
+  // Returns the new instance's id.
   virtual Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
                                                     MigPlace place) = 0;
-  // With so many compute slices; `start` absent: the driver chooses. The new instance's id.
+  // With that many compute slices; without `start` the driver chooses. Returns the new instance's id.
   virtual Result<std::uint32_t> create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
                                                         std::uint32_t slices, std::optional<std::uint32_t> start) = 0;
   virtual Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
