@@ -22,7 +22,8 @@ void Channel::request(const std::function<void(Requests&)>& change) {
     change(requests_);
   }
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));  // full counter: it is awake anyway
+  [[maybe_unused]] const ssize_t written =
+      ::write(wake_.get(), &one, sizeof(one));  // counter full: the thread is already awake
 }
 
 void Channel::ask_use() {
@@ -81,7 +82,7 @@ Requests Channel::take() {
   [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof(count));
   const std::lock_guard lock(mutex_);
   Requests taken = std::exchange(requests_, {});
-  requests_.stop = taken.stop;  // a stop is never forgotten
+  requests_.stop = taken.stop;  // a stop request is never cleared
   return taken;
 }
 
@@ -98,7 +99,7 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
       const std::lock_guard closed(self->mutex_);
       if (self->loop_ == nullptr) return;
     }
-    turn(self->callbacks_);  // on the loop's thread, which is also the one that closes
+    turn(self->callbacks_);  // runs on the loop's thread, the only one that closes the channel
   });
 }
 

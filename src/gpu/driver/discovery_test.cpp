@@ -1,4 +1,4 @@
-// What a node is found to be: its platform, its MIG devices' names and nodes, and what the driver would not say.
+// What a node is found to be: its platform, its MIG devices' names and nodes, and what the driver does not report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::vector<std::string> profiles_of(const inventory::Gpu& gpu) {
 // --- platform
 // ---------------------------------------------------------------------------------------------------------
 
-// A driver root in which no NVML library loads, whatever else the loader would find.
+// A driver root without a loadable NVML library, whatever else the loader would find.
 NvmlSettings without_library(SimFixture& sim) {
   sim.remove_library();
   sim.write("/usr/lib64/libnvidia-ml.so.1", "half of an installation");
@@ -140,7 +140,7 @@ TEST(Library, WhoseLinkLeadsOutOfTheDriverRootIsNotTaken) {
   EXPECT_EQ(nvml.error().where, sim.root() + "/lib64/libnvidia-ml.so.1");
 }
 
-// The two ways in which opening can go, as of GPU feature discovery's fall-back: ours is never for good.
+// Opening can fail in two ways, the cases of GPU feature discovery's fallback; here neither failure is permanent.
 TEST(Library, ThatDoesNotStartIsTriedAgainAndThenServes) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlInit_v2", -1, 999);

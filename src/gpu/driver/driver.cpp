@@ -67,7 +67,7 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
   use.uuid = gpu.uuid;
   Memory memory{};
   const Return code = call(f.memory, gpu.device, &memory);
-  // Integrated GPUs have no such figure; any other failure is a GPU that does not answer.
+  // Integrated GPUs do not have this figure; any other failure means that the GPU does not answer.
   if (code != Return::kSuccess && code != Return::kNotSupported && code != Return::kNoPermission)
     return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
   if (code == Return::kSuccess) {
@@ -135,7 +135,7 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
     return std::unexpected(
         library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
   }
-  // Read back: with MIG on the driver takes the mode for MIG devices only, and some versions do so in silence.
+  // Read the mode back: with MIG on, the driver accepts it for MIG devices only, and some versions ignore it silently.
   std::int32_t now_in_force = -1;
   if (call(f.compute_mode, gpu.device, &now_in_force) == Return::kSuccess &&
       now_in_force != static_cast<std::int32_t>(mode)) {

@@ -40,7 +40,7 @@ Watch Events::watch(const Held& gpu) {
   std::uint64_t supported = 0;
   if (const Return code = call(f.supported_events, gpu.device, &supported); code != Return::kSuccess)
     return ended(Watch::State::kFailed, code, "nvmlDeviceGetSupportedEventTypes");
-  // Each a call of its own: older drivers refuse a bit that they do not know, and with it all others of the same call.
+  // One call per group of bits: older drivers refuse a bit that they do not know together with all others of the call.
   const auto add = [&](std::uint64_t bits) {
     const Return code = call(f.register_events, gpu.device, bits, set_);
     if (code == Return::kSuccess) registered_.insert(gpu.uuid);

@@ -1,5 +1,5 @@
-// GPUs that come and go, and another driver, against the stand-in: what the kernel shows of them, and that the library
-// is started afresh for it.
+// GPUs that are added and removed, and a replaced driver, against the stand-in: the kernel shows the change, and the
+// library is restarted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
 
-// The library looks at the kernel's signs when somebody hints at them only: not every minute.
+// The thread reads the kernel's signs only on a hint, not every minute.
 NvmlSettings hinted(const SimFixture& sim) {
   NvmlSettings settings = quick(sim);
   settings.signs_every = 1h;
@@ -80,7 +80,7 @@ TEST(HotPlug, AGpuThatAnswersLaterThanItsDeviceNodeAppearsIsFoundToo) {
   SimFixture sim(kTwoH200);
   plug(sim, 1, false);
   NvmlSettings settings = hinted(sim);
-  settings.signs_settle = 100ms;  // the last of four starts comes 3.9 s after the node
+  settings.signs_settle = 100ms;  // the last of four restarts comes 3.9 s after the node
   Watcher watcher(settings);
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 1); }));
   sim.write("/dev/nvidia1", "");

@@ -26,7 +26,7 @@ const char* look_up(void* handle, F*& function, std::initializer_list<const char
   return nullptr;
 }
 
-// v1 and v2 of count and index number the GPUs differently when one may not be used: both or neither of a version.
+// v1 and v2 of count and index number the GPUs differently when a GPU must not be used: use one version for both.
 void look_up_enumeration(void* handle, Functions& f) {
   look_up(handle, f.device_count, {"nvmlDeviceGetCount_v2"});
   look_up(handle, f.device_by_index, {"nvmlDeviceGetHandleByIndex_v2"});
@@ -129,20 +129,20 @@ std::string path_of(void* handle, const std::string& asked) {
   return asked;
 }
 
-// A number as path components that change nothing: "/." for a 1, "/" for a 0.
+// Encodes a number as path components that do not change the path: "/." for a 1, "/" for a 0.
 void append_bits(std::string& path, std::uint64_t number) {
   for (; number != 0; number >>= 1) path += (number & 1) != 0 ? "/." : "/";
-  path += "/./";  // where it ends
+  path += "/./";  // end marker
 }
 
-// The loader knows a library by every name that it was asked for, and hands out the mapped one again even where another
-// driver's file lies under that name by now. By a name that it has not seen it compares the files themselves (device
-// and inode), and maps a file that is another. So the name says which file it is; a mapped file's inode is not given to
-// another. `handle`: what the loader gave for `path`; the answer takes its place.
+// The loader knows a library by each name that it was opened by, and returns the mapped one even if that path now holds
+// another driver's file. For a name that it has not seen, it compares the files (device and inode) and maps a different
+// one. So the name encodes the file's identity; the inode of a mapped file is not reused. `handle`: what the loader
+// returned for `path`; the result replaces it.
 void* newest_of(void* handle, const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat facts{};
-  if (!file || ::fstat(file.get(), &facts) != 0) return handle;  // a bare name, or gone
+  if (!file || ::fstat(file.get(), &facts) != 0) return handle;  // a bare name, or deleted
   std::string name = "/proc/self/fd/";
   append_bits(name, facts.st_dev);
   append_bits(name, facts.st_ino);
@@ -226,8 +226,8 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
 }
 
 Library::~Library() {
-  // A library that has run stays mapped: it has kept state, and perhaps threads, of its own. One that would not start
-  // is let go, so that the next attempt finds the file that belongs to the module then loaded.
+  // An initialised library stays mapped: it may have state and threads of its own. One that failed to initialise is
+  // closed, so that the next attempt opens the file that matches the module loaded at that time.
   if (initialised_) {
     functions_.shutdown();
   } else if (handle_ != nullptr) {

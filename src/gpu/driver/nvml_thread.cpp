@@ -23,7 +23,7 @@ class DriverThread final : public NvmlThread {
         channel_(
             std::make_shared<nvml::Channel>(loop, std::move(callbacks), Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)))) {
     listen();
-    // Signals belong to the loop: the thread starts with all of them blocked.
+    // Signals belong to the loop's thread: this thread starts with all of them blocked.
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -44,7 +44,7 @@ class DriverThread final : public NvmlThread {
     log::warning("nvml.stuck",
                  {{"what", "a call into the NVIDIA driver has not returned; its thread is left behind"},
                   {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count()}});
-    thread_.detach();  // it owns everything that it may still touch (Channel, Session), and ends with the process
+    thread_.detach();  // it owns everything that it may still use (Channel, Session), and ends with the process
   }
 
   void rescan() override {
@@ -65,7 +65,7 @@ class DriverThread final : public NvmlThread {
   }
 
  private:
-  // A call that hangs can say nothing: somebody else has to notice.
+  // A hung call raises no event, so the loop checks for it.
   void listen() {
     timer_.start(silence_ / 2, [this] {
       listen();

@@ -61,7 +61,7 @@ Result<std::vector<GpuProcess>> read_processes(const Library& library, Device de
     return std::unexpected(
         library.error(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   }
-  std::map<std::uint32_t, GpuProcess> by_pid;  // a process has one entry per MIG instance that it uses
+  std::map<std::uint32_t, GpuProcess> by_pid;  // a process has one entry for each MIG instance that it uses
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
     const auto [it, fresh] = by_pid.try_emplace(entry.pid);
     GpuProcess& process = it->second;

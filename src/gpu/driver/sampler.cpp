@@ -8,11 +8,11 @@ namespace tranche::host::nvml {
 namespace {
 
 constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
-constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two glances, that is worth a reading
+constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two reads of used memory, to trigger a full sample
 
 bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
   Memory memory{};
-  if (call(f.memory, device, &memory) != Return::kSuccess) return false;  // the next reading tells why
+  if (call(f.memory, device, &memory) != Return::kSuccess) return false;  // the next full sample reports why
   const bool grown = used && memory.used > *used && memory.used - *used >= kGrowth;
   used = memory.used;
   return grown;
@@ -34,7 +34,7 @@ std::vector<GpuHolder> holders_of(const std::vector<ProcessInfo>& entries) {
   return holders;
 }
 
-// Who was a client is taken to be one still; true: somebody is new.
+// Assumes that earlier clients are still clients; true: a process is new.
 bool keep_clients(const std::vector<GpuHolder>& before, std::vector<GpuHolder>& holders) {
   bool news = false;
   for (GpuHolder& holder : holders) {
@@ -55,7 +55,7 @@ void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
 
 }  // namespace
 
-// With the same GPUs only the pace changes: what is known of them stays.
+// For the same GPUs only the pace changes; what is known of them is kept.
 bool Sampler::follow(std::vector<SampleWish> wishes, MonoTime now) {
   const bool same = std::ranges::equal(samples_, wishes, {}, &GpuSample::uuid, &SampleWish::uuid);
   if (!same) {

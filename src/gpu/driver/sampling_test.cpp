@@ -37,7 +37,7 @@ class Sampling : public testing::Test {
   static GpuHolder holder(std::uint32_t pid, std::uint64_t memory, bool client) {
     return {.pid = pid, .memory = {memory}, .mps_client = client};
   }
-  // Lets `rounds` more of them pass.
+  // Waits for `rounds` more rounds.
   void pass(int rounds) {
     for (int i = 0; i < rounds; ++i) {
       const MonoTime before = watcher_->thread().last_sample();
@@ -71,7 +71,7 @@ TEST_F(Sampling, TellsOnlyWhatHasChanged) {
   NvmlSettings settings = quick(sim_);
   settings.event_pace = 1h;
   start({0, 1}, settings);
-  // Until the list of clients is read every 5 s only.
+  // Until the list of clients is read only every 5 s.
   ASSERT_TRUE(until([](const auto& samples) { return samples.size() == 2 && samples[0].holders.size() == 1; }));
   pass(3);
   const auto told = watcher_->samples.size();
@@ -155,7 +155,7 @@ TEST_F(Sampling, AGlanceThatSeesGrowthReadsTheHoldersAtOnce) {
   watcher_->thread().sample({{.uuid = uuid(0), .every = 1h, .glance = 1ms}});
   watcher_->thread().ask_use();  // answered after that
   ASSERT_TRUE(watcher_->until([&] { return !watcher_->uses.empty(); }));
-  // The first glance has nothing to compare with: what grows before it is seen at the next reading.
+  // The first glance has no earlier value to compare with: growth before it is seen at the next full sample.
   for (std::uint64_t memory = 516; memory <= 1012; memory += 16) {
     put(12, memory << 20, sim::ProcessKind::kMpsClient);
     watcher_->loop().after(5ms, [this] { watcher_->told(); });
@@ -169,7 +169,7 @@ TEST_F(Sampling, EventsAreHeardAtTheirOwnPace) {
   settings.event_pace = 1h;
   start({0}, settings);
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].problem.empty(); }));
-  pass(2);  // at the beginning events are listened for at once
+  pass(2);  // at first, events are polled immediately
   sim_.node().raise({.gpu = 0, .kind = sim::EventKind::kXid, .data = 31});
   pass(5);
   EXPECT_TRUE(watcher_->events.empty()) << "sampling does not pay for it";

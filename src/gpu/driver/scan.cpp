@@ -47,7 +47,7 @@ std::string clique_of(const Functions& f, Device device) {
   return {};
 }
 
-// Reads one GPU; what it would not say is put among the node's doubts, so that it is served and the doubt is shown.
+// Reads one GPU. A value that it does not report is added to the node's doubts: the GPU is served and the doubt shown.
 class Reader {
  public:
   Reader(const Library& library, const ScanPlace& place, inventory::Inventory& node)
@@ -77,8 +77,8 @@ class Reader {
   }
   void doubt(Return code, const char* what, const char* call) { doubt(library_.error(code, what, call)); }
 
-  // Without it nobody knows which device node is this GPU's, and a guess would give somebody a wrong GPU. Where GPUs
-  // have no nodes of their own (WSL, integrated ones) nothing hangs on it.
+  // Without the minor the agent cannot know which device node belongs to this GPU, and a guess could give a tenant a
+  // wrong GPU. It does not matter where GPUs have no nodes of their own (WSL, integrated GPUs).
   Status read_minor() {
     const Return code = call(f_.minor_number, device_, &gpu_.minor);
     if (code == Return::kSuccess) return {};
@@ -101,7 +101,7 @@ class Reader {
     } else if (const auto pci_class = pci_class_of(place_.root, gpu_.pci_bus_id)) {
       gpu_.pci_class = *pci_class;
     } else {
-      gpu_.pci_class = 0;  // not known: the label gpu.mode is then "unknown", as NVIDIA's is
+      gpu_.pci_class = 0;  // unknown: the label gpu.mode is then "unknown", as NVIDIA's is
     }
     if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
       gpu_.numa_node = *node;

@@ -135,7 +135,7 @@ TEST(NvmlScan, NamesMediaExtensionsOfAProfile) {
   for (const auto& mig : node.gpus[0].mig_devices) profiles.push_back(mig.profile);
   std::ranges::sort(profiles);
   EXPECT_THAT(profiles, ElementsAre("1g.18gb+me", "1g.35gb"));
-  // Without rights on the instances the driver's own name of the device tells the same.
+  // Without permission on the instances, the driver's own name of the device has the same information.
   sim.fail_call("nvmlDeviceGetGpuInstanceById", -1, 4);
   const Inventory again = scan(sim);
   ASSERT_EQ(again.gpus.size(), 1u);
@@ -185,7 +185,7 @@ TEST(NvmlUse, TellsProcessesAndWhichAreMpsClients) {
   sim.node().add_made_up_process({.pid = 4'000'003, .gpu = 1, .kind = sim::ProcessKind::kCompute, .bytes = 2u << 30});
   const auto nvml = Nvml::open(sim.settings());
   ASSERT_TRUE(nvml);
-  const auto use = (*nvml)->use();  // without a scan before
+  const auto use = (*nvml)->use();  // without an earlier scan
   ASSERT_TRUE(use) << to_string(use.error());
   ASSERT_EQ(use->size(), 2u);
   const GpuUse& first = use->at(0);

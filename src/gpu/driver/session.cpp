@@ -13,12 +13,12 @@
 namespace tranche::host::nvml {
 namespace {
 
-constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need the library started afresh
-// A device node is there before its GPU answers, and one that goes is the last to do so.
-constexpr int kFreshStarts = 4;      // for one change of the kernel's signs, while the inventory stays as it was …
-constexpr int kFreshStartPause = 3;  // … each after a pause so many times as long
+constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need a restarted library
+// A device node appears before its GPU answers, and disappears after the GPU no longer does.
+constexpr int kFreshStarts = 4;      // per change of the kernel's signs, while the inventory stays the same …
+constexpr int kFreshStartPause = 3;  // … each after a pause this many times longer
 
-// To the nanosecond: a sampling pace of a few milliseconds bears no rounding up to the next one.
+// In nanoseconds: a sampling interval of a few milliseconds does not tolerate rounding up to the next one.
 timespec to_wait(Duration duration) {
   constexpr Duration kLongest = std::chrono::minutes(1);
   const auto ns = std::clamp<Duration>(duration, Duration{}, kLongest).count();
@@ -61,7 +61,7 @@ void Session::close_driver() {
   driver_.reset();
 }
 
-// The driver's control device appears when its module is loaded: no need to wait for the back-off to end then.
+// The driver's control device appears when its module is loaded; this wait then ends before the back-off does.
 void Session::wait_for_driver() {
   const MonoTime until = mono_now() + retry_;
   retry_ = std::min(retry_ * 2, settings_.retry_most);
@@ -88,7 +88,7 @@ void Session::refuse(Requests requests) {
 
 void Session::serve() {
   hinted_ = false;
-  (void)hints_.seen();  // of before; what comes from here on is in the signs, or hinted at
+  (void)hints_.seen();  // earlier ones; a later change is in the signs, or causes a hint
   signs_ = look_at_kernel(settings_.system_root);
   signs_at_ = mono_now() + settings_.signs_every;
   afresh_at_ = MonoTime::max();
@@ -177,7 +177,7 @@ bool Session::wait(MonoTime until) {
 
 void Session::answer(Requests requests) {
   if (requests.rescan) {
-    // Whoever asks may know of a GPU that came: one that the library, as it runs, would not count.
+    // The caller may know of an added GPU that the running library does not count.
     if (auto signs = look_at_kernel(settings_.system_root); signs != signs_) {
       signs_ = std::move(signs);
       start_afresh();
@@ -226,8 +226,8 @@ bool Session::scan_and_register(bool tell_always) {
   return true;
 }
 
-// Looks first and rescans only on news: a new event set misses what happens while it is made. Starting the library
-// afresh is kept for GPUs that are lost, because it lets go of all the others for a moment.
+// Probes first and rescans only on a change: a new event set misses what happens while it is created. The library is
+// restarted only for lost GPUs, because a restart briefly releases all other GPUs.
 void Session::probe_missing() {
   probe_every_ = std::min(probe_every_ * 2, settings_.probe_most);
   const bool lost = std::ranges::any_of(driver_->missing(), &Missing::lost) || driver_->held().empty();

@@ -1,4 +1,4 @@
-// What a session hears from the driver about faults, and what it tells when it would hear nothing.
+// How a session receives fault events from the driver, and how it reports that it would not receive them.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -9,9 +9,9 @@
 namespace tranche::host::nvml {
 namespace {
 
-constexpr int kMostEventFailures = 6;  // in a row; then the library is started afresh
+constexpr int kMostEventFailures = 6;  // in a row; then the library is restarted
 constexpr std::uint32_t kEventWaitMs = 1;
-constexpr int kEventsPerTurn = 64;  // so that a storm of events does not keep requests waiting
+constexpr int kEventsPerTurn = 64;  // so that a burst of events does not delay requests
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void Session::drain_events() {
     if (code == Return::kSuccess) {
       wait_worked();
       if (!deliver(event)) continue;
-      usable_ = scan_and_register(false);  // MIG handles may now mean other instances
+      usable_ = scan_and_register(false);  // MIG handles may now refer to different instances
       return;
     }
     if (code == Return::kGpuIsLost && find_lost()) return;
@@ -37,7 +37,7 @@ void Session::drain_events() {
 }
 
 void Session::wait_worked() {
-  if (events_->registered() == 0) return;  // nothing was waited for
+  if (events_->registered() == 0) return;  // there was nothing to wait for
   event_failures_ = 0;
   event_pause_ = settings_.event_retry_first;
   if (wait_trouble_.empty()) return;
@@ -45,9 +45,9 @@ void Session::wait_worked() {
   tell_watches();
 }
 
-// Once may be an accident: the set is made anew and nobody is told. From the second time on faults are not seen.
+// A single failure is tolerated: the set is rebuilt without a report. From the second failure on, faults are not seen.
 void Session::wait_failed(Return code) {
-  events_again_at_ = mono_now() + event_pause_;  // it would fail again at once
+  events_again_at_ = mono_now() + event_pause_;  // an immediate retry would fail again
   event_pause_ = std::min(event_pause_ * 2, settings_.probe_most);
   if (++event_failures_ >= 2)
     wait_trouble_ = to_string(driver_->library().error(code, "waiting for events fails", "nvmlEventSetWait"));
@@ -95,7 +95,7 @@ std::string Session::uuid_of(Device device) const {
   for (const Held& gpu : driver_->held()) {
     if (gpu.device == device) return gpu.uuid;
   }
-  std::array<char, kUuidLength> uuid{};  // a MIG device's handle, or one that is not ours
+  std::array<char, kUuidLength> uuid{};  // a MIG device's handle, or an unknown one
   if (device == nullptr || call(driver_->library().functions().uuid, device, uuid.data(),
                                 static_cast<std::uint32_t>(uuid.size() - 1)) != Return::kSuccess)
     return {};
@@ -133,7 +133,8 @@ void Session::watch_again() {
   tell_watches();
 }
 
-// Leaves GPUs that the driver calls lost out of the event set, which would otherwise answer GPU_IS_LOST for ever.
+// Removes GPUs that the driver reports as lost from the event set, which would otherwise return GPU_IS_LOST on every
+// wait.
 bool Session::find_lost() {
   bool found = false;
   for (const Held& gpu : driver_->held()) {

@@ -10,7 +10,7 @@
 namespace tranche::host::nvml {
 namespace {
 
-// sysfs files are one line of at most a page; nothing here is longer than a number.
+// sysfs files are one line of at most a page; every file read here holds only a number.
 std::string read_line(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};

@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kShortestWindow = 1s;    // two that ask within it get the same activity
-constexpr Duration kLongestWindow = 10min;  // a mean over more tells nothing
+constexpr Duration kShortestWindow = 1s;    // two readers within it get the same activity
+constexpr Duration kLongestWindow = 10min;  // an average over more is not meaningful
 
 constexpr std::uint32_t kMemoryTemperature = 82, kEnergy = 83, kEccCorrected = 3, kEccUncorrected = 4,
                         kPowerLimit = 192;
@@ -108,7 +108,7 @@ void Telemetry::forget(const Library& library) {
 }
 
 std::optional<GpuActivity> Telemetry::between(const Functions& f, const Window& window) const {
-  // Any header's size will do: the library touches as many metrics as are counted.
+  // The size of any header's struct is sufficient: the library accesses only as many metrics as `count` says.
   const auto get = std::make_unique<GpmMetricsGet>();
   get->version = 1;
   get->count = kWanted.size();
@@ -172,7 +172,7 @@ GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime n
   return into;
 }
 
-// Pipes are of the compute instance, memory traffic of the GPU instance.
+// Pipe activity is read from the compute instance, memory traffic from the GPU instance.
 void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& into, MonoTime now) {
   const Functions& f = library.functions();
   std::uint32_t most = 0;

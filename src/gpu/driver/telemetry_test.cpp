@@ -1,4 +1,4 @@
-// What the GPUs do, read by the driver thread from the stand-in.
+// Activity of the GPUs, read by the driver thread from the stand-in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class Reading : public testing::Test {
     EXPECT_TRUE(watcher_->until([&] { return watcher_->rounds.size() > before; }));
     return watcher_->rounds.empty() ? std::vector<GpuTelemetry>{} : watcher_->rounds.back();
   }
-  // Once more, after a window that is long enough for a mean.
+  // Measures again, after a window that is long enough for an average.
   std::vector<GpuTelemetry> measure_again() {
     const MonoTime until = mono_now() + std::chrono::milliseconds(1050);
     watcher_->loop().after(until - mono_now(), [this] { watcher_->told(); });

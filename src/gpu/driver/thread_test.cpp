@@ -60,7 +60,7 @@ TEST(NvmlThread, DoesNotWaitOutTheBackOffWhenTheDriversDeviceAppears) {
   Watcher watcher(settings);
   ASSERT_TRUE(watcher.until([&] { return !watcher.inventories.empty(); }));
   sim.node().set_driver_present(true);
-  // The watch is set between the first attempt and the wait: make the node until one falls into it.
+  // The watch is set between the first attempt and the wait: create the node repeatedly until one falls into it.
   const auto make_device = [&sim](int i) {
     const std::string name = sim.root() + "/dev/nvidiactl";
     std::ofstream(name + std::to_string(i)) << "";
@@ -195,7 +195,7 @@ TEST(NvmlThread, IsNotHeldUpByAHungCall) {
   watcher.end();
   EXPECT_LT(mono_now() - begin, 10s);
   EXPECT_TRUE(watcher.uses.empty());
-  sim.node().clear_faults();  // lets the thread that was left behind end, which must harm nobody
+  sim.node().clear_faults();  // lets the abandoned thread end, which must not do harm
 }
 
 }  // namespace thread_test

@@ -5,8 +5,8 @@
 namespace tranche::host::nvml {
 namespace {
 
-// For each other GPU the number of active links of `from` that end there. Links into a switch end at the switch's
-// address, or at FFFFFFFF:FF:FF.0 where a virtual machine hides it, and so count for nobody.
+// For each other GPU, the number of active links of `from` that end there. Links into a switch end at the switch's
+// address, or at FFFFFFFF:FF:FF.0 if a virtual machine hides it, and so are not counted for any GPU.
 std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const std::vector<inventory::Gpu>& gpus) {
   std::vector<std::uint32_t> links(gpus.size(), 0);
   for (std::uint32_t link = 0; link < kMaxNvLinks; ++link) {

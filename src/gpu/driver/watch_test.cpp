@@ -1,4 +1,4 @@
-// Whether faults would be seen: what the driver thread tells of its own watching, against the stand-in.
+// Whether faults would be seen: what the driver thread reports about its own event registration, against the stand-in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST(NvmlWatch, AFailingWaitIsToldOncePerGpuAndEndsWhenWaitingWorks) {
   sim.fail_call("nvmlEventSetWait_v2", -1, 999);
   ASSERT_TRUE(watcher.until([&] { return count(watcher, What::kUnwatched) == 2; }));
   EXPECT_THAT(watcher.events[0].why, HasSubstr("waiting for events fails"));
-  // Long enough for the library to be started afresh, which is the last resort.
+  // Long enough for a restart of the library, which is the last resort.
   ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 2; }));
   sim.node().clear_faults();
   ASSERT_TRUE(watcher.until([&] { return count(watcher, What::kWatched) == 2; }));
@@ -94,7 +94,7 @@ TEST(NvmlWatch, AFailingWaitIsToldOncePerGpuAndEndsWhenWaitingWorks) {
 
 TEST(NvmlWatch, WithoutFaultEventsXidsAreNotHeardAndALossIs) {
   SimFixture sim(kTwoH200);
-  sim.fail_call("nvmlEventSetWait_v2", -1, 999);  // of no interest then
+  sim.fail_call("nvmlEventSetWait_v2", -1, 999);  // irrelevant then
   NvmlSettings settings = quick(sim);
   settings.fault_events = false;
   Watcher watcher(settings);

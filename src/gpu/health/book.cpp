@@ -9,9 +9,9 @@
 namespace tranche::health {
 namespace {
 
-constexpr int kMostDoublings = 4;  // 16 times is beyond the longest already
+constexpr int kMostDoublings = 4;  // 16 times exceeds the longest period already
 
-// Peers to drain or a multi-node domain to recover (5) leave the GPU itself fit for work.
+// Draining peers or recovering a multi-node domain (5) does not affect the GPU itself.
 bool keeps_from_work(std::uint32_t demand) {
   return demand != 0 && demand != static_cast<std::uint32_t>(Demand::kDrainPeers) && demand != 5;
 }
@@ -72,7 +72,7 @@ Book::Record& Book::open(const Target& device, MonoTime now) {
 void Book::fault(const Target& device, std::uint64_t xid, XidClass cls, bool guessed, MonoTime now) {
   if (cls != XidClass::kDrain && cls != XidClass::kReset) return;
   Record& record = open(device, now);
-  if (record.cls == XidClass::kReset) return;  // the worse one stays
+  if (record.cls == XidClass::kReset) return;  // the worse class stays
   record.cls = cls;
   record.xid = xid;
   record.guessed = guessed;
@@ -83,7 +83,7 @@ void Book::lost(const std::string& gpu, MonoTime now) {
   open({gpu, gpu}, now).lost = true;
 }
 
-// What was wrong has been dealt with. The first time that is all; later the device has to prove itself.
+// The fault was dealt with. The first time the record is closed; later the device must also stay quiet for a while.
 void Book::mend(Record& record, MonoTime now) const {
   record.lost = record.demanded = record.guessed = false;
   record.cls = XidClass::kIgnore;
@@ -143,8 +143,7 @@ bool Book::wants_look(MonoTime now) {
   bool wanted = false;
   for (auto& [uuid, record] : records_) {
     if (!record.open || record.lost || record.look_at > now) continue;
-    // A fault that needs a reset ends by a demand of the driver that is met: seldom looked for, since an event tells
-    // it.
+    // A fault that needs a reset ends when the driver withdraws its request. An event reports that, so poll rarely.
     record.look_at = now + (record.cls == XidClass::kReset ? settings_.quiet_period : settings_.look_again());
     wanted = true;
   }

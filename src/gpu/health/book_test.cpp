@@ -24,7 +24,7 @@ void drain(Book& book, MonoTime now, const Target& device = kA) {
   book.fault(device, 54, XidClass::kDrain, false, now);
 }
 
-// Answers whenever the book wants an answer, until nothing is to come or `end`; when the last fault went.
+// Answers whenever the book asks, until nothing is due or `end` is reached; returns when the last fault ended.
 MonoTime answer_until_quiet(Book& book, MonoTime end) {
   while (const auto next = book.next_change()) {
     if (*next > end) break;
@@ -87,10 +87,10 @@ TEST(Book, ACalmForgetsOneDoublingAtATime) {
   Book book = five_minutes();
   drain(book, kStart);
   drain(book, kStart + minutes(1));
-  drain(book, kStart + minutes(2));  // twice doubled
+  drain(book, kStart + minutes(2));  // doubled twice
   MonoTime now = answer_until_quiet(book, kStart + hours(9));
   EXPECT_EQ(now, kStart + minutes(22));
-  now += minutes(65);  // one calm of an hour, and this fault
+  now += minutes(65);  // a calm of one hour, and this fault
   drain(book, now);
   EXPECT_EQ(book.next_change(), now + minutes(20));
   now = answer_until_quiet(book, now + hours(9)) + hours(4);
@@ -101,7 +101,7 @@ TEST(Book, ACalmForgetsOneDoublingAtATime) {
 TEST(Book, AResetIsNotWaitedOutButSeen) {
   Book book = five_minutes();
   book.fault(kA, 95, XidClass::kReset, false, kStart);
-  drain(book, kStart);  // a lesser one does not hide it
+  drain(book, kStart);  // a lesser fault does not hide it
   EXPECT_EQ(answer_until_quiet(book, kStart + hours(9)), kStart + hours(9));
   EXPECT_EQ(book.faults().at("GPU-a").cause, Cause::kReset);
   EXPECT_THAT(book.faults().at("GPU-a").why, HasSubstr("XID 95"));
@@ -138,7 +138,7 @@ TEST(Book, WhatTheDriverAsksForIsAFaultByItselfAndKeepsOthersOpen) {
 TEST(Book, ALostGpuIsBackAtOnceTheFirstTimeAndWatchedTheNext) {
   Book book = five_minutes();
   book.lost("GPU-a", kStart);
-  book.lost("GPU-a", kStart + minutes(1));  // told again
+  book.lost("GPU-a", kStart + minutes(1));  // reported again
   EXPECT_EQ(book.faults().at("GPU-a").cause, Cause::kLost);
   EXPECT_EQ(book.next_change(), std::nullopt) << "nothing to wait for but its return";
   book.answered("GPU-a", 0, kStart + minutes(59));

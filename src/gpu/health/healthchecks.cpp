@@ -19,7 +19,7 @@ XidChoice parse_xid_choice(std::string_view text, std::string_view variable, std
   const std::string folded = lower(text);
   for (const std::string_view piece : split(folded, ',')) {
     const std::string_view token = trimmed(piece);
-    if (token.empty()) continue;  // a comma too many
+    if (token.empty()) continue;  // a surplus comma
     if (token == "all" || token == "xids") {
       choice.all = true;
     } else if (const auto number = parse_unsigned(token); !number) {

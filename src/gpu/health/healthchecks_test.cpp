@@ -17,7 +17,7 @@ struct ListCase {
   std::size_t warnings;
 };
 
-// The cases that NVIDIA's plugin is tested with, and those that its rule implies.
+// The cases that NVIDIA's plugin tests, and those that its rule implies.
 TEST(HealthChecks, AListIsReadTokenByTokenAndWhatIsNoNumberIsNamedAndSkipped) {
   const ListCase cases[] = {
       {"", false, {}, 0},
@@ -68,7 +68,7 @@ TEST(HealthChecks, AWarningSaysWhichVariableWhichTokenAndWhatToWrite) {
 struct RuleCase {
   std::string_view disable;
   std::string_view enable;
-  Set unhealthy;  // of those asked about
+  Set unhealthy;  // of those queried
   Set not_unhealthy;
   bool off;
 };
@@ -83,7 +83,7 @@ TEST(HealthChecks, EnablingBeatsDisablingNumberByNumberAndTheRestFollowsAll) {
       {"all", "", {}, {13, 48, 79, 1000}, true},
       {"xids", "", {}, {13, 48, 79}, true},
       {"0", "", {}, {13, 48, 79}, true},
-      {"all", "79", {79}, {13, 48, 1000}, false},  // what NVIDIA's text promises, and its relay forgets
+      {"all", "79", {79}, {13, 48, 1000}, false},  // NVIDIA's documentation promises this, its plugin does not do it
       {"all", "all", {13, 48, 79, 1000}, {}, false},
       {"all,13", "all", {13, 48}, {}, false},
       {"79", "xids", {13, 79, 94, 1000}, {}, false},

@@ -37,7 +37,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
     return scope;
   }
   if (const auto* gpu = find(inventory, uuid)) {
-    // Without MIG there are no instances to tell apart, whatever the event says.
+    // Without MIG there are no instances to distinguish, whatever the event names.
     if (gpu_instance != kNoInstance && !gpu->mig_devices.empty())
       return of_instances(*gpu, gpu_instance, compute_instance);
     scope.targets.push_back({gpu->uuid, gpu->uuid});

@@ -9,7 +9,7 @@ using inventory::kNoInstance;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// GPU-a without MIG; GPU-b with GPU instance 1 cut in two compute instances, and instance 5 whole.
+// GPU-a without MIG; GPU-b with GPU instance 1 split into two compute instances, and instance 5 whole.
 inventory::Inventory node() {
   inventory::Inventory node;
   node.gpus.resize(2);

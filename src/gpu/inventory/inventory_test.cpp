@@ -127,7 +127,7 @@ TEST(KeepMissing, ASilentGpuKeepsItsPlaceAndItsLinks) {
   }
   before.links = {{0, 1, 10, 4}, {0, 2, 50, 0}, {1, 2, 40, 0}};
   Inventory scanned = before;
-  scanned.gpus.erase(scanned.gpus.begin() + 1);  // GPU-1 fell silent, so GPU-2 moved to position 1
+  scanned.gpus.erase(scanned.gpus.begin() + 1);  // GPU-1 stopped answering, so GPU-2 moved to position 1
   scanned.links = {{0, 1, 30, 0}};
   const Kept kept = keep_missing(before, scanned, kNonePulled);
   EXPECT_THAT(kept.missing, testing::ElementsAre("GPU-1"));

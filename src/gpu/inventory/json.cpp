@@ -52,7 +52,7 @@ Json to_json(const Gpu& gpu) {
   return json;
 }
 
-// Reads the members of one object; the first thing wrong is kept, with the path of the field.
+// Reads the members of one object and keeps the first error, with the path of the field.
 class Object {
  public:
   Object(const Json& json, std::string path, std::optional<Error>& error, std::string_view source)

@@ -9,7 +9,7 @@ namespace tranche::inventory {
 Kept keep_missing(const Inventory& before, const Inventory& scanned,
                   const std::function<bool(const Gpu& gpu)>& is_pulled) {
   Kept kept{scanned, {}};
-  if (before.platform != scanned.platform) return kept;  // its devices are other ones altogether
+  if (before.platform != scanned.platform) return kept;  // no device of it is the same
   for (const Gpu& gpu : before.gpus) {
     if (find_gpu(scanned, gpu.uuid) != nullptr || is_pulled(gpu)) continue;
     kept.missing.push_back(gpu.uuid);
@@ -18,11 +18,11 @@ Kept keep_missing(const Inventory& before, const Inventory& scanned,
   if (kept.missing.empty()) return kept;
   std::ranges::stable_sort(kept.inventory.gpus, {}, &Gpu::index);
 
-  // Links name GPUs by position, and positions have moved.
+  // Links refer to GPUs by position, and positions have moved.
   std::map<std::string_view, std::uint32_t> position;
   for (std::uint32_t i = 0; i < kept.inventory.gpus.size(); ++i) position[kept.inventory.gpus[i].uuid] = i;
   std::map<std::pair<std::uint32_t, std::uint32_t>, GpuLink> links;
-  for (const Inventory* source : {&before, &scanned}) {  // the newer word wins
+  for (const Inventory* source : {&before, &scanned}) {  // the newer value wins
     for (const GpuLink& link : source->links) {
       if (link.a >= source->gpus.size() || link.b >= source->gpus.size()) continue;
       const auto a = position.find(source->gpus[link.a].uuid);

@@ -8,8 +8,8 @@ namespace tranche::inventory {
 namespace {
 
 constexpr std::size_t kMostQuoted = 3;
-constexpr std::uint64_t kMostMinor = (1u << 20) - 1;  // of any device node on Linux
-constexpr std::uint64_t kMostInstance = 0xffff;       // far beyond any GPU, and no surprise in arithmetic
+constexpr std::uint64_t kMostMinor = (1u << 20) - 1;  // the largest minor on Linux
+constexpr std::uint64_t kMostInstance = 0xffff;       // far beyond any GPU, and safe in arithmetic
 
 // "gi7" → 7 for the prefix "gi".
 std::optional<std::uint32_t> number_after(std::string_view prefix, std::string_view piece) {

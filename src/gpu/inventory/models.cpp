@@ -34,7 +34,7 @@ struct Asked {
   std::string_view model;
 };
 
-// "8xH200"; nothing where no count stands before an x.
+// Parses "8xH200"; absent if the text does not begin with a count and an x.
 std::optional<Asked> counted(std::string_view text) {
   const auto x = text.find('x');
   const auto count = x == std::string_view::npos ? std::nullopt : parse_unsigned(text.substr(0, x));

@@ -10,7 +10,7 @@ namespace models_test {
 
 using ::testing::HasSubstr;
 
-// The profiles of the stand-ins are where the figures are kept; the compiled table is what plans go by.
+// The stand-ins' profiles are authoritative; the compiled table is what plans use.
 TEST(Models, CompiledTableIsTheProfiles) {
   const char* source = std::getenv("TRANCHE_SOURCE");
   ASSERT_NE(source, nullptr) << "set by ctest";

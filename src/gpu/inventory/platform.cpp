@@ -7,7 +7,7 @@
 namespace tranche::inventory {
 
 Platform platform_of(Discovery discovery, const PlatformSigns& signs) {
-  // Under WSL the same library serves, so naming it changes nothing about how a GPU is reached.
+  // Under WSL the same library serves, so naming it does not change how a GPU is reached.
   if (discovery == Discovery::kNvml) return signs.dxcore ? Platform::kWsl : Platform::kNvml;
   if (discovery == Discovery::kTegra) return Platform::kTegra;
   if (signs.dxcore) return Platform::kWsl;

@@ -26,7 +26,7 @@ void FaultBook::processes(const std::map<std::uint32_t, std::string>& grant_of_p
 }
 
 void FaultBook::holders(const std::map<std::string, std::string>& holder_of_grant) {
-  // A grant whose pod is gone keeps its name until the grant is somebody else's.
+  // A grant whose pod is gone keeps its holder until the grant has a new one.
   for (const auto& [grant, holder] : holder_of_grant) {
     holder_of_[grant] = holder;
     awaited_.erase(grant);

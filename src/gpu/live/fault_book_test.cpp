@@ -30,7 +30,7 @@ TEST(FaultBook, NamesThePodsOfProcessesThatHaveEnded) {
   book.update(with({}), MonoTime{});
   book.processes({{7, "g1"}, {8, "g2"}}, now);
   book.holders({{"g1", "default/trainer/main"}, {"g2", "default/neighbour/main"}});
-  book.processes({}, now + std::chrono::seconds(5));  // both have ended
+  book.processes({}, now + std::chrono::seconds(5));  // both processes have ended
   book.holders({});                                   // and so have their pods
   const auto told = book.update(with({fatal(1, 7, {8, 12})}), now);
   ASSERT_THAT(told, SizeIs(1));

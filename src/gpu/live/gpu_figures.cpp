@@ -10,9 +10,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTooOld = 5min;
-constexpr Duration kLongestInterval = 2min;  // a look after more is as the first
+constexpr Duration kLongestInterval = 2min;  // after a longer one, a scrape counts as the first
 constexpr Duration kShortestInterval = 1s;   // between two measurements
-constexpr Duration kAhead = 1s;              // of the next look
+constexpr Duration kAhead = 1s;              // of the next scrape
 
 constexpr std::array<std::pair<std::uint64_t, const char*>, 7> kReasons{{{0x2, "applications_clocks"},
                                                                          {0x4, "sw_power_cap"},

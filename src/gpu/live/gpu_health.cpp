@@ -24,7 +24,7 @@ bool is_planned(const plan::Plan& plan, const health::Target& target) {
   });
 }
 
-// By planned device, since under WSL and on Tegra no GPU bears the device's name.
+// By planned device, because under WSL and on Tegra no GPU has the device's name.
 void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::string, health::Unhealthy>& faults) {
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices)

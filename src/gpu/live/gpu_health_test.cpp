@@ -14,7 +14,7 @@ using What = host::GpuEvent::What;
 
 constexpr MonoTime kStart{};
 
-// Two GPUs and a plan of one slot each; GPU-c is of the node and not of the plan.
+// Two GPUs and a plan of one slot each; GPU-c is in the node and not in the plan.
 struct Agent {
   explicit Agent(const config::Environment& environment = {}) : health(environment, {minutes(5)}) {
     for (const char* uuid : {"GPU-a", "GPU-b", "GPU-c"}) inventory.gpus.emplace_back().uuid = uuid;
@@ -28,7 +28,7 @@ struct Agent {
   bool tell(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
     return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, plan, now);
   }
-  std::map<std::string, health::Unhealthy> others;  // faults that no GPU tells
+  std::map<std::string, health::Unhealthy> others;  // faults that no GPU reports
   advertise::Faults judge(MonoTime now = kStart, const std::string& driver_problem = "") {
     return health.judge(plan, inventory, driver_problem, others, {}, now);
   }

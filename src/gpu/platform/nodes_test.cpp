@@ -27,7 +27,7 @@ struct Roots : ::testing::Test {
     fs::create_directories(fs::path(root + path).parent_path());
     std::ofstream(root + path) << "x";
   }
-  // A character device, as the null device; false where this user may not make one.
+  // Creates a character device like the null device; false if this user is not permitted to.
   static bool device(const std::string& root, const std::string& path) {
     fs::create_directories(fs::path(root + path).parent_path());
     return ::mknod((root + path).c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;

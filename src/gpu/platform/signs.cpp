@@ -18,7 +18,7 @@ constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/l
 constexpr const char* kDxcore = "libdxcore.so";
 constexpr const char* kTegraRelease = "/etc/nv_tegra_release";
 constexpr const char* kSocFamily = "/sys/devices/soc0/family";
-constexpr std::size_t kFamilyLimit = 4096;  // a page, as of everything in sysfs
+constexpr std::size_t kFamilyLimit = 4096;  // one page, the maximum in sysfs
 
 bool is_tegra_under(const std::string& root) {
   if (path_in_root(root, kTegraRelease)) return true;

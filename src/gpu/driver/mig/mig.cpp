@@ -8,22 +8,22 @@
 namespace tranche::host::nvml {
 namespace {
 
-// Fall-back for a caller that may not look into GPU instances of others: the driver's name of the device ends in it.
+// Fallback for a caller without permission on GPU instances: the driver's name of the device ends in the suffix.
 std::string suffix_of_name(std::string_view name) {
   const std::size_t at = name.rfind("gb");
   return at == std::string_view::npos ? std::string() : std::string(name.substr(at + 2));
 }
 
-// Calls take(number, profile) for each kind of GPU instance until that returns true; tells of one that did not answer.
+// Calls take(number, profile) for each GPU-instance profile until that returns true; reports one that did not answer.
 template <typename Take>
 Return each_profile(const Functions& f, Device gpu, Take take) {
   Return silent = Return::kSuccess;
   for (std::uint32_t number = 0; number < kGpuInstanceProfiles; ++number) {
     GpuInstanceProfileInfo profile{};
     const Return code = call(f.gpu_instance_profile, gpu, number, &profile);
-    if (code == Return::kInvalidArgument) break;  // past the last one the driver knows
+    if (code == Return::kInvalidArgument) break;  // past the last profile of the driver
     if (code == Return::kSuccess && take(number, profile)) break;
-    if (code != Return::kSuccess && code != Return::kNotSupported) silent = code;  // that one is a gap
+    if (code != Return::kSuccess && code != Return::kNotSupported) silent = code;  // a gap
   }
   return silent;
 }
@@ -59,8 +59,7 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
     return failed(code, "nvmlDeviceGetUUID");
   }
   device.uuid = uuid.data();
-  // Where it stands is needed to tell whose fault an event is, and for nothing else: a device without a place is
-  // listed.
+  // The placement is needed only to attribute events, so a device without one is listed nevertheless.
   std::uint32_t gi = 0, ci = 0;
   const bool has_gi = call(f.gpu_instance_id, mig, &gi) == Return::kSuccess;
   const bool has_ci = call(f.compute_instance_id, mig, &ci) == Return::kSuccess;
@@ -136,7 +135,7 @@ Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std:
   for (std::uint32_t slot = 0; slot < gpu.max_mig_devices; ++slot) {
     Device mig = nullptr;
     const Return found = call(f.mig_device_by_index, device, slot, &mig);
-    if (found == Return::kNotFound) continue;  // an emptied slot: later ones may be filled
+    if (found == Return::kNotFound) continue;  // an emptied slot: later ones may be in use
     if (found == Return::kInvalidArgument) break;
     const std::string which = "MIG device " + std::to_string(gpu.index) + ":" + std::to_string(slot);
     if (found != Return::kSuccess) {

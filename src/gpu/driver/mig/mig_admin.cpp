@@ -49,7 +49,7 @@ class Admin final : public MigAdmin {
     TRY(const Found found, find(gpu_uuid));
     Return activation = Return::kSuccess;
     const Return code = call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
-    // A pass-through VM may answer in either of the two ways.
+    // A pass-through VM may return either of these.
     if (code == Return::kResetRequired || (code == Return::kSuccess && activation == Return::kResetRequired))
       return Activation::kNeedsReset;
     if (code == Return::kInUse || (code == Return::kSuccess && activation == Return::kInUse)) return Activation::kInUse;
@@ -186,7 +186,7 @@ class Admin final : public MigAdmin {
     for (std::uint32_t number = 0; number < nvml::kGpuInstanceProfiles; ++number) {
       nvml::GpuInstanceProfileInfo info{};
       const Return code = call(f_.gpu_instance_profile, device, number, &info);
-      if (code == Return::kInvalidArgument) break;  // past the last one the driver knows
+      if (code == Return::kInvalidArgument) break;  // past the last profile of the driver
       if (code != Return::kSuccess) continue;       // a gap
       MigKind kind;
       kind.number = number;
@@ -209,7 +209,7 @@ class Admin final : public MigAdmin {
     }
   }
 
-  // By profile id, all of them: MIG device handles show only instances that have a compute instance.
+  // Reads instances of all profile ids: MIG device handles show only instances that have a compute instance.
   Status read_instances(Device device, MigGpu& gpu) const {
     const auto uuids = uuids_of(device);
     for (const MigKind& kind : gpu.kinds) {
@@ -300,7 +300,7 @@ class Admin final : public MigAdmin {
     return found;
   }
 
-  // An instance that holds processes cannot go. A driver that will not list them leaves that to its own IN_USE.
+  // An instance with processes cannot be destroyed. If the driver does not list them, it returns IN_USE itself.
   Result<MigGpu> read_processes(Device device, MigGpu& gpu) const {
     nvml::ProcessList list;
     list.read(f_.compute_processes, device, f_.compute_processes_entry);
