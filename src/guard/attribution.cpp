@@ -34,7 +34,7 @@ std::optional<Mount> read_mount(std::string_view line) {
   return Mount{fields[2], fields[3], fields[4]};
 }
 
-// Blanks, tabs, line ends and backslashes are written as three octal digits.
+// Blanks, tabs, line ends and backslashes are encoded as three octal digits.
 std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,7 +49,7 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-// What is left of `path` below `directory`: "" for the directory itself, "/a" for what lies in it.
+// The rest of `path` below `directory`: "" for the directory itself, "/a" for an entry in it.
 std::optional<std::string_view> below(std::string_view path, std::string_view directory) {
   while (directory.ends_with('/')) directory.remove_suffix(1);
   if (!path.starts_with(directory)) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<EndpointsAt> where_endpoints_are(std::string_view mountinfo, std::
     if (!mount) continue;
     const std::string point = unescaped(mount->point);
     const auto rest = below(mps_root, point);
-    if (!rest || (found && point.size() < longest)) continue;  // of mounts at one point the last is on top
+    if (!rest || (found && point.size() < longest)) continue;  // of several mounts at one point the last is on top
     longest = point.size();
     std::string root = unescaped(mount->root);
     if (root == "/") root.clear();

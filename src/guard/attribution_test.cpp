@@ -17,7 +17,7 @@ TEST(Attribution, TheEndpointInTheMountTableNamesTheGrant) {
   EXPECT_EQ(endpoint, (Endpoint{"gpu-3f2a1b4c", "00ff11ee22dd33cc"}));
 }
 
-// Its name may be the next tenant's by now, with a directory of its own.
+// Its name may belong to the next tenant now, with a new directory.
 TEST(Attribution, AnEndpointThatWasRemovedNamesNone) {
   EXPECT_EQ(endpoint_of_mountinfo(
                 "40 22 0:21 /nvidia/mps/pools/p/endpoints/00ff11ee22dd33cc//deleted /run/tranche/mps ro - tmpfs t rw",
@@ -38,9 +38,9 @@ TEST(Attribution, AnythingElseNamesNone) {
 
 TEST(Attribution, AnEndpointThatATenantMadeItselfNamesNone) {
   for (const char* text :
-       {// a file system of the tenant's own, with our names in it
+       {// a file system of the tenant, with the same names in it
         "40 22 0:77 /nvidia/mps/pools/p/endpoints/00ff11ee22dd33cc /run/tranche/mps rw - tmpfs t rw",
-        // our file system, another directory: a volume of the pod
+        // The same file system, another directory: a volume of the pod.
         "40 22 0:21 /pods/7/volumes/x/nvidia/mps/pools/p/endpoints/00ff11ee22dd33cc /run/tranche/mps rw - tmpfs t rw",
         "40 22 0:21 /nvidia/mps2/pools/p/endpoints/00ff11ee22dd33cc /run/tranche/mps rw - tmpfs t rw",
         "40 22 0:21 /nvidia/mps/x/pools/p/endpoints/00ff11ee22dd33cc /run/tranche/mps rw - tmpfs t rw"})

@@ -14,7 +14,7 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-// "7b0d4e5c-1f2a-…" as kubelet names pods, with '_' where systemd's unit names need it, or a static pod's digest.
+// "7b0d4e5c-1f2a-…", kubelet's name of a pod, with '_' as systemd's unit names require, or a static pod's digest.
 std::optional<std::string> pod_uid(std::string_view text) {
   constexpr std::string_view kShape = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
   constexpr std::size_t kDigest = 32;
@@ -67,10 +67,11 @@ std::string_view at(Parts parts, std::size_t i) {
   return i < parts.size() ? parts[i] : std::string_view();
 }
 
-// kubelet's cgroupfs driver: [<root>/]kubepods[/<quality>]/pod<uid>/<container>. `inside`: it may begin further down.
+// kubelet's cgroupfs driver: [<root>/]kubepods[/<quality>]/pod<uid>/<container>. `inside`: the path may begin further
+// down.
 std::optional<Container> container_of_folders(Parts parts, bool inside) {
   std::size_t i = 0;
-  // A unit's name is one whose inside may be a user's.
+  // The name of a systemd unit, whose content a user may control.
   const auto is_unit = [](std::string_view name) { return name.find('.') != std::string_view::npos; };
   if (at(parts, 1) == "kubepods" && !is_unit(parts[0])) ++i;
   if (at(parts, i) == "kubepods") {
@@ -84,7 +85,7 @@ std::optional<Container> container_of_folders(Parts parts, bool inside) {
   return container_in(pod_uid(pod.substr(3)), at(parts, i + 1));
 }
 
-// With systemd: slices, each in that whose name it extends by a word, down to the pod's. systemd alone makes such.
+// With systemd: slices, each in the one whose name it extends, down to the pod's. Only systemd creates these.
 std::optional<Container> container_of_slices(Parts parts, bool inside) {
   std::string_view above;
   for (std::size_t i = 0; i < parts.size() && parts[i].ends_with(kSlice); ++i) {
@@ -106,7 +107,7 @@ std::optional<Container> container_of_path(std::string_view path) {
   Parts parts = all;
   while (at(parts, 0) == "..") parts = parts.subspan(1);
   const bool inside = parts.size() < all.size();
-  // A node that is a container of Docker's, as kind's.
+  // A node that is a Docker container, such as kind's.
   if (at(parts, 0) == "docker" && container_id(at(parts, 1)) == at(parts, 1)) parts = parts.subspan(2);
   // containerd without the systemd driver under a kubelet with it: "<pod's slice>:cri-containerd:<id>" in one part
   if (at(parts, 0) == "system.slice" && at(parts, 1) == "containerd.service") {

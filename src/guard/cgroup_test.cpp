@@ -31,7 +31,7 @@ TEST(Cgroup, EveryShapeOfAContainersGroupIsRead) {
     EXPECT_EQ(container_of_cgroup(text), (Container{kUid, kId})) << text;
 }
 
-// What a local user can name: everything below his delegated units, and below a container that he is root in.
+// Names that a local user can choose: everything below the user's delegated units, and below a container with root.
 TEST(Cgroup, NamesThatAUserChoosesAreNoContainer) {
   const std::string pod = std::string("/pod") + kUid + "/" + kId;
   const std::string slices = std::string("/kubepods.slice/kubepods-pod") + kUnitUid + ".slice/crio-" + kId + ".scope";

@@ -19,7 +19,7 @@ std::map<std::string, Held> held_by_tenants(const Device& device) {
     Held& of = held[process.grant];
     of.memory = of.memory + process.memory;
     of.clients += process.mps_client ? 1 : 0;
-    of.known = of.known && process.memory.value > 0;  // a process on a GPU holds a context at least
+    of.known = of.known && process.memory.value > 0;  // a process on a GPU holds at least a context
   }
   return held;
 }

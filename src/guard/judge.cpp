@@ -13,16 +13,16 @@ bool more_than(std::uint64_t sum, Bytes limit) {
   return sum > limit.value && sum - limit.value > kRounding.value;
 }
 
-constexpr Duration kPatienceWithForeignProcesses = 1s;  // a process may be listed before MPS's list has it
-constexpr Duration kFirstDoubt = 200ms;                 // the same, for one that holds memory over its grant's limit
+constexpr Duration kPatienceWithForeignProcesses = 1s;  // a process may be listed before it appears in MPS's list
+constexpr Duration kFirstDoubt = 200ms;                 // the same, for a process of a grant over its limit
 constexpr Duration kGrace = 2s;                         // between SIGTERM and SIGKILL
 constexpr Duration kFirstPause = 100ms;                 // after an order that was not carried out, doubling …
 constexpr Duration kLongestPause = 5s;                  // … up to this
 constexpr Duration kMemoryIsBack = 1s;                  // of a process that was killed
-constexpr Duration kNoFigures = 10s;  // a stopped process is continued when its device has none for so long
+constexpr Duration kNoFigures = 10s;  // a stopped process is continued if its device has no figures for this long
 constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
-constexpr std::string_view kForcedChange = "force";  // the word of sharing.change
+constexpr std::string_view kForcedChange = "force";  // the value of sharing.change
 
 Duration pause_after(int failures) {
   Duration pause = kFirstPause;
@@ -117,7 +117,7 @@ class Judge {
   void refuse(Order order) {
     const auto endpoint = facts_.endpoints.find(order.grant);
     const bool open_again =
-        endpoint != facts_.endpoints.end() && endpoint->second;  // `tranche mps` began anew meanwhile
+        endpoint != facts_.endpoints.end() && endpoint->second;  // `tranche mps` was restarted meanwhile
     const auto [it, fresh] = memory_.refused.try_emplace(order.grant);
     closed_.insert(order.grant);
     if (!fresh && ((!open_again && !it->second.failed) || now_ - it->second.asked < kAskEndpointAgain)) return;
@@ -131,13 +131,13 @@ class Judge {
     return std::ranges::any_of(over.processes, [](const auto& entry) { return entry.second.asked; });
   }
 
-  // What is to be done with one process of a grant that holds too much.
+  // The next action on one process of a grant that is over its limit.
   Next next_for(const Device& device, const Process& process, const Memory::Process& before) const {
     if (process.memory.value == 0) return Next::kPassOver;
     if (before.asked) return Next::kWait;
     if (now_ < before.not_before) return before.refusals < kRefusalsToBelieve ? Next::kWait : Next::kPassOver;
     if (process.mps_client) return Next::kTerminate;
-    return is_no_client(device, process) ? Next::kKill : Next::kStop;  // in doubt: the next samples tell
+    return is_no_client(device, process) ? Next::kKill : Next::kStop;  // in doubt: the next samples show it
   }
 
   void remember(const Device& device, const Held& held, Memory::Over& over) const {
@@ -152,8 +152,8 @@ class Judge {
     std::erase_if(over.ended, [&](const auto& entry) { return now_ >= entry.second.at + kMemoryIsBack; });
   }
 
-  // The driver lists a process for a moment after its exit; no other may be ended in its place. It is not in /proc any
-  // more, so its start may be unknown.
+  // The driver lists a process for a moment after its exit; no other process may be ended in its place. Its start time
+  // may be unknown, because it is no longer in /proc.
   static bool has_ended(const Memory::Over& over, const ProcessId& id) {
     const auto it = over.ended.find(id.pid);
     return it != over.ended.end() && (id.start_ticks == 0 || id.start_ticks == it->second.start_ticks);
@@ -196,9 +196,9 @@ class Judge {
       if (next == Next::kStop && !memory_.stopped.contains(process->id)) add(doubt, *process, before);
       if (next != Next::kTerminate && runs_again(*process, before)) add(again, *process, before);
       before.memory = process->memory;
-      // No more of the newest than it takes for the others to fit, and nobody is ended in place of the newest while
-      // there is hope that it goes. Of one that MPS has refused to end there is little: it is asked again, beside the
-      // next.
+      // Ends only as many of the newest processes as the others need to fit, and does not end another process in place
+      // of the newest while that one may still go. If MPS has refused to end it repeatedly, that is unlikely: it is
+      // asked again, together with the next.
       const bool hopeless = before.refusals >= kRefusalsToBelieve && next == Next::kTerminate;
       if (next != Next::kPassOver && !hopeless) staying -= std::min(staying, process->memory.value);
       if (limit.policy == GuardMemory::kTerminateNewest && !more_than(staying, limit.memory)) break;
@@ -220,8 +220,8 @@ class Judge {
     }
   }
 
-  // The end of a container's first process is the end of all others in it, with their work in flight: its clients are
-  // ended together with it, or before it where it is not a client itself.
+  // When the first process of a container exits, the kernel kills all others in it, with their work in flight. Its
+  // clients are therefore ended together with it, or before it if it is not a client itself.
   void spare_the_container(const GrantOnDevice& key, const Limit& limit, Memory::Over& over, Order& terminate,
                            Order& kill, Order& doubt) {
     const bool ends_first = std::ranges::any_of(terminate.processes, &Process::first);
@@ -248,9 +248,9 @@ class Judge {
     });
   }
 
-  // A process that was stopped runs again when its grant is within its limit, or when it is not to be ended for other
-  // reasons: nothing stays stopped without a reason that is seen now. After a restart of the agent, those that it had
-  // stopped are judged by the first figures.
+  // Continues stopped processes once their grant is within its limit, or once they need not end for another reason: a
+  // process stays stopped only for a reason that is present now. After a restart of the agent, the first figures decide
+  // about processes that it had stopped before.
   void tend_stopped() {
     std::map<GrantOnDevice, Order> orders;
     for (const auto& [id, stopped] : memory_.stopped) {
@@ -287,7 +287,7 @@ class Judge {
     if (!memory_.stopped.empty()) verdict_.open = true;
   }
 
-  // A foreign process that the driver has been asked about since it was first seen.
+  // A foreign process that was already known when the driver last listed the clients.
   bool is_no_client(const Device& device, const Process& process) const {
     const auto it = memory_.foreign_processes.find(process.id);
     return it != memory_.foreign_processes.end() && device.clients_read >= it->second.since + kFirstDoubt;
@@ -327,7 +327,7 @@ class Judge {
     verdict_.orders.push_back(std::move(order));
   }
 
-  // Endpoints that we closed, also before a restart of ours, open when their grant is within its limit everywhere.
+  // Opens endpoints that the guard closed, also before a restart, once their grant is within its limit everywhere.
   void tend_endpoints() {
     std::vector<std::string> open;
     for (const auto& [grant, refused] : memory_.refused)
@@ -361,7 +361,7 @@ class Judge {
   MonoTime now_;
   Verdict verdict_;
   std::set<GrantOnDevice> over_;
-  std::set<GrantOnDevice> ending_;  // of these, those whose processes are to end
+  std::set<GrantOnDevice> ending_;  // those of them whose processes must end
   std::set<ProcessId> foreign_processes_;
   std::set<std::string> closed_;
 };

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> pids(const Order& order) {
   return all;
 }
 
-// One GPU with two grants of 4096 MiB. Time goes on by one sample at each look.
+// One GPU with two grants of 4096 MiB. Each look advances the time by one sample.
 class Judging : public testing::Test {
  protected:
   Judging() {
@@ -91,7 +91,7 @@ TEST_F(Judging, TheNewestOfSeveralThatTogetherHoldTooMuchIsEnded) {
 }
 
 TEST_F(Judging, TheStartTellsWhoIsNewestAndNotTheNumber) {
-  Process wrapped = client(3, 3000);  // pids have begun anew
+  Process wrapped = client(3, 3000);  // pids have wrapped around
   wrapped.id.start_ticks = 99;
   EXPECT_THAT(pids(look({wrapped, client(50, 3000)}).at(0)), ElementsAre(3));
 }
@@ -126,7 +126,7 @@ TEST_F(Judging, WhatComesInPlaceOfTheEndedIsEndedNext) {
 TEST_F(Judging, TimeIsCountedFromWhenTheOneThatIsEndedWasSeen) {
   const auto first = look({client(1, 5000)});
   answer(first.at(0), {{1, TerminateOutcome::kTerminated, ""}});
-  // Another takes its place before the sum was ever seen within the limit.
+  // Another process replaces it before the sum was seen within the limit.
   const auto second = look({client(2, 5000)});
   ASSERT_THAT(second, SizeIs(1));
   EXPECT_EQ(second[0].since, now_);
@@ -316,7 +316,7 @@ TEST_F(Judging, ARefusedGrantWithoutProcessesIsLetInAgain) {
 TEST_F(Judging, AnEndpointThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
   set_policy(GuardMemory::kRefuseNew);
   look({client(1, 5000)});
-  facts_.endpoints[kGrant] = true;  // `tranche mps` was started anew
+  facts_.endpoints[kGrant] = true;  // `tranche mps` was restarted
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
   EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty());

@@ -12,21 +12,21 @@ struct Now {
   std::set<std::uint32_t> connected;
 };
 
-// Until the fastest program has allocated so much.
+// The time in which the fastest program allocates that much.
 Duration time_to_allocate(std::uint64_t bytes) {
   constexpr std::uint64_t kNanoseconds = 1'000'000'000;
   constexpr std::uint64_t kBytesPerMicrosecond = kFastestGrowth / (kNanoseconds / 1000);
   return std::chrono::microseconds(bytes / kBytesPerMicrosecond);
 }
 
-// 4, 8, 16 … ms: a pace that changes at every sample would be told to the driver's thread every time.
+// 4, 8, 16 … ms: an interval that changes at every sample would be sent to the driver's thread every time.
 Duration in_steps(Duration time, Duration most) {
   Duration step = kFastPace;
   while (step * 2 <= time && step * 2 <= most) step *= 2;
   return time >= most ? most : std::min(step, most);
 }
 
-// Under the other policies nobody is stopped, however early the crossing is seen.
+// Under the other policies no process is stopped, however early the crossing is seen.
 bool ends_processes(const Limit& limit) {
   return limit.policy == config::GuardMemory::kTerminateNewest || limit.policy == config::GuardMemory::kTerminateAll;
 }
@@ -59,7 +59,7 @@ Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
     const bool grew = grant.sum.value > before.sum.value && grant.sum.value - before.sum.value > kRounding.value;
     if (fresh || grew || has_news(grant.listed, before.listed) || has_news(grant.connected, before.connected))
       before.moved = now;
-    // Small growth adds up: it is counted from where it began.
+    // Small growth adds up: it is measured from where it began.
     if (grew || grant.sum < before.sum || fresh) before.sum = grant.sum;
     before.listed = std::move(grant.listed);
     before.connected = std::move(grant.connected);

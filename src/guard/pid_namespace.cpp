@@ -4,8 +4,8 @@
 
 namespace tranche::guard {
 
-// proc(5): "NSpid:" lists the process id in each namespace, from the reader's inwards. One number alone is the init of
-// the reader's own namespace, or a process beside it.
+// proc(5): "NSpid:" lists the process id in each namespace, from the reader's inwards. A single number is the init of
+// the reader's own namespace, or another process in it.
 bool is_first_of_namespace(std::string_view status) {
   constexpr std::string_view kKey = "NSpid:";
   for (const auto line : lines_of(status)) {

@@ -1,6 +1,6 @@
 #pragma once
 // Whether a process is the first of its container (PID 1 of a pid namespace below the reader's), from
-// /proc/<pid>/status. Its end is the end of all others of the namespace: the kernel kills them. Pure; fuzzed.
+// /proc/<pid>/status. When it exits, the kernel kills all others of the namespace. Pure; fuzzed.
 #include <string_view>
 
 namespace tranche::guard {

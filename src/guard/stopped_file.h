@@ -1,6 +1,6 @@
 #pragma once
-// The processes that the guard has stopped and that are neither ended nor continued yet, written down for the agent's
-// next start: nothing stays stopped because the agent was started anew. One line a process:
+// The file of processes that the guard has stopped and neither ended nor continued yet. The agent reads it at its next
+// start, so that a restart does not leave a process stopped. One line per process:
 // `<pid> <start ticks> <grant> <device UUID>`. Pure; fuzzed: parse ∘ render is the identity.
 #include <map>
 #include <string>
@@ -13,6 +13,6 @@ namespace tranche::guard {
 using StoppedProcesses = std::map<ProcessId, GrantOnDevice>;
 
 std::string render_stopped(const StoppedProcesses& stopped);
-StoppedProcesses parse_stopped(std::string_view text);  // lines that are not understood are passed over
+StoppedProcesses parse_stopped(std::string_view text);  // ignores lines that cannot be parsed
 
 }  // namespace tranche::guard

@@ -1,5 +1,5 @@
 #pragma once
-// What the node tells of its guard (docs/internals/guard.md): a part of the snapshot. Plain values.
+// What the node reports about its guard (docs/internals/guard.md): a part of the snapshot. Plain values.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,43 +14,43 @@
 
 namespace tranche::agent {
 
-// Something that the guard did, or was to do.
+// An action of the guard, or one that it attempted.
 struct GuardAct {
   WallTime at{};
   std::string what;  // guard::to_string(Order::What)
   std::string grant;
-  std::string holder;  // "namespace/pod/container" when kubelet has told
+  std::string holder;  // "namespace/pod/container" once kubelet has reported it
   std::string device;
   std::string pool;
   std::string resource;
   std::string policy;
-  std::uint32_t pid = 0;  // 0: of no single process
+  std::uint32_t pid = 0;  // 0: not about a single process
   Bytes memory;           // of that process
-  Bytes sum;              // of the grant on the device, when it was judged
-  Bytes most;             // the largest that was seen of it since the crossing
+  Bytes sum;              // of the grant on the device, when judged
+  Bytes most;             // the grant's largest sum since the crossing
   Bytes limit;
   std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"
-  std::string note;                   // why not, in the words of whoever refused
+  std::string note;                   // why it was not done, in the text of the program that refused
   std::optional<Duration> stopped{};  // from the crossing to SIGSTOP
-  Duration took{};                    // from the crossing (the foreign process) to this
-  std::vector<std::string> beside{};  // other tenants with clients on the device then
+  Duration took{};                    // from the crossing (the foreign process) to this action
+  std::vector<std::string> beside{};  // other tenants with clients on the device at that time
   std::uint64_t times = 1;
   friend bool operator==(const GuardAct&, const GuardAct&) = default;
 };
 
-// A process on a shared GPU that is no MPS client, or a client that belongs to no grant.
+// A process on a shared GPU that is not an MPS client, or a client that does not belong to a grant.
 struct GuardedProcess {
   std::string device;
   std::uint32_t pid = 0;
   Bytes memory;
-  std::string name;  // its own choice
+  std::string name;  // chosen by the process itself
   std::string grant;
   std::string pod_uid;
   std::string container_id;
   friend bool operator==(const GuardedProcess&, const GuardedProcess&) = default;
 };
 
-// A process that the guard has stopped and that is neither ended nor continued yet.
+// A process that the guard has stopped and neither ended nor continued yet.
 struct GuardStopped {
   std::string device;
   std::string grant;
@@ -61,15 +61,15 @@ struct GuardStopped {
 };
 
 struct GuardReport {
-  std::string off;  // why there is no guard, "" while there is one
+  std::string off;  // why the guard is off, "" while it is on
   Duration interval{};
-  Duration pace{};  // how often the driver is asked now: the interval, or less while nobody holds anything
-  std::map<std::string, Duration> paces;  // of GPUs that are looked at more often than that
+  Duration pace{};  // present sampling interval: the configured one, or longer while no container holds a GPU
+  std::map<std::string, Duration> paces;  // of GPUs that are sampled more often
   std::vector<GuardStopped> stopped;
   std::map<std::string, config::GuardMemory> policies;  // by resource
   config::GuardForeignProcesses foreign_processes_policy = config::GuardForeignProcesses::kObserve;
   std::map<std::pair<std::string, std::string>, Bytes> limits;                        // by grant and device
-  std::vector<GuardAct> acts;                                                         // the last ones, oldest first
+  std::vector<GuardAct> acts;                                                         // the latest ones, oldest first
   std::map<std::tuple<std::string, std::string, std::string>, std::uint64_t> counts;  // resource, policy, outcome
   std::vector<GuardedProcess> foreign_processes;
   std::vector<GuardedProcess> unattributed;

@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kRememberFor = 60s;         // one that holds nothing any more: its end may be told a little later
-constexpr Duration kLookAgain = 1s;            // at a process that was not to be seen
+constexpr Duration kRememberFor = 60s;  // one that holds no memory any more: its end may be reported a little later
+constexpr Duration kLookAgain = 1s;     // at a process that was not visible
 constexpr std::size_t kMostContainers = 4096;  // that are remembered
 constexpr std::size_t kLongestMountTable = 4 << 20;
 
@@ -25,8 +25,8 @@ std::optional<guard::Container> container_of(const std::string& process) {
   return text ? guard::container_of_cgroup(*text) : std::nullopt;
 }
 
-// Programs that administrators run on GPU nodes, some of them in pods. A name is a process's own choice, so it counts
-// only for those that hold no grant.
+// Programs that administrators run on GPU nodes, some of them in pods. A process chooses its own name, so the name
+// counts only for processes without a grant.
 bool is_host_daemon(std::string_view name) {
   constexpr std::array<std::string_view, 5> kNames{"nvidia-persiste", "nv-hostengine", "dcgm", "nvidia-fabricm",
                                                    "nvidia-cuda-mps"};
@@ -85,7 +85,7 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
   for (const std::uint32_t pid : pids) {
     const auto it = known_.find(pid);
     if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
-    if (!endpoints_) {  // the root is made by whoever comes first
+    if (!endpoints_) {  // either program creates the root
       if (const auto own = host::read_file("/proc/self/mountinfo", kLongestMountTable))
         endpoints_ = guard::where_endpoints_are(*own, host::path_in_root("/", mps_root_).value_or(mps_root_));
     }
@@ -163,7 +163,7 @@ Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
   const auto it = known_.find(id.pid);
   if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
   if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
-  // One that the agent knows from before its restart only.
+  // A process that the agent knows only from before its restart.
   TRY(const auto process,
       host::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](host::ExitNote) {}));
   return process->signal(number);

@@ -14,14 +14,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kWhole = 0xffffffff;
-constexpr Duration kSilentAfter = 2s;  // without figures of the driver
+constexpr Duration kSilentAfter = 2s;  // without figures from the driver
 constexpr Duration kWatchEvery = 5s;
 
 constexpr Duration kIdlePace = 1s;
 constexpr Duration kFiguresWithin = 200ms;
 constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
 
-// Those that are to be named: no MPS clients, and clients of no grant.
+// Processes to name in the report: those that are not MPS clients, and clients without a grant.
 bool is_named(const guard::Process& process) {
   return !process.ours && (!process.mps_client || process.grant.empty());
 }
@@ -99,9 +99,8 @@ void Guarding::sample_again() {
   if (!sampled_gpus_.empty()) watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
 }
 
-// Seldom while there is nobody whose share could be held: no container has a GPU of the node, and no process is on one
-// but the node's own. A grant has its endpoint before its container starts, so whoever comes is looked at often from
-// the first.
+// Sample rarely while there is no tenant: no container has a GPU of the node, and only the node's own processes are on
+// one. A grant's endpoint exists before its container starts, so a new tenant is sampled often from the beginning.
 Duration Guarding::wanted_pace() const {
   const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
   if (!holder_of_.empty() || std::ranges::any_of(pools_, has_endpoints)) return interval_;
@@ -138,7 +137,7 @@ std::vector<host::SampleWish> Guarding::wanted_samples() {
   return wishes;
 }
 
-// A driver that tells nothing stays one, at whatever pace it is asked.
+// If the driver reports nothing, the sampling interval makes no difference.
 void Guarding::keep_pace() {
   if (sampled_gpus_.empty()) return;
   pace_ = wanted_pace();
@@ -149,7 +148,7 @@ void Guarding::keep_pace() {
   hands_.sample(wishes_);
 }
 
-// A call into the driver that hangs tells nothing by itself.
+// A hung driver call raises no event, so poll for it.
 void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
   const bool silent = loop_.now() - hands_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
@@ -169,7 +168,7 @@ void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
   if (hands_.figures != nullptr) {
     hands_.figures->change([&](guard::Figures& figures) {
-      for (const auto& grant : grants)  // of the tenant before
+      for (const auto& grant : grants)  // of the previous tenant
         std::erase_if(figures,
                       [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
     });
@@ -198,7 +197,7 @@ void Guarding::join_tenants() {
   facts_.endpoints = endpoints_of_tenants();
 }
 
-// A tenant's endpoints together: open when all are.
+// By tenant: open if all endpoints of the tenant are.
 std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
   std::map<std::string, bool> endpoints;
   for (const auto& [id, pool] : pools_) {
@@ -210,7 +209,7 @@ std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
   return endpoints;
 }
 
-// While nobody answers, what was known last holds on: daemons outlive `tranche mps`.
+// While `tranche mps` does not answer, its last report is kept: daemons outlive it.
 void Guarding::on_pools(const std::string& line) {
   auto pools = guard::read_pool_facts(line);
   connected_ = !pools.empty();
@@ -240,7 +239,7 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
   keep_pace();
 }
 
-// Whether each process of the list is known to belong to a tenant, or to none. One that is not known has ended.
+// Whether each process of the list is known to belong to a tenant, or to none. An unknown one has exited.
 bool Guarding::is_complete(const host::GpuSample& sample) const {
   return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
            const auto* known = processes_.find(holder.pid);
@@ -285,7 +284,7 @@ void Guarding::take_sample() {
   }
 }
 
-// What is to be stopped is stopped before anything else is done.
+// SIGSTOP comes before all other actions.
 void Guarding::judge() {
   for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = hands_.last_sample(gpu_of_device_[i]);
   guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
@@ -301,7 +300,7 @@ void Guarding::judge() {
   if (other) hands_.changed();
 }
 
-// Every change is in the figures within kFiguresWithin; while a limit is exceeded, at once.
+// Every change is in the figures within kFiguresWithin; immediately while a limit is exceeded.
 void Guarding::take_figures_soon(bool at_once) {
   const MonoTime due = figures_at_ + kFiguresWithin;
   if (at_once || loop_.now() >= due) return take_figures();
@@ -318,8 +317,8 @@ void Guarding::take_figures() {
   });
 }
 
-// While something is to be looked at again, the same figures are judged at every interval: figures are told only when
-// they are others.
+// While the judge must run again, the same figures are judged at every interval: the driver thread reports figures only
+// when they change.
 void Guarding::arm(bool open) {
   if (!open) {
     timer_.stop();
@@ -331,7 +330,7 @@ void Guarding::arm(bool open) {
 void Guarding::ended(const KnownProcess& process) {
   guard::exited(memory_, process.id);
   keep_stopped();
-  keep_pace();  // the driver may have ceased to list it before its end was seen
+  keep_pace();  // the driver may have stopped listing it before its exit was seen
 }
 
 std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
@@ -341,7 +340,7 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
   return grants;
 }
 
-// Whether others are named than before. Their memory changes all the time and is not worth telling by itself.
+// Whether the set of named processes has changed. Their memory changes all the time and does not count.
 bool Guarding::report_processes() {
   std::vector<std::pair<std::size_t, guard::ProcessId>> named;
   for (std::size_t i = 0; i < devices_.size(); ++i)

@@ -1,8 +1,8 @@
 #pragma once
-// The guard of the node: samples of who holds how much of the shared GPUs come in, processes are attributed to grants,
-// guard::judge decides, and what it orders is done through the hands that were given. docs/internals/guard.md. It reads
-// /proc, stops and continues processes, and kills those that are not MPS clients; all else is the hands'. Loop thread
-// only.
+// The guard of the node: receives samples of how much of the shared GPUs each process holds, attributes processes to
+// grants, lets guard::judge decide, and carries out the orders. docs/internals/guard.md. It reads /proc, stops and
+// continues processes, and kills those that are not MPS clients; everything else is done by the given callbacks. Loop
+// thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,7 +31,7 @@ class Guarding {
  public:
   using Terminated = std::function<void(Result<std::vector<mps::Terminated>>)>;
   struct Hands {
-    // Both answer once, in a callback of the loop; never inside the call.
+    // Both call `done` once, in a callback of the loop, never inside the call.
     std::function<void(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
                        Terminated done)>
         terminate;
@@ -42,8 +42,8 @@ class Guarding {
     std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
     std::function<MonoTime()> last_sample_of_any;
     std::function<void(const GuardAct&)> told;  // for events; may be empty
-    std::function<void()> changed;              // report() is another
-    guard::SharedFigures* figures = nullptr;    // what tenants use; may be none
+    std::function<void()> changed;              // report() has changed
+    guard::SharedFigures* figures = nullptr;    // use of tenants; may be null
   };
   // mps_root: where the MPS directory is for this process; run_dir: where the stopped processes are written down.
   Guarding(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_root, const std::string& run_dir,
@@ -52,10 +52,10 @@ class Guarding {
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
 
-  // After every change of configuration, plan, inventory or of what kubelet says. Cheap when nothing is other.
+  // Call after every change of configuration, plan, inventory or kubelet's report. Cheap if nothing changed.
   void follow(const Snapshot& snapshot);
-  void sample_again();                     // the one who samples is another: it must be asked again
-  void on_pools(const std::string& line);  // what `tranche mps` says; "" = nobody answers
+  void sample_again();                     // the sampler was replaced: request samples again
+  void on_pools(const std::string& line);  // the report of `tranche mps`; "" = it does not answer
   void granted(const std::vector<allocate::Grant>& grants);
   void on_sample(const std::vector<host::GpuSample>& samples);
 
@@ -112,7 +112,7 @@ class Guarding {
   Hands hands_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
   std::map<std::string, std::vector<std::string>> devices_of_pool_;
-  config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // where no resource says
+  config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // for resources without a policy
   GuardedProcesses processes_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
@@ -128,11 +128,11 @@ class Guarding {
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
   Duration interval_{};
-  Duration pace_{};  // how often the driver is asked at least: the interval, or seldom while nobody holds anything
-  std::vector<host::SampleWish> wishes_;  // what it was asked for last
+  Duration pace_{};  // minimum sampling rate: the configured interval, or a longer one while no container holds a GPU
+  std::vector<host::SampleWish> wishes_;  // the last request
   guard::PaceMemory pace_memory_;
   host::Timer pace_timer_{loop_};
-  bool silent_ = false;  // the driver does not tell who holds memory
+  bool silent_ = false;  // the driver does not report which processes hold memory
   host::Timer timer_{loop_};
   host::Timer watch_timer_{loop_};
   host::Timer figures_timer_{loop_};

@@ -1,4 +1,4 @@
-// What the guard does, and what it tells of it.
+// Carries out the guard's orders, and reports them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void Guarding::report_stopped() {
   }
 }
 
-// In the report, and on a file for the next start: nothing stays stopped because the agent was started anew.
+// Updates the report, and the file for the next start: a restart of the agent must not leave a process stopped.
 void Guarding::keep_stopped() {
   guard::StoppedProcesses stopped;
   for (const auto& [id, each] : memory_.stopped) stopped[id] = each.because;
@@ -104,8 +104,8 @@ void Guarding::stop_or_continue(const guard::Order& order) {
   }
 }
 
-// At once, in the callback that judged the sample. `tranche mps` stops them as well, so one that cannot be stopped here
-// is asked for all the same.
+// Immediately, in the callback that judged the sample. `tranche mps` stops them as well, so a process that cannot be
+// stopped here is included in the request nevertheless.
 void Guarding::stop(const guard::Order& order) {
   for (const auto& process : order.processes) {
     const Status sent = processes_.signal(process.id, SIGSTOP);
@@ -121,8 +121,8 @@ void Guarding::stop(const guard::Order& order) {
   if (std::ranges::any_of(order.processes, &guard::Process::first)) stop_the_container(order);
 }
 
-// The kernel kills all processes of a container with its first. Those on GPUs of other pools are not in the order; they
-// are stopped as long as the first one is, which is as long as their queued work is waited for.
+// The kernel kills all processes of a container together with its first. The order does not include those on GPUs of
+// other pools; they are stopped as long as the first one is, which is as long as the wait for its queued work.
 void Guarding::stop_the_container(const guard::Order& order) {
   std::set<std::string> containers;
   for (const auto& process : order.processes) {
@@ -139,7 +139,7 @@ void Guarding::terminate(guard::Order order) {
   stop(order);
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) acts.push_back(act_of(order, &process));
-  // A request line has room for so many.
+  // The most that fit into a request line.
   while (order.processes.size() > guard::kMostPidsPerRequest) {
     guard::Order part = order;
     part.processes.resize(guard::kMostPidsPerRequest);
@@ -183,7 +183,7 @@ void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) 
       });
 }
 
-// All endpoints of the tenant, by any of which its container may come in; done when the last has answered.
+// All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
 void Guarding::admit(const guard::Order& order) {
   const bool open = order.what == What::kLetIn;
   const auto tenant = tenants_.find(order.grant);
@@ -220,7 +220,7 @@ std::string Guarding::holder_or_grant(const std::string& grant) const {
   return holder == holder_of_.end() ? grant : holder->second;
 }
 
-// Whose work was on the GPU in that moment.
+// Other tenants whose work was on the GPU at that moment.
 std::vector<std::string> Guarding::beside(const guard::Order& order) const {
   std::set<std::string> others;
   for (const auto& device : devices_) {
