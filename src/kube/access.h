@@ -1,7 +1,7 @@
 #pragma once
-// Where the API server is and how this node proves who it is: from a kubeconfig file, or from what every pod is given.
-// Parsing is pure and reads no further file: paths in it are opened by whoever connects (kube/client), since tokens and
-// certificates are replaced while we run. Never printed: it may hold a token.
+// Where the API server is and how this node authenticates: from a kubeconfig file, or from a pod's service account.
+// Parsing is pure and does not read the files that it refers to: kube/client opens them when it connects, because
+// tokens and certificates are replaced while the program runs. Never print this value: it may hold a token.
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tranche::kube {
 
-// A certificate, key or list of authorities: its text or the file that holds it; neither means none.
+// A certificate, key or list of authorities: its text or the file with it; absent if both are empty.
 struct Material {
   std::string pem;
   std::string file;
@@ -24,30 +24,30 @@ struct Material {
 
 struct Access {
   Server server;
-  Material authorities;  // none: those that this system trusts
+  Material authorities;  // absent: the system's trusted authorities
   Material certificate;
   Material key;
-  std::string token;       // used when there is no file
+  std::string token;       // used if there is no file
   std::string token_file;  // read again when it changes
   std::string tls_server_name;
-  bool insecure = false;  // the server's certificate is not looked at
-  std::string proxy;      // "" = none, whatever the environment says
+  bool insecure = false;  // do not verify the server's certificate
+  std::string proxy;      // "" = none, whatever the environment sets
   std::string source;     // for people: the file, or "the service account of this pod"
   friend bool operator==(const Access&, const Access&) = default;
 };
 
 struct ParsedKubeconfig {
-  std::optional<Access> access;  // absent when there is an error among the problems
+  std::optional<Access> access;  // absent if one of the problems is an error
   std::vector<Problem> problems;
 };
 
-// `source` is the path for messages; relative paths in the file are below `directory`. Credential plugins are not run:
-// a user that needs one is a Problem.
+// `source` is the path for messages; relative paths in the file are resolved against `directory`. Credential plugins
+// are not run: a user that needs one is a Problem.
 ParsedKubeconfig parse_kubeconfig(std::string_view text, std::string_view source, std::string_view directory);
 
 inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-// kNotFound, with the reason, when this process is not in a pod that may talk to the API server. `is_file` says whether
+// kNotFound, with the reason, if this process is not in a pod with access to the API server. `is_file` returns whether
 // a path can be read.
 Result<Access> access_in_pod(const config::Environment& environment,
                              const std::function<bool(const std::string& path)>& is_file,

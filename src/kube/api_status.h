@@ -1,5 +1,5 @@
 #pragma once
-// What an API server says when it refuses: a Status object. Pure.
+// The Status object that an API server returns when it refuses a request. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -9,15 +9,15 @@
 namespace tranche::kube {
 
 struct ApiStatus {
-  int code = 0;            // the HTTP status, 0 when it says none
+  int code = 0;            // the HTTP status, 0 if absent
   std::string reason;      // "Forbidden", "Expired"
   std::string message;     // for people
-  Duration retry_after{};  // zero when it says none
+  Duration retry_after{};  // zero if absent
   friend bool operator==(const ApiStatus&, const ApiStatus&) = default;
 };
 
 ApiStatus read_status(const nlohmann::json& object);
-// Of a body that may be anything: what is no Status gives a short piece of the text as its message.
+// From any body: if it is not a Status, the message is a short piece of its text.
 ApiStatus status_of_body(int http_status, std::string_view body);
 
 }  // namespace tranche::kube

@@ -1,5 +1,5 @@
 #pragma once
-// Base64 as kubeconfig files have it: the standard alphabet, padding required, white space ignored. Pure.
+// Base64 as in kubeconfig files: the standard alphabet, padding required, white space ignored. Pure.
 #include <optional>
 #include <string>
 #include <string_view>

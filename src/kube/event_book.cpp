@@ -15,7 +15,7 @@ bool is_taken(int status) {
   return status >= 200 && status < 300;
 }
 
-// Another attempt may be answered otherwise. What is forbidden is tried again with the next news.
+// A retry may succeed. A forbidden request is retried only with the next event.
 bool is_worth_another(int status) {
   return status == 0 || status == 401 || status == 408 || status == 429 || status >= 500;
 }
@@ -110,7 +110,7 @@ void EventBook::forget_old(MonoTime now) {
     if (oldest != entries_.end()) entries_.erase(oldest);
   }
   if (buckets_.size() <= settings_.most_known) return;
-  std::erase_if(buckets_, [&](const auto& entry) {  // a full one is as good as none
+  std::erase_if(buckets_, [&](const auto& entry) {  // a full bucket equals none
     Bucket bucket = entry.second;
     fill(bucket, settings_.burst, per_object_second(), now);
     return bucket.tokens >= settings_.burst;
@@ -145,7 +145,7 @@ std::optional<EventCall> EventBook::take(MonoTime now) {
     call.path += "/" + entry.name;
     call.body = event_patch(entry.event);
   }
-  entry.waiting = false;  // news that comes while this is under way waits for its own turn
+  entry.waiting = false;  // a repetition that arrives meanwhile waits for its own request
   std::erase(queue_, key);
   under_way_ = UnderWay{call.id, call.create, key};
   report_.waiting = queue_.size();
@@ -159,7 +159,7 @@ void EventBook::done(std::uint64_t id, int http_status, const std::string& why, 
   const auto at = entries_.find(call.key);
   if (at == entries_.end()) return;
   Entry& entry = at->second;
-  // A conflict: the event of this name can only be ours, of an attempt whose answer got lost.
+  // A conflict: the event with this name is from an earlier attempt whose response was lost.
   if (is_taken(http_status) || (call.create && http_status == http::kConflict)) {
     entry.created = true;
     ++report_.sent;
@@ -168,7 +168,7 @@ void EventBook::done(std::uint64_t id, int http_status, const std::string& why, 
     return;
   }
   report_.problem = why;
-  if (!call.create && http_status == http::kNotFound) {  // it has expired meanwhile: told anew
+  if (!call.create && http_status == http::kNotFound) {  // it has expired meanwhile: create it again
     entry.created = false;
     entry.name.clear();
     entry.event.first = entry.event.last;

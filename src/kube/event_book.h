@@ -1,10 +1,11 @@
 #pragma once
-// Which events go to the API server, and when. The same news about the same object becomes one event with a count;
-// "the same" is object, reason and the message without its numbers. At most a burst of 5 and then one every 10 seconds
-// about one object, and 10 a second in all; what waits for its turn is merged, and what does not fit any more is
-// dropped, counted and named. Says what to send and is told what came of it: no connection, no clock. Pure. One thread.
+// Which events to send to the API server, and when. Repetitions about the same object become one event with a count; an
+// event repeats another if object, reason and the message without its numbers are equal. Limits: a burst of 5 and then
+// one every 10 seconds per object, and 10 per second in all; waiting events are merged, and those that exceed the queue
+// are dropped, counted and named. This class decides what to send and receives the results: no connection, no clock.
+// Pure. One thread.
 //
-// An event is told once and may come late or never: nothing may depend on it.
+// An event is sent once and may arrive late or never: no function may depend on it.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -24,27 +25,27 @@ struct EventSettings {
   double burst = 5;
   Duration every = std::chrono::seconds(10);
   double all_per_second = 10;
-  Duration same_within = std::chrono::minutes(60);  // then the same news is a new event
+  Duration same_within = std::chrono::minutes(60);  // a later repetition is a new event
   std::size_t most_waiting = 256;
-  std::size_t most_known = 1024;  // events that a later one may be merged into
+  std::size_t most_known = 1024;  // events that a repetition may be merged into
   std::uint64_t seed = 1;
 };
 
 struct EventCall {
   std::uint64_t id = 0;
-  bool create = true;  // POST, or PATCH of an event that is there
+  bool create = true;  // POST, or PATCH of an existing event
   std::string path;    // "/api/v1/namespaces/default/events…"
   std::string body;
 };
 
 struct EventReport {
   std::uint64_t told = 0;
-  std::uint64_t sent = 0;     // requests that were taken
-  std::uint64_t merged = 0;   // into one that waited
+  std::uint64_t sent = 0;     // requests that the server accepted
+  std::uint64_t merged = 0;   // into a waiting event
   std::uint64_t dropped = 0;  // never sent
   std::string last_dropped;   // "Pod default/a GuardActed: too many wait"
   std::size_t waiting = 0;
-  std::string problem;  // of the last request, "" when it was taken
+  std::string problem;  // of the last request, "" if it was accepted
   friend bool operator==(const EventReport&, const EventReport&) = default;
 };
 
@@ -54,11 +55,11 @@ class EventBook {
 
   void tell(const ObjectRef& about, const Reason& reason, const std::string& message, MonoTime now, WallTime wall);
 
-  // The next request, when one is due; at most one is under way.
+  // The next request, if one is due; at most one is in progress.
   std::optional<EventCall> take(MonoTime now);
-  // What the API server answered: its HTTP status, 0 when there was no answer.
+  // The API server's response: its HTTP status, 0 if there was none.
   void done(std::uint64_t id, int http_status, const std::string& why, MonoTime now);
-  // When take() may have something that it had not now.
+  // When take() may next return a request.
   std::optional<MonoTime> next(MonoTime now) const;
 
   const EventReport& report() const { return report_; }
@@ -90,7 +91,7 @@ class EventBook {
 
   EventSettings settings_;
   std::map<Key, Entry> entries_;
-  std::deque<Key> queue_;  // those that wait, oldest first
+  std::deque<Key> queue_;  // waiting events, oldest first
   std::map<ObjectRef, Bucket> buckets_;
   Bucket all_;
   Backoff backoff_;
@@ -100,8 +101,8 @@ class EventBook {
   EventReport report_;
 };
 
-// The message without its numbers, which differ from one time to the next: "pid 71 used 9000 MiB" and "pid 8 used 20
-// MiB" are the same news. Words that merely hold digits (names, UUIDs) stay as they are.
+// The message without its numbers, which vary between repetitions: "pid 71 used 9000 MiB" and "pid 8 used 20 MiB" are
+// the same. Words that merely contain digits (names, UUIDs) are kept.
 std::string class_of_message(std::string_view message);
 
 }  // namespace tranche::kube

@@ -26,7 +26,7 @@ ObjectRef pod(const std::string& name) {
   return ObjectRef::pod("team", name, "uid-" + name);
 }
 
-// All that can be sent at one moment, each taken by the server.
+// All requests that can be sent at one moment, each accepted by the server.
 std::vector<EventCall> drain(EventBook& events, MonoTime now) {
   std::vector<EventCall> calls;
   while (const auto call = events.take(now)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Events as the core/v1 API takes them. Pure.
+// Events in the format of the core/v1 API. Pure.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace tranche::kube {
 
-// What an event is about.
+// The object of an event.
 struct ObjectRef {
   std::string kind;              // "Pod", "Node", "ResourceClaim"
   std::string object_namespace;  // "" for a node
@@ -26,19 +26,19 @@ struct ObjectRef {
 };
 
 inline constexpr std::string_view kComponent = "tranche.io/node";
-inline constexpr std::size_t kLongestMessage = 1024;  // what the API server takes
+inline constexpr std::size_t kLongestMessage = 1024;  // the API server's limit
 
 struct EventRecord {
   ObjectRef about;
   bool warning = false;
   std::string reason;
-  std::string message;  // of the newest
+  std::string message;  // of the newest repetition
   std::uint64_t count = 1;
   WallTime first{};
   WallTime last{};
 };
 
-// Where events about it are kept: its namespace, "default" for a node (as kubelet does).
+// The namespace for events about the object: its own, "default" for a node (as kubelet does).
 std::string event_namespace(const ObjectRef& about);
 std::string event_name(const EventRecord& event, std::uint64_t salt);  // unique, at most 253 characters
 std::string event_body(const EventRecord& event, const std::string& name, const std::string& node);

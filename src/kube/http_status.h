@@ -1,5 +1,5 @@
 #pragma once
-// The HTTP status codes that the API server's answers are told apart by (RFC 9110; Kubernetes API conventions). Pure.
+// The HTTP status codes of the API server that programs distinguish (RFC 9110; Kubernetes API conventions). Pure.
 
 namespace tranche::kube::http {
 
@@ -10,6 +10,6 @@ inline constexpr int kUnauthorized = 401;
 inline constexpr int kForbidden = 403;
 inline constexpr int kNotFound = 404;
 inline constexpr int kConflict = 409;
-inline constexpr int kGone = 410;  // what was listed or watched from is no longer kept: list anew
+inline constexpr int kGone = 410;  // the listed or watched version has expired: list again
 
 }  // namespace tranche::kube::http

@@ -15,8 +15,7 @@ using config::Value;
 
 constexpr int kLongestPath = 4096;
 
-// Unlike our own configuration a kubeconfig has many writers and readers: what is not known here is none of our
-// business.
+// Unlike Tranche's configuration, a kubeconfig is shared with other programs, so unknown fields are ignored.
 class Reader {
  public:
   Reader(std::string_view source, std::string_view directory) : directory_(directory) { findings_.source = source; }
@@ -57,7 +56,7 @@ std::string Reader::text(const Value& mapping, std::string_view key) {
   return value.text().value_or("");
 }
 
-// The entry of `list` that is called what `wanted` says; absent, and told, when there is none.
+// The entry of `list` with the name in `wanted`; if there is none, reports that and returns an absent value.
 Value Reader::named(const Value& root, std::string_view list, std::string_view what, const Value& wanted) {
   const Value entries = member(root, list);
   const std::string name = wanted.given() ? wanted.text().value_or("") : "";
@@ -98,7 +97,7 @@ Material Reader::material(const Value& mapping, const std::string& key) {
       data.error("is not a PEM text in base64", "write the output of: base64 -w0 FILE.pem");
       return material;
     }
-    material.pem = *decoded;  // it counts before the file, as in kubectl
+    material.pem = *decoded;  // overrides the file, as in kubectl
     return material;
   }
   material.file = below(text(mapping, key));

@@ -44,7 +44,7 @@ TEST(Kubeconfig, TakesTheClusterAndUserOfTheCurrentContext) {
 }
 
 TEST(Kubeconfig, DataCountsBeforeAFile) {
-  // "-----BEGIN X" in base64
+  // "-----BEGIN X" in base64.
   const auto parsed = parse_kubeconfig(
       file(std::string(kCluster) + "    certificate-authority-data: LS0tLS1CRUdJTiBY\n    certificate-authority: x\n",
            "    token: abc.def\n"),

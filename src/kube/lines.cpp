@@ -19,7 +19,7 @@ Result<std::vector<std::string>> Lines::take(std::string_view bytes) {
     if (!begun_.empty()) lines.push_back(std::move(begun_));
     begun_.clear();
   }
-  // What came whole before the long line is as good as it was, but a caller that is told of the fault starts anew.
+  // Complete lines before the long one are dropped too: a caller that receives the error starts again.
   if (broken_)
     return fail(Kind::kInvalid, "the API server sent a line of more than " + std::to_string(longest_) + " bytes");
   return lines;

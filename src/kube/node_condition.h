@@ -1,6 +1,6 @@
 #pragma once
-// What this node agent writes into its Node: conditions of its own, and the removal of one startup taint. Texts of
-// requests; nothing is asked here. Pure; what an API server answers is read without trust, fuzzed.
+// Requests with which the node agent changes its Node: conditions of its own, and the removal of one startup taint.
+// Builds the texts and sends nothing. Pure; responses of an API server are not trusted, fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,12 +25,12 @@ struct NodeCondition {
 std::string node_path(std::string_view name);         // "/api/v1/nodes/…"
 std::string node_status_path(std::string_view name);  // "/api/v1/nodes/…/status"
 
-// A strategic merge patch of the status, which leaves all other conditions alone: the list is merged by type.
-// `changed`: since when the condition is what it is.
+// A strategic merge patch of the status, which preserves all other conditions because the list is merged by type.
+// `changed`: since when the condition has its value.
 std::string condition_patch(const NodeCondition& condition, WallTime changed, WallTime now);
 
-// A merge patch that takes one taint off the node that was read, and fails when the node is another by then; nothing
-// when the node does not have it.
+// A merge patch that removes one taint from the node that was read, and fails if the node has changed since; absent if
+// the node does not have the taint.
 Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key);
 
 }  // namespace tranche::kube

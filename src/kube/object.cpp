@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), which objects are named by
+constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), the format of object names
 
 Texts texts_at(const Json& object, const char* key) {
   Texts texts;
@@ -43,7 +43,7 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
     if (refused) refused = item(object);
   });
   const Json& items = member_at(document, "items");
-  // "items": null is how an empty list may come.
+  // An empty list may have "items": null.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
     return fail(Kind::kInvalid, "the API server answered with something that is no list: " + in_quotes(body));
   const Json& metadata = member_at(document, "metadata");

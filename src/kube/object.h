@@ -1,6 +1,6 @@
 #pragma once
-// Objects of any kind, as far as their conventions go, and the little that is wanted of a node and a ConfigMap. Pure;
-// fuzzed.
+// Objects of any kind, as far as API conventions define them, and the few fields of a node and a ConfigMap that are
+// used. Pure; fuzzed.
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -11,21 +11,22 @@
 
 namespace tranche::kube {
 
-std::string name_of(const nlohmann::json& object);  // "" when it has none
+std::string name_of(const nlohmann::json& object);  // "" if it has none
 
 struct ListHead {
   std::string resource_version;
   std::string next;  // the token for the next page, "" on the last
 };
-// `item` gets each object as it is read; what it refuses is refused. kInvalid: no list, and what `item` got is void.
+// `item` receives each object as it is read, and its errors are returned. kInvalid: not a list; discard what `item`
+// received.
 Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item);
 
 using Texts = std::map<std::string, std::string>;
-// Entries that are no text are left out.
+// Entries that are not text are omitted.
 Texts labels_of(const nlohmann::json& object);
-Texts data_of_config_map(const nlohmann::json& object);  // "data"; what is in "binaryData" is no text
+Texts data_of_config_map(const nlohmann::json& object);  // "data"; without "binaryData", which is not text
 
-// "namespace/name" of a ConfigMap, each a legal name there.
+// "namespace/name" of a ConfigMap; both are valid names.
 struct ObjectName {
   std::string in_namespace;
   std::string name;

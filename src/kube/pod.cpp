@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostMalformed = 8;  // of one page are named
+constexpr std::size_t kMostMalformed = 8;  // named per page
 
 Result<std::string> needed(const Json& metadata, const char* key) {
   const Json& value = member_at(metadata, key);
@@ -22,7 +22,7 @@ Result<std::string> needed(const Json& metadata, const char* key) {
   return value.get<std::string>();
 }
 
-// lifecycle.preStop of the container of that name, in any of the pod's lists.
+// lifecycle.preStop of the container with that name, in any of the pod's lists.
 void read_pre_stop(const Json& spec, ContainerSeen& seen) {
   for (const char* list : {"containers", "initContainers"}) {
     for (const Json& container : list_at(spec, list)) {
@@ -36,14 +36,14 @@ void read_pre_stop(const Json& spec, ContainerSeen& seen) {
   }
 }
 
-// A value that comes from elsewhere, or that kubelet puts together, is not known here.
+// A value from another source, or one that kubelet composes, is not known here.
 std::optional<std::string> plain_value(const Json& container, std::string_view name) {
   std::optional<std::string> value;
   for (const Json& variable : list_at(container, "env")) {
     if (text_at(variable, "name") != name) continue;
     const std::string text = text_at(variable, "value");
     const bool plain = !member_at(variable, "valueFrom").is_object() && text.find("$(") == std::string::npos;
-    value = plain ? std::optional(text) : std::nullopt;  // of several the last counts
+    value = plain ? std::optional(text) : std::nullopt;  // of several the last applies
   }
   return value;
 }
@@ -132,7 +132,7 @@ Result<PodPage> parse_pod_list(std::string_view body) {
     }
   });
   if (!document.is_object() || !member_at(document, "items").is_array()) {
-    // "items": null is how an empty list may come.
+    // An empty list may have "items": null.
     if (!document.is_object() || !member_at(document, "items").is_null() || text_at(document, "kind") != "PodList")
       return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
   }

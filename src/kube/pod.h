@@ -1,6 +1,6 @@
 #pragma once
-// The little that is wanted of a pod: who it is, whether it is going, and its containers. Everything else in the object
-// is left where it is. Pure; fuzzed.
+// The few fields of a pod that are used: its identity, whether it is terminating, and its containers. All other fields
+// are ignored. Pure; fuzzed.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -14,17 +14,17 @@ namespace tranche::kube {
 
 struct ContainerSeen {
   std::string name;
-  std::string container_id;  // "containerd://…", "" while there is none
+  std::string container_id;  // "containerd://…", "" if there is none yet
   bool ready = false;
   bool started = false;
-  bool ended = false;                      // it has terminated; it may be started again
-  std::vector<std::string> pre_stop = {};  // its preStop hook's command, when it has an exec hook
-  std::int64_t pre_stop_sleep = 0;         // seconds, when it has a sleep hook
-  std::string stop_signal = {};            // "SIGTERM"; "" where kubelet does not tell
+  bool ended = false;                      // it has terminated; kubelet may restart it
+  std::vector<std::string> pre_stop = {};  // its preStop hook's command, if it has an exec hook
+  std::int64_t pre_stop_sleep = 0;         // seconds, if it has a sleep hook
+  std::string stop_signal = {};            // "SIGTERM"; "" if kubelet does not report it
   friend bool operator==(const ContainerSeen&, const ContainerSeen&) = default;
 };
 
-// The limits that a container's own manifest sets for MPS, as far as they are written there plainly.
+// MPS limits that a container's manifest sets as plain values.
 struct MpsWordsSeen {
   std::string container;
   std::optional<std::string> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
@@ -47,11 +47,11 @@ struct PodSeen {
   std::string resource_version;
   std::string node_name;
   std::string phase;                      // "Pending", "Running", "Succeeded", "Failed", "Unknown"
-  bool mirror = false;                    // kubelet's picture of a pod from a file: deleting it stops nothing
-  bool deleting = false;                  // it has a deletionTimestamp: SIGTERM comes now
-  std::optional<MonoTime> deletion_seen;  // when this process saw that first; set by PodTable
+  bool mirror = false;                    // kubelet's mirror of a static pod: deleting it stops nothing
+  bool deleting = false;                  // it has a deletionTimestamp: SIGTERM follows
+  std::optional<MonoTime> deletion_seen;  // when this process first saw that; set by PodTable
   std::optional<std::int64_t> deletion_grace_seconds;
-  std::vector<ContainerSeen> containers;  // as kubelet reports them; empty before it does. Init containers come first
+  std::vector<ContainerSeen> containers;  // as reported by kubelet; empty before that. Init containers come first
 
   std::vector<MpsWordsSeen> mps_words = {};  // of the containers that have some
   std::vector<ClaimUseSeen> claims = {};
@@ -60,14 +60,14 @@ struct PodSeen {
   friend bool operator==(const PodSeen&, const PodSeen&) = default;
 };
 
-// kInvalid, with the field, when what names the pod is not there or is of another type.
+// kInvalid, with the field, if the pod's identity is missing or has another type.
 Result<PodSeen> read_pod(const nlohmann::json& object);
 
 struct PodPage {
   std::vector<PodSeen> pods;
   std::string resource_version;
   std::string next;                    // the token for the next page, "" on the last
-  std::vector<std::string> malformed;  // entries that are left out, each with the reason
+  std::vector<std::string> malformed;  // entries that are omitted, each with the reason
 };
 Result<PodPage> parse_pod_list(std::string_view body);
 

@@ -5,7 +5,7 @@
 namespace tranche::kube {
 namespace {
 
-// All that somebody could act on: everything but the version of the object.
+// Compares everything that callers use: all but the version of the object.
 bool same_to_us(PodSeen a, const PodSeen& b) {
   a.resource_version = b.resource_version;
   return a == b;

@@ -1,6 +1,6 @@
 #pragma once
-// The pods of this node as the API server tells them, and what each piece of news changed. A pod that comes back under
-// its name with another uid is another pod. Pure: `now` is passed in. One thread.
+// The pods of this node as the API server reports them, and what each report changed. A pod that reappears under the
+// same name with another uid is a different pod. Pure: `now` is passed in. One thread.
 #include <map>
 #include <string>
 #include <utility>
@@ -14,21 +14,21 @@ namespace tranche::kube {
 struct PodChange {
   enum class What {
     kNew,       // not known before
-    kChanged,   // something of it that we look at
+    kChanged,   // one of the fields that are read changed
     kDeleting,  // its deletion was seen for the first time
     kEnded,     // its phase became Succeeded or Failed
-    kGone,      // not there any more; `pod` is what was known last
+    kGone,      // no longer exists; `pod` is its last known state
   };
   What what = What::kNew;
   PodSeen pod;
   friend bool operator==(const PodChange&, const PodChange&) = default;
 };
-// In order of weight for whoever looks at one only: a new pod that is being deleted already is told as kDeleting.
+// The most important change, for callers that look at one only: a new pod that is already being deleted is kDeleting.
 using PodChanges = std::vector<PodChange>;
 
 class PodTable {
  public:
-  PodChanges replace(std::vector<PodSeen> pods, MonoTime now);  // after a whole list
+  PodChanges replace(std::vector<PodSeen> pods, MonoTime now);  // after a complete list
   PodChanges apply(Change change, PodSeen pod, MonoTime now);   // kAdded, kModified, kDeleted
 
   std::vector<PodSeen> pods() const;

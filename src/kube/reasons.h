@@ -1,5 +1,5 @@
 #pragma once
-// Every event of ours, once: docs/reference/events.md is the same table for people, and a test holds the two together.
+// All events that Tranche sends: docs/reference/events.md has the same table for people, and a test compares the two.
 #include <array>
 #include <string_view>
 

@@ -10,7 +10,7 @@
 namespace tranche::kube {
 namespace {
 
-// A watch that ends sooner and brought nothing is no watch: something between us and the server cuts it.
+// A watch that ends sooner and brought nothing counts as failed: something between this node and the server cuts it.
 constexpr Duration kTooShort = std::chrono::seconds(1);
 
 std::string words_of(const ApiStatus& status) {
@@ -33,8 +33,8 @@ Reflector::Step Reflector::next(MonoTime now) {
   return watch_next_ ? watch_step(now) : list_step();
 }
 
-// The first list takes what the server has in memory: asking every server's etcd for the newest state is what brings a
-// cluster down when all its nodes start at once. Later lists are at least as new as what was known.
+// The first list accepts the state in the server's memory: a quorum read from etcd by all nodes that start at once can
+// overload a cluster. Later lists are at least as new as the known state.
 Reflector::Step Reflector::list_step() {
   state_ = State::kListing;
   Step step{Do::kList, {}, {}, continue_.empty()};
@@ -90,14 +90,14 @@ void Reflector::on_watch_end(MonoTime now) {
 void Reflector::on_failed(const ApiStatus& status, MonoTime now) {
   under_way_ = false;
   if (status.code == http::kGone) {
-    // A version that a list began with and that is gone too leaves only the newest state.
+    // If the version at which a list began has expired too, only the newest state is left.
     if (!watch_next_) version_.clear();
     watch_next_ = false;
     continue_.clear();
     wait(status.retry_after, "the API server no longer knows where we were: listing again", now);
     return;
   }
-  if (!watch_next_) continue_.clear();  // a list that broke off begins anew
+  if (!watch_next_) continue_.clear();  // an interrupted list starts again
   Duration least = status.retry_after;
   if (status.code == http::kForbidden) least = std::max(least, settings_.denied_wait);
   std::string reason = words_of(status);

@@ -1,9 +1,9 @@
 #pragma once
-// How to know a collection of the API server at every moment without asking twice: list it once, page by page, then
-// watch it from the list's version; when the server forgets that version (410 Gone, "Expired"), list again; when
-// anything else goes wrong, go on from the last version after a growing, jittered wait. It says what to do next and is
-// told what came of it: no connection, no clock, no objects. Kubernetes' API conventions, "Efficient detection of
-// changes" and "Retrieving large results sets in chunks". Pure. One thread.
+// Keeps a collection of the API server up to date with few requests: list it once, page by page, then watch it from the
+// list's version; if the server has dropped that version (410 Gone, "Expired"), list again; after any other failure,
+// continue from the last version after a growing, jittered wait. Decides the next step and receives the results: no
+// connection, no clock, no objects. Kubernetes' API conventions, "Efficient detection of changes" and "Retrieving large
+// results sets in chunks". Pure. One thread.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,10 +19,10 @@ struct ReflectorSettings {
   std::uint32_t page = 500;
   Duration first_wait = std::chrono::milliseconds(100);
   Duration most_wait = std::chrono::seconds(30);
-  Duration denied_wait = std::chrono::minutes(5);     // what is forbidden stays so until somebody writes a role
-  Duration shortest_watch = std::chrono::minutes(5);  // the server ends a watch after this to twice this
+  Duration denied_wait = std::chrono::minutes(5);     // forbidden stays forbidden until an administrator changes a role
+  Duration shortest_watch = std::chrono::minutes(5);  // the server ends a watch after this to twice this time
   std::uint64_t seed = 1;
-  std::string role = "deploy/rbac/node.yaml";  // what gives the right to ask this
+  std::string role = "deploy/rbac/node.yaml";  // the role that permits the requests
 };
 
 class Reflector {
@@ -31,27 +31,27 @@ class Reflector {
   struct Step {
     Do what = Do::kNothing;
     std::string query;        // "limit=500&resourceVersion=0"
-    Duration lasts{};         // kWatch: what the server was asked to end it after
-    bool first_page = false;  // kList: of a new list; earlier pages are void
+    Duration lasts{};         // kWatch: the requested duration
+    bool first_page = false;  // kList: of a new list; discard earlier pages
   };
   enum class State { kStarting, kListing, kWatching, kWaiting };
 
   explicit Reflector(ReflectorSettings settings);
 
-  // What to start now; kNothing while that is under way or waited for. Ask again after everything told and at wake().
+  // The step to start now; kNothing while one is in progress or waiting. Call again after every result and at wake().
   Step next(MonoTime now);
   std::optional<MonoTime> wake() const { return wait_until_; }
 
   void on_page(const std::string& resource_version, const std::string& continue_token, MonoTime now);
   void on_event(const std::string& resource_version, MonoTime now);  // an object's or a bookmark's
-  void on_watch_end(MonoTime now);                                   // the server ended it, as asked
-  // A list that was refused or broke off, a watch that was refused, broke off, or told an error.
+  void on_watch_end(MonoTime now);                                   // the server ended it, as requested
+  // A list or watch that was refused or interrupted, or a watch that returned an error.
   void on_failed(const ApiStatus& status, MonoTime now);
 
   State state() const { return state_; }
-  const std::string& reason() const { return reason_; }             // why it waits
-  bool known() const { return known_; }                             // a whole list has been read once
-  std::uint64_t watch_restarts() const { return watch_restarts_; }  // of watches, whatever ended them
+  const std::string& reason() const { return reason_; }             // why it is waiting
+  bool known() const { return known_; }                             // a complete list has been read once
+  std::uint64_t watch_restarts() const { return watch_restarts_; }  // of watches, for any reason
 
  private:
   void wait(Duration least, std::string reason, MonoTime now);
@@ -64,10 +64,10 @@ class Reflector {
   State state_ = State::kStarting;
   bool under_way_ = false;
   bool watch_next_ = false;     // there is a version to watch from
-  bool seen_in_watch_ = false;  // this watch brought something
+  bool seen_in_watch_ = false;  // the present watch brought something
   bool known_ = false;
   MonoTime watch_began_{};
-  std::string version_ = "0";  // of the newest thing known; "0" = any the server has at hand, "" = the very newest
+  std::string version_ = "0";  // of the newest known state; "0" = any version in the server's memory, "" = the newest
   std::string continue_;
   std::optional<MonoTime> wait_until_;
   std::string reason_;

@@ -1,5 +1,5 @@
 #pragma once
-// Addresses of an API server and of what it keeps. Pure.
+// URLs of an API server and its objects. Pure.
 #include <string>
 #include <string_view>
 
@@ -11,15 +11,15 @@ struct Server {
   bool tls = true;
   std::string host;  // without brackets
   std::string port;
-  std::string path;  // "" or "/prefix", without a slash at the end
+  std::string path;  // "" or "/prefix", without a trailing slash
 
   std::string url() const;          // "https://[fd00::1]:6443/prefix"
   std::string host_in_url() const;  // "[fd00::1]"
   friend bool operator==(const Server&, const Server&) = default;
 };
 
-// "https://host[:port][/prefix]"; http is taken for the loopback only, since a token would travel in the clear. The
-// error's text reads on after the name of the setting.
+// "https://host[:port][/prefix]"; http is accepted only for loopback, because the token would be sent unencrypted. The
+// error's text continues a sentence that begins with the name of the setting.
 Result<Server> parse_server(std::string_view text);
 
 // For one value in a query, or one segment of a path.

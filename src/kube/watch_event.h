@@ -1,7 +1,7 @@
 #pragma once
-// One line of a watch → what happened. Kubernetes' API conventions, "Efficient detection of changes": ADDED, MODIFIED,
-// DELETED carry an object, BOOKMARK only its resource version, ERROR a Status. Any kind of object: its reader is an
-// argument. Pure; fuzzed.
+// Parses one line of a watch. Kubernetes' API conventions, "Efficient detection of changes": ADDED, MODIFIED and
+// DELETED carry an object, BOOKMARK only its resource version, ERROR a Status. Works for any kind of object, whose
+// reader is an argument. Pure; fuzzed.
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -21,8 +21,8 @@ struct WatchEvent {
   friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
 };
 
-// `object` gets the object of kAdded, kModified and kDeleted; what it refuses is refused here too. kInvalid: no JSON,
-// an unknown type, no object, or an object without a version.
+// `object` receives the object of kAdded, kModified and kDeleted, and its errors are returned. kInvalid: not JSON, an
+// unknown type, no object, or an object without a version.
 Result<WatchEvent> parse_watch_line(std::string_view line,
                                     const std::function<Status(Change change, const nlohmann::json& object)>& object);
 

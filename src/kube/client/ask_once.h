@@ -1,5 +1,5 @@
 #pragma once
-// One request to the API server, for moment commands: blocks on a loop of its own up to the client's deadline.
+// One request to the API server, for one-shot commands: blocks on a loop of its own up to the client's deadline.
 #include <string>
 
 #include "base/result.h"
@@ -8,7 +8,7 @@
 
 namespace tranche::host {
 
-// Paths begin with "/api". An answer of any status is an answer; kUnavailable when there is none.
+// Paths begin with "/api". A response with any status is a value; kUnavailable if there is none.
 Result<KubeAnswer> get_once(const kube::Access& access, const std::string& path);
 Result<KubeAnswer> patch_once(const kube::Access& access, const std::string& path, const std::string& merge_patch);
 Result<KubeAnswer> strategic_patch_once(const kube::Access& access, const std::string& path, const std::string& patch);

@@ -1,7 +1,7 @@
 #pragma once
-// Private to kube/client: libcurl as a held resource, opened at run time. With it come two dozen libraries that a node
-// without a cluster need not load (docs/internals/decisions/0010-kubernetes-client.md). Open it where some milliseconds
-// do not matter; afterwards any thread may use it.
+// Private to kube/client: owns libcurl, opened at run time. It loads two dozen libraries that a node without a cluster
+// does not need (docs/internals/decisions/0010-kubernetes-client.md). Opening takes some milliseconds; afterwards any
+// thread may use it.
 #include <curl/curl.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// How this process may talk to the API server: by a kubeconfig file, or as the pod that it is. Reads files; any thread.
+// How this process connects to the API server: with a kubeconfig file, or as its own pod. Reads files; any thread.
 #include <string>
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace tranche::host {
 
-// `kubeconfig` "" = the service account of this pod. `problems` gets what is to be said of the file, warnings too; the
-// error is its first fault.
+// `kubeconfig` "" = the service account of this pod. `problems` receives all findings about the file, including
+// warnings; the error is the first of them.
 Result<kube::Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
                                  std::vector<Problem>& problems);
 

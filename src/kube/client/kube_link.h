@@ -1,7 +1,7 @@
 #pragma once
-// The one connection of a program to the API server, for all its parts: how this process may talk to it is found out
-// and libcurl is loaded on the worker, so that nothing waits for it. Without an API server it stays closed, with the
-// reason. Loop thread only. Whoever uses the client must be gone before the link.
+// A program's single connection to the API server, shared by all its parts. The access is looked up and libcurl loaded
+// on the worker, so the loop does not wait. Without an API server it stays closed, with the reason. Loop thread only.
+// Users of the client must be destroyed before the link.
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,14 +21,14 @@ class KubeLink {
   KubeLink(const KubeLink&) = delete;
   KubeLink& operator=(const KubeLink&) = delete;
 
-  // As a turn of its own once it is open or closed for good, also when it is by now.
+  // Runs the callback separately on the loop once the link is open or finally closed, also if it already is.
   void when_settled(std::function<void()> told);
 
   bool settled() const { return settled_; }
   KubeClient* client() { return client_.get(); }              // nullptr: not open
-  const std::string& closed_because() const { return why_; }  // once settled without a client
+  const std::string& closed_because() const { return why_; }  // set once settled without a client
   const std::string& server() const { return server_; }       // "https://…"
-  const std::string& source() const { return source_; }       // where that was found
+  const std::string& source() const { return source_; }       // where the access was found
 
  private:
   struct Prepared;

@@ -1,7 +1,7 @@
 #pragma once
-// Carries out what kube::Reflector says for one collection: lists, watches, waits, and hands on what comes. It polls
-// nothing: between two watches, five to ten minutes each, only what changes in the cluster is sent. Loop thread only.
-// Destroying it ends what is under way at once.
+// Carries out the steps of kube::Reflector for one collection: lists, watches, waits, and passes on what arrives. It
+// does not poll: between two watches, of five to ten minutes each, the server sends only changes. Loop thread only.
+// Destroying it ends its requests immediately.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,10 +22,10 @@ struct ListPage {
 };
 
 struct ListWatchHandler {
-  // One page of a list; `first` begins a new list, which replaces all that was known when its last page is there.
+  // One page of a list; `first` begins a new list, which replaces the known objects once its last page has arrived.
   std::function<Result<ListPage>(std::string_view body, bool first)> on_page;
   std::function<Result<kube::WatchEvent>(std::string_view line)> on_line;
-  std::function<void()> on_turn;  // after each piece of news, and when state() changed
+  std::function<void()> on_turn;  // after each page or event, and when state() changed
 };
 
 class ListWatch {

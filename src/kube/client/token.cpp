@@ -26,7 +26,7 @@ Result<std::string> Token::get() {
   auto content = read_file(path_, kLongest);
   if (!content) return std::unexpected(within(std::move(content).error(), "cannot read the token for the API server"));
   const auto token = trimmed(*content);
-  // A line end in it would begin a header of its own.
+  // A line end in the token would start another header.
   if (token.empty() || std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
     return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", path_);
   text_ = token;

@@ -1,6 +1,6 @@
 #pragma once
-// Private to kube/client: the bearer token of a file that is replaced while we run (kubelet renews a pod's every hour
-// at least). Looked at before every request, read when it is another file or changed. Never logged.
+// Private to kube/client: the bearer token of a file that is replaced while the program runs (kubelet renews a pod's at
+// least every hour). Checks the file before every request and reads it if it was replaced or changed. Never logged.
 #include <sys/types.h>
 
 #include <ctime>
@@ -12,11 +12,11 @@ namespace tranche::host {
 
 class Token {
  public:
-  // `fixed` counts when there is no path.
+  // `fixed` is used if `path` is empty.
   Token(std::string path, std::string fixed) : path_(std::move(path)), text_(std::move(fixed)) {}
 
-  Result<std::string> get();        // "" when there is neither
-  void doubt() { known_ = false; }  // it was refused: read it again whatever the file looks like
+  Result<std::string> get();        // "" if there is neither
+  void doubt() { known_ = false; }  // it was refused: read the file again even if it looks unchanged
 
  private:
   std::string path_;

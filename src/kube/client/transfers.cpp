@@ -16,15 +16,15 @@ namespace tranche::host {
 namespace {
 
 constexpr long kConnectMs = 5000;
-constexpr long kMostConnections = 8;  // without HTTP/2 each request under way has one
-// A peer that vanished (a node that lost power behind a load balancer) sends nothing, not even an end: ask it every now
-// and then, and do not wait for what it does not confirm.
+constexpr long kMostConnections = 8;  // without HTTP/2 each request in progress has its own
+// A peer that vanished (a node behind a load balancer that lost power) sends nothing, not even a FIN: probe it
+// regularly, and do not wait for data that it does not acknowledge.
 constexpr long kIdleSeconds = 15;
 constexpr long kProbeSeconds = 5;
 constexpr unsigned kUnconfirmedMs = 30000;
 
 curl_blob blob_of(const std::string& text) {
-  // Copied by libcurl, never written to.
+  // libcurl copies it and does not write to it.
   return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
 }
 
@@ -38,7 +38,7 @@ struct Transfers::Transfer {
   OnData on_data;
   OnEnd on_end;
   std::string arrived;
-  std::size_t room = 0;  // bytes of the body that may still arrive
+  std::size_t room = 0;  // how many more bytes of the body are accepted
   std::size_t largest = 0;
   bool stream = false;
   std::array<char, CURL_ERROR_SIZE> error{};
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Transfers>> Transfers::open(Loop& loop, std::shared_ptr<c
   api.multi_setopt(transfers->multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, kMostConnections);
   kube::Server server = access.server;
   if (!access.tls_server_name.empty()) {
-    // The name that the certificate must have; connected to is the server.
+    // The certificate must have this name; the connection is to the server's address.
     const std::string to =
         fmt::format("{}:{}:{}:{}", access.tls_server_name, server.port, server.host_in_url(), server.port);
     transfers->connect_to_ = api.slist_append(nullptr, to.c_str());
@@ -155,7 +155,8 @@ bool Transfers::prepare_tls(CURL* easy) {
               set(CURLOPT_SSL_VERIFYPEER, access_.insecure ? 0L : 1L) &&
               set(CURLOPT_SSL_VERIFYHOST, access_.insecure ? 0L : 2L);
   if (access_.authorities.given()) {
-    // The cluster's own and nobody else's; read from the file at every new connection, since it may be replaced.
+    // Trusts only the cluster's own authorities, read from the file at every new connection, because it may be
+    // replaced.
     good = good && set(CURLOPT_CAPATH, static_cast<const char*>(nullptr)) && set(CURLOPT_CA_CACHE_TIMEOUT, 0L) &&
            material(access_.authorities, CURLOPT_CAINFO_BLOB, CURLOPT_CAINFO);
   }
@@ -173,7 +174,7 @@ void Transfers::cancel(Id id) {
 
 void Transfers::end(Transfer& transfer) {
   if (transfer.easy != nullptr) {
-    curl_->multi_remove_handle(multi_, transfer.easy);  // one that was never added is no harm
+    curl_->multi_remove_handle(multi_, transfer.easy);  // harmless if it was never added
     curl_->easy_cleanup(std::exchange(transfer.easy, nullptr));
   }
   curl_->slist_free_all(std::exchange(transfer.headers, nullptr));
@@ -185,7 +186,7 @@ void Transfers::act(curl_socket_t fd, int what) {
   deliver();
 }
 
-// libcurl must not be called from inside its own calls, so what arrived there is handed on here.
+// libcurl must not be called from inside its callbacks, so what arrived there is passed on here.
 void Transfers::deliver() {
   std::vector<std::pair<Id, HttpEnd>> ended;
   std::vector<Id> fed;
@@ -207,7 +208,7 @@ void Transfers::deliver() {
   }
   for (const Id id : fed) {
     const auto at = transfers_.find(id);
-    if (at == transfers_.end()) continue;  // cancelled by an earlier one
+    if (at == transfers_.end()) continue;  // cancelled by an earlier callback
     const auto transfer = at->second;
     const std::string bytes = std::exchange(transfer->arrived, {});
     if (transfer->stream) transfer->room = transfer->largest;
@@ -254,7 +255,7 @@ int Transfers::on_timer(CURLM*, long milliseconds, void* self) {
   return 0;
 }
 
-// One call of libcurl's may unpack gigabytes, so the bound is here and not where bytes are handed on.
+// One libcurl call may unpack gigabytes, so the limit is enforced here and not where bytes are passed on.
 std::size_t Transfers::on_write(char* bytes, std::size_t one, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
   if (one * count > transfer.room) {

@@ -1,7 +1,8 @@
 #pragma once
-// Private to kube/client: HTTP requests on the loop, through libcurl's multi interface: its sockets are watches, its
-// timers are timers, there is no thread. (A host name is looked up on a thread of libcurl's own.) Loop thread only;
-// callbacks run as turns, never inside another call, and may start and cancel requests, but not destroy this object.
+// Private to kube/client: HTTP requests on the loop, through libcurl's multi interface: its sockets are watches and its
+// timers are timers of the loop, without a thread. (libcurl resolves host names on a thread of its own.) Loop thread
+// only; callbacks run separately on the loop, never inside another call, and may start and cancel requests, but must
+// not destroy this object.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,12 +20,12 @@ namespace tranche::host {
 
 struct HttpRequest {
   const char* method = "GET";
-  std::string path = {};  // with its query, below the server's own path
+  std::string path = {};  // with its query, relative to the server's own path
   std::vector<std::string> headers = {};
   std::string body = {};
   Duration deadline = std::chrono::seconds(10);
-  bool compressed = false;  // the answer may be
-  // Bytes of the body, unpacked, beyond which the answer breaks off. Of a stream: those that arrive in one callback.
+  bool compressed = false;  // accept a compressed response
+  // Largest body, unpacked; a longer response is aborted. For a stream: the bytes that arrive in one callback.
   std::size_t largest = std::size_t{1} << 20;
   bool stream = false;
   bool own_connection = false;  // do not use one that is open
@@ -32,7 +33,7 @@ struct HttpRequest {
 
 struct HttpEnd {
   int status = 0;      // 0: no answer
-  std::string broken;  // why the answer is not whole, "" when it is
+  std::string broken;  // why the response is incomplete, "" if it is complete
   bool timed_out = false;
 };
 
@@ -46,10 +47,10 @@ class Transfers {
                                                  const kube::Access& access);
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
-  ~Transfers();  // ends what is under way; no callback runs any more
+  ~Transfers();  // ends requests in progress; no callback runs afterwards
 
   Id start(const HttpRequest& request, OnData on_data, OnEnd on_end);
-  void cancel(Id id);  // no callback of it runs any more; unknown ids are ignored
+  void cancel(Id id);  // no callback of it runs afterwards; unknown ids are ignored
 
  private:
   struct Transfer;
@@ -72,7 +73,7 @@ class Transfers {
   curl_slist* connect_to_ = nullptr;
   CURLM* multi_ = nullptr;
   Timer timer_{loop_};
-  Timer soon_{loop_};  // delivers failures to start
+  Timer soon_{loop_};  // delivers failures to start a request
   std::map<curl_socket_t, Loop::Id> watches_;
   std::map<Id, std::shared_ptr<Transfer>> transfers_;
   Id next_id_ = 1;

@@ -35,7 +35,7 @@ std::optional<std::string> WatchObject::unknown_because() const {
 
 Result<ListPage> WatchObject::on_page(std::string_view body, bool first) {
   if (first) listed_ = false;
-  std::optional<nlohmann::json> found;  // not told before the page is known to be one
+  std::optional<nlohmann::json> found;  // not reported before the page is known to be valid
   TRY(const auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
         if (kube::name_of(object) == name_) found = object;
         return {};

@@ -1,6 +1,6 @@
 #pragma once
-// One object of the API server, known at every moment: listed once by its name, then watched, with all that ListWatch
-// does about ends, cuts, forgotten versions and refusals. At rest nothing is asked. Loop thread only.
+// One object of the API server, kept up to date: listed once by its name, then watched. ListWatch handles ends, broken
+// connections, expired versions and refusals. No requests while nothing changes. Loop thread only.
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -13,20 +13,20 @@ namespace tranche::host {
 struct WatchedObject {
   std::string collection;  // "/api/v1/nodes", "/api/v1/namespaces/gpu/configmaps"
   std::string name;
-  std::string role;        // what gives the right to watch it, for whoever is refused
-  std::uint64_t seed = 1;  // of waits and of the lengths of watches
+  std::string role;        // the role that permits the watch, for the message on a refusal
+  std::uint64_t seed = 1;  // of back-off waits and of the lengths of watches
 };
 
 class WatchObject {
  public:
-  // on_object: what is there now, nullptr when there is none; also when a list tells the same again. on_turn: after
+  // on_object: the present object, nullptr if there is none; also if a new list returns the same object. on_turn: after
   // that, and when the state of the watch has changed. Neither is called inside the constructor; neither may destroy
   // this object.
   WatchObject(Loop& loop, KubeClient& client, WatchedObject what,
               std::function<void(const nlohmann::json* object)> on_object, std::function<void()> on_turn);
 
   const kube::Reflector& reflector() const { return watch_.reflector(); }
-  // Why nothing is known of it yet; nothing once it has been told, whatever became of the connection since.
+  // Why the object is not known yet; absent once it was reported, whatever became of the connection since.
   std::optional<std::string> unknown_because() const;
 
  private:
@@ -35,7 +35,7 @@ class WatchObject {
 
   std::string name_;
   std::function<void(const nlohmann::json*)> on_object_;
-  bool listed_ = false;  // this list, of several pages perhaps, has had it
+  bool listed_ = false;  // the present list, perhaps of several pages, contained it
   ListWatch watch_;      // last: it calls the rest
 };
 

@@ -12,7 +12,7 @@ Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, 
       node_name_(std::move(node_name)),
       on_pods_(std::move(on_pods)),
       on_turn_(std::move(on_turn)),
-      // So that the nodes of a cluster that start together do not ask in step.
+      // So that nodes of a cluster that start together do not send requests at the same time.
       seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
   kube::EventSettings settings;
   settings.node = node_name_;
@@ -31,7 +31,7 @@ void Cluster::start() {
     off_ = "the name of this node is not known (--node-name, $NODE_NAME)";
   }
   if (!off_.empty()) {
-    events_.reset();  // nobody will read what waits there
+    events_.reset();  // what waits there is not sent any more
     condition_.reset();
     other_conditions_.clear();
     log::info("kube.off", {{"why", off_}});
@@ -44,7 +44,7 @@ void Cluster::start() {
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
-    // A watch that goes on after its usual end is no news.
+    // A watch that resumes after its usual end is not logged.
     if (now != logged_ && reflector.state() == kube::Reflector::State::kWaiting)
       log::warning("kube.waiting", {{"why", reflector.reason()}});
     if (now != logged_ && reflector.state() == kube::Reflector::State::kWatching)

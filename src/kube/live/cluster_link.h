@@ -1,7 +1,7 @@
 #pragma once
-// The cluster, as far as this node has to do with it: its pods, told at once, and events for people. None of it is
-// needed to serve pods: without an API server, or without the right to ask it, the state is "off" or "waiting" with the
-// reason, and everything else works. Loop thread only.
+// This node's connection to the cluster: its pods, reported immediately, events for people, and node conditions.
+// Serving pods does not depend on it: without an API server, or without permission, the state is "off" or "waiting"
+// with the reason, and everything else works. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,7 +19,7 @@ namespace tranche::agent {
 // For status and metrics.
 struct ClusterReport {
   std::string state = "off";  // "off", "starting", "listing", "watching", "waiting"
-  std::string reason;         // why it is off or waits
+  std::string reason;         // why it is off or waiting
   std::string server;
   std::string node;
   std::optional<MonoTime> last_news;
@@ -32,28 +32,28 @@ struct ClusterReport {
 
 class Cluster {
  public:
-  // The link must outlive this object. node_name: as the cluster calls this node. startup_taint: the key of a taint
-  // that is taken off the node once it serves; "" = none.
-  // on_pods: news of pods of this node, one turn each; on_turn: the report has changed. Neither is called from within
-  // this constructor, and neither may destroy the object.
+  // The link must outlive this object. node_name: the cluster's name of this node. startup_taint: the key of a taint to
+  // remove from the node once it is serving; "" = none. on_pods: changes of pods of this node, each in its own
+  // callback; on_turn: the report has changed. Neither is called inside the constructor, and neither may destroy the
+  // object.
   Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, std::string startup_taint,
           std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn);
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // An event for people (docs/reference/events.md). Merged, limited, and dropped when there is no API server.
+  // Sends an event for people (docs/reference/events.md). Merged, rate-limited, and dropped if there is no API server.
   void tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
   void tell_node(const kube::Reason& reason, const std::string& message);
 
-  // The condition TrancheReady of this Node, as it should be.
+  // Sets the desired condition TrancheReady of this Node.
   void condition(const kube::NodeCondition& wanted);
 
-  // Conditions of other types (TrancheMigReady, TrancheDraReady), each as it should be.
+  // Sets desired conditions of other types (TrancheMigReady, TrancheDraReady).
   void other_condition(const kube::NodeCondition& wanted);
 
-  // Whether every pod of this node that ends is told; false also while the API server is out of reach.
+  // Whether every end of a pod of this node is reported; false also while the API server is unreachable.
   bool watching() const;
-  const kube::PodTable& pods() const;  // empty when nothing is known
+  const kube::PodTable& pods() const;  // empty if unknown
   ClusterReport report() const;
 
  private:
@@ -66,7 +66,7 @@ class Cluster {
   std::function<void()> on_turn_;
   std::uint64_t seed_;
   bool starting_ = true;
-  std::string off_;  // why
+  std::string off_;  // the reason
   std::string logged_;
   std::unique_ptr<EventSender> events_;
   std::unique_ptr<ConditionKeeper> condition_;

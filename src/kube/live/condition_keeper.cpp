@@ -10,8 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kBetweenWrites = 1s;
-constexpr Duration kStarting = 3s;     // for the driver to be opened and kubelet to be told
-constexpr Duration kForbidden = 5min;  // until somebody may have given the right
+constexpr Duration kStarting = 3s;     // to open the driver and register with kubelet
+constexpr Duration kForbidden = 5min;  // until an administrator may have granted the permission
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void ConditionKeeper::use(host::KubeClient& client) {
 void ConditionKeeper::want(kube::NodeCondition condition) {
   if (wanted_ == condition) return;
   wanted_ = std::move(condition);
-  if (!settled_ && wanted_->ready) {  // what was waited for
+  if (!settled_ && wanted_->ready) {  // no need to wait any longer
     settled_ = true;
     timer_.stop();
   }
@@ -81,7 +81,7 @@ void ConditionKeeper::look_for_taint() {
       return wait(backoff_.next());
     }
     if (*patch) return remove_taint(**patch);
-    taint_.clear();  // once: whoever taints the node again has a reason
+    taint_.clear();  // once: a taint that is added again is deliberate
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Keeps the condition TrancheReady of this Node what it should be, and takes a startup taint off once the node serves.
-// Asks the API server for nothing at rest: it writes when the condition is another than the one written last, at most
-// once a second, and after a failure again, later each time. Loop thread only.
+// Keeps the condition TrancheReady of this Node up to date, and removes a startup taint once the node is serving. Sends
+// no requests while nothing changes: it writes if the condition differs from the last one written, at most once per
+// second, and retries failures with back-off. Loop thread only.
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,20 +15,20 @@ namespace tranche::agent {
 
 struct ConditionReport {
   std::string written;  // "Serving"; "" = nothing yet
-  std::string problem;  // why the newest could not be written
+  std::string problem;  // why the newest condition could not be written
   friend bool operator==(const ConditionReport&, const ConditionReport&) = default;
 };
 
 class ConditionKeeper {
  public:
-  // `startup_taint`: its key, "" = none. on_change: the report is another; not from within a call to this object.
+  // `startup_taint`: its key, "" = none. on_change: the report has changed; not called inside a call to this object.
   ConditionKeeper(host::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
                   std::function<void()> on_change);
   ~ConditionKeeper();
   ConditionKeeper(const ConditionKeeper&) = delete;
   ConditionKeeper& operator=(const ConditionKeeper&) = delete;
 
-  void use(host::KubeClient& client);  // before that everything waits
+  void use(host::KubeClient& client);  // everything waits for this call
   void want(kube::NodeCondition condition);
   const ConditionReport& report() const { return report_; }
 
@@ -37,7 +37,7 @@ class ConditionKeeper {
   void write(const kube::NodeCondition& condition);
   void look_for_taint();
   void remove_taint(const std::string& patch);
-  bool failed(const host::KubeAnswer& answer, const char* what);  // true: tried again later
+  bool failed(const host::KubeAnswer& answer, const char* what);  // true: will be retried
   void wait(Duration duration);
 
   host::Loop& loop_;
@@ -50,7 +50,7 @@ class ConditionKeeper {
   host::Timer timer_{loop_};
   std::optional<kube::NodeCondition> wanted_;
   std::optional<kube::NodeCondition> written_;
-  bool settled_ = false;  // the first moments of a start are no news
+  bool settled_ = false;  // the first moments after a start are not reported
   WallTime changed_{};
   ConditionReport report_;
 };

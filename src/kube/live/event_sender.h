@@ -1,5 +1,5 @@
 #pragma once
-// Sends what kube::EventBook says, one request at a time, when it says. Loop thread only.
+// Sends the requests of kube::EventBook, one at a time, when they are due. Loop thread only.
 #include <functional>
 #include <memory>
 
@@ -19,7 +19,7 @@ class EventSender {
   EventSender& operator=(const EventSender&) = delete;
 
   void tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
-  void use(host::KubeClient& client);  // before that everything waits
+  void use(host::KubeClient& client);  // everything waits for this call
   const kube::EventReport& report() const { return book_.report(); }
 
  private:

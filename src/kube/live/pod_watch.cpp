@@ -45,7 +45,7 @@ void PodWatch::hand_on() {
   if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
 }
 
-// A server, or a proxy before it, may not honour the selector.
+// A server, or a proxy in front of it, may ignore the selector.
 bool PodWatch::concerns_us(const kube::PodSeen& pod) const {
   return pod.node_name == node_;
 }

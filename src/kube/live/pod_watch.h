@@ -1,7 +1,7 @@
 #pragma once
-// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). What an API
-// server sends is bounded: pods of other nodes are left out, and a list of more than kMostPods pods or kMostPages pages
-// counts as failed. Loop thread only.
+// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
+// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods or kMostPages
+// pages counts as failed. Loop thread only.
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,11 +14,11 @@ namespace tranche::agent {
 
 class PodWatch {
  public:
-  static constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds where configured
+  static constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds if configured
   static constexpr int kMostPages = 50;
 
-  // on_pods: with all that arrived at once, never inside the constructor; it must not destroy this object. on_turn:
-  // also when only the state of the watch has changed.
+  // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
+  // object. on_turn: also if only the state of the watch has changed.
   PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
            std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn);
 
@@ -37,9 +37,9 @@ class PodWatch {
   const std::string node_;
   std::function<void(const kube::PodChanges&)> on_pods_;
   kube::PodTable table_;
-  std::vector<kube::PodSeen> listed_;  // the pages of a list that is not whole yet
+  std::vector<kube::PodSeen> listed_;  // the pages of an incomplete list
   int pages_ = 0;
-  kube::PodChanges changes_;  // not handed on yet: a burst of events is one callback
+  kube::PodChanges changes_;  // not passed on yet: a burst of events is one callback
   std::optional<MonoTime> last_news_;
   host::ListWatch watch_;  // last: it calls the rest
 };
