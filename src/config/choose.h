@@ -1,8 +1,8 @@
 #pragma once
-// Which of several named configurations is in force on this node: the one that the node's label names, else the
-// default, else what the fallback strategies find. A label that names none is an error and changes nothing on a node
-// that has a configuration; one that has none yet goes on as if there were no label. What NVIDIA's config manager
-// chooses, and where this differs: docs/compatibility/config-manager.md. Pure.
+// Which of several named configurations applies to this node: the one that the node's label names, else the default,
+// else the result of the fallback strategies. A label that names no existing configuration is an error. It changes
+// nothing on a node that has a configuration; a node without one proceeds as if there were no label. Differences from
+// NVIDIA's config manager: docs/compatibility/config-manager.md. Pure.
 #include <expected>
 #include <optional>
 #include <string>
@@ -15,10 +15,10 @@ namespace tranche::config {
 
 inline constexpr const char* kConfigLabel = "nvidia.com/device-plugin.config";
 
-// Where named configurations are and what there is now.
+// The location of named configurations, and their present names.
 struct NamedSet {
   std::string where;               // "ConfigMap gpu/configs", "/available-configs"
-  std::optional<std::string> why;  // not known (not read, not there), with the reason
+  std::optional<std::string> why;  // why they are not known (not read, missing)
   std::vector<std::string> names;  // sorted
   friend bool operator==(const NamedSet&, const NamedSet&) = default;
 };
@@ -26,14 +26,15 @@ struct NamedSet {
 struct LabelSeen {
   std::string key = kConfigLabel;
   std::string node;
-  std::optional<std::string> why;  // not known, with the reason
-  std::string value;               // "" is as good as none
+  std::optional<std::string> why;  // why it is not known
+  std::string value;               // "" equals no label
   friend bool operator==(const LabelSeen&, const LabelSeen&) = default;
 };
 
 struct ChoiceRules {
   std::string default_name;
-  std::vector<std::string> fallbacks;  // "named": one called "default"; "single": the only one; "empty": no settings
+  std::vector<std::string>
+      fallbacks;  // "named": the one called "default"; "single": the only one; "empty": no settings
 };
 
 enum class ChosenBy { kLabel, kDefault, kNamed, kSingle, kEmpty };
@@ -46,16 +47,16 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// By these alone. The Problem says which names there are and what to write.
+// Decides from these alone. The Problem lists the existing names and the remedy.
 std::expected<Choice, Problem> choose(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules);
 
 struct Decision {
-  std::optional<Choice> choice;  // absent: what is in force stays, and where there is nothing, there is still nothing
+  std::optional<Choice> choice;  // absent: the present configuration, if any, stays
   std::vector<Problem> problems;
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-// With what may be unknown now: `last_label` is what the label was when it was known last, in an earlier run perhaps.
+// Decides also if parts are unknown now: `last_label` is the last known label, perhaps from an earlier run.
 Decision decide(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules,
                 const std::optional<std::string>& last_label, bool something_in_force);
 

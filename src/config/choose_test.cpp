@@ -27,7 +27,7 @@ struct Row {
   std::vector<std::string> names;
   std::string label;
   ChoiceRules rules;
-  std::string name;  // "!" = refused
+  std::string name;  // "!" = an error
   ChosenBy by = ChosenBy::kEmpty;
 };
 

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<const char*, std::string ChosenConfig::*>, 5> kFi
 std::string render_chosen(const ChosenConfig& chosen) {
   Json document{{"format", kFormat}};
   for (const auto& [key, field] : kFields) document[key] = chosen.*field;
-  // Bytes that are no UTF-8 come from a file that is refused for them; they must not end the program here.
+  // Bytes that are not UTF-8 come from a file that is refused because of them; they must not end the program here.
   return json_text(document, 2) + "\n";
 }
 

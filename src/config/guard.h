@@ -1,6 +1,6 @@
 #pragma once
-// How the guard of MPS sharing is configured: ours, below `sharing.mps.guard` and, per resource, `guard` of an entry.
-// What it does with it is docs/internals/guard.md. Plain values.
+// Configuration of the guard of MPS sharing, an extension: `sharing.mps.guard` and, per resource, `guard` of an entry.
+// Its effect: docs/internals/guard.md. Plain values.
 #include <array>
 #include <string_view>
 
@@ -8,9 +8,9 @@
 
 namespace tranche::config {
 
-// What happens when the processes of a grant hold more memory on a device than it is worth.
+// The action if the processes of a grant hold more memory on a device than its limit.
 enum class GuardMemory { kObserve, kRefuseNew, kTerminateNewest, kTerminateAll };
-// What happens to processes on a shared GPU that are no MPS clients.
+// The action on processes on a shared GPU that are not MPS clients.
 enum class GuardForeignProcesses { kObserve, kTerminate };
 std::string_view to_string(GuardMemory);            // "observe", "refuse-new", "terminate-newest", "terminate-all"
 std::string_view to_string(GuardForeignProcesses);  // "observe", "terminate"

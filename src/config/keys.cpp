@@ -115,7 +115,7 @@ void add_flags(Rows& rows) {
   }
 }
 
-// What a slot is worth, of sharing.mps and of one of its entries.
+// Limits of a slot, in sharing.mps and in one of its entries.
 struct Worth {
   std::string_view threads, threads_factor, threads_sms, memory, memory_factor, usual, threads_meaning, memory_meaning;
 };
@@ -132,7 +132,7 @@ void add_worth(Rows& rows, const Worth& at) {
                key(at.memory_factor, kFactor, kOurs, "", "1.5", kBoth, "multiple of an equal share")});
 }
 
-// What sharing.timeSlicing and sharing.mps have in common.
+// Keys common to sharing.timeSlicing and sharing.mps.
 struct Section {
   std::string_view section, meaning, rename_by_default, fail, fail_usual, resources, name, replicas, rename, devices;
 };

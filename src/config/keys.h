@@ -1,7 +1,7 @@
 #pragma once
-// Every key of a configuration file: what the parser knows (config/document/fields.h takes a mapping's keys from here),
-// what docs/reference/configuration.md lists and what the JSON Schema allows (config/reference.h). A key that is not
-// here is unknown to all three. Pure.
+// All keys of a configuration file: those that the parser knows (config/document/fields.h reads a mapping's keys from
+// here), that docs/reference/configuration.md lists, and that the JSON Schema allows (config/reference.h). A key that
+// is not here is unknown to all three. Pure.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace tranche::config {
 
-inline constexpr std::uint32_t kMostSlots = 65535;  // of one resource: kubelet takes a device list in one message
+inline constexpr std::uint32_t kMostSlots = 65535;  // of one resource: kubelet receives a device list in one message
 inline constexpr std::uint32_t kMostClients =
-    1024;  // of one server: no driver takes more than 60; the bound keeps products small
+    1024;  // of one server: no driver accepts more than 60; the bound keeps products small
 
-// Whether the keys below a mapping are read in any case (plain structures of NVIDIA's) or only as written (objects
-// with a decoder of their own, and ours).
+// Whether the keys below a mapping are accepted in any case (NVIDIA's plain structures) or only as written (objects
+// with their own decoder, and extensions).
 enum class KeyCase { kAny, kExact };
 
 enum class KeyType {
-  kSection,   // a mapping; its keys are rows below its path
-  kSections,  // a list of mappings; their keys are rows below "<path>[]"
+  kSection,   // a mapping; its keys have rows below its path
+  kSections,  // a list of mappings; their keys have rows below "<path>[]"
   kSwitch,    // true or false
   kText,
   kPath,
@@ -46,28 +46,28 @@ enum class KeyType {
 enum class Origin {
   kNvidia,
   kOurs,
-  kFork,    // of a fork of NVIDIA's plugin, taken so that its files work
-  kUnused,  // NVIDIA's or a fork's: checked, and without effect there and here
+  kFork,    // of a fork of NVIDIA's plugin, accepted so that its files work
+  kUnused,  // NVIDIA's or a fork's: checked, without effect there and here
 };
 
 struct Key {
   std::string_view path;  // "sharing.mps.resources[].name"; "" is the file itself
   KeyType type = KeyType::kText;
   Origin origin = Origin::kNvidia;
-  std::string_view usual{};   // the default as it is written, "" = none
-  std::string_view sample{};  // a value that the parser takes, as YAML
+  std::string_view usual{};   // the default, in the file's notation, "" = none
+  std::string_view sample{};  // a valid value, as YAML
   std::string_view readers{};
   std::string_view meaning{};
-  std::string_view see{};  // the document that says more, "shares.md"
+  std::string_view see{};  // the document with details, "shares.md"
   std::vector<std::string_view> words{};
   std::uint32_t least = 0;  // kCount
   std::uint32_t most = 0;
   KeyCase below = KeyCase::kExact;  // kSection and kSections: of the keys below
 };
 
-std::span<const Key> keys();  // a section stands before what is below it
+std::span<const Key> keys();  // a section comes before its keys
 
-// The rows right below a mapping, by its path with or without the indices of lists; the names alone.
+// The names of the rows directly below a mapping, by its path with or without list indices.
 std::vector<std::string_view> names_below(std::string_view path);
 KeyCase key_case_below(std::string_view path);
 // "a.b[3].c" → "a.b[].c"

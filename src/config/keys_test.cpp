@@ -1,4 +1,4 @@
-// The table of keys against the parser: what it lists is taken, its words, bounds and defaults are those in force.
+// The table of keys against the parser: the parser accepts what the table lists, and words, bounds and defaults agree.
 #include "config/keys.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace keys_test {
 
 const std::string kEntry = "{name: nvidia.com/gpu, replicas: 4}";
 
-// What a mapping needs beside the key that is tried, so that the file can be used.
+// Other keys that a mapping needs beside the tested one, so that the file is valid.
 std::vector<std::pair<std::string, std::string>> needed_in(const std::string& section, const std::string& key) {
   if (section.ends_with("s[]") && section.starts_with("sharing."))
     return {{"name", "nvidia.com/gpu"}, {key == "slotMemory" ? "name" : "replicas", "4"}};
@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, std::string>> needed_in(const std::string& se
   return {};
 }
 
-// A usable file with one key, nested by its path.
+// A valid file with one key, nested by its path.
 std::string file_with(const std::string& path, const std::string& value) {
   std::string text = value;
   std::string below = path;

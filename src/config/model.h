@@ -1,7 +1,7 @@
 #pragma once
-// The configuration as the rest of the program sees it: one plain value with every default filled in. The file format
-// is NVIDIA's `version: v1` (same keys, types and defaults); every key of ours is an addition that NVIDIA's programs
-// ignore. This header holds no parsing (config/parse/parse.h) and no precedence of flags (config/resolve.h).
+// The configuration as one plain value with all defaults filled in. The file format is NVIDIA's `version: v1` (same
+// keys, types and defaults); all other keys are extensions that NVIDIA's programs ignore. Parsing is in
+// config/parse/parse.h, the precedence of flags in config/resolve.h.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,7 +54,7 @@ struct GfdFlags {
 struct Flags {
   MigStrategy mig_strategy = MigStrategy::kNone;
   bool fail_on_init_error = true;
-  std::string mps_root;  // "" = not given; a sharing of kind MPS needs it, and resolve fills in /run/nvidia/mps
+  std::string mps_root;  // "" = not given; MPS sharing needs it, and resolve fills in /run/nvidia/mps
   std::string nvidia_driver_root = "/";
   std::string nvidia_dev_root;  // "" = same as nvidia_driver_root
   bool gdrcopy_enabled = false;
@@ -87,31 +87,31 @@ struct SharedResource {
   std::optional<std::string> rename;  // full: "nvidia.com/gpu.shared"; absent = advertised under `name`
   DeviceSelection devices = AllDevices{};
   std::uint32_t replicas = 1;          // 0 = as many as slot_memory gives on each GPU
-  std::optional<Bytes> slot_memory{};  // ours, in place of replicas
-  // Ours: "gpu%d" = a resource per GPU (%d its index), "gpu-%ggb" per size of slot, "%m" per model; "" = one for all.
+  std::optional<Bytes> slot_memory{};  // an extension, instead of replicas
+  // Extension: "gpu%d" = a resource per GPU (%d its index), "gpu-%ggb" per slot size, "%m" per model; "" = one for all.
   std::string names{};
-  SharingStrategy strategy = SharingStrategy::kNone;  // of the section that it stands in
+  SharingStrategy strategy = SharingStrategy::kNone;  // of its section
   ThreadsPolicy threads{};                            // of the entry, or the section's
   MemoryPolicy memory{};
   SplitPolicy split = SplitPolicy::kReject;
   std::optional<GuardMemory> guard_memory{};  // absent = Sharing::guard's
-  Place place;                                // where it was written, for later Problems
+  Place place;                                // for later Problems
   friend bool operator==(const SharedResource&, const SharedResource&) = default;
 };
 
-// What happens to a GPU's compute mode while MPS shares it. Extension: sharing.mps.computeMode.
+// How MPS sharing changes a GPU's compute mode. Extension: sharing.mps.computeMode.
 enum class ComputeModePolicy { kExclusive, kLeave };
-// What to do with an SM count known to compute wrong (data/sm-counts). Extension: sharing.mps.smRounding.
+// How to handle an SM count with known wrong results (data/sm-counts). Extension: sharing.mps.smRounding.
 enum class SmRounding { kUp, kDown, kOff };
-// By what means MPS enforces shares (mps/daemon/tier.h). `auto` is v2, the one tier that daemons are started in.
-// Extension: sharing.mps.tier.
+// The mechanism by which MPS enforces shares (mps/daemon/tier.h). `auto` is v2, the only tier that daemons are started
+// in. Extension: sharing.mps.tier.
 enum class TierPolicy { kAuto, kV2, kV3 };
 std::string_view to_string(TierPolicy);  // "auto", "v2", "v3"
-// What happens to a GPU whose means of sharing change while containers hold slots of it: it gives out nothing new and
-// changes when it is free, or it changes at once and what they hold of it is lost. Extension: sharing.change.
+// When to change how a GPU is shared while containers hold slots of it: wait until it is idle, without new allocations,
+// or change it now, so that running containers lose their share. Extension: sharing.change.
 enum class ChangePolicy { kWait, kForce };
 std::string_view to_string(ChangePolicy);  // "wait", "force"
-// What stands in a grant's endpoint: our relay, or a hard link to the daemon's own socket. Extension:
+// The socket in a grant's endpoint: Tranche's relay, or a hard link to the daemon's own socket. Extension:
 // sharing.mps.endpoint.
 enum class EndpointPolicy { kRelay, kLink };
 std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
@@ -122,43 +122,45 @@ inline constexpr Duration kStopPatienceLeast = std::chrono::milliseconds(100);
 inline constexpr Duration kStopPatienceMost = std::chrono::seconds(60);
 
 struct Sharing {
-  SharingStrategy strategy = SharingStrategy::kNone;  // of the section that is in force; MPS wins over time-slicing
-  // Ours, sharing.perDevice: `devices` and `rename` of entries count, and with both sections given both are in force:
-  // then `resources` holds the entries of both, each with its strategy, and everything else here is of the MPS section.
+  SharingStrategy strategy = SharingStrategy::kNone;  // of the section in effect; MPS wins over time-slicing
+  // Extension sharing.perDevice: `devices` and `rename` of entries apply, and if both sections are given, both are in
+  // effect: `resources` then holds the entries of both, each with its strategy, and all other members are of the MPS
+  // section.
   bool per_device = false;
   bool rename_by_default = false;
   bool fail_requests_greater_than_one = false;  // default false for time-slicing, true for MPS, as NVIDIA's
-  bool one_time_slice = false;                  // with per_device: the same of timeSlicing beside mps
-  std::vector<SharedResource> resources;        // of the section in force
+  bool one_time_slice = false;                  // with per_device: the setting of timeSlicing beside mps
+  std::vector<SharedResource> resources;        // of the section in effect
   ComputeModePolicy compute_mode = ComputeModePolicy::kExclusive;
   SmRounding sm_rounding = SmRounding::kUp;
   EndpointPolicy endpoint = EndpointPolicy::kRelay;
   Guard guard;
-  ThreadsPolicy threads;  // of entries that do not say
+  ThreadsPolicy threads;  // default of entries
   MemoryPolicy memory;
   Reserve reserve;
   TierPolicy tier = TierPolicy::kAuto;
-  ChangePolicy change = ChangePolicy::kWait;  // of the node, whatever the section in force
-  std::uint32_t max_clients = 0;         // of one MPS server; 0 = what the driver is known to take (plan/ceiling.h)
-  std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must have room for
-  Duration proof_every = std::chrono::minutes(10);  // a CUDA start through each pool's daemon; 0 = none
-  bool mig_devices = false;                         // MPS serves MIG devices as well, which NVIDIA's programs refuse
-  // How long the queued GPU work of a stopped client is given before the client is killed. Too short hurts neighbours:
-  // work in flight of a client that dies kills them.
+  ChangePolicy change = ChangePolicy::kWait;  // of the node, for both sections
+  std::uint32_t max_clients = 0;              // per MPS server; 0 = the driver's known maximum (plan/ceiling.h)
+  std::uint32_t processes_per_slot = 1;       // how many CUDA processes a slot must support
+  Duration proof_every =
+      std::chrono::minutes(10);  // interval of a test CUDA start through each pool's daemon; 0 = none
+  bool mig_devices = false;      // MPS also serves MIG devices, which NVIDIA's programs refuse
+  // How long to wait for the queued GPU work of a stopped client before it is killed. Too short a wait can crash other
+  // tenants: a client that dies with work in flight takes them down.
   Duration stop_patience = std::chrono::seconds(2);
-  bool framework_environment = true;  // containers get variables that make frameworks keep to the share
+  bool framework_environment = true;  // set variables in containers that make frameworks respect the share
   friend bool operator==(const Sharing&, const Sharing&) = default;
 };
 
-// Ours, `devices`: which GPUs the node works with at all. Each pattern is a UUID, a PCI address, an index or a model's
-// name with `*`; what is excluded is out, and with anything included only that is in.
+// Extension `devices`: which GPUs the node uses at all. A pattern is a UUID, a PCI address, an index or a model's name
+// with `*`. Excluded GPUs are never used; if any pattern is included, only matching GPUs are.
 struct DeviceFilter {
   std::vector<DeviceRef> include;
   std::vector<DeviceRef> exclude;
   friend bool operator==(const DeviceFilter&, const DeviceFilter&) = default;
 };
 
-// Ours, `dra`: what the node offers through Dynamic Resource Allocation, beside or in place of the device plugin.
+// Extension `dra`: what the node offers through Dynamic Resource Allocation, beside or instead of the device plugin.
 enum class DraDevices { kNone, kAll };
 std::string_view to_string(DraDevices);  // "none", "all"
 
@@ -186,19 +188,19 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-// By what an entry shares: its own word, or else the section's in force.
+// The sharing strategy of an entry: its own, or else that of the section in effect.
 SharingStrategy strategy_of(const Config& config, const SharedResource& entry);
-// failRequestsGreaterThanOne of the section that an entry stands in.
+// failRequestsGreaterThanOne of the entry's section.
 bool one_slot_per_request(const Config& config, const SharedResource& entry);
-// What the guard does with tenants of an entry.
+// The guard's policy for tenants of an entry.
 GuardMemory guard_memory_of(const Config& config, const SharedResource& entry);
-// Whether an entry makes a resource of each GPU ("gpu%d"), of which one container may hold several.
+// Whether an entry creates a resource for each GPU ("gpu%d"), of which one container may hold several.
 bool is_individual(const SharedResource& entry);
 
-// The sharing entry for a resource by its un-renamed name; the later of duplicates wins, as NVIDIA's. nullptr = none.
-// Of entries that share the devices of a name among them (perDevice) it is the last.
+// The sharing entry for a resource by its un-renamed name; the later of duplicates wins, as in NVIDIA's plugin. nullptr
+// = none. If several entries divide the devices of a name (perDevice), it is the last.
 const SharedResource* sharing_of(const Config& config, std::string_view resource_name);
-// Its guard's policy, by the same name.
+// The guard's policy, by the same name.
 GuardMemory guard_memory_of(const Config& config, std::string_view resource_name);
 
 }  // namespace tranche::config

@@ -125,7 +125,7 @@ std::optional<std::string> pci_address(std::string_view text) {
   return full;
 }
 
-// Greedy with one way back: the last * takes one character more each time what follows it does not fit.
+// Greedy with one backtracking point: the last * matches one more character each time the rest does not match.
 bool matches(std::string_view text, std::string_view pattern) {
   std::size_t t = 0;
   std::size_t p = 0;

@@ -140,7 +140,7 @@ std::string_view mark_of(Origin origin) {
   return "";
 }
 
-// "../guide/share-sizes.md" is "share-sizes".
+// "../guide/share-sizes.md" → "share-sizes".
 std::string_view stem_of(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
   return path.substr(0, path.rfind('.'));
@@ -159,7 +159,7 @@ std::string row_of(const Key& key) {
                      key.usual.empty() ? "none" : code(key.usual), given_by(key.path), key.readers, meaning);
 }
 
-// The heading of a key: its nearest section, except that small ones stay with what they belong to.
+// The heading of a key: its nearest section, except that small sections are listed with their parent.
 std::string_view heading_of(std::string_view path) {
   for (const std::string_view section :
        {"flags.plugin", "flags.gfd", "sharing.timeSlicing", "sharing.mps.resources[]", "sharing.mps", "individualGPU",
@@ -192,7 +192,7 @@ std::string flags_of(const Setting& setting) {
   return join(flags, " ");
 }
 
-// Settings that no key of the file gives: of every program, each once, with all its variables.
+// Settings without a key in the file: of every program, each once, with all its variables.
 std::string keyless_text() {
   std::vector<Setting> rows;
   for (const Program program : kAllPrograms)

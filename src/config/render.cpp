@@ -26,7 +26,7 @@ Json render(const PluginFlags& plugin) {
 
 Json render(const GfdFlags& gfd) {
   Json json{{"oneshot", gfd.oneshot}, {"noTimestamp", gfd.no_timestamp}};
-  if (gfd.sleep_interval == Duration::min())  // one more than any notation with a unit can say
+  if (gfd.sleep_interval == Duration::min())  // one more than any notation with a unit can express
     json["sleepInterval"] = gfd.sleep_interval.count();
   else
     json["sleepInterval"] = render_duration(gfd.sleep_interval);

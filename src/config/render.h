@@ -1,6 +1,6 @@
 #pragma once
-// Config → the same configuration as a file: JSON, which parse() reads back to an equal Config (Places aside). For the
-// log and tests. Pure.
+// Config → a file with the same configuration: JSON, which parse() reads back to an equal Config (except Places). For
+// the log and tests. Pure.
 #include <string>
 
 #include "config/model.h"

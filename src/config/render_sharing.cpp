@@ -35,7 +35,7 @@ Json render(const DeviceSelection& selection) {
   return list;
 }
 
-// Policies of an entry are written where they are not the section's; a split where it is not what the names give.
+// Policies of an entry are written if they differ from the section's; a split if it differs from the names' default.
 void add_policies(const Sharing& sharing, const SharedResource& resource, Json& entry) {
   if (resource.guard_memory) entry["guard"]["memory"] = word(*resource.guard_memory);
   if (!resource.names.empty()) entry["names"] = resource.names;

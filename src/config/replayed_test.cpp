@@ -1,6 +1,6 @@
-// The unit tables of NVIDIA's configuration package, row by row, as inputs of our own made from the same rules. What
-// those test on single types is tested here on whole files: ours have no such types.
-// docs/compatibility/configuration.md says where an answer differs and why.
+// The unit test tables of NVIDIA's configuration package, row by row, as new inputs by the same rules. Those tests use
+// single types; here whole files are tested, because Tranche does not have such types.
+// docs/compatibility/configuration.md lists the differences and their reasons.
 #include <gmock/gmock.h>
 
 #include "config/names.h"
@@ -53,7 +53,7 @@ TEST(Replayed, FlagsAreRead) {
               ElementsAre(ListStrategy::kVolumeMounts, ListStrategy::kCdiCri));
 }
 
-// Flags as printed: 4 rows. NVIDIA prints null for what nobody gave; here the value in force stands there.
+// Flags as printed: 4 rows. NVIDIA prints null for settings that are not given; here the effective value is printed.
 TEST(Replayed, FlagsArePrinted) {
   const auto printed = [](const std::string& text) { return render_line(accepted(text)); };
   EXPECT_THAT(printed("{}"), HasSubstr(R"("flags":{"migStrategy":"none","failOnInitError":true,)"));
@@ -79,7 +79,7 @@ TEST(Replayed, DeviceReferencesAreToldFromOtherText) {
     EXPECT_TRUE(is_device_reference(reference)) << reference;
 }
 
-// A selection of devices as read: 20 rows. That it is set aside afterwards: SharingTest.
+// A selection of devices as read: 20 rows. SharingTest tests that it is ignored afterwards.
 TEST(Replayed, DeviceSelectionsAreRead) {
   struct Row {
     std::string value;
@@ -88,7 +88,7 @@ TEST(Replayed, DeviceSelectionsAreRead) {
   for (const Row& row : {Row{"", false},  // present and empty
                          Row{R"("some")", false},
                          Row{"-3", false},
-                         Row{"3.0", true},  // an error in raw JSON; NVIDIA's programs read YAML, where it passes
+                         Row{"3.0", true},  // an error in raw JSON, but valid in YAML, which NVIDIA's programs read
                          Row{"[-2]", false},
                          Row{R"(["-2"])", false},
                          Row{R"(["no-UUID"])", false},
@@ -109,7 +109,7 @@ TEST(Replayed, DeviceSelectionsAreRead) {
         << row.value;
 }
 
-// A selection as printed: 4 rows. There is one selection in force, all devices, and so none is printed.
+// A selection as printed: 4 rows. The only effective selection is all devices, so none is printed.
 TEST(Replayed, DeviceSelectionsAreNotPrinted) {
   for (const std::string& devices : {std::string("all"), std::string("3"), "[\"0\", \"0:0\", GPU-" + kUuid + "]"}) {
     const Config config = accepted(sharing_of_entry("{name: gpu, replicas: 2, devices: " + devices + "}"));
@@ -119,7 +119,7 @@ TEST(Replayed, DeviceSelectionsAreNotPrinted) {
   EXPECT_TRUE(refused(sharing_of_entry("{name: gpu, replicas: 2, devices: }"))) << "an empty one cannot be written";
 }
 
-// One shared resource: 13 rows. Several of NVIDIA's own fail because of a comma too many; these fail by the rule.
+// One shared resource: 13 rows. Several of NVIDIA's fail because of a surplus comma; these fail by the rule.
 TEST(Replayed, SharedResourcesAreRead) {
   struct Row {
     const char* entry;
@@ -175,8 +175,8 @@ TEST(Replayed, MpsRefusesMoreThanOneSlotUnlessToldOtherwise) {
                    .sharing.fail_requests_greater_than_one);
 }
 
-// Patterns: 18 rows of NVIDIA's say which names a pattern matches. Its programs empty the lists that hold patterns, so
-// no file can give one; here they are read, said to be without effect, and that is all.
+// Patterns: 18 of NVIDIA's rows test which names a pattern matches. Its programs clear the lists that hold patterns, so
+// a file cannot set one; here they are read and reported as without effect.
 TEST(Replayed, PatternsHaveNoEffect) {
   for (const char* pattern :
        {"1g.12gb", "1g.12gb-me", "1g.12gb+me.all", "*", "1g.*", "1g.12gb+gfx", "2g.24gb+gfx", "2g.24gb", "*gb"}) {

@@ -64,10 +64,11 @@ std::string explained_text(const std::vector<Explained>& explained) {
   };
   for (const Explained& row : explained) {
     path_width = std::max(path_width, row.path.size());
-    value_width = std::max(value_width, std::min(shown(row).size(), kWidestValue));  // one long value widens no other
+    value_width =
+        std::max(value_width, std::min(shown(row).size(), kWidestValue));  // one long value does not widen the others
   }
   std::string text = fmt::format("{:<{}}  {:<{}}  {}\n", "SETTING", path_width, "VALUE", value_width, "FROM");
-  for (const bool given : {true, false})  // what is not a default first
+  for (const bool given : {true, false})  // settings that are not defaults first
     for (const Explained& row : explained)
       if ((row.source != Source::kDefault) == given)
         text +=

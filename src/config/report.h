@@ -1,6 +1,6 @@
 #pragma once
-// What became of a configuration, for people and for programs: its Problems, and for every setting the value in force
-// and where that comes from. `tranche check`, `tranche plan --explain` and the log show it. Pure.
+// The result of reading a configuration, for people and for programs: its Problems, and for every setting the effective
+// value and its origin. `tranche check`, `tranche plan --explain` and the log show it. Pure.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +12,10 @@ namespace tranche::config {
 
 std::string_view to_string(Source source);  // "default", "file", "variable", "flag"
 
-// One line a Problem, then a line that counts them. `path` is the file, "" when none is named.
+// One line per Problem, then a line that counts them. `path` is the file, "" if none is given.
 std::string problems_text(std::string_view path, const std::vector<Problem>& problems);
 
-// A table of path, value and place, one line a setting.
+// A table of path, value and place, one line per setting.
 std::string explained_text(const std::vector<Explained>& explained);
 
 // Both as one JSON document (docs/guide/configure.md); `explained` may be nullptr.

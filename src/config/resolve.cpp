@@ -12,7 +12,7 @@
 namespace tranche::config {
 namespace {
 
-// A value that a flag or a variable gives.
+// A value from a flag or a variable.
 struct Given {
   Source source = Source::kFlag;
   std::string where;
@@ -36,7 +36,7 @@ std::vector<std::string> split_lists(const std::vector<std::string>& values) {
   return pieces;
 }
 
-// NVIDIA's order of validation, which decides what is said first.
+// NVIDIA's order of validation, which determines the order of messages.
 int rank_of(std::string_view path) {
   static constexpr std::array<std::string_view, 7> kOrder{"flags.plugin.deviceListStrategy",
                                                           "flags.plugin.deviceIDStrategy",
@@ -55,7 +55,7 @@ std::string words_of(const std::vector<DeviceRef>& refs) {
   return join(parts, ", ");
 }
 
-// "nvidia.com/gpu in 20", and what is said of this entry beside that.
+// "nvidia.com/gpu in 20", and further properties of this entry.
 std::string words_of(const Sharing& sharing, const SharedResource& entry) {
   std::string text = entry.name + " in ";
   text += entry.slot_memory ? "slots of " + render_memory_size(*entry.slot_memory) : std::to_string(entry.replicas);
@@ -104,7 +104,7 @@ class Resolution {
     taken_.insert_or_assign(std::string(setting.path), *std::move(given));
   }
 
-  // The text given, brought into the form of its kind; false when it does not count as given.
+  // Converts the given text to its kind; false if it does not count as given.
   bool make_values(const Setting& setting, Given& given) {
     const bool empty = given.values.empty() || (given.values.size() == 1 && given.values.front().empty());
     switch (setting.kind) {
@@ -128,7 +128,7 @@ class Resolution {
 
   bool make_switch(const Setting& setting, Given& given, bool empty) {
     if (empty && given.source == Source::kVariable) {
-      given.values = {"false"};  // NVIDIA's rule: FAIL_ON_INIT_ERROR="" turns it off
+      given.values = {"false"};  // NVIDIA's rule: FAIL_ON_INIT_ERROR="" disables it
       return true;
     }
     const std::string text = given.values.empty() ? "true" : given.values.back();
@@ -148,7 +148,7 @@ class Resolution {
          {Severity::kError, {std::move(where), 0, 0}, std::string(path), std::move(what), std::move(remedy)}});
   }
 
-  // What the file got wrong in a word that a flag or variable has replaced is no Problem any more.
+  // Drops the Problem of an invalid word in the file that a flag or variable has replaced.
   void judge() {
     for (const Problem& problem : file_.problems) {
       const auto voided =
@@ -204,7 +204,7 @@ class Resolution {
     return row;
   }
 
-  // Settings of the file that are no flags of this program.
+  // Settings of the file that are not flags of this program.
   void explain_what_files_say() {
     for (const Program other : {Program::kDevicePlugin, Program::kFeatureDiscovery})
       for (const Setting& setting : settings_of(other)) {

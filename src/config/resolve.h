@@ -1,7 +1,7 @@
 #pragma once
-// File, variables and flags → the configuration in force, with every Problem and, for each setting, where its value
-// comes from. Precedence: flag, variable, file, default, with NVIDIA's rules for values that are present and empty.
-// What is on the node (is there a driver library?) is not judged here. Pure.
+// File, variables and flags → the effective configuration, with all Problems and, for each setting, the origin of its
+// value. Precedence: flag, variable, file, default, with NVIDIA's rules for values that are present and empty. The
+// state of the node (is there a driver library?) is not checked here. Pure.
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,8 +13,7 @@
 
 namespace tranche::config {
 
-// What the command line gave: any spelling of a flag without dashes → its values in order. A switch without a value is
-// given as "true".
+// The command line: any spelling of a flag without dashes → its values in order. A switch without a value is "true".
 using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
@@ -29,18 +28,18 @@ struct Explained {
 };
 
 struct Resolved {
-  Config config;  // meaningful only when !has_error(problems)
+  Config config;  // valid only if !has_error(problems)
   PluginRun run;
   std::vector<Problem> problems;     // the file's first, then in NVIDIA's order of validation
-  std::vector<Explained> explained;  // in the order of the settings' table, then what only files can say
+  std::vector<Explained> explained;  // in the order of the settings' table, then settings that only files can have
 };
 
-// NVIDIA's plugin ends when sharing is MPS and no mpsRoot is given; we take this one, which is its chart's default.
+// NVIDIA's plugin exits if sharing is MPS without an mpsRoot; Tranche uses this one, the default of NVIDIA's chart.
 inline constexpr std::string_view kDefaultMpsRoot = "/run/nvidia/mps";
 
 Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment);
 
-// The configuration file to read, "" when none is named.
+// The configuration file to read, "" if none is given.
 std::string config_file_of(Program program, const GivenFlags& flags, const Environment& environment);
 
 }  // namespace tranche::config

@@ -17,7 +17,7 @@ Json mapping_below(const std::string& path);
 Json words_of(const Key& key) {
   Json words = Json::array();
   for (const auto word : key.words) words.push_back(word);
-  // In YAML 1.1 the word off is the boolean false.
+  // In YAML 1.1, unquoted off is the boolean false.
   if (std::ranges::find(key.words, "off") != key.words.end()) words.push_back(false);
   return {{"enum", words}};
 }

@@ -58,7 +58,7 @@ std::string assign_to(Duration& into, const Values& values) {
 }
 std::string assign_to(Values& into, const Values& values) {
   into = values;
-  std::erase(into, "");  // what an empty variable gives
+  std::erase(into, "");  // the result of an empty variable
   return {};
 }
 std::string assign_to(std::vector<int>& into, const Values& values) {
@@ -109,7 +109,7 @@ std::string assign_to(DiscoveryStrategy& into, const Values& values) {
   return assign_word(into, values, kDiscoveryStrategies);
 }
 
-// A row for the field that `Field` picks out of a Target.
+// A row for the field that `Field` selects in a Target.
 template <auto Field>
 Setting row(std::string_view path, SettingKind kind, std::vector<std::string_view> flags,
             std::vector<std::string_view> variables, std::string_view help) {

@@ -1,6 +1,6 @@
 #pragma once
-// How the shares of an MPS resource are cut, ours: below `sharing.mps` for all its resources, and per entry. What the
-// words are worth on a GPU is plan/shares.h. Plain values.
+// How the shares of an MPS resource are divided, an extension: in `sharing.mps` for all its resources, and per entry.
+// plan/shares.h computes the resulting limits on a GPU. Plain values.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,14 +9,14 @@
 
 namespace tranche::config {
 
-// How much of a GPU's SMs the slots of a grant may use, of `slots` in all.
+// How many of a GPU's SMs the slots of a grant may use, of `slots` in all.
 struct ThreadsPolicy {
   enum class Kind {
     kEqual,   // held / slots, NVIDIA's
-    kFactor,  // that × factor: ceilings that add up to more than the GPU
+    kFactor,  // that × factor: limits may add up to more than the GPU
     kOpen,    // all of them
-    kTenant,  // as kEqual; the container's own variable counts below that, and is not written for it
-    kSms,     // an exact number a slot
+    kTenant,  // like kEqual; the container's own variable applies below that, and is not overwritten
+    kSms,     // an exact number per slot
   };
   Kind kind = Kind::kEqual;
   std::uint32_t factor_hundredths = 100;  // kFactor: 200 = twice
@@ -33,17 +33,17 @@ struct MemoryPolicy {
   friend bool operator==(const MemoryPolicy&, const MemoryPolicy&) = default;
 };
 
-// What is taken off a GPU's memory before it is divided, for the driver and the MPS server. NVIDIA takes off nothing.
+// Memory of a GPU to reserve for the driver and the MPS server before it is divided. NVIDIA's plugin reserves none.
 struct Reserve {
-  enum class Kind { kNone, kAuto, kSize };  // kAuto: what was measured, plan/shares.h
+  enum class Kind { kNone, kAuto, kSize };  // kAuto: the measured amount, plan/shares.h
   Kind kind = Kind::kNone;
   Bytes size{};
   friend bool operator==(const Reserve&, const Reserve&) = default;
 };
 
-// What happens when kubelet gives one container slots of several GPUs.
+// The action if kubelet allocates slots of several GPUs to one container.
 enum class SplitPolicy {
-  kReject,  // Allocate refuses, with a sentence that names the GPUs
+  kReject,  // Allocate fails, with a sentence that names the GPUs
   kSpan,    // the GPUs of the resource are one pool, and the grant has a limit on each
 };
 std::string_view to_string(SplitPolicy);      // "reject", "span"

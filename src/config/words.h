@@ -1,5 +1,5 @@
 #pragma once
-// The words that stand for the values of each enumeration in files, flags and variables. Pure.
+// The words for the values of each enumeration in files, flags and variables. Pure.
 #include <array>
 #include <optional>
 #include <string>
@@ -47,7 +47,7 @@ std::string words_of_all(const std::array<Enum, N>& values) {
   return text;
 }
 
-// How a flag or a variable says yes and no: Go's words.
+// The boolean values of flags and variables, which are Go's.
 inline std::optional<bool> parse_switch(std::string_view text) {
   for (const char* word : {"1", "t", "T", "true", "True", "TRUE"})
     if (text == word) return true;

@@ -17,9 +17,9 @@ namespace tranche::config {
 namespace {
 
 constexpr int kDeepest = 200;                           // a configuration has a depth of six
-constexpr std::size_t kLargest = std::size_t{1} << 20;  // what a ConfigMap can hold
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // the most that a ConfigMap can hold
 
-// Turns yaml-cpp's events into Nodes. The first fault is kept; later events are still taken in, to no harm.
+// Converts yaml-cpp's events to Nodes. The first error is kept; later events are processed without effect.
 class Builder : public YAML::EventHandler {
  public:
   Builder(std::string_view source, std::string_view text) : source_(source), text_(text) {}
@@ -57,14 +57,14 @@ class Builder : public YAML::EventHandler {
 
   NodePtr root;
   std::optional<Problem> problem;
-  YAML::Mark began;                       // the document
-  std::optional<YAML::Mark> last_quoted;  // the scalar that came last, when it is in quotes
+  YAML::Mark began;                       // start of the document
+  std::optional<YAML::Mark> last_quoted;  // the last scalar, if it is quoted
 
  private:
   struct Frame {
     std::shared_ptr<Node> node;
     YAML::anchor_t anchor = YAML::NullAnchor;
-    std::optional<Member> pending;  // a mapping's key that waits for its value
+    std::optional<Member> pending;  // a mapping's key without its value yet
     std::vector<NodePtr> merges;    // values of "<<"
   };
 
@@ -143,7 +143,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  // YAML 1.1's merge key: members of the named mappings that are not there yet; earlier mappings win.
+  // YAML 1.1's merge key: adds members of the named mappings that are missing; earlier mappings win.
   void merge(Frame& frame) {
     if (frame.merges.empty()) return;
     std::set<std::string, std::less<>> present;
@@ -179,7 +179,7 @@ struct BadByte {
   std::string remedy;
 };
 
-// Length of the UTF-8 character at the front of `text`, 0 when it is none.
+// Length of the UTF-8 character at the front of `text`, 0 if there is none.
 std::size_t character_at_front(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = byte(0) < 0x80                      ? 1
@@ -193,7 +193,7 @@ std::size_t character_at_front(std::string_view text) {
   return length;
 }
 
-// What YAML does not allow in a text and yaml-cpp lets pass.
+// A byte that YAML does not allow in a text, but yaml-cpp accepts.
 std::optional<BadByte> bad_byte(std::string_view text) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
   for (std::size_t at = 0; at < text.size();) {
@@ -208,7 +208,7 @@ std::optional<BadByte> bad_byte(std::string_view text) {
   return std::nullopt;
 }
 
-// yaml-cpp says what its grammar lacks; this says what a person most likely did.
+// yaml-cpp reports what its grammar lacks; this reports the author's most likely mistake.
 std::string remedy_for_syntax(std::string_view text, int line, std::string_view said) {
   const auto lines = lines_of(text);
   for (int i = line; i >= 0 && i > line - 2; --i) {
@@ -233,7 +233,7 @@ std::string remedy_for_syntax(std::string_view text, int line, std::string_view 
   return "check indentation, quotes and brackets at and before this place";
 }
 
-// The place in `text`, npos when it has none such. Counted from 0; columns are bytes.
+// The position in `text`, npos if there is none. Counted from 0; columns are bytes.
 std::size_t offset_of(std::string_view text, int line, int column) {
   std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
   for (; line > 0 && at != std::string_view::npos; --line) {
@@ -243,7 +243,7 @@ std::size_t offset_of(std::string_view text, int line, int column) {
   return at == std::string_view::npos ? at : std::min(at + static_cast<std::size_t>(column), text.size());
 }
 
-// Whether the quote at the front of `text` is closed: yaml-cpp lets the end of the file close it.
+// Whether the quote at the front of `text` is closed: yaml-cpp accepts the end of the file instead.
 bool is_closed(std::string_view text) {
   const char quote = text.front();
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -261,7 +261,7 @@ Document refused(std::string_view source, int line, int column, std::string what
           Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
 }
 
-// What is wrong with a text as a whole, before it is YAML.
+// Errors of the text as a whole, found before it is parsed as YAML.
 std::optional<Document> refused_as_text(std::string_view text, std::string_view source, std::size_t largest,
                                         std::string_view remedy) {
   if (text.size() > largest)
@@ -275,14 +275,15 @@ std::optional<Document> refused_as_text(std::string_view text, std::string_view 
                  std::move(bad->remedy));
 }
 
-// The next document of the parser; nothing at the end of the text. `began`: where the one before did, then this one;
-// below 0 before the first.
+// The parser's next document; absent at the end of the text. `began`: position of the previous document, then of this
+// one; below 0 before the first.
 std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source,
                                       int& began) {
   try {
     Builder builder(source, text);
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
-    // yaml-cpp does not get past a mark that nothing can begin with (",0"): it finds an empty document there, for ever.
+    // yaml-cpp does not get past a character that nothing can begin with (",0"): it returns empty documents there
+    // endlessly.
     const bool stands_still = builder.began.pos <= began;
     began = builder.began.pos;
     if (stands_still)

@@ -1,7 +1,7 @@
 #pragma once
-// A YAML or JSON text as a tree in which everything knows its place: the only file that sees yaml-cpp is document.cpp.
-// Anchors and merge keys are resolved. Nothing is typed or judged here beyond syntax. A node may have several parents
-// (aliases), so a tree can be far larger than its text: walk it by a schema, never as a whole. Pure.
+// A YAML or JSON text as a tree in which every node knows its place; only document.cpp uses yaml-cpp. Anchors and merge
+// keys are resolved. Only syntax is checked here; values have no types yet. A node may have several parents (aliases),
+// so a tree can be far larger than its text: walk it by a schema, never as a whole. Pure.
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ struct Member {
   int line = 0;  // of the key
   int column = 0;
   NodePtr value;
-  bool merged = false;  // came in by "<<"
+  bool merged = false;  // added by "<<"
 };
 
 struct Node {
@@ -30,22 +30,22 @@ struct Node {
   int line = 0;
   int column = 0;
   std::string text;     // scalar
-  bool quoted = false;  // scalar: text whatever it looks like
+  bool quoted = false;  // scalar: text, whatever it looks like
   std::vector<NodePtr> items;
   std::vector<Member> members;  // in file order, duplicates included
   int height = 0;
 };
 
 struct Document {
-  NodePtr root;  // nullptr = empty text, or a Problem
+  NodePtr root;  // nullptr = empty text, or there is a Problem
   std::optional<Problem> problem;
 };
 
-// A configuration, of at most 1 MiB: of several documents only the first.
+// A configuration, of at most 1 MiB; of several documents only the first.
 Document read_document(std::string_view text, std::string_view source);
 
-// Every document of a text of at most `largest` bytes, empty ones left out. The one with a Problem is the last: what
-// comes after a syntax error means nothing.
+// All non-empty documents of a text of at most `largest` bytes. One with a Problem is the last: text after a syntax
+// error has no meaning.
 std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest);
 
 Scalar scalar_of(const Node& node);      // of a null or scalar

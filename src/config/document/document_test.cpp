@@ -55,7 +55,7 @@ TEST(DocumentTest, AllDocumentsAreReadWithTheirPlacesUntilOneIsBroken) {
   EXPECT_FALSE(broken[0].problem);
   EXPECT_TRUE(broken[1].problem);
   EXPECT_THAT(to_string(*read_documents("a: 1\n---\nb: *x\n", "f", 100)[1].problem), HasSubstr("f:3:4"));
-  const auto stuck = read_documents(",0", "f", 100);  // yaml-cpp alone would give empty documents for ever
+  const auto stuck = read_documents(",0", "f", 100);  // yaml-cpp alone would return empty documents endlessly
   EXPECT_THAT(to_string(*stuck.back().problem), HasSubstr("f:1:1"));
   EXPECT_TRUE(read_documents("", "f", 100).empty());
   EXPECT_THAT(to_string(*read_documents("a: 1\n", "f", 3)[0].problem), HasSubstr("is larger than 0 MiB"));
@@ -100,7 +100,7 @@ TEST(DocumentTest, AQuoteMustBeClosedBeforeTheEnd) {
   EXPECT_EQ(root_of("\xef\xbb\xbf'b': 'x'")->members[0].value->text, "x");
 }
 
-// Every level names the one before twice: 2^40 paths, and a few hundred bytes.
+// Every level refers to the previous one twice: 2^40 paths in a few hundred bytes.
 TEST(DocumentTest, AliasesDoNotMultiplyWhatIsHeld) {
   std::string text = "a0: &a0 {k: 1}\n";
   for (int i = 1; i < 40; ++i) {

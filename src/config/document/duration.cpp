@@ -26,7 +26,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "1.5s" at the front of `text`, which is shortened by it.
+// Parses "1.5s" at the front of `text` and removes it.
 std::optional<std::uint64_t> take_part(std::string_view& text) {
   std::uint64_t whole = 0;
   std::uint64_t fraction = 0;
@@ -41,7 +41,7 @@ std::optional<std::uint64_t> take_part(std::string_view& text) {
   if (!text.empty() && text.front() == '.') {
     text.remove_prefix(1);
     while (!text.empty() && is_digit(text.front())) {
-      if (scale < 1'000'000'000'000ull) {  // digits beyond that are less than a nanosecond of an hour
+      if (scale < 1'000'000'000'000ull) {  // further digits are less than a nanosecond of an hour
         fraction = fraction * 10 + static_cast<std::uint64_t>(text.front() - '0');
         scale *= 10;
       }
@@ -90,7 +90,7 @@ std::string render_duration(Duration duration) {
   for (const auto& [unit, nanoseconds] :
        {kDurationUnits[7], kDurationUnits[6], kDurationUnits[5], kDurationUnits[4], kDurationUnits[1]}) {
     const auto step = static_cast<std::int64_t>(nanoseconds);
-    const bool round = unit != "h" && unit != "m";  // "60s" reads better than "1m" beside NVIDIA's default
+    const bool round = unit != "h" && unit != "m";  // "60s" reads better than "1m" next to NVIDIA's default
     if (count % step == 0 && (round || count / step > 1)) return fmt::format("{}{}", count / step, unit);
   }
   return fmt::format("{}ns", count);

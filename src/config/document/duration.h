@@ -1,5 +1,5 @@
 #pragma once
-// Durations as NVIDIA's files and flags write them, which is Go's notation: "1h30m", "1.5s", "300ms", "0". Pure.
+// Durations in the notation of NVIDIA's files and flags, which is Go's: "1h30m", "1.5s", "300ms", "0". Pure.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +10,10 @@ namespace tranche::config {
 
 inline constexpr Duration kInfinite = Duration::max();
 
-// Nothing when the text is not a duration or does not fit; "infinite" is kInfinite.
+// Absent if the text is not a duration or does not fit; "infinite" is kInfinite.
 std::optional<Duration> parse_duration(std::string_view text);
 
-// The shortest exact notation that parse_duration reads back: "1m0s" is written "60s".
+// The shortest exact notation that parse_duration accepts; "1m0s" is written as "60s".
 std::string render_duration(Duration duration);
 
 }  // namespace tranche::config

@@ -10,7 +10,7 @@
 namespace tranche::config {
 namespace {
 
-// A number written 2.0 or 1e3 counts as whole, as it does after NVIDIA's conversion to JSON.
+// 2.0 and 1e3 are whole numbers, as after NVIDIA's conversion to JSON.
 std::optional<std::int64_t> whole_number(const Scalar& scalar) {
   if (const auto* integer = std::get_if<std::int64_t>(&scalar)) return *integer;
   const auto* real = std::get_if<double>(&scalar);
@@ -20,7 +20,7 @@ std::optional<std::int64_t> whole_number(const Scalar& scalar) {
   return static_cast<std::int64_t>(*real);
 }
 
-// The path at which a key that was written in the wrong section is known, or "".
+// The correct path of a key that was written in the wrong section, or "".
 std::string_view home_of(std::string_view key) {
   const auto is_home = [key](std::string_view path) {
     const auto dot = path.rfind('.');
@@ -177,7 +177,7 @@ void Fields::report_unknown(const Member& member) const {
   const bool changes_all = at_the_top && (!configures_something_ || !did_you_mean(member.key, known_).empty());
   const bool refused = changes_all || mapping_.findings().unknown_keys == UnknownKeys::kRefused;
   if (mapping_.findings().problems.full(refused ? Severity::kError : Severity::kWarning))
-    return refused ? value.error({}, {}) : value.ignored({}, {});  // is only counted
+    return refused ? value.error({}, {}) : value.ignored({}, {});  // only counted
   if (changes_all) return report_unknown_at_the_top(value, member.key);
   const std::string ending = refused ? "" : " and is ignored";
   const auto in_other_case =

@@ -1,7 +1,7 @@
 #pragma once
-// Reading a Document by a schema: typed values that know their path and place, and one list in which everything wrong
-// with them is collected. A reader function returns nothing when the value is absent, null or of a wrong type; the
-// last of these has then been reported. One thread; lives only during parse().
+// Reads a Document by a schema: typed values that know their path and place, and one list that collects all errors in
+// them. A read function returns nothing if the value is absent, null or of a wrong type; a wrong type has been reported
+// by then. One thread; exists only during parse().
 #include <map>
 #include <optional>
 #include <set>
@@ -18,23 +18,23 @@
 
 namespace tranche::config {
 
-// What a walk over a document finds.
+// The result of a walk over a document.
 struct Findings {
   std::string source;
   UnknownKeys unknown_keys = UnknownKeys::kWarned;
   ProblemList problems;
-  std::map<std::string, Place> given;  // settings that the file gives, by path
-  std::set<std::string> bad_words;     // of these, those whose word is not one of the allowed
+  std::map<std::string, Place> given;  // settings in the file, by path
+  std::set<std::string> bad_words;     // those of them whose value is not an allowed word
 };
 
-// A value in the document, or the absence of one.
+// A value in the document, or its absence.
 class Value {
  public:
   Value(const Node* node, std::string path, Place place, Findings& findings)
       : node_(node), path_(std::move(path)), place_(std::move(place)), findings_(&findings) {}
 
   bool absent() const { return node_ == nullptr; }
-  bool null() const;  // present, and nothing is written
+  bool null() const;  // present, but empty
   bool given() const { return !absent() && !null(); }
   const Node& node() const { return *node_; }
   const std::string& path() const { return path_; }
@@ -42,7 +42,7 @@ class Value {
 
   void error(std::string what, std::string remedy) const;
   void warn(std::string what, std::string remedy) const;
-  void ignored(std::string what, std::string remedy) const;  // a warning, or an error where those are refused
+  void ignored(std::string what, std::string remedy) const;  // a warning, or an error if ignored values are refused
   void wrong_type(std::string_view expected, std::string remedy) const;  // "must be a list, but is the number 5"
   void note_given() const { findings_->given[path_] = place_; }
   void note_bad_word() const { findings_->bad_words.insert(path_); }
@@ -50,10 +50,10 @@ class Value {
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
   std::optional<std::string> text() const;
-  std::optional<std::string> plain_text() const;  // the same, and nothing is reported
+  std::optional<std::string> plain_text() const;  // the same, without a report
   std::vector<Value> items() const;               // of a sequence
 
-  // A setting of a plain structure: null is as good as absent.
+  // A setting of a plain structure: null equals absent.
   void read(bool& into) const;
   void read(std::string& into) const;
   template <class Enum, std::size_t N>
@@ -68,9 +68,9 @@ class Value {
   Findings* findings_;
 };
 
-// The members of one mapping, whose keys are those of config/keys.h below its path. Building it reports unknown and
-// repeated keys; of repeated ones the last counts. An unknown key of the file itself is an error if it resembles a
-// known one or if the file has no known section: such a file would leave every GPU whole.
+// The members of one mapping, whose keys are those of config/keys.h below its path. The constructor reports unknown and
+// repeated keys; of repeated keys the last one applies. An unknown key of the file itself is an error if it resembles a
+// known one or if the file has no known section, because such a file would leave every GPU unshared.
 class Fields {
  public:
   explicit Fields(const Value& mapping);

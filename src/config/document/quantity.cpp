@@ -43,7 +43,7 @@ std::optional<Bytes> parse_memory_size(std::string_view text) {
     if (!text.ends_with(unit.name)) continue;
     const auto amount = thousandths(text.substr(0, text.size() - unit.name.size()));
     if (!amount || *amount > kMostBytes / unit.bytes * 1000) return std::nullopt;
-    // Whole units first, so that nothing overflows and nothing is lost.
+    // Whole units first, so that the result neither overflows nor loses digits.
     const std::uint64_t bytes = *amount / 1000 * unit.bytes + *amount % 1000 * unit.bytes / 1000;
     const Bytes size = mib(Bytes{bytes}.in_mib());
     return size.value == 0 ? std::nullopt : std::optional(size);
@@ -64,7 +64,7 @@ std::optional<std::uint32_t> read_factor(const Scalar& scalar) {
     value = *real;
   if (!(value >= 0.01 && value <= 100)) return std::nullopt;
   const double hundredths = std::round(value * 100);
-  constexpr double kSlack = 1e-6;  // of what a decimal loses as a binary fraction
+  constexpr double kSlack = 1e-6;  // error of a decimal as a binary fraction
   if (std::abs(value * 100 - hundredths) > kSlack) return std::nullopt;
   return static_cast<std::uint32_t>(hundredths);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Amounts in configuration values: sizes of memory as Kubernetes writes them, and factors. Pure.
+// Amounts in configuration values: memory sizes in Kubernetes notation, and factors. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tranche::config {
 
-// "4Gi", "600Mi", "1.5Gi", "4G" (a thousand each): whole MiB, rounded down, because that is what MPS takes. Nothing for
-// what has no unit, is less than one MiB or more than 1024 TiB.
+// "4Gi", "600Mi", "1.5Gi", "4G" (decimal): whole MiB, rounded down, because MPS accepts no other sizes. Absent if the
+// text has no unit, or is less than one MiB or more than 1024 TiB.
 std::optional<Bytes> parse_memory_size(std::string_view text);
 std::string render_memory_size(Bytes size);  // "4Gi", "600Mi"
 

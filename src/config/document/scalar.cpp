@@ -50,7 +50,7 @@ std::optional<double> parse_double(std::string_view text) {
   return value;
 }
 
-// Digits after an optional sign, with a prefix that names the base: 0x, 0o, 0b, or 0 for octal.
+// Digits after an optional sign, with a prefix for the base: 0x, 0o, 0b, or 0 for octal.
 std::optional<Scalar> parse_integer(std::string_view text) {
   bool negative = false;
   if (!text.empty() && (text.front() == '+' || text.front() == '-')) {

@@ -34,12 +34,12 @@ void ClusterConfigs::start() {
 }
 
 void ClusterConfigs::watch_node(host::KubeClient& client) {
-  // Seeds of their own, so that nodes that start together do not ask in step.
+  // Seeds of their own, so that nodes that start together do not send requests at the same time.
   node_watch_ = std::make_unique<host::WatchObject>(
       loop_, client,
       host::WatchedObject{"/api/v1/nodes", asked_.node_name, kRole, stable_hash(asked_.node_name + " label")},
       [this](const nlohmann::json* node) {
-        // Without its object a node has no say: what it was last stays.
+        // Without its Node object the last label applies.
         node_is_there_ = node != nullptr;
         if (on_node_) on_node_(node);
         if (node == nullptr) return;

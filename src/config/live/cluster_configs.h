@@ -1,7 +1,7 @@
 #pragma once
-// What the API server says about the configuration of this node: the value of the node's label and, where the
-// configurations are not mounted, the ConfigMap that holds them. Each is watched (kube/client/watch_object.h); what was
-// known once stays known while the server is away. Loop thread only.
+// The configuration of this node as reported by the API server: the value of the node's label and, if the
+// configurations are not mounted, the ConfigMap with them. Each is watched (kube/client/watch_object.h); known values
+// are kept while the server is unreachable. Loop thread only.
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -18,21 +18,21 @@ namespace tranche::agent {
 struct ClusterConfigsAsked {
   std::string node_name;
   std::string label_key;
-  std::string config_map;  // "namespace/name"; "" = not asked for
+  std::string config_map;  // "namespace/name"; "" = not watched
 };
 
 class ClusterConfigs {
  public:
-  // on_change: one turn after news, never inside the constructor.
+  // on_change: runs after each change, never inside the constructor.
   ClusterConfigs(host::Loop& loop, host::KubeLink& link, ClusterConfigsAsked asked, std::function<void()> on_change);
   ClusterConfigs(const ClusterConfigs&) = delete;
   ClusterConfigs& operator=(const ClusterConfigs&) = delete;
 
-  // Also hands on what the Node object is, whenever it is another; nullptr = there is none.
+  // Also passes on the Node object whenever it changes; nullptr = there is none.
   void hand_on_node(std::function<void(const nlohmann::json* node)> on_node) { on_node_ = std::move(on_node); }
 
   config::LabelSeen label() const;
-  bool label_pending() const;  // not known, and it may be in a moment
+  bool label_pending() const;  // not known yet, but it may be shortly
   NamedConfigs configs() const;
 
  private:
@@ -45,7 +45,7 @@ class ClusterConfigs {
   ClusterConfigsAsked asked_;
   std::function<void()> on_change_;
   std::function<void(const nlohmann::json*)> on_node_;
-  std::optional<std::string> off_;  // why nothing can be asked
+  std::optional<std::string> off_;  // why nothing is watched
   std::optional<std::string> label_;
   bool node_is_there_ = true;
   bool map_is_there_ = true;

@@ -1,4 +1,4 @@
-// The part of ConfigSource that several things decide: named configurations, the node's label, what was written down.
+// The part of ConfigSource that has several inputs: named configurations, the node's label, the recorded configuration.
 #include "config/live/config_source.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A file may be written in several steps, and kubelet turns links one after the other.
+// A file may be written in several steps, and kubelet replaces symbolic links one after the other.
 constexpr Duration kSettling = 50ms;
 
 struct Place {
@@ -40,7 +40,7 @@ Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
   }
   if (!places_.written.empty()) {
     const auto place = place_of(places_.written);
-    const auto dir = host::Dir::create(place.dir);  // whoever writes there may start later
+    const auto dir = host::Dir::create(place.dir);  // the writing program may start later
     if (!dir) return std::unexpected(dir.error());
     TRY_STATUS(watch_dir(place.dir, place.name));
     read_written();
@@ -70,7 +70,7 @@ NamedConfigs ConfigSource::configs() const {
 }
 
 void ConfigSource::decide() {
-  if (!cluster_) return;  // its constructor is at work
+  if (!cluster_) return;  // called from its constructor
   const auto found = configs();
   const auto label = cluster_->label();
   if (patient_ && (found.pending || cluster_->label_pending())) return;

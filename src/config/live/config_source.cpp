@@ -36,7 +36,7 @@ ConfigView view_of(const std::string& text, const std::string& source, const con
   next.config = std::move(resolved.config);
   next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
-  // Words that only the making of CDI specs knows; said here, so that whoever checks a configuration hears of them.
+  // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
   for (auto& problem : cdi::read_words(next.run).problems) next.problems.push_back(std::move(problem));
   next.explained = std::move(resolved.explained);
   next.in_force = !has_error(next.problems);
@@ -45,7 +45,7 @@ ConfigView view_of(const std::string& text, const std::string& source, const con
   return next;
 }
 
-// The text of the file, "" when none is named.
+// The text of the file, "" if none is given.
 Result<std::string> file_text(const std::string& path) {
   return path.empty() ? Result<std::string>("") : host::read_file(path);
 }
@@ -58,7 +58,7 @@ ConfigView view_of_unreadable(const std::string& path, const Error& error) {
   return next;
 }
 
-// What is wrong with several places of configuration given at once, or with one of them.
+// Problems of giving several sources of configuration at once, or of one of them.
 std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& file) {
   std::vector<std::string> given;
   if (!file.empty()) given.emplace_back("--config-file (or $CONFIG_FILE)");

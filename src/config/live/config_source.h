@@ -1,11 +1,11 @@
 #pragma once
-// The configuration in force and where it came from: flags and variables over one of
-// - a file, read again when it changes (also a mounted ConfigMap, which changes by renaming a link beside the file);
+// The configuration in effect and its origin: flags and variables over one of
+// - a file, read again when it changes (also in a mounted ConfigMap, where a link beside the file is renamed);
 // - one of several named configurations, in a folder or a ConfigMap object, chosen for this node by its label
-//   (config/choose.h), all of it followed;
-// - what the node agent wrote down as in force, for programs that ask no API server.
-// Content that cannot be used is shown with all its Problems, and what was in force stays, also over a restart where it
-// is written down. Both programs plan from the same settings, the device plugin's. Loop thread only.
+// (config/choose.h), all of it watched;
+// - the node agent's record of the configuration in effect, for programs that do not use the API server.
+// Content that cannot be used is shown with all its Problems, and the previous configuration stays in effect, also over
+// a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only.
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -27,36 +27,36 @@ namespace tranche::agent {
 
 struct ConfigView {
   std::string path;       // a file, "ConfigMap gpu/configs[mps-two]"; "" = defaults, flags and variables only
-  std::string name;       // among several, "" when there are not several, and of the empty configuration
-  std::string chosen_by;  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = nothing in force
-  std::string label;      // the node label's value, where it counts
-  std::string hash;       // of the content in force (config/chosen.h)
+  std::string name;       // among several, "" if there are not several, and for the empty configuration
+  std::string chosen_by;  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
+  std::string label;      // the node label's value, if it is used
+  std::string hash;       // of the content in effect (config/chosen.h)
   config::Config config;
   config::PluginRun run;
-  std::vector<Problem> problems;             // of the newest content, also when that was refused
-  std::vector<config::Explained> explained;  // of what is in force
-  bool in_force = false;                     // there is a configuration
-  bool last_good = false;                    // the newest content was refused, an older one is in force
+  std::vector<Problem> problems;             // of the newest content, even if it was refused
+  std::vector<config::Explained> explained;  // of the configuration in effect
+  bool in_force = false;                     // a configuration is in effect
+  bool last_good = false;                    // the newest content was refused, an older one is in effect
   friend bool operator==(const ConfigView&, const ConfigView&) = default;
 };
 
-// One reading, for moment commands. A file that cannot be read is a Problem.
+// Reads once, for one-shot commands. A file that cannot be read is a Problem.
 ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
                        config::UnknownKeys unknown_keys, config::Program program = config::Program::kDevicePlugin);
 
-// One line: the file, what is not a default and where that comes from, and the whole configuration as JSON.
+// One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
 void log_effective(const ConfigView& view);
 
-// Beside --config-file; at most one of them is given.
+// Alternatives to --config-file; at most one of them may be given.
 struct ConfigPlaces {
   std::string dir;         // --config-dir
   std::string config_map;  // --config-map, "namespace/name"
-  std::string written;     // where another program has written down what is in force
+  std::string written;     // where another program has recorded the configuration in effect
   std::string default_name;
   std::vector<std::string> fallbacks = {"named", "single"};
   std::string label = config::kConfigLabel;
   std::string node_name;
-  std::string write_down;                       // where to write down what is in force; "" = nowhere
+  std::string write_down;                       // where to record the configuration in effect; "" = do not
   Duration patience = std::chrono::seconds(5);  // for the label and the ConfigMap, before the first decision
 
   bool named() const { return !dir.empty() || !config_map.empty(); }
@@ -72,21 +72,21 @@ class ConfigSource {
   ~ConfigSource();
 
   const ConfigView& view() const { return view_; }
-  // Nothing is in force and nothing will be without another command line or file: the program should end.
+  // No configuration is in effect, and none will be without another command line or file: the program should end.
   bool hopeless() const { return !view_.in_force && (wrong_ || !waits()); }
 
-  // Where several things decide, runs the loop until a configuration is in force or the loop is stopped by somebody
-  // else: for the label and the ConfigMap it waits for as long as it has patience, and then for whatever can be put in
-  // force. `link` may be nullptr for a file and for what is written down. An Error: what has to be followed cannot be.
+  // If there are several inputs, runs the loop until a configuration is in effect or the loop is stopped: waits up to
+  // `patience` for the label and the ConfigMap, and then for any usable configuration. `link` may be nullptr for a file
+  // and for a recorded configuration. An Error: a source that must be watched cannot be.
   Status begin(host::Loop& loop, host::KubeLink* link);
 
-  // Calls on_change after every reading that changed something. A directory that cannot be watched is an Error;
-  // reload() still works then.
+  // Calls on_change after every read that changed something. A directory that cannot be watched is an Error; reload()
+  // still works then.
   Status follow(host::Loop& loop, std::function<void()> on_change);
   void reload();
 
-  // Where the Node object is watched for its label: hands on what it is, whenever it is another, nullptr = there is
-  // none. false: nobody watches it here.
+  // If the Node object is watched for its label, passes it on whenever it changes, nullptr = there is none. false: it
+  // is not watched here.
   using OnNode = std::function<void(const nlohmann::json* node)>;
   bool hand_on_node(OnNode on_node);
 
@@ -95,7 +95,7 @@ class ConfigSource {
   ConfigView load(const std::string& text, const std::string& source) const;
   void read_file();
   void read_written();
-  void read_last();  // what was written down in an earlier run
+  void read_last();  // the record of an earlier run
   void decide();
   void put(ConfigView next, const std::string& text);
   void refuse(std::vector<Problem> problems);
@@ -112,16 +112,16 @@ class ConfigSource {
   ConfigPlaces places_;
   ConfigView view_;
   bool wrong_ = false;  // the command line
-  std::string text_;    // in force
+  std::string text_;    // in effect
   std::optional<std::string> last_label_;
-  std::optional<config::ChosenConfig> last_;     // written down in an earlier run
-  std::optional<config::ChosenConfig> written_;  // by us
+  std::optional<config::ChosenConfig> last_;     // recorded in an earlier run
+  std::optional<config::ChosenConfig> written_;  // by this program
 
   host::Loop* loop_ = nullptr;
   bool beginning_ = false;
   bool patient_ = false;
   bool lost_ = false;                            // the watched folder was replaced
-  std::unique_ptr<host::Timer> patience_timer_;  // these two since the loop is known
+  std::unique_ptr<host::Timer> patience_timer_;  // these two are set once the loop is known
   std::unique_ptr<host::Timer> look_timer_;
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<host::DirWatch> watch_;

@@ -1,5 +1,5 @@
 #pragma once
-// From the configuration to how the driver library is looked for, for both programs.
+// From the configuration to the settings for finding the driver library, for both programs.
 #include <string>
 
 #include "config/model.h"
@@ -7,7 +7,7 @@
 
 namespace tranche::agent {
 
-// `driver_root_here`: where the driver's files are for this process; "" = flags.plugin.containerDriverRoot.
+// `driver_root_here`: where this process finds the driver's files; "" = flags.plugin.containerDriverRoot.
 // `system_root`: where the node's /dev and /sys are.
 inline host::NvmlSettings driver_settings(const config::Flags& flags, const std::string& driver_root_here,
                                           const std::string& system_root = "/") {
@@ -22,7 +22,7 @@ inline host::NvmlSettings driver_settings(const config::Flags& flags, const std:
       settings.discovery = inventory::Discovery::kTegra;
       break;
     case config::DiscoveryStrategy::kAuto:
-    case config::DiscoveryStrategy::kVfio:  // of feature discovery only; refused before it gets here
+    case config::DiscoveryStrategy::kVfio:  // feature discovery only; refused earlier
       break;
   }
   return settings;

@@ -7,14 +7,14 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of what it mounts
+constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of a mounted volume
 
 bool is_folder(const host::Dir& dir, const std::string& name) {
   struct stat about{};
   return ::fstatat(dir.fd(), name.c_str(), &about, 0) == 0 && S_ISDIR(about.st_mode);
 }
 
-// Held open, it stays the same version when kubelet turns the link.
+// An open directory stays at the same version when kubelet replaces the link.
 Result<host::Dir> version_of(const std::string& path) {
   if (auto mounted = host::Dir::open(path + "/" + kMounted)) return mounted;
   return host::Dir::open(path);

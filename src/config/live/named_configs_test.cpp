@@ -39,7 +39,7 @@ TEST(NamedConfigsTest, OfAMountedConfigMapAreOfOneVersion) {
   fs::create_directory(scratch / "..2026");
   write(scratch / "..2026/new", "version: v1\n");
   fs::create_symlink("..2026", scratch / "..data");
-  fs::create_symlink("..data/old", scratch / "old");  // kubelet has not taken it away yet, nor added the new one
+  fs::create_symlink("..data/old", scratch / "old");  // kubelet has neither removed it nor added the new one yet
   EXPECT_THAT(read_config_dir(scratch.path()).set().names, ElementsAre("new"));
 }
 

@@ -10,7 +10,7 @@
 namespace tranche::config {
 namespace {
 
-// The fields of a plain structure, or nothing when it is absent, null, or no mapping (which is reported).
+// Whether the value is a mapping. Absent and null are not reported, other types are.
 bool is_mapping(const Value& value) {
   if (!value.given()) return false;
   if (value.node().kind == Node::Kind::kMapping) return true;
@@ -124,7 +124,7 @@ void parse_flags(const Value& section, Flags& flags) {
   parse_gfd(f["gfd"], flags.gfd);
 }
 
-// One of the rules that name resources by a pattern.
+// A rule that names resources by a pattern.
 bool is_sound_rule(const Value& item) {
   if (!is_mapping(item)) return false;
   const Fields entry(item);
@@ -140,7 +140,7 @@ bool is_sound_rule(const Value& item) {
   return sound;
 }
 
-// Read, checked, and then not used: NVIDIA's programs empty these lists after parsing.
+// Read and checked, but not used: NVIDIA's programs clear these lists after parsing.
 void parse_resources(const Value& section) {
   if (!is_mapping(section)) return;
   const Fields f(section);
@@ -208,7 +208,7 @@ void parse_version(const Value& value, std::string& version) {
   value.error("is " + in_quotes(*text) + ", and only v1 is known", "write version: v1");
 }
 
-// The kind of a manifest; nothing where the mapping is none.
+// The kind of a manifest; absent if the mapping is not one.
 std::optional<std::string> kubernetes_kind(const Node& node) {
   const auto member = [&node](std::string_view key) { return std::ranges::find(node.members, key, &Member::key); };
   const auto kind = member("kind");

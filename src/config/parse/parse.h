@@ -1,8 +1,7 @@
 #pragma once
-// Text of a configuration file → Config, or every Problem in it with line and column. Accepts what NVIDIA's parser
-// accepts (YAML 1.1 or JSON, its case rules, coercions and defaults); reports as warnings what that one ignores in
-// silence (unknown keys, duplicate keys, settings that are read and then dropped). Pure; fuzzed. config/keys.h has
-// every key.
+// Text of a configuration file → Config, or all Problems in it with line and column. Accepts what NVIDIA's parser
+// accepts (YAML 1.1 or JSON, its case rules, coercions and defaults) and warns about what that parser ignores silently
+// (unknown keys, duplicate keys, settings that are read and then dropped). config/keys.h has all keys. Pure; fuzzed.
 #include <map>
 #include <set>
 #include <string>
@@ -15,19 +14,18 @@
 namespace tranche::config {
 
 struct Parsed {
-  Config config;                       // meaningful only when !has_error(problems)
+  Config config;                       // valid only if !has_error(problems)
   std::vector<Problem> problems;       // in file order
-  std::map<std::string, Place> given;  // which settings the file gives, by path: "flags.migStrategy"
-  // Paths whose Problem is a word that is none of the allowed ones: a flag or variable for the same setting makes that
-  // Problem void (resolve does), because NVIDIA's programs judge words only after they have applied those.
+  std::map<std::string, Place> given;  // the settings in the file, by path: "flags.migStrategy"
+  // Paths with a Problem because their value is not an allowed word. A flag or variable for the same setting cancels
+  // that Problem (resolve does), because NVIDIA's programs check these values only after they have applied flags.
   std::set<std::string> bad_words;
 };
 
-// What becomes of keys that have no effect (unknown, in the wrong case, written twice): NVIDIA's programs ignore them
-// in silence.
+// How keys without effect (unknown, in the wrong case, duplicate) are reported: NVIDIA's programs ignore them silently.
 enum class UnknownKeys { kWarned, kRefused };
 
-// `source` is the name put into Places, usually the path.
+// `source` is the name used in Places, usually the path.
 Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown_keys = UnknownKeys::kWarned);
 
 }  // namespace tranche::config

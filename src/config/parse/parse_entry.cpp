@@ -9,7 +9,7 @@
 namespace tranche::config {
 namespace {
 
-// kubelet takes a device list in one message; far above what a node can use, and a bound on what we hold.
+// kubelet receives a device list in one message; far above what a node can use, and a bound on memory.
 constexpr std::int64_t kMostReplicas = 65535;
 constexpr std::int64_t kMostGb = 1'000'000;
 
@@ -70,7 +70,7 @@ std::optional<DeviceSelection> read_devices(const Value& value, const char* reme
   return std::nullopt;
 }
 
-// Without perDevice it is checked and then set aside: NVIDIA's programs share every device of the resource.
+// Without perDevice it is checked and then ignored: NVIDIA's programs share every device of the resource.
 void parse_devices(const Value& value, bool per_device, SharedResource& into) {
   if (value.absent()) return;
   const auto selection = read_devices(
@@ -86,7 +86,7 @@ void parse_devices(const Value& value, bool per_device, SharedResource& into) {
   }
 }
 
-// The rename in force. Without perDevice the file cannot choose it: "<name>.shared" or none.
+// The effective rename. Without perDevice the file cannot choose it: "<name>.shared" or none.
 std::optional<std::string> effective_rename(const Value& value, const std::string& name, const EntryRules& rules) {
   std::optional<std::string> in_force;
   if (rules.rename_by_default) in_force = name + ".shared";
@@ -114,10 +114,10 @@ void parse_names(const Fields& f, SharedResource& into) {
   if (!pattern) return value.error(pattern.error().what, remedy);
   if (f["rename"].given()) return value.error("is given beside rename", "remove one of the two");
   into.names = *std::move(pattern);
-  into.rename.reset();  // renameByDefault is for names that are not chosen
+  into.rename.reset();  // renameByDefault does not apply to explicitly chosen names
 }
 
-// How many slots: replicas, or slotMemory in its place.
+// The number of slots: replicas, or slotMemory instead.
 bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
   const Value slot_memory = f["slotMemory"];
   if (!slot_memory.given()) {
@@ -132,7 +132,7 @@ bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, S
   return false;
 }
 
-// Nebuly's plugin: the memory of one slot in GB, by which it means GiB.
+// Nebuly's plugin: the memory of one slot in GB, which there means GiB.
 void parse_memory_gb(const Fields& f, SharedResource& into) {
   const Value value = f["memoryGB"];
   if (!value.given()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Inside config/ only: one entry of sharing.<section>.resources.
+// Inside config/ only: parses one entry of sharing.<section>.resources.
 #include <optional>
 
 #include "config/document/fields.h"
@@ -7,7 +7,7 @@
 
 namespace tranche::config {
 
-// What its section says to every entry.
+// Settings of the section that apply to every entry.
 struct EntryRules {
   SharingStrategy strategy = SharingStrategy::kNone;
   bool per_device = false;
@@ -17,12 +17,12 @@ struct EntryRules {
   std::optional<SplitPolicy> split{};  // absent: span for names with %d, else reject
 };
 
-// Nothing when it cannot be used; the Problems say why.
+// Absent if the entry cannot be used; the Problems give the reasons.
 std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& rules);
 
-// A resource's name in full; nothing, and a Problem, for what is none.
+// A resource's full name; absent, with a Problem, if it is not valid.
 std::optional<std::string> read_resource_name(const Value& value);
-// "0", "0:1", a UUID, or the number of an index; nothing for anything else (nothing is reported).
+// "0", "0:1", a UUID, or the number of an index; absent for anything else, without a report.
 std::optional<DeviceRef> device_reference(const Value& item);
 
 }  // namespace tranche::config

@@ -1,4 +1,4 @@
-// `devices`: which GPUs a node works with.
+// Parses `devices`: which GPUs a node uses.
 #include "base/text.h"
 #include "config/names.h"
 #include "config/parse/sections.h"
@@ -6,7 +6,7 @@
 namespace tranche::config {
 namespace {
 
-// Addresses and UUIDs that are broken would be taken for names of models that no GPU has.
+// Malformed addresses and UUIDs would otherwise count as names of models that no GPU has.
 bool is_broken(std::string_view text) {
   if (text.find('*') != std::string_view::npos) return false;
   if (text.starts_with("GPU-")) return !is_device_reference(text);

@@ -1,5 +1,5 @@
-// A fork's way to say "a resource per GPU": what it means here is said in entries of our own, and what it says without
-// effect (there or here) is a warning.
+// A fork's syntax for a resource per GPU: supported settings are converted to entries of this format, and settings
+// without effect (there or here) cause a warning.
 #include <algorithm>
 
 #include "base/text.h"
@@ -21,7 +21,7 @@ bool is_mapping(const Value& value, const char* remedy) {
   return false;
 }
 
-// A whole number from 1; nothing when it is absent or wrong.
+// A whole number from 1; absent if it is missing or wrong.
 std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const char* remedy) {
   if (!value.given()) return std::nullopt;
   const auto count = value.integer();
@@ -30,7 +30,7 @@ std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const
   return std::nullopt;
 }
 
-// The MPS part of a GPU's entry; false when MPS does not serve it.
+// The MPS part of a GPU's entry; false if MPS does not serve the GPU.
 bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
   if (!is_mapping(section, "write mps: {enabled: true, replicas: 20}")) return false;
   const Fields f(section);
@@ -50,7 +50,7 @@ bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
   return enabled;
 }
 
-// The UUID where there is one: an index that is not written is no index 0.
+// The UUID if given: an index that is not written does not mean index 0.
 std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
   const Value uuid = f["uuid"];
   const Value index = f["index"];
@@ -105,7 +105,7 @@ Individual parse_individual(const Value& section) {
 
 void apply_individual(const Individual& individual, const Value& fail_requests, const EntryRules& rules,
                       Sharing& sharing) {
-  // That fork counts slots whatever the switch says, and a container that asks gpu0: 5 is what it is for.
+  // That fork counts slots whatever the switch is set to, and its purpose is a container that requests gpu0: 5.
   if (sharing.fail_requests_greater_than_one && fail_requests.given())
     fail_requests.warn("has no effect beside individualGPU, where a container asks slots of each GPU",
                        "remove it, or write names: gpu%d in place of individualGPU");

@@ -1,4 +1,4 @@
-// A fork's `individualGPU`, read as entries of our own.
+// A fork's `individualGPU`, converted to entries of this format.
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"

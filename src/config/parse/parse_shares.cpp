@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kMostSms = 1024;
 
-// A number of SMs is one that a GPU could have.
+// An SM count that a GPU can have.
 void read_sms(const Value& value, ThreadsPolicy& into) {
   const auto sms = value.integer();
   if (!sms) return;
@@ -29,7 +29,7 @@ std::optional<std::uint32_t> factor_of(const Value& value) {
   return std::nullopt;
 }
 
-// The one key of a mapping, given with a value; else a Problem and nothing.
+// The only key of a mapping, which must have a value; otherwise a Problem and nothing.
 std::optional<Value> only_key(const Value& value, const std::string& remedy) {
   const Fields f(value);
   std::optional<Value> found;
@@ -45,7 +45,7 @@ std::optional<Value> only_key(const Value& value, const std::string& remedy) {
   return found;
 }
 
-// Of the words in a Policy's Kind that stand alone.
+// Of the words in a Policy's Kind, those without a value.
 template <class Policy>
 bool read_policy_word(const Value& value, Policy& into) {
   const auto word = value.plain_text();
@@ -62,7 +62,7 @@ bool read_policy_word(const Value& value, Policy& into) {
   return true;
 }
 
-// "20GB", "20 GiB" or "20g": a size with a unit of another spelling. Reported, and true.
+// "20GB", "20 GiB" or "20g": a size whose unit has a different spelling. Reports it and returns true.
 bool is_other_unit(const Value& value) {
   if (value.node().kind != Node::Kind::kScalar) return false;
   const std::string& text = value.node().text;
@@ -89,7 +89,7 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
     value.wrong_type("a size", remedy);
     return std::nullopt;
   }
-  // A number without a unit could be bytes, MiB or GB to whoever wrote it.
+  // The author of a number without a unit may have meant bytes, MiB or GB.
   if (const auto size = parse_memory_size(value.node().text)) return size;
   if (is_other_unit(value)) return std::nullopt;
   const bool bare = parse_unsigned(value.node().text).has_value();
@@ -156,7 +156,7 @@ void read_split(const Value& value, std::optional<SplitPolicy>& into) {
   const auto word = value.plain_text();
   const auto split = word ? from_word(*word, kSplitPolicies) : std::nullopt;
   SplitPolicy ignored{};
-  value.read_word(ignored, kSplitPolicies);  // says what is wrong
+  value.read_word(ignored, kSplitPolicies);  // reports the error
   if (split) into = split;
 }
 

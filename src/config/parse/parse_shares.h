@@ -1,6 +1,6 @@
 #pragma once
-// Inside config/ only: how shares are cut (config/shares.h), below sharing.mps and in its entries. Absent leaves the
-// value as it is; what is wrong is reported and leaves it too.
+// Inside config/ only: how a GPU is divided into shares (config/shares.h), below sharing.mps and in its entries. An
+// absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
 #include <optional>
 
 #include "config/document/fields.h"

@@ -1,4 +1,4 @@
-// The keys that say how shares are cut: ours, below sharing.mps and in its entries.
+// The keys of share sizes, extensions below sharing.mps and in its entries.
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"

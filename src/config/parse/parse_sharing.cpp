@@ -25,7 +25,7 @@ void warn_of_repeats(const std::vector<SharedResource>& resources, const Value& 
   }
 }
 
-// With perDevice entries share the devices of a name among them, and what no other names can go to one of them only.
+// With perDevice, entries divide the devices of a name among them; only one of them can have those that no other names.
 void refuse_two_rests(const std::vector<SharedResource>& resources, const Value& section) {
   std::map<std::string, const SharedResource*> rest;
   for (const auto& resource : resources) {
@@ -41,7 +41,7 @@ void refuse_two_rests(const std::vector<SharedResource>& resources, const Value&
   }
 }
 
-// renameByDefault, failRequestsGreaterThanOne and resources of one section; what `rules` lack is read here.
+// renameByDefault, failRequestsGreaterThanOne and resources of one section; fills in the rest of `rules`.
 Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources) {
   Sharing sharing;
   sharing.strategy = rules.strategy;
@@ -92,7 +92,7 @@ void read_clients(const Value& value, std::uint32_t& into, const char* remedy) {
   into = static_cast<std::uint32_t>(*count);
 }
 
-// 0 turns it off; more often than every ten seconds a pool would do little else.
+// 0 disables it; more often than every ten seconds, a pool would do little else.
 void read_proof_every(const Value& value, Duration& into) {
   if (!value.given()) return;
   value.note_given();
@@ -112,7 +112,7 @@ void read_proof_every(const Value& value, Duration& into) {
   into = *duration;
 }
 
-// "off" without quotes is the boolean false in YAML 1.1; here it can only mean the word.
+// Unquoted "off" is the boolean false in YAML 1.1; here it can only mean the word.
 void read_sm_rounding(const Value& value, SmRounding& into) {
   if (!value.given()) return;
   if (value.node().kind == Node::Kind::kScalar && scalar_of(value.node()) == Scalar{false}) {
@@ -123,7 +123,7 @@ void read_sm_rounding(const Value& value, SmRounding& into) {
   }
 }
 
-// A fork's switch: without it that fork sets no limit of memory.
+// A fork's switch: without it, that fork sets no memory limit.
 void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
   const Value value = f["enableMemoryLimit"];
   if (!value.given()) return;
@@ -176,7 +176,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   return sharing;
 }
 
-// With perDevice both sections are in force: the MPS entries first, then the others.
+// With perDevice both sections are in effect: the MPS entries first, then the others.
 Sharing side_by_side(Sharing mps, Sharing time_slicing) {
   mps.one_time_slice = time_slicing.fail_requests_greater_than_one;
   for (SharedResource& entry : time_slicing.resources) mps.resources.push_back(std::move(entry));

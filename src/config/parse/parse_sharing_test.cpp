@@ -2,7 +2,7 @@
 
 #include "config/parse/parse.h"
 
-// The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and our additions.
+// The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and the extensions.
 namespace tranche::config {
 namespace parse_sharing_test {
 

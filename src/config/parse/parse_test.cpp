@@ -266,7 +266,7 @@ TEST(ParseTest, OnlyTheVersionItselfIsKnown) {
     EXPECT_THAT(said(std::string("version: ") + version), ElementsAre(HasSubstr("only v1 is known"))) << version;
 }
 
-// A ConfigMap can hold 310,000 lines of this; each would be a line of the log, and all of them one status document.
+// A ConfigMap can hold 310,000 such lines; each would be a line of the log, and all together one status document.
 TEST(ParseTest, AKeyCannotControlTheTerminal) {
   EXPECT_THAT(said("imex: {}\n\"\\e[2J\\x9bK\": 1"),
               ElementsAre(HasSubstr(R"(warning: \x1b[2J\xc2\x9bK: is not a known key)")));

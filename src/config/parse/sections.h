@@ -12,10 +12,10 @@
 
 namespace tranche::config {
 
-// A fork's `individualGPU`: a resource per GPU, said beside `sharing`.
+// A fork's `individualGPU`: a resource per GPU, written beside `sharing`.
 struct IndividualGpu {
   DeviceRef gpu;
-  std::optional<std::string> name{};  // in full; absent = by the pattern
+  std::optional<std::string> name{};  // full name; absent = by the pattern
   std::uint32_t replicas = 1;
   std::optional<MemoryPolicy> memory{};
   Place place;
@@ -23,10 +23,10 @@ struct IndividualGpu {
 struct Individual {
   bool enabled = false;
   std::string pattern = "nvidia.com/gpu%d";
-  std::vector<IndividualGpu> gpus;  // that MPS serves
+  std::vector<IndividualGpu> gpus;  // those that MPS serves
 };
 Individual parse_individual(const Value& section);
-// Enters it as entries of our own words.
+// Adds it to the configuration as entries of this format.
 void apply_individual(const Individual& individual, const Value& fail_requests, const EntryRules& rules,
                       Sharing& sharing);
 
