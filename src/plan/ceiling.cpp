@@ -13,7 +13,7 @@ using inventory::ComputeCapability;
 
 constexpr ComputeCapability kVolta{7, 0};
 constexpr int kCuda131 = 13010;
-constexpr std::uint32_t kSlicesOfMost = 7;  // of every GPU with MIG but the A30, which has 4
+constexpr std::uint32_t kSlicesOfMost = 7;  // of every GPU with MIG except the A30, which has 4
 
 std::string cuda_of(const inventory::Inventory& inventory) {
   if (inventory.cuda_driver_version == 0) return "";
@@ -60,7 +60,7 @@ std::uint32_t ceiling_of(const config::Config& config, const inventory::Inventor
 
 namespace {
 
-// What the configuration says of the slots that are too many, and what it could say instead.
+// The setting that causes too many slots, and its alternative.
 struct Wish {
   std::string path;
   std::string what;  // "is 49", "gives 140 slots of 1Gi"

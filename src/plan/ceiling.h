@@ -1,10 +1,11 @@
 #pragma once
-// Inside plan/: how many clients (CUDA processes) one MPS server takes on a device, and the refusal of what cannot work
-// under that. Pure.
+// Inside plan/: how many clients (CUDA processes) one MPS server accepts on a device, and Problems for configurations
+// that exceed it. Pure.
 //
-// 16 before Volta; 48 from compute capability 7.0 on (measured on an H200: of 64, 48 run); 60 from CUDA 13.1 on; a MIG
-// device takes the part of that which its compute instance is of the GPU (NVIDIA's MIG guide). All at the default of
-// two hardware queues a client: a tenant that raises CUDA_DEVICE_MAX_CONNECTIONS lowers the number for everybody.
+// 16 before Volta; 48 from compute capability 7.0 on (measured on an H200: 48 of 64 run); 60 from CUDA 13.1 on; on a
+// MIG device, the fraction of that which its compute instance is of the GPU (NVIDIA's MIG guide). All with the default
+// of two hardware queues per client: a tenant that raises CUDA_DEVICE_MAX_CONNECTIONS lowers the number for all
+// tenants.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,15 +22,16 @@ std::uint32_t driver_ceiling(inventory::ComputeCapability capability, int cuda_d
 // `slices` of the GPU's `all_slices`; at least 1.
 std::uint32_t mig_ceiling(std::uint32_t whole, std::uint32_t slices, std::uint32_t all_slices);
 
-// What the driver is known to take on this device.
+// The driver's known limit on this device.
 std::uint32_t known_ceiling(const inventory::Inventory& inventory, const inventory::Gpu& gpu,
                             const PlannedDevice& device);
-// The same, or what sharing.mps.maxClients says instead.
+// The same, or sharing.mps.maxClients if set.
 std::uint32_t ceiling_of(const config::Config& config, const inventory::Inventory& inventory, const inventory::Gpu& gpu,
                          const PlannedDevice& device);
 
-// A Problem for the first device on which the slots of an entry want more clients than the server takes. Where a
-// container may hold several slots they are units: up to kMostUnits a device, and living clients are counted instead.
+// A Problem for the first device on which the slots of an entry need more clients than the server accepts. If a
+// container may hold several slots, slots are units: up to kMostUnits per device, and running clients are counted
+// instead.
 void check_ceiling(const config::Config& config, const inventory::Inventory& inventory, const Taken& taken,
                    std::vector<Problem>& problems);
 

@@ -25,7 +25,7 @@ Candidate whole_gpu(const Gpu& gpu) {
   return {std::move(device), &gpu};
 }
 
-// Under WSL all GPUs are reached through one node and seen by whoever has it, so they are one device.
+// Under WSL all GPUs are reached through one node, and a container with it sees them all, so they are one device.
 Candidate wsl_device(const Gpu& any) {
   PlannedDevice device;
   device.uuid = device.gpu_uuid = device.index = kWslDevice;
@@ -57,8 +57,8 @@ Candidate mig_device(const Gpu& gpu, const MigDevice& mig) {
   return {std::move(device), &gpu};
 }
 
-// As NVIDIA's: the driver's attribute record, whole, and nothing else; graphics, for one, is not in it. A recording
-// without its memory is compared by what the devices report.
+// As in NVIDIA's plugin: compares the whole of the driver's attribute record, and nothing else; graphics is not part of
+// it. A recording without that record's memory is compared by the devices' reported memory.
 bool same_kind(const MigDevice& a, const MigDevice& b) {
   const auto memory = [](const MigDevice& mig) {
     return mig.nominal_memory.value != 0 ? mig.nominal_memory : mig.memory;
@@ -114,8 +114,8 @@ class Collector {
 
   void add_gpu(const Gpu& gpu) { out.by_name[kGpuResource].push_back(whole_gpu(gpu)); }
 
-  // With device specs a container gets the nodes that we name and no others: without the two that open the instances
-  // it would hold a device that it cannot use.
+  // With device specs a container gets only the listed nodes: without the two that give access to the instances, it
+  // would hold a device that it cannot use.
   void add_mig(const std::string& name, const Gpu& gpu, const MigDevice& mig) {
     if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap)) {
       out.left_out.push_back({fmt::format("MIG device {}:{} ({})", gpu.index, mig.slot, mig.uuid),

@@ -1,6 +1,6 @@
 #pragma once
-// Inside plan/: which devices stand behind which resource before anything is shared, by NVIDIA's default rules and the
-// MIG strategy. Every configuration that NVIDIA's plugin ends for is a Problem here.
+// Inside plan/: which devices belong to which resource before sharing is applied, by NVIDIA's default rules and the MIG
+// strategy. Every configuration for which NVIDIA's plugin exits is a Problem here.
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ namespace tranche::plan {
 
 struct Candidate {
   PlannedDevice device;
-  const inventory::Gpu* gpu = nullptr;  // lives as long as the inventory; nullptr on Tegra, which lists none
+  const inventory::Gpu* gpu = nullptr;  // valid as long as the inventory; nullptr on Tegra, which lists none
 };
 
 struct BaseResources {

@@ -1,4 +1,4 @@
-// From what a node was found to be to the devices that are advertised: platforms, display GPUs, MIG strategies.
+// From the discovered node to the advertised devices: platforms, display GPUs, MIG strategies.
 #include <gmock/gmock.h>
 
 #include "plan/devices.h"
@@ -74,7 +74,7 @@ Config sharing(config::SharingStrategy strategy, std::uint32_t replicas) {
   return config;
 }
 
-// "nvidia.com/gpu: GPU-0 GPU-1", one line a resource.
+// "nvidia.com/gpu: GPU-0 GPU-1", one line per resource.
 std::vector<std::string> lines_of_plan(const Config& config, const Inventory& inventory) {
   const auto plan = make_plan(config, inventory);
   std::vector<std::string> lines;

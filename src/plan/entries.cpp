@@ -26,7 +26,7 @@ bool is_uuid(const config::DeviceRef& ref) {
   return ref.text.starts_with("GPU-") || ref.text.starts_with("MIG-");
 }
 
-// The devices of one resource, each of which goes to one entry or to none.
+// The devices of one resource, each of which is assigned to one entry or to none.
 class Dividing {
  public:
   Dividing(const Config& config, const std::string& name, std::vector<Candidate> candidates,
@@ -68,12 +68,12 @@ class Dividing {
       }
       if (found == before) missed.push_back(ref);
     }
-    // A list of UUIDs may be meant for several nodes; indices are this node's.
+    // A list of UUIDs may be written for several nodes; indices are of this node.
     if (found == 0 && !refs.empty() && std::ranges::none_of(refs, is_uuid))
       return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                                   fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
-    // Notes, not problems: a GPU that is gone after a reboot must not cost the others their slots.
+    // Notes, not Problems: a GPU that is missing after a reboot must not cost the others their slots.
     for (const config::DeviceRef& ref : missed)
       notes_.push_back(fmt::format("{}: devices has {}, which is not a {} of this node{}", to_string(entry.place),
                                    ref.text, name_, is_uuid(ref) ? "" : "; it has " + all_of_them()));
@@ -132,7 +132,7 @@ class Dividing {
   std::vector<std::string>& notes_;
 };
 
-// What names tell devices apart by.
+// The device properties that names can contain.
 Result<std::string> name_for(const SharedResource& entry, const Candidate& candidate) {
   const PlannedDevice& device = candidate.device;
   config::NameParts parts;

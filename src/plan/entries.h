@@ -1,6 +1,6 @@
 #pragma once
-// Inside plan/: which devices of a resource each entry of the sharing sections takes, and into which resources it cuts
-// them. What cannot be meant (a GPU in two entries, slots below what the driver takes) is a Problem.
+// Inside plan/: which devices of a resource each entry of the sharing sections uses, and into which resources it
+// divides them. Contradictions (a GPU in two entries, slots below the driver's minimum) are Problems.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,15 +22,15 @@ struct Division {
   std::vector<Candidate> rest;  // advertised whole
 };
 
-// With perDevice: lists first, then counts, then the entry that takes what is left; else the entry takes all. Notes say
-// what a list names that the node does not have.
+// With perDevice: lists first, then counts, then the entry for the rest; otherwise the entry gets all devices. Notes
+// name listed devices that the node does not have.
 Division divide(const config::Config& config, const std::string& name, std::vector<Candidate> candidates,
                 std::vector<Problem>& problems, std::vector<std::string>& notes);
 
-// Slots, policy and worth of each device; devices that hold no slot are left out.
+// Slots, policy and limits of each device; devices without a slot are omitted.
 void cut(const config::Config& config, Taken& taken, BaseResources& base);
 
-// The resources that an entry's devices are advertised as: one, or by its names one for each of them.
+// The resources that advertise an entry's devices: one, or with a name pattern one for each of them.
 std::vector<PlannedResource> resources_of(const config::Config& config, const Taken& taken,
                                           std::vector<Problem>& problems);
 

@@ -39,7 +39,7 @@ class Floors {
                          "write a smaller reserve, or none"});
   }
 
-  // A slot that no CUDA context fits into.
+  // A slot too small for a CUDA context.
   void memory() {
     const Bytes slot = device_.share.memory;
     if (slot.value == 0 || slot >= kSmallestContext || !one_slot_per_request(config_, entry_)) return;

@@ -1,5 +1,5 @@
 #pragma once
-// IMEX channels that the configuration names and this node may not have. Pure.
+// IMEX channels in the configuration that may be missing on this node. Pure.
 #include <string>
 #include <vector>
 
@@ -8,11 +8,11 @@
 
 namespace tranche::plan {
 
-// `existing`: of imex.channel_ids, those whose device node is there. Errors when the channels are required, else
-// warnings: what is missing is left out of answers.
+// `existing`: those of imex.channel_ids whose device node exists. Errors if the channels are required, else warnings:
+// missing channels are omitted from responses.
 std::vector<Problem> imex_problems(const config::Imex& imex, const std::vector<int>& existing);
 
-// Why no device may be handed out, in one sentence; "" when nothing that is required is missing.
+// Why no device may be allocated, in one sentence; "" if no required channel is missing.
 std::string imex_block(const config::Imex& imex, const std::vector<int>& existing);
 
 }  // namespace tranche::plan

@@ -13,7 +13,7 @@ Json to_json(const ShareLimits& share) {
   return {{"memoryMiB", share.memory.in_mib()}, {"threadsPercent", share.threads.value()}, {"sms", share.sms}};
 }
 
-// Whether anything is said beyond NVIDIA's rules.
+// Whether the policy contains more than NVIDIA's rules.
 bool is_ours(const SharePolicy& policy) {
   SharePolicy theirs;
   theirs.rounding = policy.rounding;

@@ -1,5 +1,6 @@
 #pragma once
-// Plan → JSON, for `tranche plan --json`, the status socket and golden tests. Field names are docs/reference/plan.md's.
+// Plan → JSON, for `tranche plan --json`, the status socket and golden tests. docs/reference/plan.md defines the
+// fields.
 #include <nlohmann/json_fwd.hpp>
 
 #include "plan/plan.h"

@@ -28,8 +28,8 @@ PlannedResource undivided(const std::string& name, std::vector<Candidate>& candi
   return resource;
 }
 
-// MIG devices are refused as NVIDIA refuses them, unless the configuration has MPS serve them; a whole GPU that happens
-// to have MIG on is left out, so that the others serve.
+// MIG devices are refused as in NVIDIA's plugin unless the configuration enables MPS on them; a whole GPU that happens
+// to have MIG on is omitted, so that the others serve.
 void keep_what_mps_serves(const Config& config, const SharedResource& entry, std::vector<Candidate>& candidates,
                           BaseResources& base) {
   const auto mig = std::ranges::find_if(candidates, [](const Candidate& c) { return c.device.is_mig; });
@@ -62,7 +62,7 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
   });
 }
 
-// Everything that an entry makes of its devices.
+// Creates all resources of an entry's devices.
 void plan_entry(const Config& config, const inventory::Inventory& inventory, Taken& taken, BaseResources& base,
                 Drafts& drafts, std::vector<std::string>& notes) {
   const SharedResource& entry = *taken.entry;
@@ -89,12 +89,12 @@ void plan_resource(const Config& config, const inventory::Inventory& inventory, 
   const bool under_its_name = std::ranges::any_of(drafts.begin() + static_cast<std::ptrdiff_t>(before), drafts.end(),
                                                   [&](const Draft& draft) { return draft.resource.name == name; });
   const bool nothing_left = division.rest.empty() && had_any && drafts.size() == before;
-  // Said outright: whoever still asks for the undivided name sees 0 on the node, not nothing.
+  // Explicit: pods that still request the undivided name see 0 on the node, not a missing resource.
   if (!division.rest.empty() || (!under_its_name && !nothing_left))
     drafts.push_back({undivided(name, division.rest), nullptr});
 }
 
-// Two resources of one name would count each other's slots; of two without devices under it one is enough.
+// Two resources of one name would count each other's slots; of two without devices, one is enough.
 void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& problems) {
   std::ranges::stable_sort(drafts, {}, [](const Draft& draft) { return std::string_view(draft.resource.name); });
   for (std::size_t i = 1; i < drafts.size();) {
@@ -137,7 +137,7 @@ void check_mig_with_mps(const Config& config, std::vector<Problem>& problems) {
                       "(sharing.mps.migDevices: true)"});
 }
 
-// MPS is a service of the discrete GPUs' driver. Checked before anything is divided, for Tegra has no GPU to ask.
+// MPS is a service of the discrete GPUs' driver. Checked before dividing, because Tegra has no GPU to query.
 void check_platform_with_mps(const Config& config, const inventory::Inventory& inventory,
                              std::vector<Problem>& problems) {
   if (config.sharing.strategy != SharingStrategy::kMps || inventory.platform == inventory::Platform::kNvml) return;
@@ -156,7 +156,7 @@ void note_entries_without_devices(const Config& config, const BaseResources& bas
                                        to_string(entry.place), entry.name));
 }
 
-// Every GPU that MPS can serve, under no name: the scheduler sees them in ResourceSlices, and kubelet as no resource.
+// Every GPU that MPS can serve, without a resource name: the scheduler sees them in ResourceSlices, kubelet not at all.
 PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base) {
   PlannedResource resource;
   resource.sharing = SharingStrategy::kMps;

@@ -1,4 +1,4 @@
-// MPS on MIG devices (sharing.mps.migDevices): one pool a device, limits by its UUID, no compute mode.
+// MPS on MIG devices (sharing.mps.migDevices): one pool per device, limits by its UUID, no compute mode.
 #include <gmock/gmock.h>
 
 #include "plan/make_plan.h"
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// GPU 0 whole; GPU 1 cut into a 1g and a 3g device.
+// GPU 0 whole; GPU 1 partitioned into a 1g and a 3g device.
 inventory::Inventory two_gpus() {
   inventory::Inventory inventory;
   inventory.cuda_driver_version = 13000;

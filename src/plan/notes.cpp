@@ -20,10 +20,10 @@ using inventory::Gpu;
 
 constexpr inventory::ComputeCapability kHopper{9, 0};
 
-// Resources that differ in their names only: of one entry, or of entries with one pattern.
+// Resources that differ only in name: of one entry, or of entries with one pattern.
 using Family = std::vector<const PlannedResource*>;
 
-// Devices of one family that are alike in everything a note speaks of.
+// Devices of one family that are equal in every property that notes mention.
 struct Group {
   const Gpu* gpu = nullptr;
   const PlannedDevice* device = nullptr;
@@ -58,7 +58,7 @@ std::vector<Group> groups_of(const Family& family, const inventory::Inventory& i
       if (std::ranges::find(indices, gpu->index) == indices.end()) indices.push_back(gpu->index);
     }
   }
-  for (Group& group : groups) std::ranges::sort(group.indices);  // names put 10 before 2
+  for (Group& group : groups) std::ranges::sort(group.indices);  // names sort 10 before 2
   return groups;
 }
 
@@ -211,7 +211,7 @@ void note_policies(const config::Config& config, const Family& family, std::vect
         "limit");
 }
 
-// What is not plain from the figures of one slot.
+// Properties that the figures of one slot do not show.
 void note_spans(const inventory::Inventory& inventory, const Plan& plan, std::vector<std::string>& out) {
   for (const PlannedPool& pool : plan.pools) {
     if (pool.devices.size() < 2) continue;
@@ -274,7 +274,7 @@ std::string in_gib(Bytes size) {
   return fmt::format("{:.1f} GiB", static_cast<double>(size.in_mib()) / 1024);
 }
 
-// The size to write for slots of at most `size`: "20G" for 20Gi where that is small enough, else in MiB.
+// The value to write for slots of at most `size`: "20G" for 20Gi if that is small enough, else in MiB.
 std::string smaller_size(Bytes asked, Bytes size) {
   const std::uint64_t whole = asked.value >> 30;
   const bool decimal = asked == gib(whole) && whole * 1'000'000'000 <= size.value;
@@ -286,7 +286,7 @@ std::string smaller_size(Bytes asked, Bytes size) {
 void note_larger_slots(const Taken& taken, std::vector<std::string>& notes) {
   using Memory = config::MemoryPolicy::Kind;
   const config::SharedResource& entry = *taken.entry;
-  std::set<std::uint64_t> noted;  // by memory: of devices that are alike one sentence
+  std::set<std::uint64_t> noted;  // by memory: one sentence for equal devices
   if (!entry.slot_memory || (entry.memory.kind != Memory::kEqual && entry.memory.kind != Memory::kTenant)) return;
   const Bytes asked = *entry.slot_memory;
   for (const Candidate& candidate : taken.candidates) {

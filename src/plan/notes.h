@@ -1,6 +1,6 @@
 #pragma once
-// Inside plan/: the sentences that say what a share really is: roundings, hazards, what is not in force. GPUs that are
-// alike share one sentence.
+// Inside plan/: sentences on the effective shares: roundings, hazards, settings without effect. Equal GPUs have one
+// sentence in common.
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 #include "plan/entries.h"
@@ -8,7 +8,8 @@
 
 namespace tranche::plan {
 
-// Where slotMemory comes to fewer slots that are clearly larger, as one more would be a little smaller than asked for.
+// Notes that slotMemory yields fewer, clearly larger slots, because one more slot would be slightly smaller than
+// requested.
 void note_larger_slots(const Taken& taken, std::vector<std::string>& notes);
 
 void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan);

@@ -1,4 +1,4 @@
-// Entries that share the devices of a node among them (sharing.perDevice), names by pattern, units, pools of several
+// Entries that divide the devices of a node among them (sharing.perDevice), name patterns, units, pools of several
 // GPUs: from a configuration file to the plan.
 #include <gmock/gmock.h>
 
@@ -66,7 +66,7 @@ std::string each(const std::string& entries) {
   return "sharing:\n  perDevice: true\n  mps:\n    failRequestsGreaterThanOne: false\n    resources:\n" + entries;
 }
 
-// "nvidia.com/gpu0: 0x20" for each device, with its slots; an undivided one without.
+// "nvidia.com/gpu0: 0x20" for each device, with its slots; without slots if it is undivided.
 std::vector<std::string> told(const Plan& plan) {
   std::vector<std::string> out;
   for (const auto& resource : plan.resources) {
@@ -149,7 +149,7 @@ TEST(PerDevice, NamesThatCollideAreAProblem) {
 TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [7], rename: x}\n"), gpus(2)),
               ElementsAre(HasSubstr("names no nvidia.com/gpu of this node, which has 0, 1")));
-  // A GPU that is gone after a reboot leaves the others their slots.
+  // A GPU that is missing after a reboot does not cost the others their slots.
   const Plan without = plan_of(each("    - {name: gpu, replicas: 4, devices: [0, 9], rename: x}\n"), gpus(2));
   EXPECT_THAT(told(without), Contains(HasSubstr("0x4")));
   EXPECT_THAT(without.notes,

@@ -1,7 +1,7 @@
 #pragma once
-// What the node should advertise and enforce, from configuration and inventory alone. Everything downstream
-// (advertise, allocate, mps, label, metrics, `tranche plan`) reads this value. It says what *should* exist; health only
-// colours it (advertise/). Equal inputs give equal plans, in a defined order. Pure values.
+// What the node should advertise and enforce, from configuration and inventory alone. All later stages (advertise,
+// allocate, mps, label, metrics, `tranche plan`) read this value. It is the desired state; advertise/ combines it with
+// health. Equal inputs give equal plans, in a defined order. Pure values.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,28 +14,28 @@
 
 namespace tranche::plan {
 
-// What one slot is worth on its GPU.
+// Limits of one slot on its GPU.
 struct ShareLimits {
   Bytes memory;           // 0 = not limited (time-slicing, exclusive, or memory unknown)
-  Percent threads;        // what MPS is told; 0 = not limited
-  std::uint32_t sms = 0;  // what that percentage yields on this GPU; 0 = not limited or unknown
+  Percent threads;        // the value given to MPS; 0 = not limited
+  std::uint32_t sms = 0;  // the SMs that this percentage yields on this GPU; 0 = not limited or unknown
   friend bool operator==(const ShareLimits&, const ShareLimits&) = default;
 };
 
-// By which rules a grant of several slots is cut on a device; docs/guide/share-sizes.md.
+// The rules by which a grant of several slots is sized on a device; docs/guide/share-sizes.md.
 struct SharePolicy {
   config::ThreadsPolicy threads;
   config::MemoryPolicy memory;
-  Bytes reserve;  // taken off before anything is divided
+  Bytes reserve;  // subtracted before dividing
   config::SmRounding rounding = config::SmRounding::kUp;
   friend bool operator==(const SharePolicy&, const SharePolicy&) = default;
 };
 
-// The one device of a platform that is served as one.
+// The single device of a platform that is served as one.
 inline constexpr const char* kWslDevice = "all";
 inline constexpr const char* kTegraDevice = "tegra";
 
-// One device behind a resource: a whole GPU or one MIG device, cut into `slots` slots.
+// A device of a resource: a whole GPU or one MIG device, divided into `slots` slots.
 struct PlannedDevice {
   std::string uuid;      // "GPU-…" or "MIG-…"
   std::string gpu_uuid;  // the physical GPU (same as uuid for a whole GPU)
@@ -48,46 +48,47 @@ struct PlannedDevice {
   Bytes memory;  // of the whole device
   std::uint32_t sm_count = 0;
   inventory::ComputeCapability compute_capability;
-  std::string driver_version;  // right SM counts depend on it
+  std::string driver_version;  // the trusted SM counts depend on it
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
-  std::string pool;                // PlannedPool::id; "" when MPS does not serve it
+  std::string pool;                // PlannedPool::id; "" if MPS does not serve it
   friend bool operator==(const PlannedDevice&, const PlannedDevice&) = default;
 };
 
-// A renamed resource leaves one without devices under its original name, so that the node says 0 there and not nothing.
+// A renamed resource leaves one without devices under its original name, so that the node shows 0 there instead of
+// nothing.
 struct PlannedResource {
   std::string name;           // advertised: "nvidia.com/gpu.shared"
   std::string original_name;  // before renaming: "nvidia.com/gpu"
   config::SharingStrategy sharing = config::SharingStrategy::kNone;
-  std::uint32_t replicas = 1;         // slots of one device; 0 = not of all the same
-  bool one_slot_per_request = false;  // failRequestsGreaterThanOne in force
+  std::uint32_t replicas = 1;         // slots of one device; 0 = differs between devices
+  bool one_slot_per_request = false;  // effective failRequestsGreaterThanOne
   config::SplitPolicy split = config::SplitPolicy::kReject;
   std::vector<PlannedDevice> devices;  // in driver index order
-  // What the guard does with its tenants; without meaning where MPS does not serve.
+  // The guard's policy for its tenants; without meaning if MPS does not serve it.
   config::GuardMemory guard_memory = config::Guard{}.memory;
   friend bool operator==(const PlannedResource&, const PlannedResource&) = default;
 };
 
-// The devices served by one MPS control daemon. A device is a pool of its own, because a pool is a fault domain, unless
-// one container may hold slots of several (SplitPolicy::kSpan): a CUDA process can talk to one daemon only.
+// The devices served by one MPS control daemon. A device has a pool of its own, because a pool is a fault domain,
+// unless one container may hold slots of several (SplitPolicy::kSpan): a CUDA process can connect to one daemon only.
 struct PlannedPool {
   struct Limit {
     std::string uuid;    // device
-    ShareLimits client;  // the most that one client of this pool may get there: what the daemon is told
+    ShareLimits client;  // the maximum of one client of this pool: the daemon's setting
     friend bool operator==(const Limit&, const Limit&) = default;
   };
-  std::string id;                    // short and stable, usable as a directory name: "gpu-3f2a1b4c", "mig-…", "set-…"
+  std::string id;                    // short and stable, valid as a directory name: "gpu-3f2a1b4c", "mig-…", "set-…"
   std::vector<std::string> devices;  // UUIDs
   std::vector<Limit> limits;         // one per device, same order
-  std::uint32_t max_clients = 48;    // that one server takes on each device, the least (plan/ceiling.h)
+  std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/ceiling.h)
   bool is_mig = false;
   config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;  // MIG devices have none: kLeave
-  config::TierPolicy tier = config::TierPolicy::kAuto;                             // as asked for
+  config::TierPolicy tier = config::TierPolicy::kAuto;                             // as requested
   friend bool operator==(const PlannedPool&, const PlannedPool&) = default;
 };
 
-// Something that could be expected in the plan and is not, or not as asked; one sentence each.
+// A device that is not in the plan, or not as requested; one sentence each.
 struct LeftOut {
   std::string what;  // "GPU 2 (GPU-…)"
   std::string why;   // "MIG is on and the MIG strategy is single, but it has no MIG devices"
@@ -97,10 +98,10 @@ struct LeftOut {
 struct Plan {
   std::vector<PlannedResource> resources;  // by name
   std::vector<PlannedPool> pools;          // by id
-  // GPUs of which claims get parts (`dra.devices`), in driver index order; each has a pool of its own.
+  // GPUs that claims share (`dra.devices`), in driver index order; each has a pool of its own.
   std::vector<PlannedDevice> for_claims;
   std::vector<LeftOut> left_out;
-  std::vector<std::string> notes;  // roundings, hazards, what is not in force
+  std::vector<std::string> notes;  // roundings, hazards, settings without effect
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

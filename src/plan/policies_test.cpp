@@ -1,4 +1,4 @@
-// What a grant is worth by the policy of its device: docs/guide/share-sizes.md, row by row.
+// The limits of a grant by the policy of its device: docs/guide/share-sizes.md, row by row.
 #include <gmock/gmock.h>
 
 #include "plan/shares.h"

@@ -34,15 +34,15 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
 PlannedPool make_pool(const config::Config& config, const inventory::Inventory& inventory,
                       const PlannedResource& resource, const PlannedDevice& device) {
   const inventory::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-  // When a container may hold several slots, the daemon cannot be told one slot's worth: its limit is a ceiling over
-  // all clients of the device, and the grant's own limit travels in the client's environment.
+  // If a container may hold several slots, the daemon's setting cannot be one slot's limit: it is the maximum of all
+  // clients of the device, and the grant's own limit is in the client's environment.
   const std::uint32_t held = resource.one_slot_per_request ? 1 : device.slots;
   PlannedPool pool;
   pool.devices = {device.uuid};
   pool.limits = {{device.uuid, share_of(device, held)}};
   if (gpu != nullptr) pool.max_clients = ceiling_of(config, inventory, *gpu, device);
   pool.is_mig = device.is_mig;
-  // A compute mode belongs to a whole GPU and is not to be had while MIG is on.
+  // A compute mode belongs to a whole GPU and cannot be set while MIG is on.
   pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
   pool.tier = config.sharing.tier;
   return pool;
@@ -74,15 +74,15 @@ std::string set_id(std::vector<std::string> uuids) {
 
 namespace {
 
-// A device that MPS serves, with a pool of its own.
+// A device that MPS serves, with its pool.
 struct Served {
   PlannedDevice* device = nullptr;
   PlannedPool pool;
 };
 
-// What joins devices: the entry, or the pattern of names that several entries have. "" = nothing does.
+// What joins devices: the entry, or a name pattern that several entries have. "" = none.
 std::string joint_of(const Draft& draft, const PlannedDevice& device) {
-  // A process sees one MIG device only, so there is nothing to span.
+  // A process sees only one MIG device, so there is nothing to span.
   if (draft.entry == nullptr || draft.entry->split != config::SplitPolicy::kSpan || device.is_mig) return {};
   if (!draft.entry->names.empty()) return draft.entry->name + "=" + draft.entry->names;
   return fmt::format("{}#{}:{}", draft.entry->name, draft.entry->place.line, draft.entry->place.column);

@@ -13,7 +13,7 @@ namespace {
 
 using inventory::Gpu;
 
-// UUIDs are written with and without dashes, in braces, as a URN: what is left when all that is taken away.
+// UUIDs are written with and without dashes, in braces, or as a URN: returns the plain form.
 std::string plain_uuid(std::string_view text) {
   std::string plain;
   const auto dash = text.find('-');  // of "GPU-" or "MIG-"
@@ -34,7 +34,7 @@ bool same_index(std::string_view reference, std::uint32_t index) {
   return parse_unsigned(reference) == index;
 }
 
-// "MIG-GPU-<uuid>/<gpu instance>/<compute instance>", the way old drivers name MIG devices.
+// "MIG-GPU-<uuid>/<gpu instance>/<compute instance>", the MIG device names of old drivers.
 bool names_instances(std::string_view reference, const Candidate& candidate) {
   const auto pieces = split(reference.substr(4), '/');
   const auto& devices = candidate.gpu->mig_devices;
@@ -43,13 +43,13 @@ bool names_instances(std::string_view reference, const Candidate& candidate) {
          same_index(pieces[1], mig->gpu_instance) && same_index(pieces[2], mig->compute_instance);
 }
 
-// The first pattern of the list that is this GPU; nullptr = none.
+// The first pattern of the list that matches this GPU; nullptr = none.
 const config::DeviceRef* found_in(const std::vector<config::DeviceRef>& patterns, const Gpu& gpu) {
   const auto found = std::ranges::find_if(patterns, [&](const auto& ref) { return names_gpu(ref.text, gpu); });
   return found == patterns.end() ? nullptr : &*found;
 }
 
-// Why a GPU is out, or "".
+// Why a GPU is excluded, or "".
 std::string why_out(const config::DeviceFilter& filter, const Gpu& gpu) {
   if (const auto* pattern = found_in(filter.exclude, gpu))
     return fmt::format("devices.exclude has {}", in_quotes(pattern->text));
@@ -85,7 +85,7 @@ inventory::Inventory keep_gpus(const config::DeviceFilter& filter, const invento
   inventory::Inventory kept = inventory;
   kept.gpus.clear();
   kept.links.clear();
-  std::map<std::uint32_t, std::uint32_t> position;  // in the whole inventory → in what is kept
+  std::map<std::uint32_t, std::uint32_t> position;  // in the whole inventory → in the filtered one
   for (std::uint32_t i = 0; i < inventory.gpus.size(); ++i) {
     const Gpu& gpu = inventory.gpus[i];
     if (std::string why = why_out(filter, gpu); !why.empty()) {

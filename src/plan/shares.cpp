@@ -11,20 +11,19 @@ namespace {
 
 constexpr Percent kAll = Percent::whole(100);
 
-// The smallest percentage that yields at least `sms`, an SM being worth no fraction of a pair.
+// The smallest percentage that yields at least `sms`; SMs are assigned in pairs.
 Percent least_for(std::uint32_t sms, std::uint32_t sm_count) {
   const std::uint64_t pairs = (std::uint64_t{sms} + 1) / 2;
   const auto least = static_cast<std::uint32_t>((pairs * 20000 + sm_count - 1) / sm_count);
   return {std::clamp<std::uint32_t>(least, 1, kAll.hundredths)};
 }
 
-// A whole percentage in its place where that yields the same: a count at the edge of a fraction depends on the driver's
-// own rounding.
+// A whole percentage if it yields the same: at the edge of a fraction, the count depends on the driver's rounding.
 Percent whole_if_same(Percent exact, Percent whole, std::uint32_t sm_count) {
   return whole.hundredths > 0 && sms_at(whole, sm_count) == sms_at(exact, sm_count) ? whole : exact;
 }
 
-// The nearest trusted count above, or below, that of `threads`, as a percentage.
+// The nearest trusted count above (or below) that of `threads`, as a percentage.
 std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
   const std::uint32_t most = sms_at(kAll, sm_count);
   for (std::uint32_t sms = sms_at(threads, sm_count); sms < most;) {
@@ -40,13 +39,13 @@ std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, co
   for (std::uint32_t sms = sms_at(threads, sm_count); sms > kFewestSms + 1;) {
     sms = (sms - 1) / 2 * 2;
     if (!is_trusted(sms, trusted)) continue;
-    const Percent exact{least_for(sms + 1, sm_count).hundredths - 1};  // the largest that does not yield a pair more
+    const Percent exact{least_for(sms + 1, sm_count).hundredths - 1};  // the largest that does not yield another pair
     return whole_if_same(exact, Percent::whole(exact.hundredths / 100), sm_count);
   }
   return std::nullopt;
 }
 
-// "580.159.04" → 580, 159, 4; what is no number counts as 0.
+// "580.159.04" → 580, 159, 4; a part that is not a number counts as 0.
 std::vector<std::uint64_t> numbers_of(std::string_view version) {
   std::vector<std::uint64_t> numbers;
   for (const auto part : split(version, '.')) numbers.push_back(parse_unsigned(part).value_or(0));
@@ -154,7 +153,7 @@ Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
     case Kind::kFactor:
       return threads_share(held, device.slots, policy.factor_hundredths);
     case Kind::kSms:
-      if (device.sm_count == 0) break;  // then no percentage is known to yield so many
+      if (device.sm_count == 0) break;  // no percentage is known to yield that many
       return threads_for(
           static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{policy.sms} * held, device.sm_count)),
           device.sm_count);

@@ -14,7 +14,7 @@ TEST(SharesTest, MemoryIsNvidiasDivision) {
   EXPECT_EQ(memory_share(mib(143771), 3, 10), mib(43131));
   EXPECT_EQ(memory_share(mib(40960), 1, 10), mib(4096));
   EXPECT_EQ(memory_share(mib(32604), 1, 20), mib(1630));  // 31.84 GiB
-  EXPECT_EQ(memory_share(mib(15360), 1, 4), mib(3840));   // which the daemon shows as 3G
+  EXPECT_EQ(memory_share(mib(15360), 1, 4), mib(3840));   // which the daemon displays as 3G
   for (std::uint32_t n = 1; n <= 100; ++n)
     EXPECT_EQ(memory_share(kH200, 1, n).in_mib(), kH200.value / n / 1024 / 1024) << n;
 }

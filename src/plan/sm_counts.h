@@ -1,6 +1,6 @@
 #pragma once
-// data/sm-counts.yaml compiled in: which SM counts of which GPU are trusted to compute right. sm_counts_test compares
-// the two; the file holds the evidence. A GPU that is not listed has nothing known against any count.
+// data/sm-counts.yaml compiled in: which SM counts of which GPU are trusted to compute correct results. sm_counts_test
+// compares the two; the file has the evidence. For a GPU that is not listed, no count is known to be wrong.
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -15,10 +15,10 @@ struct SmCounts {
   std::uint32_t sm_count = 0;
   std::string_view driver_from;    // "" = any
   std::string_view driver_before;  // "" = any
-  std::array<SmSpan, 8> trusted;   // {0, 0} fills what is left
+  std::array<SmSpan, 8> trusted;   // padded with {0, 0}
 };
 
-// The first row that matches counts.
+// The first matching row applies.
 inline constexpr std::array kSmCounts{
     SmCounts{{9, 0}, 132, "", "", {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
 };

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// data/sm-counts.yaml is what people read and change; the compiled table is what runs. They are one.
+// data/sm-counts.yaml is the file that people edit; the compiled table is what programs use. They must be equal.
 namespace tranche::plan {
 namespace sm_counts_test {
 
@@ -19,7 +19,7 @@ std::vector<YAML::Node> rows() {
   return {file.begin(), file.end()};
 }
 
-// The counts in the spans of `key`; a span's counts are even, as the driver gives them.
+// The counts in the spans of `key`; only even counts, as the driver assigns them.
 std::set<std::uint32_t> counts(const YAML::Node& entry, const char* key) {
   std::set<std::uint32_t> all;
   for (const auto& span : entry[key]) {

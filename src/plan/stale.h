@@ -1,5 +1,5 @@
 #pragma once
-// When no plan fits the newest inventory, the last good one stays; some of its devices may be gone meanwhile. Pure.
+// If no plan is possible for the newest inventory, the previous plan stays; some of its devices may be gone. Pure.
 #include <map>
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace tranche::plan {
 
-// UUIDs of planned devices that the inventory does not hold any more, or holds as something else, and why. Nothing for
+// UUIDs of planned devices that are no longer in the inventory, or have changed their kind, with the reason. Empty for
 // a plan that was made from this inventory.
 std::map<std::string, std::string> stale_devices(const Plan& plan, const inventory::Inventory& inventory,
                                                  config::MigStrategy strategy);

@@ -38,7 +38,7 @@ void write_gpus(const inventory::Inventory& inventory, TerminalText& out) {
   out.table(rows);
 }
 
-// ", threads factor 2, memory open, reserve 681 MiB, split span": what is not NVIDIA's rule.
+// ", threads factor 2, memory open, reserve 681 MiB, split span": settings that differ from NVIDIA's rule.
 std::string policy_text(const PlannedResource& resource) {
   if (resource.devices.empty()) return {};
   const SharePolicy& policy = resource.devices.front().policy;
@@ -50,7 +50,7 @@ std::string policy_text(const PlannedResource& resource) {
   return text;
 }
 
-// What several slots are worth, a row for each size and kind of device.
+// The limits of several slots, a row for each number and kind of device.
 void write_requests(const PlannedResource& resource, TerminalText& out) {
   if (resource.sharing != config::SharingStrategy::kMps || resource.one_slot_per_request) return;
   std::vector<Row> rows{{"DEVICES", "A REQUEST OF", "MEMORY", "SMS"}};

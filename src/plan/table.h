@@ -1,6 +1,6 @@
 #pragma once
-// A Plan as text for a terminal: GPUs, resources with what a slot is worth, pools, labels to come, what was left out
-// and why, notes. For people only; programs read json.h. Pure.
+// A Plan as text for a terminal: GPUs, resources with the limits of a slot, pools, planned labels, omitted devices and
+// why, notes. For people only; programs read json.h. Pure.
 #include <map>
 #include <string>
 
@@ -11,10 +11,10 @@ namespace tranche::plan {
 
 struct TableOptions {
   bool colour = false;  // ANSI escapes
-  int width = 110;      // where sentences are wrapped
+  int width = 110;      // at which sentences are wrapped
 };
 
-// `labels` are those that label/ would set; an empty map leaves the section out.
+// `labels` are those that label/ would set; if empty, the section is omitted.
 std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Plan coloured by health → the device lists that kubelet should see now. Recovery is the same path as failure: a
-// fault that is gone from Faults makes its slots healthy again. Pure.
+// Plan and health → the device lists that kubelet should see now. Recovery takes the same path as failure: when a fault
+// is no longer in Faults, its slots are healthy again. Pure.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace tranche::advertise {
 
-// What is wrong right now, each with its reason in one sentence. Absent = fine.
+// The present faults, each with its reason in one sentence. Absent = healthy.
 struct Faults {
   std::map<std::string, std::string> devices;  // by device or GPU UUID; a GPU's fault covers its MIG devices
   std::map<std::string, std::string> pools;    // by PlannedPool::id: not serving
@@ -33,7 +33,7 @@ struct Advertised {
 
 std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults);
 
-// Why slots of this device are unhealthy, or nothing when they are not.
+// Why slots of this device are unhealthy; absent if they are healthy.
 std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults);
 
 }  // namespace tranche::advertise

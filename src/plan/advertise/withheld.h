@@ -1,7 +1,7 @@
 #pragma once
-// Slots that are shown to kubelet and not handed out, though nothing is wrong with them: what a change of configuration
-// leaves held of before, and what it may not give yet (src/grants/change). They are unhealthy for kubelet, which then
-// neither gives them anew nor takes them from who holds them. Pure.
+// Slots that kubelet sees but must not allocate, although they are not faulty: those that containers still hold from
+// before a change of configuration, and those that the change cannot offer yet (src/grants/change). kubelet sees them
+// as unhealthy, so it neither allocates them nor takes them from their holders. Pure.
 #include <map>
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace tranche::advertise {
 
-// By resource and slot id, with the reason. One that the plan does not have is shown as long as it stands here, and so
-// is a resource that only stands here.
+// By resource and slot id, with the reason. A slot or resource that is not in the plan is advertised as long as it is
+// listed here.
 using Withheld = std::map<std::string, std::map<std::string, std::string>>;
 
 std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, const Withheld& withheld);
 
-// Why this slot is not handed out now; nullptr = nothing here keeps it.
+// Why this slot must not be allocated now; nullptr = not withheld.
 const std::string* reason_withheld(const Withheld& withheld, const std::string& resource, const std::string& slot);
 
 }  // namespace tranche::advertise
