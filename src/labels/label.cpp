@@ -14,7 +14,7 @@ using config::Config;
 using inventory::Gpu;
 using inventory::Inventory;
 
-// The letters of label values and of the names in keys, at their ends and within.
+// Characters of label values and key names, at their ends and within.
 bool is_end(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
@@ -32,7 +32,8 @@ std::string yes_no(bool value) {
 void add_driver_version(const std::string& version, Labels& labels) {
   labels[key("cuda.driver-version.full")] = bounded(label_value(version));
   const auto parts = split(version, '.');
-  if (parts.size() < 2 || parts.size() > 3) return;  // GPU feature discovery ends here; the rest is still worth saying
+  if (parts.size() < 2 || parts.size() > 3)
+    return;  // GPU feature discovery exits here; the other labels are still useful
   const std::string third = parts.size() == 3 ? std::string(parts[2]) : "";
   const std::string values[] = {std::string(parts[0]), std::string(parts[1]), third};
   constexpr const char* kOld[] = {"major", "minor", "rev"};
@@ -61,7 +62,7 @@ std::string mode_of(const Gpus& gpus) {
   return all(0x030200) ? "compute" : all(0x030000) ? "graphics" : "unknown";
 }
 
-// The clique that all GPUs on a fabric agree on; "" when there is none or they differ.
+// The clique that all GPUs on a fabric have in common; "" if there is none or they differ.
 std::string clique_of(const Gpus& gpus) {
   std::string clique;
   for (const Gpu* gpu : gpus) {
@@ -89,7 +90,7 @@ void add_gpu_node(const Config& config, const Inventory& inventory, const plan::
   add_driver_version(inventory.driver_version, labels);
   add_cuda_version(inventory.cuda_driver_version, labels);
   labels[key("mig.capable")] = yes_no(std::ranges::any_of(gpus, &Gpu::mig_capable));
-  // Where some GPUs have MIG on, GPU feature discovery ends; we say whether MPS serves anything.
+  // If some GPUs have MIG on, GPU feature discovery exits; Tranche reports whether MPS serves anything.
   const bool any_mig = std::ranges::any_of(gpus, &Gpu::mig_enabled);
   const bool mps = config.sharing.strategy == config::SharingStrategy::kMps;
   labels[key("mps.capable")] = yes_no(mps && (!any_mig || !plan.pools.empty()));
@@ -113,7 +114,7 @@ Labels labels_for(const Config& config, const Inventory& inventory, const plan::
   add_vgpu(facts.vgpu, labels);
   const Gpus gpus = labelled_gpus(inventory);
   if (!gpus.empty()) add_gpu_node(config, inventory, plan, facts, gpus, labels);
-  // What one illegal label does is that the API server refuses all of them.
+  // A single invalid label makes the API server refuse all of them.
   std::erase_if(labels, [](const auto& label) { return !legal_key(label.first) || !legal_value(label.second); });
   return labels;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The texts of metadata.<name>; what is of another type is as good as absent.
+// The texts of metadata.<name>; values of other types are ignored.
 std::map<std::string, std::string> texts_of(const Json& metadata, const char* name) {
   std::map<std::string, std::string> texts;
   for (const auto& [key, value] : map_at(metadata, name).items())
@@ -71,7 +71,7 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   Json patch{{"metadata", Json::object()}};
   if (!labels.empty()) patch["metadata"]["labels"] = std::move(labels);
   if (!same_list) patch["metadata"]["annotations"][kOwnedAnnotation] = list.empty() ? Json() : Json(list);
-  // The version that this was made from: whoever changed the node meanwhile makes us look again.
+  // The version that this was made from: if another client has changed the node since, the write fails and is repeated.
   const auto version = text_at(metadata, "resourceVersion");
   if (!version.empty()) patch["metadata"]["resourceVersion"] = version;
   change.patch = json_text(patch);

@@ -28,7 +28,7 @@ NodeChange change(const Json& node, const Labels& wanted) {
   return change.value_or(NodeChange{});
 }
 
-// The node after the change, as the API server would make it.
+// The node after the change, as the API server would store it.
 Json after(Json node, const Labels& wanted) {
   if (const auto made = change(node, wanted); made.patch) node.merge_patch(Json::parse(*made.patch));
   return node;
@@ -101,8 +101,8 @@ TEST(NodeLabels, WhatIsNoNodeIsRefusedAndOddTypesAreAsGoodAsAbsent) {
   EXPECT_FALSE(Json::parse(*odd->patch)["metadata"].contains("resourceVersion"));
 }
 
-// Any node, any two sets of labels one after the other: what others have never changes, ours are what is wanted, and
-// nothing is left to do.
+// For any node and any two sets of labels in sequence: other clients' labels never change, Tranche's are as wanted, and
+// a repetition changes nothing.
 TEST(NodeLabels, AnySequenceLeavesOthersAloneAndSettles) {
   constexpr unsigned kSeed = 20261122;
   std::mt19937 random(kSeed);

@@ -48,11 +48,11 @@ void add_slot_labels(const plan::Plan& plan, Labels& labels) {
     std::uint64_t sms = UINT64_MAX;
     std::uint64_t mib = UINT64_MAX;
   };
-  std::map<std::string_view, std::size_t> kinds;  // how many resources MPS serves of each name before renaming
+  std::map<std::string_view, std::size_t> kinds;  // number of MPS resources by name before renaming
   for (const auto& resource : plan.resources)
     if (std::ranges::any_of(resource.devices, [](const auto& device) { return !device.pool.empty(); }))
       ++kinds[resource.original_name];
-  // By the name before renaming, under which the labels stay; of several by the one that is advertised.
+  // By the name before renaming, which the labels use; of several resources, the one that is advertised.
   std::map<std::string, Slot> slots;
   for (const auto& resource : plan.resources) {
     for (const auto& device : resource.devices) {
@@ -64,7 +64,7 @@ void add_slot_labels(const plan::Plan& plan, Labels& labels) {
     }
   }
   for (const auto& [name, slot] : slots) {
-    if (slot.sms > 0) labels[name + ".slot.sms"] = std::to_string(slot.sms);  // 0 = not known
+    if (slot.sms > 0) labels[name + ".slot.sms"] = std::to_string(slot.sms);  // 0 = unknown
     if (slot.mib > 0) labels[name + ".slot.memory"] = std::to_string(slot.mib);
   }
 }
@@ -75,7 +75,7 @@ void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::stri
   for (const inventory::Gpu* gpu : gpus) {
     const bool measured = !plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count, driver).empty();
     known = known || measured;
-    // Where one size of an architecture leaves results unwritten, others are not taken for sound.
+    // If one GPU of an architecture is known to compute wrong results, unmeasured ones are not assumed to be correct.
     unmeasured = unmeasured || (!measured && gpu->compute_capability == kHopper);
   }
   if (!known && !unmeasured) return;

@@ -28,7 +28,7 @@ TEST(OwnLabels, ASlotsLeastWorthIsALabelWhereMpsShares) {
   EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 5, true), inventory),
               Contains(Pair("tranche.io/gpu.slot.sms", "30")))
       << "under the name before renaming, as nvidia.com/gpu.… are";
-  // Of two kinds the least of each, whatever their order.
+  // Of two kinds, the smallest value of each, in either order.
   inventory.gpus[1].sm_count = 78;
   inventory.gpus[0].memory = mib(40960);
   for (int i = 0; i < 2; ++i) {

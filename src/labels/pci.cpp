@@ -28,7 +28,7 @@ std::string device_name(std::string_view pci_ids, std::uint16_t device) {
   for (const auto line : lines_of(pci_ids)) {
     if (line.empty() || line.front() == '#') continue;
     if (line.front() != '\t') {
-      if (nvidia) return {};  // its devices are over
+      if (nvidia) return {};  // end of its devices
       nvidia = line.starts_with(kNvidia);
       continue;
     }
@@ -43,7 +43,7 @@ std::string device_name(std::string_view pci_ids, std::uint16_t device) {
 Bytes largest_region(std::string_view resource) {
   Bytes largest;
   auto lines = lines_of(resource);
-  lines.resize(std::min(lines.size(), kBars));  // behind them: the ROM, and the regions of virtual functions
+  lines.resize(std::min(lines.size(), kBars));  // further lines: the ROM, and the regions of virtual functions
   for (const auto line : lines) {
     const auto words = words_of(line);
     if (words.size() != 3) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// GPUs that are handed to virtual machines (bound to vfio-pci): no driver of NVIDIA's can be asked on the host, so what
-// is known of them stands in sysfs and in the database of PCI ids. Pure; both are parsed here, and fuzzed.
+// GPUs that are passed to virtual machines (bound to vfio-pci): no NVIDIA driver on the host can be queried, so their
+// data comes from sysfs and the database of PCI ids. Pure; both are parsed here, and fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace tranche::label {
 
-// The name of NVIDIA's device in a database of PCI ids (pci.ids); "" when it is not listed.
+// The name of NVIDIA's device in a database of PCI ids (pci.ids); "" if it is not listed.
 std::string device_name(std::string_view pci_ids, std::uint16_t device);
 
-// The largest 64-bit memory region in a function's `resource` file: it maps the GPU's memory and is as large or the
-// next power of two. 0 when there is none.
+// The largest 64-bit memory region in a function's `resource` file: it maps the GPU's memory and has the same size, or
+// the next power of two. 0 if there is none.
 Bytes largest_region(std::string_view resource);
 
 // "0x10de" → 0x10de; the class has six digits.

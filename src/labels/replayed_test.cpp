@@ -1,5 +1,5 @@
-// The tables of cases by which GPU feature discovery v0.20 is tested, written anew: what it answers to each is what we
-// answer. Where we do not, the row says so (docs/compatibility/labels.md).
+// The test tables of GPU feature discovery v0.20, rewritten: the results must be the same. Rows with a different result
+// state that (docs/compatibility/labels.md).
 #include <gmock/gmock.h>
 
 #include "labels/label_fixture.h"
@@ -18,7 +18,7 @@ struct Slice {
   std::uint32_t gi = 1;
   std::uint32_t ci = 2;
   std::uint32_t gb = 100;
-  std::uint32_t first_engine = 0;  // 13 gives 13, 14, 15, 16, 17 engines, and 12 SMs
+  std::uint32_t first_engine = 0;  // 13: 13, 14, 15, 16, 17 engines, and 12 SMs
 };
 
 Gpu plain(const std::string& name = "Model") {
@@ -66,7 +66,7 @@ Config config_of(MigStrategy mig, const std::string& shared_name = "", bool rena
   return config;
 }
 
-// Those that a labeler of resources gives: what a devices' model, count, memory, slices and sharing are.
+// The labels of a resource labeler: model, count, memory, slices and sharing of the devices.
 Labels resources_of(const Config& config, const Inventory& inventory) {
   Labels labels;
   for (auto& [key, value] : labels_of(config, inventory)) {
@@ -78,7 +78,7 @@ Labels resources_of(const Config& config, const Inventory& inventory) {
   return labels;
 }
 
-// Short spellings of what is expected.
+// Short notations of expected labels.
 Labels gpu(const std::string& product, const std::string& count, const std::string& replicas,
            const std::string& memory = "300", const std::string& sharing = "none") {
   return {{"nvidia.com/gpu.product", product},
@@ -118,7 +118,7 @@ Labels mig(const std::string& resource, const std::string& product, const std::s
 struct Case {
   const char* what;
   std::vector<Gpu> gpus;
-  std::string shared;  // the resource that is cut in two by time-slicing
+  std::string shared;  // the resource that time-slicing divides in two
   Labels expected;
   bool renamed = false;
 };
@@ -213,7 +213,7 @@ TEST(ReplayedLabels, MpsCapableIsSharingByMpsWithoutMig) {
                          Row{"time-slicing", SharingStrategy::kTimeSlicing, 2, {plain()}, "false"},
                          Row{"MPS", SharingStrategy::kMps, 2, {plain()}, "true"},
                          Row{"MPS with MIG on", SharingStrategy::kMps, 2, {cut({{}})}, "false"},
-                         // One slot by MPS is ours; NVIDIA's refuses such a file.
+                         // One slot with MPS is an extension; NVIDIA's program refuses such a file.
                          Row{"one slot", SharingStrategy::kMps, 1, {plain()}, "true"}})
     EXPECT_EQ(labels_of(shared(row.strategy, row.replicas), node_of(row.gpus))["nvidia.com/mps.capable"], row.value)
         << row.what;

@@ -13,15 +13,15 @@ using inventory::MigDevice;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 
-// How a resource is divided, as its labels tell it.
+// How a resource is divided, for its labels.
 struct Division {
   std::uint32_t replicas = 1;
   bool renamed = false;
   SharingStrategy strategy = SharingStrategy::kNone;
 };
 
-// Where entries share the devices of a name among them, or cut each by its own size, the plan knows: what the device
-// that the labels speak of has become.
+// If entries divide the devices of a name among them, or divide each by its own size, the plan has the result for the
+// device that the labels describe.
 Division planned_division(const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
   for (const auto& planned : plan.resources) {
     if (planned.original_name != resource) continue;
@@ -32,7 +32,7 @@ Division planned_division(const plan::Plan& plan, const std::string& resource, s
   return {};
 }
 
-// Looked up by the un-renamed name, under which the labels stay as well.
+// Looked up by the un-renamed name, which the labels use as well.
 Division division_of(const Config& config, const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
   const auto* entry = config.sharing.strategy == SharingStrategy::kNone ? nullptr : sharing_of(config, resource);
   if (entry == nullptr) return {};
@@ -43,7 +43,7 @@ Division division_of(const Config& config, const plan::Plan& plan, const std::st
   return {entry->replicas, entry->rename.has_value(), strategy};
 }
 
-// The model is what gives way when the whole is too long for a label value: what follows it must stay readable.
+// If the value is too long for a label, the model is shortened, so that what follows it stays readable.
 std::string product(const Gpu& gpu, const std::string& kind, const Division& division) {
   const std::string tail = kind + (division.replicas > 1 && !division.renamed ? "-SHARED" : "");
   return bounded(bounded(label_value(gpu.name), kLongestValue - std::min(kLongestValue, tail.size())) + tail);
@@ -93,7 +93,7 @@ void set_sharing(Labels& labels, const std::string& resource, const Division& di
 void add_gpu_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
   const Gpu& gpu = speaker_of(gpus);
   const auto count = std::ranges::count(gpus, gpu.name, &Gpu::name);
-  // A GPU with MIG on is never shared as a whole: GPU feature discovery says 0 replicas there.
+  // A GPU with MIG on is never shared as a whole: GPU feature discovery reports 0 replicas for it.
   const Division division =
       gpu.mig_enabled ? Division{0, false, SharingStrategy::kNone} : division_of(config, plan, kGpu, gpu.uuid);
   set(labels, kGpu, "product", product(gpu, "", division));
@@ -117,7 +117,7 @@ void add_mig_labels(const Config& config, const plan::Plan& plan, const std::str
   set(labels, resource, "product", product(gpu, "-MIG-" + with_dots(mig.profile), division));
   set(labels, resource, "count", count);
   set_sharing(labels, resource, division);
-  // The figure of the driver's attribute record, which is what GPU feature discovery shows.
+  // The figure of the driver's attribute record, which GPU feature discovery shows.
   set(labels, resource, "memory", (mig.nominal_memory.value != 0 ? mig.nominal_memory : mig.memory).in_mib());
   set(labels, resource, "multiprocessors", mig.sm_count);
   set(labels, resource, "slices.gi", mig.gi_slices);
@@ -127,7 +127,7 @@ void add_mig_labels(const Config& config, const plan::Plan& plan, const std::str
     set(labels, resource, std::string("engines.") + kEngines[i], mig.engines[i]);
 }
 
-// The first device of each profile with how many there are.
+// The first device of each profile and the number of devices.
 struct Profile {
   const Gpu* gpu = nullptr;
   const MigDevice* mig = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// Inside label/: what nvidia.com/gpu.* and nvidia.com/mig-<profile>.* say about the devices themselves.
+// Inside label/: the labels nvidia.com/gpu.* and nvidia.com/mig-<profile>.* about the devices themselves.
 #include <vector>
 
 #include "labels/label.h"
@@ -10,13 +10,13 @@ inline constexpr std::size_t kLongestValue = 63;
 
 using Gpus = std::vector<const inventory::Gpu*>;
 
-Gpus labelled_gpus(const inventory::Inventory& inventory);  // those that GPU feature discovery looks at
+Gpus labelled_gpus(const inventory::Inventory& inventory);  // those that GPU feature discovery considers
 
-// The GPU that stands for all in nvidia.com/gpu.*, of at least one: plain ones before those with MIG on, then the
-// commonest model, then the lowest index.
+// The GPU that nvidia.com/gpu.* describes, of at least one: GPUs without MIG first, then the most common model, then
+// the lowest index.
 const inventory::Gpu& speaker_of(const Gpus& gpus);
 
-// Cut to `longest`, beginning and ending with a letter or digit, as the API server asks of a label value.
+// Shortened to `longest`, beginning and ending with a letter or digit, as the API server requires of a label value.
 std::string bounded(std::string value, std::size_t longest = kLongestValue);
 
 // `gpus`: at least one.

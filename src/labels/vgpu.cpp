@@ -7,7 +7,7 @@
 namespace tranche::label {
 namespace {
 
-// PCI configuration space: the offsets and numbers that lead to a vendor-specific capability.
+// PCI configuration space: the offsets and numbers on the way to a vendor-specific capability.
 constexpr std::size_t kWhole = 256;
 constexpr std::size_t kStatus = 0x06;
 constexpr std::uint8_t kHasCapabilities = 0x10;
@@ -15,7 +15,7 @@ constexpr std::size_t kFirstCapability = 0x34;
 constexpr std::uint8_t kVendorSpecific = 0x09;
 constexpr std::uint8_t kBroken = 0xff;
 
-// NVIDIA's content of it: "VF" at bytes 3 and 4, then records of (id, length, …), of which number 0 is the host's
+// NVIDIA's content of the capability: "VF" at bytes 3 and 4, then records of (id, length, …); record 0 is the host's
 // driver.
 constexpr std::size_t kSignature = 3;
 constexpr std::size_t kFirstRecord = 5;
@@ -36,7 +36,7 @@ Vgpu read_records(std::string_view capability) {
   std::size_t at = kFirstRecord;
   while (at + 1 < capability.size() && byte_at(capability, at) != 0) {
     const std::size_t length = byte_at(capability, at + 1);
-    if (length < 2) return vgpu;  // would lead nowhere
+    if (length < 2) return vgpu;  // malformed
     at += length;
   }
   if (at + 2 + 2 * kTextBytes > capability.size()) return vgpu;

@@ -22,7 +22,7 @@ class ConfigSpace {
     set(at + 1, next);
     set(at + 2, length);
   }
-  // As a T4 in a virtual machine has it: one record of the host's driver, 27 bytes in all.
+  // Like a T4 in a virtual machine: one record of the host's driver, 27 bytes in all.
   void virtual_gpu(std::size_t at, int next = 0) {
     capability(at, 0x09, next, 27);
     put(at + 3, std::string_view("VF\0\x16"

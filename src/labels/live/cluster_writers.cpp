@@ -1,5 +1,5 @@
-// The two writers that ask the API server. Both read, compare and write for the version that was read; who lost against
-// somebody else begins again.
+// The two writers that use the API server. Both read, compare and write for the version that was read; a writer that
+// loses a conflict starts again.
 #include <fmt/format.h>
 
 #include "kube/api_status.h"
@@ -29,7 +29,7 @@ Kind kind_of(int status) {
     case kube::http::kBadRequest:
     case kUnprocessable:
       return Kind::kInvalid;
-    default:  // a token that is being replaced, too many requests, a server in trouble
+    default:  // a token that is being replaced, rate limiting, a server error
       return Kind::kUnavailable;
   }
 }
@@ -42,7 +42,7 @@ Error refused(const host::KubeAnswer& answer, const std::string& what) {
           answer.status};
 }
 
-// One thing after the other, of which at most one request is open.
+// Runs one step after another, with at most one request in progress.
 class ClusterWriter : public LabelWriter {
  public:
   explicit ClusterWriter(host::KubeClient& client) : client_(client) {}
@@ -73,7 +73,7 @@ class ClusterWriter : public LabelWriter {
     written_.changed = changed;
     end(std::move(written_));
   }
-  // What follows an answer, once its request is no longer open.
+  // The step after a response, once its request is no longer in progress.
   template <class Next>
   host::KubeClient::OnAnswer to(Next next) {
     return [this, next](const host::KubeAnswer& answer) {

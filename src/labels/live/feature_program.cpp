@@ -32,7 +32,7 @@ constexpr Duration kInfinite = Duration::max();
 constexpr Duration kLookForDriver = 60s;  // with an infinite interval, while there is no driver
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 60s;
-// Labels that did not change are compared with what the API server has this often: somebody may have deleted them.
+// How often unchanged labels are compared with the API server's: another client may have deleted them.
 constexpr Duration kCompareEvery = 10min;
 
 class FeatureProgram {
@@ -43,7 +43,7 @@ class FeatureProgram {
   int run();
 
  private:
-  bool read_config();  // whether there is one to go on with
+  bool read_config();  // false: there is no usable configuration
   Status open();
   Status open_cluster();
   std::unique_ptr<LabelWriter> writer_for(LabelOutput output);
@@ -64,10 +64,10 @@ class FeatureProgram {
   ConfigView config_;
   LabelOutput output_ = LabelOutput::kNone;
   std::optional<WallTime> loaded_at_;
-  std::optional<inventory::Inventory> inventory_;  // of the last round that had one
+  std::optional<inventory::Inventory> inventory_;  // of the last round with one
   std::optional<label::Labels> written_;
   MonoTime compared_{};
-  std::string told_;  // the last complaint, so that it is said once
+  std::string told_;  // the last logged problem, to log it once
   Backoff retry_;
   int exit_code_ = 0;
   bool ending_ = false;
@@ -97,7 +97,7 @@ bool FeatureProgram::read_config() {
     if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));
   if (has_error(next.problems)) {
     config_.problems = next.problems;
-    return loaded_at_.has_value();  // the last good one stays
+    return loaded_at_.has_value();  // the previous configuration stays
   }
   config_ = std::move(next);
   loaded_at_ = loop_->wall_now();
@@ -132,7 +132,7 @@ std::unique_ptr<LabelWriter> FeatureProgram::writer_for(LabelOutput output) {
   return label_printer([this](const label::Labels& labels) { print(labels); });
 }
 
-// Again when the configuration names another place.
+// Runs again if the configuration names another output.
 Status FeatureProgram::open() {
   const LabelOutput output = options_.output.value_or(output_of(config_.config.flags));
   output_ = output;
@@ -156,7 +156,7 @@ int FeatureProgram::run() {
     log::info("config.reload", {{"because", "SIGHUP"}});
     loaded_at_ = loop_->wall_now();
     written_.reset();
-    again_ = driver_ != nullptr;  // or else when that round is over
+    again_ = driver_ != nullptr;  // or after the current round
     if (!again_) round();
   });
   if (!signals) {
@@ -206,8 +206,8 @@ void FeatureProgram::round() {
   auto settings = driver_settings(flags, "");
   settings.system_root = options_.system_root;
   settings.fault_events = false;
-  // One answer is enough; asking again is the next round's. A thread of its own, so that a driver that hangs does not
-  // keep us from ending.
+  // One answer is enough; the next round asks again. A thread of its own, so that a hung driver does not block the
+  // exit.
   driver_ = host::NvmlThread::start(*loop_, settings,
                                     {.on_inventory =
                                          [this](const auto& scanned) {
@@ -235,7 +235,7 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
     log::error("labels.no_driver", {{"why", why}});
     return end(1);
   }
-  // What was labelled stays: a label that goes because of one bad moment takes pods with it.
+  // Existing labels stay: removing a label because of one failed round would evict pods that select by it.
   if (why != told_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
   told_ = why;
   publish();
@@ -252,7 +252,7 @@ label::Labels FeatureProgram::labels() const {
   } else {
     log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
   }
-  // A node that the strategy does not fit has no plan, and labels that say so.
+  // A node that does not fit the strategy has no plan; its labels show that.
   return label::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
 }
 
@@ -271,7 +271,7 @@ void FeatureProgram::on_written(const label::Labels& labels, Result<Written> wri
   if (ending_) return;
   if (!written) {
     log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
-    // What may pass is tried again; the rest ends us, as it ends NVIDIA's program, so that somebody sees it.
+    // Temporary errors are retried; others end the program, as they end NVIDIA's, so that an operator sees them.
     if (once() || !of_cluster() || needs_a_person(written.error())) return end(1);
     timer_->start(retry_.next(), [this] { round(); });
     return;

@@ -1,6 +1,7 @@
 #pragma once
-// GPU feature discovery: finds the node's GPUs, labels, sleeps, again, as NVIDIA's program does, and `tranche labels`.
-// Between two rounds nothing of the driver is held open. What becomes of failures is in docs/compatibility/labels.md.
+// GPU feature discovery: finds the node's GPUs, writes labels, sleeps, repeats, as NVIDIA's program does; also `tranche
+// labels`. Between two rounds the driver is not held open. docs/compatibility/labels.md describes the handling of
+// failures.
 #include <optional>
 #include <string>
 
@@ -13,18 +14,18 @@ struct FeatureOptions {
   config::GivenFlags flags;  // feature discovery's, as given on the command line
   config::Environment environment;
   config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
-  std::optional<LabelOutput> output;  // absent: as useNodeFeatureAPI and outputFile say
-  bool once = false;                  // whatever `oneshot` says
-  bool remove = false;                // takes our labels away from the output instead, and ends
-  bool json = false;                  // of what is printed
-  std::string kubeconfig;             // "" = as every pod is given it
+  std::optional<LabelOutput> output;  // absent: decided by useNodeFeatureAPI and outputFile
+  bool once = false;                  // overrides `oneshot`
+  bool remove = false;                // removes Tranche's labels from the output instead, and exits
+  bool json = false;                  // format of the printed output
+  std::string kubeconfig;             // "" = the service account of this pod
   std::string feature_namespace = "default";
   std::string node_name;
   std::string pod_name;
-  std::string system_root = "/";  // what /sys and /usr/share are looked up under
+  std::string system_root = "/";  // prefix of /sys and /usr/share
 };
 
-// The process's exit status: 0 after one round or a signal, 2 for a configuration that cannot be used, 1 otherwise.
+// Returns the exit status: 0 after one round or a signal, 2 for an unusable configuration, 1 otherwise.
 int run_feature_discovery(const FeatureOptions& options);
 
 }  // namespace tranche::agent

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 5min;
-constexpr Duration kFirstRestoring = 2s;  // between two, of what somebody takes away again and again
-constexpr Duration kQuietAfter = 10min;   // without one, and the next is prompt
+constexpr Duration kFirstRestoring = 2s;  // between two restorations, if labels are removed repeatedly
+constexpr Duration kQuietAfter = 10min;   // without a removal; the next restoration is immediate
 
 bool of_cluster(LabelOutput output) {
   return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
@@ -65,7 +65,7 @@ void LabelKeeping::watch_node() {
       });
 }
 
-// Also for an object of before our own write: then the writer finds everything as it should be.
+// Also for an object from before this program's own write: the writer then finds nothing to change.
 void LabelKeeping::node_is(const nlohmann::json* node) {
   if (settings_.output != LabelOutput::kNode || node == nullptr || writing_ || written_ != labels_) return;
   const auto change = label::change_node(json_text(*node), labels_);
@@ -102,7 +102,7 @@ void LabelKeeping::follow(const config::Config& config, const inventory::Invento
   work_out();
 }
 
-// A pool that `tranche mps` does not tell of for a moment keeps the tier that it had.
+// A pool that is temporarily missing from the report of `tranche mps` keeps its tier.
 void LabelKeeping::keep_tiers(const plan::Plan& plan, const PoolReports& pools) {
   for (const auto& [id, report] : pools.pools)
     if (!report.tier.empty()) facts_.tiers[id] = report.tier;

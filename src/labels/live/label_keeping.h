@@ -32,29 +32,29 @@ struct LabelSettings {
   std::string feature_namespace = "default";
   std::string node_name;
   std::string pod_name;
-  std::string system_root = "/";                     // what /sys is looked up under
-  bool node_is_told = false;                         // somebody else watches the Node, and tells it to node_is()
+  std::string system_root = "/";                     // prefix of /sys
+  bool node_is_told = false;                         // another part watches the Node and calls node_is()
   Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
   Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
 };
 
 class LabelKeeping {
  public:
-  // on_turn: labels() or report() may have changed; not called from within this constructor or follow().
+  // on_turn: labels() or report() may have changed; not called inside this constructor or follow().
   LabelKeeping(host::Loop& loop, host::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
   ~LabelKeeping();
   LabelKeeping(const LabelKeeping&) = delete;
   LabelKeeping& operator=(const LabelKeeping&) = delete;
 
-  // nullptr: not reachable (yet). It must stay until another is given or this object is gone.
+  // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
   void use(host::KubeClient* client);
   void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
               const PoolReports& pools);
 
-  // The Node object as it is now, for labels that are written on it; nullptr = there is none.
+  // The present Node object, for labels that are written on it; nullptr = there is none.
   void node_is(const nlohmann::json* node);
 
-  const label::Labels& labels() const { return labels_; }  // as they should be
+  const label::Labels& labels() const { return labels_; }  // the desired labels
   LabelReport report() const;
 
  private:
@@ -73,7 +73,8 @@ class LabelKeeping {
   std::function<void()> on_turn_;
   host::KubeClient* client_ = nullptr;
   std::unique_ptr<LabelWriter> writer_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may come back late
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // jobs of the worker may finish after this object is destroyed
 
   std::optional<config::Config> config_;
   inventory::Inventory inventory_;
@@ -90,7 +91,7 @@ class LabelKeeping {
   host::Timer timer_{loop_};
   Backoff retry_;
   std::unique_ptr<host::WatchObject> watch_;  // uses client_
-  std::string unwatched_;                     // why, as it was logged
+  std::string unwatched_;                     // the last logged reason for not watching
   Backoff restoring_;
   std::optional<MonoTime> restored_;
   MonoTime not_before_{};

@@ -62,7 +62,7 @@ class LabelKeepingTest : public ::testing::Test {
   bool until_written() {
     return until([](const LabelReport& report) { return report.state == "written"; });
   }
-  // Whatever has been posted and is due by now has run.
+  // Runs everything that is posted and due.
   void settle() {
     loop_->after(20ms, [this] { loop_->stop(); });
     loop_->run();

@@ -1,5 +1,5 @@
 #pragma once
-// Where node labels are written. docs/reference/labels.md says what each is for.
+// Where node labels are written. docs/reference/labels.md describes the purpose of each output.
 #include <string_view>
 
 namespace tranche::agent {

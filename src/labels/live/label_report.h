@@ -1,5 +1,5 @@
 #pragma once
-// How the writing of node labels stands (label_keeping.h), for status.
+// The state of writing node labels (label_keeping.h), for status.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace tranche::agent {
 struct LabelReport {
   LabelOutput output = LabelOutput::kNone;
   std::string state = "off";  // "off", "waiting" (for GPUs, or for the API server), "settling", "written", "failing"
-  std::string reason;         // why it waits or fails
+  std::string reason;         // why it is waiting or failing
   std::uint64_t writes = 0;   // that changed something
   std::vector<std::string> foreign;
   friend bool operator==(const LabelReport&, const LabelReport&) = default;

@@ -7,7 +7,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // that older versions of theirs leave beside the file
+constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // left beside the file by older versions of NVIDIA's program
 
 class Printer final : public LabelWriter {
  public:

@@ -1,8 +1,8 @@
 #pragma once
-// The places that node labels are written to: standard output, a file of node feature discovery's, a NodeFeature
-// object, the Node itself. Each compares with what is there and writes only what differs. docs/reference/labels.md says
-// what each is for. Loop thread only; one write at a time. Answers come as turns of their own or at once, and may
-// destroy nothing here.
+// The outputs of node labels: standard output, a file for node feature discovery, a NodeFeature object, the Node
+// itself. Each compares with the present content and writes only differences. docs/reference/labels.md describes the
+// purpose of each. Loop thread only; one write at a time. Results come inside the call or separately on the loop; their
+// callbacks must not destroy the writer.
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,27 +18,28 @@ namespace tranche::agent {
 
 struct Written {
   bool changed = false;              // something was written
-  std::vector<std::string> foreign;  // keys that somebody else has set otherwise, left alone
-  std::vector<std::string> remarks;  // for the log: what could not be found out, and is not needed
+  std::vector<std::string> foreign;  // keys that another client has set to other values, left unchanged
+  std::vector<std::string> remarks;  // for the log: facts that could not be determined and are optional
 };
 
 class LabelWriter {
  public:
-  // kDenied and kNotFound: somebody has to act, such as giving a right; kInvalid: what is there is not what it should
-  // be. Others pass.
+  // kDenied and kNotFound: an operator must act, for example grant a permission; kInvalid: the present object or file
+  // is not of the expected kind. Other errors are temporary.
   using Done = std::function<void(Result<Written>)>;
-  virtual ~LabelWriter() = default;  // ends what is under way; its answer never comes
+  virtual ~LabelWriter() = default;  // cancels a write in progress, without a result
   virtual void write(const label::Labels& labels, Done done) = 0;
-  virtual void clean_up() {}  // what NVIDIA's feature discovery removes when it ends
+  virtual void clean_up() {}  // removes what NVIDIA's feature discovery removes when it exits
 };
 
-// `print` gets the whole text, whenever the labels are others than before.
+// `print` receives the whole text whenever the labels have changed.
 std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Labels&)> print);
 
-// Replaced atomically, by way of a hidden file beside it. Its folder must exist.
+// Replaced atomically, through a hidden file beside it. Its folder must exist.
 std::unique_ptr<LabelWriter> label_file(const std::string& path);
 
-// `client` must outlive them. `pod_name`: whose DaemonSet the object belongs to, and with which it goes; "" = nobody's.
+// `client` must outlive them. `pod_name`: the pod whose DaemonSet owns the object, which is deleted with it; "" = no
+// owner.
 std::unique_ptr<LabelWriter> node_feature(host::KubeClient& client, label::FeaturePlace place, std::string pod_name);
 std::unique_ptr<LabelWriter> node_object(host::KubeClient& client, std::string node_name);
 

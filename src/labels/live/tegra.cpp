@@ -25,7 +25,7 @@ Result<inventory::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
   gpu.index = static_cast<std::uint32_t>(index);
   gpu.name = name.data();
   gpu.memory = {memory};
-  gpu.pci_class = 0;  // on no PCI bus
+  gpu.pci_class = 0;  // not on a PCI bus
   return gpu;
 }
 

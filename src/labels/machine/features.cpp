@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFunctions = "/sys/bus/pci/devices";
 constexpr const char* kDatabases[] = {"/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"};
-constexpr const char* kUnknownDevice = "UNKNOWN_DEVICE";  // as NVIDIA's programs say it
+constexpr const char* kUnknownDevice = "UNKNOWN_DEVICE";  // NVIDIA's value
 constexpr std::uint32_t kNvidia = 0x10de;
 constexpr std::uint32_t kDisplay = 0x030000;
 constexpr std::uint32_t kController3d = 0x030200;
@@ -30,7 +30,7 @@ std::optional<std::uint32_t> number_in(const Dir& function, const char* name) {
   return text ? label::hex_number(*text) : std::nullopt;
 }
 
-// NVIDIA's functions by address.
+// NVIDIA's PCI functions by address.
 Result<std::vector<std::string>> functions_of(const std::string& root) {
   TRY(const Dir all, Dir::open(under(root, kFunctions)));
   TRY(const auto names, all.list());
@@ -65,7 +65,7 @@ std::optional<inventory::Gpu> gpu_of(const std::string& path, const std::string&
   if (pci_class != kDisplay && pci_class != kController3d) return std::nullopt;
   inventory::Gpu gpu;
   gpu.pci_bus_id = fs::path(path).filename();
-  gpu.uuid = gpu.pci_bus_id;  // nobody tells another
+  gpu.uuid = gpu.pci_bus_id;  // no other identity is available
   gpu.pci_class = *pci_class;
   const auto device = number_in(*function, "device");
   gpu.name = label::device_name(database, static_cast<std::uint16_t>(device.value_or(0)));

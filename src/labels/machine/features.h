@@ -1,6 +1,6 @@
 #pragma once
-// Facts for node labels that no driver tells: the machine's model, what PCI functions say of virtual GPUs, and GPUs
-// that are handed to virtual machines. `root` stands before /sys and /usr/share. Blocking file access; no thread
+// Facts for node labels that the driver does not report: the machine's model, virtual GPU data in PCI functions, and
+// GPUs that are passed to virtual machines. `root` is prefixed to /sys and /usr/share. Blocking file access; no thread
 // affinity.
 #include <string>
 
@@ -10,15 +10,15 @@
 
 namespace tranche::host {
 
-// "unknown" when there is no path or nothing to read there.
+// "unknown" if there is no path or nothing to read.
 std::string read_machine_type(const std::string& path);
 
-// Of all functions of NVIDIA's; of several virtual GPUs the last by address. An error when one of them cannot be read,
-// since then nobody knows.
+// From all of NVIDIA's functions; of several virtual GPUs the last by address. An error if one of them cannot be read,
+// because the result would then be uncertain.
 Result<label::Vgpu> read_vgpu(const std::string& root);
 
-// GPUs bound to vfio-pci, virtual functions left out, by address: their names from the node's database of PCI ids,
-// their memory from the region that maps it, both rough; no driver version and no compute capability.
+// GPUs bound to vfio-pci, without virtual functions, by address: their names from the node's database of PCI ids, their
+// memory from the region that maps it, both approximate; no driver version and no compute capability.
 Result<inventory::Inventory> find_passed_through(const std::string& root);
 
 }  // namespace tranche::host

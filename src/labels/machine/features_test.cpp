@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A system's files below a folder.
+// The files of a system below a folder.
 class Features : public ::testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) {
