@@ -5,7 +5,7 @@
 namespace tranche::stopping {
 namespace {
 
-// string_view::substr can throw, and there is nobody here to catch.
+// string_view::substr can throw, and these programs cannot catch.
 std::string_view from(std::string_view text, std::size_t at) {
   text.remove_prefix(at < text.size() ? at : text.size());
   return text;
@@ -64,7 +64,7 @@ bool is_flag(std::string_view word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// The value of `--name value` and `--name=value`; false when it is missing.
+// The value of `--name value` and `--name=value`; false if it is missing.
 bool value_of(std::span<const char* const> argv, std::size_t& at, std::string_view& value) {
   const std::string_view word = argv[at];
   const auto equals = word.find('=');
@@ -77,7 +77,7 @@ bool value_of(std::span<const char* const> argv, std::size_t& at, std::string_vi
   return true;
 }
 
-// "9", "KILL", "SIGKILL" and what images name as their stop signal; 0 for any other.
+// "9", "KILL", "SIGKILL" and the notations of stop signals in images; 0 for any other.
 int signal_of(std::string_view text) {
   int number = 0;
   for (const char c : text) {
@@ -105,7 +105,7 @@ int signal_of(std::string_view text) {
 constexpr std::array<std::string_view, 6> kWithValue{"root", "log", "log-format", "criu", "rootless", "cgroup-manager"};
 constexpr std::array<std::string_view, 2> kSwitches{"debug", "systemd-cgroup"};
 
-// Index of the subcommand; the size of argv when there is none that we are sure of.
+// Index of the subcommand; the size of argv if it cannot be determined with certainty.
 std::size_t subcommand_at(std::span<const char* const> argv) {
   for (std::size_t at = 1; at < argv.size(); ++at) {
     const std::string_view word = argv[at];
@@ -120,7 +120,7 @@ std::size_t subcommand_at(std::span<const char* const> argv) {
   return argv.size();
 }
 
-// Walks over one JSON string; the position behind it, or npos.
+// Skips one JSON string; returns the position after it, or npos.
 std::size_t behind_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\')

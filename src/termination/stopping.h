@@ -1,18 +1,18 @@
 #pragma once
-// When the clients of a pod that is being deleted are ended, so that no signal finds one with GPU work in flight (that
-// kills its neighbours). The pod watch leads SIGTERM by some 19 ms and SIGKILL by the whole grace, so each container's
-// grant is asked for twice (docs/guide/stop-and-change.md):
+// When to end the clients of a pod that is being deleted, so that no signal reaches one with GPU work in flight (which
+// would crash its neighbours). The pod watch precedes SIGTERM by about 19 ms and SIGKILL by the whole grace period, so
+// there are two requests for each container's grant (docs/guide/stop-and-change.md):
 //
-//   now             clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not
-//   for
-//                   a container with our preStop hook, which asks by itself when the user's own hook has ended; after a
-//                   preStop sleep, shortly before its end.
-//   margin() before the SIGKILL, or when the pod was deleted by force
-//                   all that are left.
-//   no clients      nothing, until there are some
+// now           for clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not
+// for a
+//               container with a tranche-drain preStop hook, which sends the request itself after the user's own hook;
+//               with a preStop sleep, shortly before its end.
+// margin() before the SIGKILL, or when the pod was force-deleted
+//               for all remaining clients.
+// no clients    none, until there are some
 //
-// Facts go in whole at every step, and what they say now counts: steps may come late, twice or in any order. What
-// failed is tried once more. Nothing here holds a deletion up. Pure.
+// Each step takes the full current state (level-triggered), so steps may come late, twice or in any order. A failed
+// request is repeated once. Nothing here delays a deletion. Pure.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -24,12 +24,12 @@
 
 namespace tranche::stopping {
 
-struct Holding {  // what one container of the pod holds
+struct Holding {  // the holdings of one container of the pod
   std::string container = {};
   std::string pool = {};
   std::string grant = {};
   std::optional<std::size_t> clients = {};  // absent: not known, which counts as one
-  bool hooked = false;                      // its preStop hook is ours
+  bool hooked = false;                      // its preStop hook is tranche-drain
   Duration sleeps{};                        // its preStop hook is a sleep of this length
   int stop_signal = 0;                      // 0: not known
 };
@@ -40,14 +40,14 @@ struct StoppingPod {
   std::string name;
   Duration grace{};   // deletionGracePeriodSeconds as reported at `seen`
   MonoTime seen{};    // when that was received: deletionTimestamp is rounded, this is not
-  bool gone = false;  // deleted by force: the object is away, its containers are about to be killed
+  bool gone = false;  // force-deleted: the object no longer exists, its containers are about to be killed
   std::vector<Holding> holdings;
 };
 
 struct Settings {
   Duration stop_patience = std::chrono::seconds(2);  // sharing.mps.stopPatience
 };
-// Between the second request and the SIGKILL: the work of stopped clients runs out, and they exit.
+// Time between the second request and the SIGKILL: the work of stopped clients finishes, and they exit.
 Duration margin(const Settings& settings);
 
 struct Drain {
@@ -57,8 +57,8 @@ struct Drain {
   std::string container;
   std::string pool;
   std::string grant;
-  std::string reason;   // for logs, events, and whoever executes it
-  bool spare = false;   // clients that the stop signal does not kill
+  std::string reason;   // for logs, events, and the program that executes it
+  bool spare = false;   // keep clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
   friend bool operator==(const Drain&, const Drain&) = default;
 };
@@ -81,13 +81,13 @@ using State = std::map<Key, Entry>;
 
 struct Step {
   std::vector<Drain> now;
-  std::optional<MonoTime> next;  // when to step again, if nothing happens before
+  std::optional<MonoTime> next;  // when to step again, if nothing happens earlier
 };
 
-// `pods`: every pod of the node that is being deleted, with what it holds now. What is not in it any more is forgotten.
+// `pods`: all pods of the node that are being deleted, with their present holdings. Others are forgotten.
 Step step(State& state, std::span<const StoppingPod> pods, MonoTime now, const Settings& settings = {});
 
-// A request has ended. Of one that is not known (any more), nothing.
+// A request has ended. Ignored if the key is not known (any more).
 void ended(State& state, const Key& key, bool spare, bool done);
 
 }  // namespace tranche::stopping

@@ -158,7 +158,7 @@ TEST(PodStops, APodThatIsGoneIsForgottenAndItsSlotsNextHolderIsNotTouched) {
   EXPECT_THAT(none.now, IsEmpty());
   EXPECT_EQ(none.next, std::nullopt);
   EXPECT_THAT(state, IsEmpty());
-  ended(state, kKey, kFirst, true);  // an answer that comes late
+  ended(state, kKey, kFirst, true);  // a late response
   EXPECT_THAT(state, IsEmpty());
 }
 

@@ -11,9 +11,9 @@
 namespace tranche::stopping {
 namespace {
 
-// Calls that take a signal or swap the mask while they wait, and which argument says so (0 = always; else the number of
-// the argument that is not null then). asm/unistd.h of each machine; a 32-bit program has its own numbers, and nothing
-// tells whose they are, so those that matter are in both lists.
+// Calls that accept a signal or swap the mask while they wait, and the argument that shows it (0 = always; else the
+// number of the argument that is then not null). asm/unistd.h of each machine. A 32-bit program has other numbers and
+// cannot be identified as such, so the relevant calls are in both lists.
 struct Waiting {
   std::uint64_t number;
   std::size_t mask_argument;
@@ -31,8 +31,8 @@ constexpr std::array kOnArm{Waiting{137, 0, "rt_sigtimedwait"}, Waiting{133, 0, 
                             Waiting{177, 0, "rt_sigtimedwait"}, Waiting{421, 0, "rt_sigtimedwait"}};
 
 constexpr int kTerm = 15;
-// SIGTERM is the default; nginx has SIGQUIT, systemd SIGRTMIN+3, others SIGUSR1 or SIGUSR2. SIGINT is not among them:
-// every shell and every Python program catches it and hardly an image names it.
+// SIGTERM is the default; nginx uses SIGQUIT, systemd SIGRTMIN+3, others SIGUSR1 or SIGUSR2. SIGINT is not listed:
+// every shell and every Python program catches it, and hardly any image uses it.
 constexpr std::array kUsualStopSignals{kTerm, 3, 10, 12, 37};
 
 std::span<const Waiting> waiting_calls(Machine machine) {
@@ -58,7 +58,7 @@ Survival may_die(std::string why) {
   return {false, std::move(why)};
 }
 
-// "" when the thread does not keep or take the signal.
+// "" if the thread neither blocks nor accepts the signal.
 std::string what_takes_it(const ThreadTexts& thread, int signal, Machine machine) {
   const auto blocked = in_mask(thread.status, "SigBlk", signal);
   if (!blocked) return "a thread's signal mask cannot be read";
@@ -66,7 +66,7 @@ std::string what_takes_it(const ThreadTexts& thread, int signal, Machine machine
   const auto words = words_of(trimmed(thread.syscall));
   if (words.empty()) return "what a thread waits for cannot be read";
   if (words[0] == "running") return "a thread runs, and may wait for signals next";
-  if (words[0].starts_with('-')) return "";  // asleep in no call: a fault, not a wait for signals
+  if (words[0].starts_with('-')) return "";  // asleep outside a system call: a fault, not a wait for signals
   const auto number = parse_unsigned(words[0]);
   if (!number || words.size() < 7) return "what a thread waits for cannot be read";
   for (const auto& call : waiting_calls(machine)) {
@@ -112,11 +112,11 @@ bool is_init(const Place& place) {
 
 namespace {
 
-// What a process does with a signal by its masks. "" when the kernel's default action ends it.
+// What a process does with a signal according to its masks. "" if the kernel's default action ends it.
 std::string how_it_lives(const ProcessTexts& process, int signal) {
   if (in_mask(process.status, "SigCgt", signal).value_or(false)) return "handles";
   if (in_mask(process.status, "SigIgn", signal).value_or(false)) return "ignores";
-  // Who reads signals from sigwait or a signalfd blocks them in all threads.
+  // A process that reads signals with sigwait or a signalfd blocks them in all threads.
   const auto blocks = [signal](const ThreadTexts& thread) {
     return in_mask(thread.status, "SigBlk", signal).value_or(false);
   };
@@ -131,7 +131,8 @@ ThreadsNeeded threads_needed(std::string_view status, bool is_client, bool is_fi
   const auto place = place_of(status);
   const bool blocks = in_mask(status, "SigBlk", signal).value_or(false);
   if (is_first && place && is_init(*place)) {
-    // As a client it lives by its place; for others its threads must prove that none of them takes the signal.
+    // As a client it survives because it is an init; otherwise its threads must prove that none of them accepts the
+    // signal.
     return is_client || blocks ? ThreadsNeeded::kNone : ThreadsNeeded::kMasksAndCalls;
   }
   if (in_mask(status, "SigIgn", signal).value_or(false)) return ThreadsNeeded::kNone;
@@ -140,7 +141,7 @@ ThreadsNeeded threads_needed(std::string_view status, bool is_client, bool is_fi
 
 bool settles(ThreadsNeeded needed, std::string_view thread_status, int stop_signal) {
   const bool blocks = in_mask(thread_status, "SigBlk", stop_signal == 0 ? kTerm : stop_signal).value_or(false);
-  // One thread that does not block it takes the signal; one of an init that does may take it when it likes.
+  // A thread that does not block the signal receives it; a thread of an init that blocks it may accept it at any time.
   return needed == ThreadsNeeded::kMasks ? !blocks : blocks;
 }
 
@@ -154,7 +155,7 @@ Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_i
   if (init == nullptr) return {false, "the container's first process is not known"};
   const int signal = stop_signal == 0 ? kTerm : stop_signal;
   const auto place = place_of(init->status);
-  const bool kept = place && is_init(*place);  // the kernel keeps signals without a handler from it
+  const bool kept = place && is_init(*place);  // the kernel does not deliver signals without a handler to it
   const auto init_lives = how_it_lives(*init, signal);
   if (client_is_init) {
     if (!init_lives.empty()) return {true, fmt::format("it {} the stop signal", init_lives)};

@@ -77,8 +77,7 @@ TEST(Surviving, ACallThatSwapsTheMaskIsDoubtAndWithoutAMaskItIsNot) {
   EXPECT_FALSE(judge({.syscall = "22 0x5 0x1 0x0 0x0 0x7 0x8 0x7ffc 0x7f00"}, Machine::kArm64).survives);
 }
 
-// asm/unistd.h of each machine; the number of the argument that is the mask, 0 where the call needs none to be
-// doubtful.
+// asm/unistd.h of each machine; the number of the argument that is the mask, 0 if the call alone is doubtful.
 TEST(Surviving, EveryCallThatTakesSignalsIsKnownByItsNumber) {
   struct Row {
     Machine machine;
@@ -134,7 +133,7 @@ TEST(Surviving, ThreadsAreNeededOnlyWhereTheProcessDoesNotTell) {
   EXPECT_EQ(needed({.ignored = mask}, false, true), kMasksAndCalls) << "it may take the signal in sigwait";
 }
 
-// What is left out may not change what fate_of() says.
+// Omitting them must not change the result of fate_of().
 TEST(Surviving, WithoutTheThreadsThatAreNotNeededTheFateIsTheSame) {
   const std::string none = "0000000000000000", mask = "0000000000004000";
   std::vector<ProcessTexts> all;

@@ -235,7 +235,7 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
     log::error("labels.no_driver", {{"why", why}});
     return end(1);
   }
-  // Existing labels stay: removing a label because of one failed round would evict pods that select by it.
+  // Existing labels stay: removing a label because of one failed round can cost pods that select by it.
   if (why != told_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
   told_ = why;
   publish();

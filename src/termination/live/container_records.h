@@ -1,7 +1,7 @@
 #pragma once
-// `<run-dir>/containers/<id>`: for each container that holds a grant, which endpoint it has, so that tranche-runtime
-// can have it drained before it hands a kill on (docs/guide/stop-and-change.md). The files outlive this program, as the
-// endpoints do. Loop thread.
+// `<run-dir>/containers/<id>`: for each container with a grant, its endpoint, so that tranche-runtime can have the
+// endpoint drained before it forwards a kill (docs/guide/stop-and-change.md). Like the endpoints, the files outlive
+// this program. Loop thread.
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace tranche::agent {
 
 struct ContainerGrant {
-  std::string id;  // as the runtime knows it; "containerd://…" as in a pod's status is understood
+  std::string id;  // the runtime's id; "containerd://…" from a pod's status is accepted too
   std::string pool;
   std::string grant;
   friend auto operator<=>(const ContainerGrant&, const ContainerGrant&) = default;
@@ -21,12 +21,12 @@ struct ContainerGrant {
 
 class ContainerRecords {
  public:
-  // `paths`: the MPS root as the node sees it, since the runtime runs there.
+  // `paths`: the MPS root in the node's file system, where the runtime runs.
   ContainerRecords(const std::string& run_dir, allocate::Paths paths);
 
-  // All that are known now: writes what is missing. What is not among them any more stays for a minute, since a pod
-  // that is deleted by force is forgotten before its containers are killed; or until another container has its grant.
-  // Files from before our start count as known until now. An id that is no file's name is left out.
+  // All present containers: writes missing files. The file of a container that is no longer listed stays for a minute,
+  // because a force-deleted pod disappears before its containers are killed; or until another container has its grant.
+  // Files from before this program's start count as present now. An id that is not a valid file name is skipped.
   Status follow(std::vector<ContainerGrant> containers, MonoTime now);
 
   std::size_t count() const { return kept_.size(); }
@@ -35,7 +35,7 @@ class ContainerRecords {
   struct Kept {
     std::string pool;
     std::string grant;
-    MonoTime known;  // for the last time
+    MonoTime known;  // last time
   };
   Status adopt(MonoTime now);
   Status write(const std::string& id, const Kept& record);
@@ -44,7 +44,7 @@ class ContainerRecords {
 
   std::string dir_;
   allocate::Paths paths_;
-  std::map<std::string, Kept> kept_;  // by container id: what lies in the folder
+  std::map<std::string, Kept> kept_;  // by container id: the files in the folder
   bool adopted_ = false;
 };
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kRecent = 16;
 
-constexpr Duration kNotListedYet = std::chrono::minutes(10);  // from kubelet's request for a grant to its list of it
+constexpr Duration kNotListedYet =
+    std::chrono::minutes(10);  // from kubelet's request for a grant until kubelet lists it
 
 std::string full_name(const stopping::Drain& drain) {
   return fmt::format("{}/{}/{}", drain.pod_namespace, drain.pod, drain.container);
@@ -64,7 +65,7 @@ void Stopping::pods(std::vector<WatchedPod> all) {
   pods_known_ = true;
   std::map<std::string, WatchedPod> next;
   for (auto& each : all) next.insert_or_assign(each.uid, std::move(each));
-  for (auto& [uid, old] : pods_)  // one that was deleted by force is not in a list any more
+  for (auto& [uid, old] : pods_)  // a force-deleted pod is no longer in the list
     if (old.gone) next.try_emplace(uid, std::move(old));
   pods_ = std::move(next);
   turn();
@@ -79,7 +80,7 @@ void Stopping::pods_changed(std::vector<WatchedPod> changed) {
 void Stopping::take(WatchedPod changed) {
   const auto uid = changed.uid;
   if (changed.gone && !pods_.contains(uid)) return;
-  // The next of that name may hold the same slots: what the last one held is not to be touched any more.
+  // The next pod of that name may hold the same slots, so the previous pod's holdings must not be acted on any more.
   std::erase_if(pods_, [&changed](const auto& each) {
     const auto& [other, known] = each;
     return known.gone && other != changed.uid && known.name == changed.name &&
@@ -98,8 +99,8 @@ void Stopping::granted(const std::string& grant) {
   granted_.insert_or_assign(grant, loop_.now());
 }
 
-// By its name, which is all that kubelet lists. The next pod of a StatefulSet has the name of the last, and a watch may
-// lag: what was granted after the deletion was seen is the next one's.
+// By name, because kubelet lists nothing else. The next pod of a StatefulSet has the same name, and a watch may lag: a
+// grant made after the deletion was seen belongs to the next pod.
 bool Stopping::is_of(const HeldEndpoint& endpoint, const WatchedPod& pod) const {
   if (endpoint.pod.empty()) return endpoint.pod_namespace == pod.pod_namespace && holds_alone(endpoint.claim, pod);
   if (endpoint.pod != pod.name || endpoint.pod_namespace != pod.pod_namespace) return false;
@@ -166,8 +167,7 @@ std::vector<stopping::StoppingPod> Stopping::stopping_pods() const {
   return stopping;
 }
 
-// A pod that was deleted by force is kept for as long as one of its drains runs or is to be tried again, no longer: its
-// slots go to the next.
+// A force-deleted pod is kept only while one of its drains runs or will be retried: its slots go to the next pod.
 void Stopping::settle_gone() {
   std::erase_if(pods_, [this](const auto& each) {
     const auto& [uid, pod] = each;
@@ -199,7 +199,7 @@ void Stopping::start(const stopping::Drain& drain) {
 
 namespace {
 
-// One sentence of what the clients' end came to.
+// One sentence on how the clients ended.
 std::string ending_words(const guard::EndReply& reply) {
   std::size_t ended = 0;
   std::chrono::milliseconds longest{};

@@ -1,8 +1,8 @@
 #pragma once
-// Carries out what termination/stopping.h decides: gathers the facts about pods that are being deleted, has their
-// clients drained in time, keeps the records for tranche-runtime, and has a pool proven after an unclean death.
-// Everything from outside is given: pods by the watch, holdings by kubelet, clients by whoever knows them, and the
-// doing as functions. Without a pod watch it does nothing. Loop thread only.
+// Carries out the decisions of termination/stopping.h: collects the state of pods that are being deleted, has their
+// clients drained in time, maintains the records for tranche-runtime, and has a pool re-tested after an unclean death.
+// All inputs are passed in: pods from the watch, holdings from kubelet, clients from the pools' reports, and actions as
+// functions. Without a pod watch it does nothing. Loop thread only.
 #include <sys/types.h>
 
 #include <deque>
@@ -27,17 +27,17 @@ namespace tranche::agent {
 struct WatchedContainer {
   std::string name = {};
   std::string id = {};  // "" until it has been created
-  bool hooked = false;  // lifecycle.preStop.exec begins with our program (is_drain_hook())
+  bool hooked = false;  // lifecycle.preStop.exec begins with tranche-drain (is_drain_hook())
   Duration sleeps{};    // lifecycle.preStop.sleep
   int stop_signal = 0;  // status.containerStatuses[].stopSignal as a number; 0 = not reported
 };
 
-// A pod of this node as the watch tells it.
+// A pod of this node as the watch reports it.
 struct WatchedPod {
   std::string uid = {};
   std::string pod_namespace = {};
   std::string name = {};
-  bool mirror = false;                 // of a file on the node: deleting it stops nothing, so it is passed over
+  bool mirror = false;                 // a static pod's mirror: deleting it stops nothing, so it is ignored
   std::optional<Duration> grace = {};  // deletionGracePeriodSeconds; absent: it is not being deleted
   MonoTime seen{};                     // when that was received
   bool gone = false;                   // DELETED
@@ -46,23 +46,23 @@ struct WatchedPod {
   std::vector<kube::ClaimUseSeen> claims = {};
 };
 
-// Who holds which endpoint, by kubelet's word.
+// The container that holds an endpoint, as reported by kubelet.
 struct HeldEndpoint {
   std::string pod_namespace = {};
   std::string pod = {};  // "": any pod that uses the claim
   std::string container = {};
   std::string pool = {};
   std::string grant = {};
-  std::string claim = {};  // by which it is held; `container` is the claim's request then
+  std::string claim = {};  // of the holding; `container` is then the claim's request
 };
 
-// Whether a preStop exec command is ours: it drains before the stop signal, by itself.
+// Whether a preStop exec command is tranche-drain, which drains before the stop signal by itself.
 bool is_drain_hook(std::span<const std::string> command);
 
 struct StopEvent {
   enum class What { kDrained, kDrainFailed };
   What what = What::kDrained;
-  std::string pod_namespace = {};  // "" where no pod is known
+  std::string pod_namespace = {};  // "" if the pod is not known
   std::string pod = {};
   std::string uid = {};
   std::string container = {};
@@ -72,8 +72,8 @@ struct StopEvent {
 };
 
 struct StoppingHooks {
-  using Done = std::function<void(Result<std::string>)>;  // the reply's line
-  // Ends clients (the drain request on mps.sock). `done` once, as a callback of its own.
+  using Done = std::function<void(Result<std::string>)>;  // with the reply's line
+  // Ends clients (the drain request on mps.sock). Calls `done` once, in a callback of its own.
   std::function<void(const stopping::Drain&, Done done)> drain;
   std::function<void(const StopEvent&)> told;
 };
@@ -84,7 +84,7 @@ struct StoppingReport {
     std::string pod;  // "namespace/name/container"
     std::string grant;
     std::string reason;
-    std::string outcome;  // "ended", "spared", or why not
+    std::string outcome;  // "ended", "spared", or the reason for a failure
     friend bool operator==(const Recent&, const Recent&) = default;
   };
   DrainOffer offer;
@@ -96,23 +96,24 @@ struct StoppingReport {
 
 class Stopping {
  public:
-  // `hook_offered`: containers find tranche-drain (DrainOffer); without it a hook of ours cannot start and saves
-  // nobody.
+  // `hook_offered`: containers have tranche-drain (DrainOffer); without it, a tranche-drain hook cannot start and has
+  // no effect.
   Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered);
   ~Stopping();
   Stopping(const Stopping&) = delete;
   Stopping& operator=(const Stopping&) = delete;
 
   void set_stop_patience(Duration patience);           // sharing.mps.stopPatience
-  void pods(std::vector<WatchedPod> all);              // every pod of the node, where a whole list is at hand
+  void pods(std::vector<WatchedPod> all);              // every pod of the node, after a complete list
   void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
   void holdings(std::vector<HeldEndpoint> all);
-  // kubelet has just asked for it: it belongs to no pod whose deletion was seen before, whatever its name.
+  // kubelet has just requested the grant: it does not belong to a pod whose deletion was seen before, even of the same
+  // name.
   void granted(const std::string& grant);
-  // Clients by grant; a grant that is not in it has none. Absent: nobody knows now.
+  // Clients by grant; a grant that is missing has none. Absent: not known now.
   void clients(std::optional<std::map<std::string, std::vector<pid_t>>> by_grant);
 
-  StoppingReport report() const;  // without the offer, which the program knows
+  StoppingReport report() const;  // without the offer, which the program adds
 
  private:
   void take(WatchedPod changed);
@@ -136,17 +137,16 @@ class Stopping {
   std::string records_problem_;
   bool pods_known_ = false;
   bool holdings_known_ = false;
-  std::map<std::string, WatchedPod> pods_;  // by uid
-  std::map<std::string, std::vector<HeldEndpoint>>
-      gone_endpoints_;  // of pods that were deleted by force, as they held them
+  std::map<std::string, WatchedPod> pods_;                           // by uid
+  std::map<std::string, std::vector<HeldEndpoint>> gone_endpoints_;  // of force-deleted pods, as they held them
   std::vector<HeldEndpoint> holdings_;
-  std::map<std::string, MonoTime> granted_;  // grants that kubelet asked for, and when last
+  std::map<std::string, MonoTime> granted_;  // grants that kubelet requested, with the latest time
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
   stopping::Settings settings_;
   stopping::State state_;
   std::deque<StoppingReport::Recent> recent_;
   host::Timer timer_{loop_};
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after us
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // responses may arrive after destruction
 };
 
 }  // namespace tranche::agent

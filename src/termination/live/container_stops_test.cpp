@@ -71,7 +71,7 @@ TEST_F(StoppingPods, WhatIsGrantedAfterADeletionWasSeenIsTheNextPodsOfThatName) 
   stopping_->holdings({});
   stopping_->pods_changed({deleted(1s)});
   run_for(20ms);
-  stopping_->granted(kGrant);  // to the next pod of the name, while the watch still shows the last one
+  stopping_->granted(kGrant);  // to the next pod of the name, while the watch still reports the previous one
   stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
   stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {81}}});
   run_for(1200ms);

@@ -21,7 +21,7 @@ Result<std::string> read_of(const std::string& proc, pid_t pid, std::string_view
   return read_file(fmt::format("{}/{}/{}", proc, pid, name));
 }
 
-// /proc lists what runs when it is read, so it must be read from a directory of its own, not by Dir's held one.
+// /proc lists the processes at the time of reading, so open a new directory instead of using Dir's.
 Result<std::vector<std::string>> threads_of(const std::string& path, std::size_t most) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
   if (!folder) return std::unexpected(error_from_errno(errno, "cannot list", path));
@@ -39,14 +39,14 @@ std::optional<stopping::Place> place(pid_t pid, const std::string& proc) {
   return status ? stopping::place_of(*status) : std::nullopt;
 }
 
-// "mnt:[4026531840]"; "" when it cannot be read.
+// "mnt:[4026531840]"; "" if it cannot be read.
 std::string mounts_of(const std::string& proc, std::string_view process) {
   char link[64];
   const auto length = ::readlink(fmt::format("{}/{}/ns/mnt", proc, process).c_str(), link, sizeof link);
   return length <= 0 ? std::string() : std::string(link, static_cast<std::size_t>(length));
 }
 
-// Whether a control group is another or lies below it, in every hierarchy; both as /proc/<pid>/cgroup has them.
+// Whether a control group equals another or is below it, in every hierarchy; both in the format of /proc/<pid>/cgroup.
 bool is_below(std::string_view cgroup, std::string_view other) {
   const auto lines = lines_of(cgroup), others = lines_of(other);
   return lines.size() == others.size() && std::ranges::equal(lines, others, [](auto line, auto above) {
@@ -75,11 +75,11 @@ std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
   if (own == nullptr) return std::nullopt;
   for (const Look* here = own; here->place && own->cgroup && above.size() < kDeepest && here->place->parent > 1;) {
     const auto parent = static_cast<pid_t>(here->place->parent);
-    if (stopping::is_init(*here->place)) break;  // who started PID 1 of a namespace stands outside of it
+    if (stopping::is_init(*here->place)) break;  // the parent of PID 1 of a namespace is outside of it
     const Look* const its = look(parent);
     if (its == nullptr) return std::nullopt;
     if (!its->place || !its->cgroup) break;
-    // No container has the node's mounts, nor ours.
+    // A container has neither the node's mounts nor this process's.
     if (!its->mounts.empty() && (its->mounts == ours_ || its->mounts == nodes_)) break;
     // A shim; or the pause process of a pod whose containers share their pid namespace.
     const bool own_namespace = its->place->namespaced.size() >= 2;
@@ -92,7 +92,7 @@ std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
 
 namespace {
 
-// Reads what one request needs of /proc: each first process once, and no more files of threads than it may.
+// Reads the parts of /proc that one request needs: each first process once, and a bounded number of thread files.
 class Reading {
  public:
   Reading(int stop_signal, const std::string& proc) : signal_(stop_signal), proc_(proc), ancestors_(proc) {}
@@ -118,8 +118,8 @@ class Reading {
     if (needed == stopping::ThreadsNeeded::kNone) return texts;
     const bool calls = needed == stopping::ThreadsNeeded::kMasksAndCalls;
     const std::size_t most = left_ / (calls ? 2 : 1);
-    // Listing the threads of a process has a cost as well. If this does not prove that the first process ignores the
-    // signal, the client's own threads decide.
+    // Listing the threads of a process is costly too. If this does not prove that the first process ignores the signal,
+    // the client's own threads decide.
     if (stopping::thread_count(texts.status).value_or(most + 1) > most) {
       if (!is_client) return texts;
       return fail(Kind::kInvalid, "too many threads");

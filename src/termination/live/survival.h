@@ -1,8 +1,8 @@
 #pragma once
-// What /proc shows of a container that is about to be stopped: what its stop signal does to a CUDA client
-// (termination/survival.h decides), and which processes of the container stand above the client. Blocks for a few reads
-// a client and kMostThreadFiles of threads. Any thread. Needs the host's process ids and CAP_SYS_PTRACE; what cannot be
-// read counts as "the signal ends it".
+// Reads from /proc how the stop signal of a container will affect a CUDA client (termination/survival.h decides), and
+// which processes of the container are ancestors of the client. Blocks for a few reads per client and kMostThreadFiles
+// thread files. Any thread. Needs the host's process ids and CAP_SYS_PTRACE; unreadable state counts as "the signal
+// ends the client".
 #include <sys/types.h>
 
 #include <map>
@@ -15,16 +15,16 @@
 
 namespace tranche::host {
 
-// The ancestors of clients in their containers, for one request. Each process is looked at once, and no more than
-// kMostLooks of them: a tenant chooses how many clients it has, and how deep each of them stands.
+// The ancestors of clients in their containers, for one request. Reads each process once, and at most kMostLooks in
+// all, because a tenant chooses the number of its clients and the depth of its process tree.
 class Ancestors {
  public:
   static constexpr std::size_t kMostLooks = 1024;  // about 20 ms
 
   explicit Ancestors(std::string proc = "/proc", std::size_t most_looks = kMostLooks);
-  // The nearest first, so that the last is the container's first process. They end where a process stands in our own
-  // pid namespace and another control group (a container runtime's shim), or has the node's or our own mounts. Empty:
-  // the client itself is the first process. Absent: the looks are used up.
+  // The nearest first, so that the last is the container's first process. The list ends before a process that is in
+  // this process's pid namespace and another control group (a container runtime's shim), or has the mounts of the node
+  // or of this process. Empty: the client itself is the first process. Absent: kMostLooks is exhausted.
   std::optional<std::vector<pid_t>> of(pid_t client);
 
  private:
@@ -41,8 +41,8 @@ class Ancestors {
   std::map<pid_t, Look> looks_;
 };
 
-// Files of threads that are read for all clients of one request together, about 10 ms. Of a client
-// whose threads do not fit it counts that the signal ends it; of a first process, that it may hand the signal on.
+// Thread files read for all clients of one request together, about 10 ms. If a client's threads exceed the limit, the
+// signal is assumed to end it; if a first process's do, it is assumed to forward the signal.
 inline constexpr std::size_t kMostThreadFiles = 512;
 
 // One for each client, in order. `stop_signal` 0 = not known.

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
-// A /proc of our own: processes with a parent, a place in namespaces and a cgroup.
+// A simulated /proc: processes with a parent, namespaces and a cgroup.
 class Survives : public ::testing::Test {
  protected:
   void process(pid_t pid, pid_t parent, const std::string& nspid, const std::string& cgroup,
@@ -35,7 +35,7 @@ class Survives : public ::testing::Test {
     const auto task = *Dir::create(proc_ / fmt::format("{0}/task/{0}", pid));
     ASSERT_TRUE(task.write_atomically("status", status));
     ASSERT_TRUE(task.write_atomically("syscall", "61 0x1 0x2 0x0 0x0 0x0 0x0 0x7f 0x7f\n"));
-    // The others are as the first.
+    // The others equal the first.
     for (int thread = 1; thread < threads; ++thread)
       std::filesystem::create_symlink(std::to_string(pid), proc_ / fmt::format("{}/task/{}", pid, pid + thread));
   }
@@ -174,8 +174,7 @@ TEST_F(Survives, WhatCannotBeReadIsDoubt) {
 TEST(SurvivesForReal, PidOneOfANamespaceThatSleepsAndNotOneThatHandlesTheSignal) {
   if (::geteuid() != 0) GTEST_SKIP() << "making a pid namespace needs root";
   auto loop = *Loop::open();
-  // The verdict about the process that it becomes, as soon as it says `wanted`: the script needs a moment to get where
-  // it is going.
+  // Repeats the verdict on the process until it is `wanted`: the script needs a moment to reach the state.
   const auto judge = [&loop](const std::string& script, const std::string& wanted) {
     stopping::Fate verdict;
     auto process = Process::start(

@@ -10,10 +10,10 @@
 namespace tranche::agent {
 namespace {
 
-// In seconds. An object may hold any number, and we count in nanoseconds.
+// In seconds. An object may hold any number, and durations are in nanoseconds.
 constexpr std::int64_t kLongestSleep = 86'400;
 constexpr std::int64_t kLongestGrace = 365 * 86'400;
-constexpr int kFirstRealTime = 34;  // as C libraries count: the kernel's first two are their own
+constexpr int kFirstRealTime = 34;  // in C libraries; the kernel's first two are reserved by them
 constexpr int kLastRealTime = 64;
 
 constexpr std::array<std::pair<std::string_view, int>, 28> kNames{{

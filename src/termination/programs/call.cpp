@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kRequest = "drain";
 
-// Readable when the time is over: the one clock of these programs.
+// Becomes readable when the time is over: the only clock of these programs.
 int deadline_in(int timeout_ms) {
   const int fd = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   itimerspec when = {};
@@ -26,7 +26,7 @@ int deadline_in(int timeout_ms) {
   return fd;
 }
 
-// A full backlog makes connect() wait; so it gets a limit of its own, and the deadline has run out by then.
+// With a full backlog connect() blocks, so it gets a limit of its own; the deadline has passed by then.
 void limit_connect(int fd, int timeout_ms) {
   const timeval limit{timeout_ms / 1000, (timeout_ms % 1000) * 1000L};
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -49,7 +49,7 @@ Called read_line(int fd, int deadline, std::span<char> into) {
     if (there < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (there < 0) return failed("cannot read the answer", errno);
     if (there == 0) return failed("the connection was closed before an answer", ECONNRESET);
-    // What comes behind the line is left for the next call.
+    // Bytes after the line are left for the next call.
     const void* end = ::memchr(into.data() + size, '\n', static_cast<std::size_t>(there));
     const auto length = end == nullptr ? static_cast<std::size_t>(there)
                                        : static_cast<std::size_t>(static_cast<const char*>(end) - into.data()) - size;
@@ -144,7 +144,7 @@ std::string_view read_short(const char* path, std::span<char> into) {
   return {into.data(), size};
 }
 
-// The first of two lines came, and perhaps the second behind it.
+// The first of two lines has arrived, and perhaps the second.
 Called read_second_line(int fd, int longest_ms, std::string_view first, std::span<char> into) {
   if (first.find("\"waiting\"") == std::string_view::npos || longest_ms == 0) return {first, nullptr, 0};
   const int deadline = deadline_in(longest_ms);

@@ -1,12 +1,12 @@
 #pragma once
-// What the two small programs do to the world, without the C++ library: reading a short file, asking a drain socket,
-// saying a line. Blocking, and never for longer than they are told. Single-threaded programs only.
+// Input and output of the two small programs, without the C++ library: reading a short file, a request to a drain
+// socket, writing a line. Blocking, but never longer than the given limits. Single-threaded programs only.
 #include <span>
 #include <string_view>
 
 namespace tranche::drain {
 
-// A text that is put together on the stack; what does not fit makes it unusable.
+// A text that is assembled on the stack; if it does not fit, it becomes unusable.
 class Text {
  public:
   Text& operator<<(std::string_view piece);
@@ -22,22 +22,22 @@ class Text {
   bool fits_ = true;
 };
 
-void say(int fd, const Text& line);  // with the end of line; what cannot be written is lost
+void say(int fd, const Text& line);  // adds the line end; output that cannot be written is lost
 
-// The beginning of a regular file of root's that no other user may write, as much as fits; "" when there is no such.
+// The beginning, as much as fits, of a regular file that root owns and no other user may write; "" if there is none.
 std::string_view read_short(const char* path, std::span<char> into);
-// Whether a file can be trusted: it and its folder are root's, and no other user may write them. True where there is
-// none.
+// Whether a file can be trusted: root owns it and its folder, and no other user may write them. True if there is no
+// file.
 bool is_roots_alone(const char* path);
 
-// One line to the node's log: the datagram socket of syslog and journald, as a warning. Lost when it cannot be sent at
-// once.
+// Sends one line to the node's log as a warning: the datagram socket of syslog and journald. Lost if it cannot be sent
+// immediately.
 void log_line(const char* socket_path, const Text& line);
 
-// Asks for a drain. Returns the line that came ("" when none did) and, then, why in `problem`. With a `signal` (the one
-// that the container is about to get; 0: none is said) the drain reports first that the clients are stopped: that is to
-// come within `timeout_ms`, and the end of the drain within `longest_ms` after it; a `longest_ms` of 0 does not wait
-// for the end.
+// Requests a drain. Returns the received line ("" if none), and in that case the reason in `problem`. With a `signal`
+// (the one that the container is about to get; 0: not given) the drain first reports that the clients are stopped:
+// within `timeout_ms`. Its end must follow within `longest_ms`; with a `longest_ms` of 0 the call does not wait for the
+// end.
 struct Called {
   std::string_view line;
   const char* problem = nullptr;

@@ -1,6 +1,7 @@
-// tranche-drain: a container's preStop hook. Runs the user's own hook first, whose exit status is ours, then has the
-// container's CUDA clients ended through MPS, so that the stop signal that follows finds none with work in flight. Is
-// mounted into images without a C library, as any user, over a read-only root: static, and it writes nothing.
+// tranche-drain: a container's preStop hook. Runs the user's own hook first, whose exit status it returns, then has the
+// container's CUDA clients ended through MPS, so that the stop signal that follows finds none with work in flight. It
+// is mounted into images without a C library, and runs as any user over a read-only root: so it is static and writes no
+// files.
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ int status_of(int wait_status) {
   return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-// kubelet that loses patience kills this process alone: the user's command has to go with it, as it would without us.
+// On a timeout kubelet kills only this process: the user's command must end with it, as it would without tranche-drain.
 [[noreturn]] void become(char* const* argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::execvp(argv[0], argv);
@@ -37,7 +38,7 @@ int status_of(int wait_status) {
   Text text;
   text << "tranche-drain: cannot run " << argv[0] << ": " << strerrordesc_np(error);
   say(STDERR_FILENO, text);
-  ::_exit(error == ENOENT ? 127 : 126);  // as a shell says it
+  ::_exit(error == ENOENT ? 127 : 126);  // the shell's exit statuses
 }
 
 int run_command(char* const* argv) {

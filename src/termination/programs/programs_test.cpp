@@ -1,4 +1,4 @@
-// tranche-drain and tranche-runtime as programs: against a drain socket of the test's own.
+// tranche-drain and tranche-runtime as programs: against a drain socket of the test.
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <poll.h>
@@ -30,10 +30,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Answers one question after another with the same bytes; with none of them, it stays mute.
+// Answers each request with the same bytes; without bytes it does not answer.
 class Drains {
  public:
-  // `keeps`: leaves the connection open behind its answer.
+  // `keeps`: keeps the connection open after its reply.
   Drains(const std::string& path, std::string answer, bool keeps = false)
       : answer_(std::move(answer)), keeps_(keeps), fd_(*host::listen_at(path)) {
     thread_ = std::thread([this] { serve(); });
@@ -87,7 +87,7 @@ class SmallPrograms : public ::testing::Test {
     env.try_emplace("PATH", "/usr/bin:/bin");
     auto loop = *host::Loop::open();
     Ran ran;
-    const auto began = std::chrono::steady_clock::now();  // before the program can have begun
+    const auto began = std::chrono::steady_clock::now();  // before the program can have started
     auto process = host::Process::start(
         *loop, {.argv = arguments, .env = env, .kill_on_drop = true},
         [&](const std::string& line) { ran.lines.push_back(line); },
@@ -186,7 +186,7 @@ TEST_F(DrainProgram, NeedsNoLoaderNoLibraryAndLessThanOneMegabyte) {
 
 class RuntimeProgram : public SmallPrograms {
  protected:
-  // A runtime that says how it was called.
+  // A runtime that prints its arguments.
   std::string runtime(const std::string& folder, const std::string& name, const std::string& script) {
     const auto dir = *host::Dir::create(scratch_ / folder);
     EXPECT_TRUE(dir.write_atomically(name, "#!/bin/sh\n" + script + "\n", 0755));
@@ -206,7 +206,7 @@ class RuntimeProgram : public SmallPrograms {
                 {"TRANCHE_RUNTIME_LOG", scratch_ / "log"},
                 {"PATH", path}});
   }
-  // As journald receives them.
+  // In the format that journald receives.
   std::vector<std::string> logged() const {
     std::vector<std::string> lines;
     char line[4096];
@@ -285,7 +285,7 @@ TEST_F(RuntimeProgram, DrainsBeforeAKillOfAContainerThatHoldsAGrant) {
   EXPECT_EQ(drains.asked(), "drain 15\n");
 }
 
-// The stand-in says that the clients are stopped, and never that they have ended.
+// The stand-in reports that the clients are stopped, and never that they have ended.
 TEST_F(RuntimeProgram, ASignalFollowsTheStopAtOnceAndASigkillWaitsForTheEnd) {
   if (::geteuid() != 0) GTEST_SKIP() << "a record counts only when it is root's";
   record("c1");

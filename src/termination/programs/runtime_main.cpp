@@ -1,12 +1,11 @@
-// tranche-runtime: stands before the OCI runtime. When a container that holds a grant is to be signalled, those of its
-// CUDA clients that the signal would kill are stopped first, and a SIGKILL waits until they have ended; everything else
-// is handed on untouched. It never prints, since the shim reads the runtime's output, and never fails a call: whatever
-// is in doubt, the runtime runs at once. What is wrong with its configuration goes to the node's log (journald,
-// syslog), when a container is made.
+// tranche-runtime: a wrapper of the OCI runtime. Before it signals a container with a grant, it has those CUDA clients
+// stopped that the signal would kill, and delays a SIGKILL until they have ended; all other calls are passed on
+// unchanged. It never prints, because the shim reads the runtime's output, and never fails a call: in doubt, the
+// runtime runs immediately. Configuration errors go to the node's log (journald, syslog) when a container is created.
 //
-// Three ways lead to the runtime, in this order: `runtime` of /etc/tranche/runtime.conf, runc in PATH, runc where
-// distributions put it; never ourselves. A marker in the environment tells that a script led back to us: then the
-// configured way is left out, and after that it ends.
+// The runtime is searched in this order: `runtime` in /etc/tranche/runtime.conf, runc in PATH, runc in the
+// distributions' usual places; never tranche-runtime itself. A marker in the environment shows that a script led back
+// to tranche-runtime: then the configured runtime is skipped, and the second time the program exits.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +20,8 @@ namespace {
 using namespace tranche::drain;
 using namespace tranche::stopping;
 
-// The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow at
-// once: stopped processes keep it pending until their queued GPU work has run out and they are killed.
+// The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow
+// immediately: it stays pending in stopped processes until their queued GPU work has finished and they are killed.
 constexpr int kStoppedWithinMs = 300;
 constexpr int kEndedWithinMs = 10'000;
 constexpr int kSigkill = 9;
@@ -44,7 +43,7 @@ bool is_other(const char* path, const Self& self) {
          (info.st_dev != self.info.st_dev || info.st_ino != self.info.st_ino);
 }
 
-// What is wrong with the configuration, and what happens to containers.
+// Reports a configuration error, and its effect on containers.
 void report(const char* conf, const char* wrong, std::string_view what, int error) {
   const char* given = ::getenv(kLogVariable);
   Text line;
@@ -80,7 +79,7 @@ void drain_first(std::string_view run_dir, const KillWords& kill) {
   char bytes[4096];
   const auto record = read_container_record(path.fits() ? read_short(path.c_str(), bytes) : "");
   char answer[16384];
-  const int signal = kill.signal != 0 ? kill.signal : kSigkill;  // a name that we do not know: to be on the safe side
+  const int signal = kill.signal != 0 ? kill.signal : kSigkill;  // an unknown name: assume the worst
   if (!record.drain.empty())
     (void)ask_for_drain(record.drain, kStoppedWithinMs, answer, signal, signal == kSigkill ? kEndedWithinMs : 0);
 }
