@@ -3,10 +3,9 @@
 // would crash its neighbours). The pod watch precedes SIGTERM by about 19 ms and SIGKILL by the whole grace period, so
 // there are two requests for each container's grant (docs/guide/stop-and-change.md):
 //
-// now           for clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Not
-// for a
-//               container with a tranche-drain preStop hook, which sends the request itself after the user's own hook;
-//               with a preStop sleep, shortly before its end.
+// now           for clients that the stop signal would kill; `tranche mps` decides which, and spares the others.
+//               Not for a container with a tranche-drain preStop hook, which sends the request itself after the user's
+//               own hook; with a preStop sleep, shortly before its end.
 // margin() before the SIGKILL, or when the pod was force-deleted
 //               for all remaining clients.
 // no clients    none, until there are some
