@@ -1,7 +1,7 @@
 #pragma once
-// The CSV files of a Tegra system: one line per thing that containers need, `dev|dir|lib|sym, <absolute path>`, where a
-// path may have wildcards. NVIDIA's reader passes over a line that it does not understand; here it is a Problem (a
-// warning: the other lines count). Pure; fuzzed.
+// The CSV files of a Tegra system: one line for each file or device that containers need, `dev|dir|lib|sym, <absolute
+// path>`, where a path may have wildcards. NVIDIA's reader ignores a line that it cannot parse; here it is a Problem (a
+// warning: the other lines are used). Pure; fuzzed.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +26,7 @@ struct ParsedCsv {
 
 ParsedCsv parse_csv(std::string_view text, std::string_view source);
 
-// A link that names a library: the loader's cache brings it into containers, so NVIDIA's specs leave it out.
+// A link to a library: the loader's cache creates it in containers, so NVIDIA's specs omit it.
 bool is_library_link(std::string_view path);  // *.so, *.so.<digit>
 
 inline constexpr const char* kCsvDirectory = "/etc/nvidia-container-runtime/host-files-for-container.d";

@@ -1,24 +1,24 @@
 #pragma once
-// What the node has for containers that use its GPUs, as found by cdi/live: device nodes, driver libraries, programs,
-// sockets. Every path is as seen from the root that it was found in and absolute there ("/usr/lib64/libcuda.so.580.1"):
-// where that root is on the host is the configuration's business (make_specs.h). Pure values; all lists sorted and
-// without duplicates.
+// The files of the node for containers that use its GPUs, as found by cdi/live: device nodes, driver libraries,
+// programs, sockets. Every path is relative to the root that it was found in and absolute there
+// ("/usr/lib64/libcuda.so.580.1"); the configuration determines where that root is on the host (make_specs.h). Pure
+// values; all lists are sorted and without duplicates.
 #include <map>
 #include <string>
 #include <vector>
 
 namespace tranche::cdi {
 
-// A file, directory, socket or device node. `real` is where it is once every link is followed inside the root; it is
-// what a runtime on the host can open, whatever absolute links the driver root has.
+// A file, directory, socket or device node. `real` is its path with every link resolved inside the root; a runtime on
+// the host can open it, whatever absolute links the driver root has.
 struct Found {
   std::string path;
   std::string real;
   friend auto operator<=>(const Found&, const Found&) = default;
 };
 
-// A symbolic link that a container needs too: create `path`, pointing at `target` (relative, or absolute in the root).
-// `real` is what it leads to in the end.
+// A symbolic link that a container needs too: `path` points at `target` (relative, or absolute in the root). `real` is
+// the final path.
 struct Link {
   std::string path;
   std::string target;
@@ -40,9 +40,9 @@ struct DriverFiles {
   std::map<int, Found> imex_channels;      // by number
   std::vector<Found> gdrcopy, gds, mofed;  // device nodes
   // Below the driver root.
-  std::string library_dir;                // of libcuda.so.<version>; "" when not looked for (WSL, Tegra)
+  std::string library_dir;                // of libcuda.so.<version>; "" if not searched (WSL, Tegra)
   std::vector<Found> libraries;           // <name>.so.<driver version>, and named ones
-  std::vector<Found> explicit_libraries;  // used with the feature enable-explicit-driver-libraries only
+  std::vector<Found> explicit_libraries;  // only for the feature enable-explicit-driver-libraries
   std::vector<Link> library_links;        // beside the libraries: libcuda.so.1 → libcuda.so.580.1
   std::vector<Found> files;               // graphics configuration, firmware
   std::vector<Found> binaries;
@@ -52,7 +52,7 @@ struct DriverFiles {
   std::vector<Found> directories;  // Tegra: dir entries of the CSV files
   std::vector<Link> file_links;    // Tegra: sym entries of the CSV files; WSL: nvidia-smi
   enum class HookProgram { kThere, kNotThere, kUnknown };
-  HookProgram hook_program = HookProgram::kUnknown;  // unknown: its folder on the host cannot be seen from here
+  HookProgram hook_program = HookProgram::kUnknown;  // unknown: its folder on the host is not visible to this process
   friend bool operator==(const DriverFiles&, const DriverFiles&) = default;
 };
 

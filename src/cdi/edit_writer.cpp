@@ -29,9 +29,9 @@ Mount EditWriter::mount_of(const std::string& real, const std::string& path, std
   return {below(roots_.driver, real), path, "", std::move(options)};
 }
 
-// No major and minor: those of nvidia-uvm and nvidia-caps change when their modules are loaded anew, and the runtime
-// looks at the node itself. No mode and group either: the runtime then makes the node usable for whatever user the
-// container has, so that no supplementary group is needed (and no newer version of the specification).
+// No major and minor: those of nvidia-uvm and nvidia-caps change when their modules are reloaded, and the runtime reads
+// the node itself. No mode and group either: the runtime then makes the node usable for the container's user, so that
+// no supplementary group is needed (and no newer version of the specification).
 void EditWriter::add_node(Edits& edits, const Found& node) const {
   DeviceNode added;
   added.path = node.path;

@@ -1,6 +1,6 @@
 #pragma once
-// Puts what was found into edits: paths on the host, mount options, and the command lines of NVIDIA's hook program.
-// Private to cdi. Pure.
+// Adds found files to edits: paths on the host, mount options, and the command lines of NVIDIA's hook program. Private
+// to cdi. Pure.
 #include <string>
 #include <vector>
 
@@ -18,11 +18,11 @@ class EditWriter {
   void add_node(Edits& edits, const Found& node) const;
   void add_nodes(Edits& edits, const std::vector<Found>& nodes) const;
   void add_files(Edits& edits, const std::vector<Found>& files) const;    // read-only
-  void add_sockets(Edits& edits, const std::vector<Found>& files) const;  // writable: a socket is written to
-  // By hook, or as one mount each when the hook program is known not to be there: a link that the loader needs to find
-  // a library can be a second mount of that library.
+  void add_sockets(Edits& edits, const std::vector<Found>& files) const;  // writable, as sockets require
+  // By hook, or by a mount for each if the hook program is known to be missing: a link that the loader needs to find a
+  // library can be a second mount of that library.
   void add_links(Edits& edits, const std::vector<Link>& links) const;
-  // Nothing when the hook is turned off or its program is not there.
+  // Does nothing if the hook is disabled or its program is missing.
   void add_hook(Edits& edits, HookName name, std::vector<std::string> arguments = {}) const;
   void add_ldcache_hook(Edits& edits, const std::vector<Found>& libraries) const;
 

@@ -213,7 +213,8 @@ std::string render(const Spec& spec) {
   json["devices"] = Json::array();
   for (const Device& device : spec.devices) json["devices"].push_back(to_json(device));
   if (!spec.edits.empty()) json["containerEdits"] = to_json(spec.edits);
-  // A path that is no UTF-8 ends no program; whoever reads back what was written finds that it is another path.
+  // A path that is not UTF-8 must not end the program; the strict parser detects the difference when the file is read
+  // back.
   return json_text(json, 2) + "\n";
 }
 

@@ -15,7 +15,7 @@ std::string numbered(std::string_view key, std::size_t index) {
   return std::string(key) + "[" + std::to_string(index) + "]";
 }
 
-// Whole, not negative, at most `most`.
+// A whole number from 0 to `most`.
 std::optional<std::uint64_t> whole_number(const Json& json, std::uint64_t most) {
   if (!json.is_number_unsigned() && !(json.is_number_integer() && json.get<std::int64_t>() >= 0)) return std::nullopt;
   const auto value = json.get<std::uint64_t>();

@@ -13,7 +13,7 @@ using inventory::Inventory;
 using inventory::MigDevice;
 using inventory::Platform;
 
-constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // without them CUDA does not start
+constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
 const Found* find(const std::vector<Found>& all, const std::string& path) {
   const auto found = std::ranges::find(all, path, &Found::path);
@@ -87,7 +87,7 @@ class Maker {
     const auto found = files_.drm.find(gpu.uuid);
     if (found == files_.drm.end()) return;
     writer_.add_nodes(edits, found->second.nodes);
-    // Only by hook: a mount cannot stand for a link to a device node.
+    // Only by hook: a mount cannot replace a link to a device node.
     if (files_.hook_program != DriverFiles::HookProgram::kNotThere)
       writer_.add_links(edits, found->second.by_path_links);
   }
@@ -121,7 +121,7 @@ class Maker {
          files_.library_dir + "; install NVIDIA's container toolkit or set nvidiaCTKPath");
   }
 
-  // Links that applications expect and that not every driver package brings.
+  // Adds links that applications expect and that some driver packages lack.
   std::vector<Link> with_usual_links(std::vector<Link> links) const {
     const auto want = [&](const Found& library, const std::string& prefix, const std::string& link,
                           const std::string& target) {
@@ -139,7 +139,7 @@ class Maker {
     return links;
   }
 
-  // nvidia's own runtime must not act on the variable as well when the specs give everything: "void".
+  // "void": NVIDIA's runtime must not process the variable as well, because the specs have everything.
   Edits common_edits() const {
     Edits edits;
     edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");

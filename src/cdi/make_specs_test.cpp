@@ -56,7 +56,7 @@ class CdiSpecs : public testing::Test {
 
   MadeSpecs make() {
     auto made = make_specs(inventory_, settings_, files_);
-    for (const auto& spec : made.specs) {  // whatever the case: valid and read back as it is
+    for (const auto& spec : made.specs) {  // in every case: valid, and equal after it is read back
       const auto parsed = parse_spec(render(spec), spec.cls);
       EXPECT_THAT(parsed.problems, IsEmpty());
       EXPECT_EQ(parsed.spec, spec);
@@ -326,7 +326,7 @@ TEST_F(CdiSpecs, HaveAClassOfItsOwnForEverythingElseThatIsTurnedOnAndThere) {
 }
 
 TEST_F(CdiSpecs, HaveNoClassThatWouldBeEmptyAndSayWhy) {
-  files_.gds_files = {at("/run/udev")};  // on every host, and not enough
+  files_.gds_files = {at("/run/udev")};  // on every host, and not sufficient
   settings_.imex_channels = {0};
   settings_.flags.gdrcopy_enabled = settings_.flags.gds_enabled = settings_.flags.mofed_enabled = true;
   const auto made = make();

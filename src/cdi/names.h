@@ -1,5 +1,5 @@
 #pragma once
-// The grammars of CDI names. Each returns what is wrong with the text, or "". Pure.
+// The grammars of CDI names. Each function returns the error in the text, or "". Pure.
 #include <string>
 #include <string_view>
 

@@ -12,7 +12,7 @@ std::string below(std::string_view root, std::string_view path);
 
 struct HostRoots {
   std::string driver;
-  std::string devices;  // without a "/dev" at its end, which NVIDIA's flag may have
+  std::string devices;  // without the trailing "/dev" that NVIDIA's flag may have
 };
 HostRoots host_roots(const Settings& settings);
 

@@ -5,7 +5,7 @@
 namespace tranche::cdi {
 namespace {
 
-// Every place in a spec where edits stand.
+// Whether any edits in a spec pass the test.
 template <class Test>
 bool any_edits(const Spec& spec, Test test) {
   return test(spec.edits) || std::ranges::any_of(spec.devices, [&](const Device& d) { return test(d.edits); });

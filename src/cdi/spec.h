@@ -1,7 +1,7 @@
 #pragma once
-// One file of the Container Device Interface as a value: the devices of one class, what a container gets with each of
-// them, and what it gets once whichever it asks for. The rules are the CDI specification's, versions 0.3.0 to 1.1.0.
-// No opinion on what belongs into a spec (make_specs.h) and no files (cdi/live). Pure values.
+// One file of the Container Device Interface as a value: the devices of one class, the edits for each of them, and the
+// edits for every container that requests any of them. The rules are those of the CDI specification, versions 0.3.0 to
+// 1.1.0. The content is decided in make_specs.h, files are in cdi/live. Pure values.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ struct DeviceNode {
   std::optional<std::int64_t> major{};
   std::optional<std::int64_t> minor{};
   std::optional<std::uint32_t> file_mode{};
-  std::string permissions;  // of "rwm"; "" = all, as the runtimes have it
+  std::string permissions;  // of "rwm"; "" = all, the runtimes' default
   std::optional<std::uint32_t> uid{};
   std::optional<std::uint32_t> gid{};
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
@@ -67,14 +67,14 @@ struct Spec {
   std::string cls;      // "gpu"; `kind` in the file is vendor/class
   std::map<std::string, std::string> annotations;
   std::vector<Device> devices;
-  Edits edits;  // for every container that asks for any of the devices
+  Edits edits;  // for every container that requests any of the devices
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 
-// The oldest version of the specification that has everything this spec uses: older runtimes refuse newer versions.
+// The oldest version of the specification with all features that this spec uses: older runtimes refuse newer versions.
 std::string minimum_version(const Spec& spec);
 
-// The file that a spec lies in, in the directory for specs: "vendor-class.json".
+// The file name of a spec in the directory for specs: "vendor-class.json".
 std::string file_name(const std::string& cls);
 
 }  // namespace tranche::cdi

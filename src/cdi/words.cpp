@@ -15,18 +15,18 @@ constexpr std::array kHooks{HookName::kCreateSymlinks,
                             HookName::kUpdateApplicationProfile,
                             HookName::kChmod};
 
-// What a feature flag does here. Most change something that our specs do not have in the first place.
+// The effect of a feature flag. Most of them change something that Tranche's specs do not contain anyway.
 struct Feature {
   std::string_view word;
   void (*turn_on)(Words&);
-  std::string_view no_effect;  // why the word changes nothing, where somebody might expect that it does
+  std::string_view no_effect;  // why the flag has no effect, if users may expect one
 };
 constexpr std::array<Feature, 6> kFeatures{{
     {"enable-explicit-driver-libraries", [](Words& w) { w.explicit_driver_libraries = true; }, ""},
     {"disable-ipc-discoverer", [](Words& w) { w.no_ipc_sockets = true; }, ""},
-    {"disable-nvsandboxutils", [](Words&) {}, ""},               // that library is never used here
-    {"disable-multiple-csv-devices", [](Words&) {}, ""},         // a Tegra system is one device here
-    {"no-additional-gids-for-device-nodes", [](Words&) {}, ""},  // none are ever written here
+    {"disable-nvsandboxutils", [](Words&) {}, ""},               // that library is never used
+    {"disable-multiple-csv-devices", [](Words&) {}, ""},         // a Tegra system is one device
+    {"no-additional-gids-for-device-nodes", [](Words&) {}, ""},  // none are ever written
     {"enable-coherent-annotations", [](Words&) {}, "specs are written without annotations"},
 }};
 

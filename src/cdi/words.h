@@ -1,6 +1,6 @@
 #pragma once
-// The words of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs pass over a word that they do not know;
-// here it is a Problem (a warning: specs are made all the same). Pure.
+// The values of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs ignore an unknown value; here it is a
+// Problem (a warning: specs are written nevertheless). Pure.
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ enum class HookName {
   kUpdateLdcache,
   kDisableDeviceNodeModification,
   kUpdateApplicationProfile,
-  kChmod,  // known, and never written: NVIDIA's has it off as well
+  kChmod,  // known, and never written: off in NVIDIA's programs as well
 };
 std::string_view to_string(HookName name);  // "create-symlinks" …
 

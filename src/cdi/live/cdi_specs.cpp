@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kRetryAfter = 30s;  // a driver whose files are not there yet, a directory that is not writable yet
-constexpr Duration kSettle = 200ms;    // device nodes appear one after the other when a module is loaded
+constexpr Duration kRetryAfter = 30s;  // driver files that are missing, or a directory that is not writable
+constexpr Duration kSettle = 200ms;    // device nodes appear one after another when a module is loaded
 
 bool uses_cdi(const config::Config& config) {
   return std::ranges::any_of(config.flags.plugin.device_list_strategy, [](config::ListStrategy strategy) {
@@ -22,7 +22,7 @@ bool uses_cdi(const config::Config& config) {
   });
 }
 
-bool matters(const std::string& name) {  // of an entry of /dev; "" = look at everything again
+bool matters(const std::string& name) {  // of an entry of /dev; "" = check everything again
   return name.empty() || name.starts_with("nvidia") || name == "gdrdrv" || name == "dxg" || name == "dri" ||
          name == "infiniband";
 }
@@ -66,7 +66,7 @@ void CdiSpecs::follow(const ConfigView& config, const std::optional<inventory::I
   run();
 }
 
-// Pure but for the two calls into cdi/live; on the worker's thread.
+// Pure except for the two calls into cdi/live; runs on the worker's thread.
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   TRY(const auto found, host::find_driver_files({.driver_root = input.options.driver_root_here,
                                                  .system_root = input.options.system_root,
@@ -79,7 +79,7 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
                  input.config.dra.devices == config::DraDevices::kAll;
   settings.nodes_in_driver_root = found.nodes_in_driver_root;
-  settings.words = cdi::read_words(input.run).words;  // what is wrong with them is the configuration's to tell
+  settings.words = cdi::read_words(input.run).words;  // the configuration reports their errors
   auto made = cdi::make_specs(input.inventory, settings, found.files);
 
   Outcome outcome;
@@ -106,7 +106,7 @@ void CdiSpecs::run() {
 
 void CdiSpecs::take(const Result<Outcome>& outcome) {
   running_ = false;
-  if (!wanted_) return;  // turned off in the meantime
+  if (!wanted_) return;  // disabled meanwhile
   if (again_) {
     again_ = false;
     run();
@@ -134,7 +134,7 @@ void CdiSpecs::try_again_later() {
   });
 }
 
-// A node that appears later (nvidia-uvm is loaded at first use) belongs into the specs.
+// A node that appears later (nvidia-uvm is loaded at first use) must be added to the specs.
 void CdiSpecs::watch_devices() {
   const std::string& root = wanted_->options.driver_root_here;
   std::string directory = (root == "/" ? "" : root) + "/dev";
@@ -156,9 +156,9 @@ void CdiSpecs::watch_devices() {
 void CdiSpecs::device_changed(const std::string& name) {
   if (!wanted_ || !matters(name)) return;
   if (name.empty()) {
-    watched_.clear();  // the directory may be another one now
+    watched_.clear();  // the directory may have been replaced
   } else {
-    // Every program that closes a node makes an event too; only nodes that come or go count.
+    // Programs that close a node cause events too; only added and removed nodes count.
     const auto dir = host::Dir::open(watched_);
     if (dir && dir->exists(name) == nodes_.contains(name)) return;
   }

@@ -1,8 +1,8 @@
 #pragma once
-// Keeps the node's CDI spec files in step with configuration, inventory and the driver's files while a list strategy
-// uses CDI; without one nothing is looked at or written. Looking and writing happen on the worker; everything here is
-// the loop's. Files stay when the strategy is turned off and when the program ends: kubelet starts a container of a
-// running pod again with the answer it once got, and the runtime then needs the file (docs/reference/cdi.md).
+// Keeps the node's CDI spec files in line with the configuration, the inventory and the driver's files while a list
+// strategy uses CDI; otherwise does nothing. Searching and writing happen on the worker; all other calls are on the
+// loop's thread. Files stay when the strategy is disabled and when the program ends: kubelet restarts a container of a
+// running pod with its earlier Allocate response, and the runtime then needs the file (docs/reference/cdi.md).
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,15 +27,15 @@ struct CdiOptions {
 
 class CdiSpecs {
  public:
-  // `changed` is called on the loop when classes or problem are others than before.
+  // Calls `changed` on the loop when classes or problem have changed.
   CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed);
   ~CdiSpecs();
 
-  // After every change of either; also when only the driver's files may be others.
+  // Call after every change of either; also if only the driver's files may have changed.
   void follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory);
 
-  // Classes that answers may name. "gpu" is among them as soon as there are GPUs to hand out, whatever became of the
-  // file: a container that cannot start for a missing spec is better than one that runs without its GPU.
+  // Classes that Allocate may name. Includes "gpu" whenever there are GPUs to allocate, even if the file is missing: a
+  // container that fails to start without a spec is better than one that runs without its GPU.
   const std::set<std::string>& classes() const { return classes_; }
   const std::string& problem() const { return problem_; }  // "" = none
 
@@ -57,10 +57,10 @@ class CdiSpecs {
   std::function<void()> changed_;
   std::shared_ptr<const Input> wanted_;  // null: no CDI
   bool running_ = false;
-  bool again_ = false;  // something changed while the job ran
+  bool again_ = false;  // something changed while the job was running
   host::Timer retry_{loop_};
   std::string watched_;          // the directory of device nodes
-  std::set<std::string> nodes_;  // in it, when it was last looked at
+  std::set<std::string> nodes_;  // its entries at the last check
   std::unique_ptr<host::DirWatch> watch_;
   std::set<std::string> classes_;
   std::string problem_;

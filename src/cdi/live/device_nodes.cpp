@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstWait = 1s;
 constexpr Duration kMostWait = 30s;
-// Those that exist in our own container, as NVIDIA's plugin has it: a node without, say, modeset is an ordinary one.
+// Those that exist in this process's container, as in NVIDIA's plugin: a node without, for example, modeset is normal.
 constexpr std::array<std::string_view, 4> kControlNodes{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
                                                         "/dev/nvidia-modeset"};
 

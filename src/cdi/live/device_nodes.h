@@ -1,7 +1,7 @@
 #pragma once
-// The device nodes that answers name beside those of the devices themselves: the driver's control nodes and the IMEX
-// channels. Looked at whenever something may have changed and, while a channel that the configuration names is missing,
-// again with back-off. Loop thread only; a look is a handful of stat calls.
+// The device nodes in Allocate responses besides the devices' own: the driver's control nodes and the IMEX channels.
+// Checked when something may have changed and, while a configured channel is missing, repeatedly with back-off. Loop
+// thread only; a check is a handful of stat calls.
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace tranche::agent {
 
 class DeviceNodes {
  public:
-  // on_change: a turn of the loop in which a missing channel had appeared; look() is still to be called.
+  // on_change: runs on the loop after a missing channel has appeared; the caller must call look() then.
   DeviceNodes(host::Loop& loop, std::function<void()> on_change) : loop_(loop), on_change_(std::move(on_change)) {}
   DeviceNodes(const DeviceNodes&) = delete;
   DeviceNodes& operator=(const DeviceNodes&) = delete;
@@ -27,7 +27,7 @@ class DeviceNodes {
   const std::vector<std::string>& control() const { return control_; }
   const std::vector<int>& imex_channels() const { return channels_; }
   const std::vector<Problem>& problems() const { return problems_; }
-  const std::string& block() const { return block_; }  // why no device may be handed out, or ""
+  const std::string& block() const { return block_; }  // why no device may be allocated, or ""
 
  private:
   void look_again();

@@ -11,13 +11,13 @@ using namespace cdi_files;
 
 constexpr const char* kImexChannel = "/dev/nvidia-caps-imex-channels/channel";
 
-// Whether `path` of the host lies below the driver root of the host, and what it is called there; "" = it does not.
+// The path of a host file relative to the host's driver root; "" if it is not below that.
 std::string relative_to_driver_root(std::string root, const std::string& path) {
   while (!root.empty() && root.back() == '/') root.pop_back();
   return path.starts_with(root + "/") ? path.substr(root.size()) : "";
 }
 
-// Only where the driver root of the host is seen through a mount does a program that is not there prove anything.
+// A missing program proves something only if the host's driver root is visible through a mount.
 DriverFiles::HookProgram look_for_hook_program(const RootView& driver, bool mounted, const config::Flags& flags) {
   const std::string path = relative_to_driver_root(flags.nvidia_driver_root, flags.plugin.nvidia_ctk_path);
   if (path.empty()) return DriverFiles::HookProgram::kUnknown;

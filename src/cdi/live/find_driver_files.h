@@ -1,6 +1,7 @@
 #pragma once
-// Looks through the driver root and the device nodes for what containers need (cdi::DriverFiles). Reads directories
-// only, follows links inside the root only, changes nothing. Takes milliseconds, on a slow disk more: not for the loop.
+// Searches the driver root and the device nodes for the files that containers need (cdi::DriverFiles). Only reads
+// directories, resolves links inside the root, changes nothing. Takes milliseconds, more on a slow disk: do not call it
+// on the loop.
 #include <string>
 #include <vector>
 
@@ -13,22 +14,22 @@
 namespace tranche::host {
 
 struct DriverFilesSettings {
-  std::string driver_root;        // for this process; where it is not there, this process's own root stands for it
-  std::string system_root = "/";  // what /sys is looked up under, and /dev where the driver root has none
+  std::string driver_root;        // for this process; if it does not exist, this process's own root is used
+  std::string system_root = "/";  // prefix of /sys, and of /dev if the driver root has none
   config::Flags flags;            // nvidiaDriverRoot and nvidiaCTKPath
   std::vector<int> imex_channels;
 };
 
 struct FoundDriverFiles {
   cdi::DriverFiles files;
-  bool nodes_in_driver_root = false;  // the driver root has a /dev, so nodes were looked for there
-  // Of a Tegra system: its CSV files as paths for this process, below the driver root if their folder is there, else
-  // below the system root, else none; and what is wrong with them.
+  bool nodes_in_driver_root = false;  // the driver root has a /dev, which was searched for nodes
+  // On a Tegra system: its CSV files as paths for this process, below the driver root if their folder exists there,
+  // else below the system root, else none; and their errors.
   std::vector<std::string> csv_files;
   std::vector<Problem> problems;
 };
 
-// kNotFound: libcuda.so.<driver version> is nowhere, so that no container could use a GPU.
+// kNotFound: there is no libcuda.so.<driver version>, so no container could use a GPU.
 Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const inventory::Inventory& inventory);
 
 }  // namespace tranche::host

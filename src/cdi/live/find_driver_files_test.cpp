@@ -213,7 +213,7 @@ TEST_F(DriverNodes, AreThoseOfTheSystemWhereTheDriverRootHasNoDev) {
 TEST_F(DriverNodes, OfDrmAreFoundByTheGpusAddress) {
   nodes("/driver", {"dri/card0", "dri/card1", "dri/renderD129"});
   tree_.link("/driver/dev/dri/by-path/pci-0000:3b:00.0-card", "../card1");
-  tree_.link("/driver/dev/dri/by-path/pci-0000:3b:00.0-render", "../card0");  // of another function: not taken
+  tree_.link("/driver/dev/dri/by-path/pci-0000:3b:00.0-render", "../card0");  // of another function: not included
   tree_.directory("/system/sys/devices/pci0/0000:3b:00.0/drm/card1");
   tree_.directory("/system/sys/devices/pci0/0000:3b:00.0/drm/renderD129");
   tree_.directory("/system/sys/devices/pci0/0000:3b:00.0/drm/controlD64");
@@ -267,7 +267,7 @@ class TegraFiles : public DriverFilesTest {
 
 struct CsvFolderCase {
   const char* name;
-  std::string folder_below;  // where the folder is made; "" = nowhere
+  std::string folder_below;  // where to create the folder; "" = nowhere
 };
 class TegraCsvFolder : public TegraFiles, public testing::WithParamInterface<CsvFolderCase> {};
 

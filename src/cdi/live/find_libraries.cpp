@@ -10,8 +10,9 @@
 namespace tranche::host::cdi_files {
 namespace {
 
-// The first six are where NVIDIA's device plugin looks for the management library; the others are where Debian, Fedora,
-// NixOS and container platforms (a driver mounted as one folder) put the driver. The loader's own folders come after.
+// The first six are where NVIDIA's device plugin searches for the management library; the others are where Debian,
+// Fedora, NixOS and container platforms (a driver mounted as one folder) put the driver. The loader's own folders come
+// after.
 constexpr std::array kLibraryFolders{"/usr/lib64",
                                      "/usr/lib/x86_64-linux-gnu",
                                      "/usr/lib/aarch64-linux-gnu",
@@ -37,7 +38,7 @@ constexpr std::array kProgramFolders{"/usr/local/sbin",      "/usr/local/bin", "
 constexpr std::array kPrograms{
     "nvidia-smi",  "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server",
     "nvidia-imex", "nvidia-imex-ctl"};
-// Of the graphics stack that the driver package ships beside its own: asked for by a feature flag.
+// Libraries of the graphics stack that the driver package ships in addition; enabled by a feature flag.
 constexpr std::array kExplicitLibraries{"libEGL.so*",
                                         "libGL.so*",
                                         "libGLESv1_CM.so*",
@@ -50,7 +51,7 @@ constexpr std::array kExplicitLibraries{"libEGL.so*",
                                         "libnvidia-egl-xcb.so*",
                                         "libnvidia-egl-xlib.so*"};
 
-// The folders that the root's loader is told of, one a line.
+// The folders in the configuration of the root's loader, one per line.
 std::vector<std::string> loader_folders(const RootView& root) {
   std::vector<std::string> folders;
   for (const std::string& file : root.matching("/etc/ld.so.conf.d/*.conf")) {
@@ -63,7 +64,7 @@ std::vector<std::string> loader_folders(const RootView& root) {
   return folders;
 }
 
-// Where libcuda of this driver is: in one of the folders, or where a link there leads (Debian's alternatives).
+// The folder of this driver's libcuda: one of the list, or the target of a link there (Debian's alternatives).
 std::string find_library_folder(const RootView& root, const std::string& name) {
   std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
   for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
@@ -76,7 +77,7 @@ std::string find_library_folder(const RootView& root, const std::string& name) {
   return {};
 }
 
-// Links in the folder that end at one of the libraries.
+// Links in the folder that lead to one of the libraries.
 void find_links(const RootView& root, const std::string& folder, const std::set<std::string>& libraries,
                 std::vector<Link>& links) {
   for (const std::string& name : root.list(folder)) {
@@ -88,7 +89,7 @@ void find_links(const RootView& root, const std::string& folder, const std::set<
   }
 }
 
-// Files proper, no links: links to them are made in the container.
+// Regular files only: links to them are created in the container.
 std::vector<Found> real_files(const RootView& root, const std::vector<std::string>& patterns) {
   std::vector<Found> found = find_files(root, patterns);
   std::erase_if(found, [&](const Found& file) { return root.link_text(file.path).has_value(); });
@@ -97,7 +98,7 @@ std::vector<Found> real_files(const RootView& root, const std::vector<std::strin
 
 std::vector<std::string> firmware_folders(const RootView& system) {
   std::vector<std::string> folders;
-  // Set where a driver container has the firmware in its own tree.
+  // Set if a driver container has the firmware in its own tree.
   if (const auto custom = system.read("/sys/module/firmware_class/parameters/path")) {
     if (const auto path = trimmed(*custom); path.starts_with('/')) folders.emplace_back(path);
   }
@@ -173,7 +174,7 @@ void find_graphics_firmware_and_programs(const RootView& root, const RootView& s
       const auto place = root.look(path);
       if (!place || !place->is_program()) continue;
       files.binaries.push_back({path, place->path});
-      break;  // the first, as a shell would
+      break;  // the first match, as in a shell
     }
   }
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kDri = "/dev/dri/";
 
-// The kernel names the DRM nodes of a PCI function in sysfs; udev names the function in links to the nodes.
+// sysfs lists the DRM nodes of a PCI function; udev creates links to the nodes by function.
 tranche::cdi::DrmNodes find_drm(const RootView& devices, const RootView& system, const std::string& address) {
   tranche::cdi::DrmNodes drm;
   for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {

@@ -14,14 +14,14 @@ bool has_csv_folder(const RootView& root) {
   return place && place->is_directory();
 }
 
-// At the place that it really is at, and once.
+// Adds the file once, at its real path.
 void add_file(std::vector<Found>& files, const std::string& real) {
   const Found file{real, real};
   if (std::ranges::find(files, file) == files.end()) files.push_back(file);
 }
 
 void find_link(const RootView& driver, const std::string& path, DriverFiles& files) {
-  if (tranche::cdi::is_library_link(path)) return;  // the loader's cache makes these
+  if (tranche::cdi::is_library_link(path)) return;  // the loader's cache creates these
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
   add_file(files.files, place->path);

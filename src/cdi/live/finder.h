@@ -13,7 +13,7 @@ using tranche::cdi::DriverFiles;
 using tranche::cdi::Found;
 using tranche::cdi::Link;
 
-// In a root: everything that `patterns` match and that `is` says is right, as found and as it really is.
+// All paths in a root that match `patterns` and pass `is`, with their real paths.
 template <class Test>
 std::vector<Found> find_all(const RootView& root, const std::vector<std::string>& patterns, Test is) {
   std::vector<Found> found;
@@ -28,9 +28,9 @@ std::vector<Found> find_all(const RootView& root, const std::vector<std::string>
 std::vector<Found> find_files(const RootView& root, const std::vector<std::string>& patterns);
 std::vector<Found> find_nodes(const RootView& root, const std::vector<std::string>& patterns);
 
-// The library folder of the driver, everything in it of this driver version, and the links that lead there.
+// Finds the driver's library folder, its files of this driver version, and the links to them.
 Status find_libraries(const RootView& root, const std::string& driver_version, DriverFiles& files);
-// `system`: what /sys is looked up under.
+// `system`: prefix of /sys.
 void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
                                          const std::string& driver_version, DriverFiles& files);
 void find_sockets(const RootView& root, DriverFiles& files);

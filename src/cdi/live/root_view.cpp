@@ -17,13 +17,13 @@ namespace tranche::host {
 namespace {
 
 constexpr int kMostLinks = 40;        // the kernel's own limit
-constexpr std::size_t kDeepest = 64;  // directories held open at once; no driver lies deeper
+constexpr std::size_t kDeepest = 64;  // directories held open at once; no driver has deeper ones
 
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// The pieces of a path in the order in which a stack gives them back.
+// Pushes the pieces of a path so that a stack returns them in order.
 void push_pieces(std::vector<std::string>& pending, std::string_view path) {
   const auto pieces = split(path, '/');
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)

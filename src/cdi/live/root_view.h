@@ -1,7 +1,7 @@
 #pragma once
-// A directory tree that stands for the root of another system (a driver container, the host seen through a mount):
-// links are followed as they would be with that root, absolute ones too, and never lead out of it. By hand rather than
-// by openat2(RESOLVE_IN_ROOT), which older kernels on GPU nodes lack. Only looks, never changes. No thread affinity.
+// A directory tree that is the root of another system (a driver container, the host seen through a mount): links,
+// including absolute ones, are resolved within that root and never lead out of it. Implemented without
+// openat2(RESOLVE_IN_ROOT), which older kernels on GPU nodes lack. Read-only. No thread affinity.
 #include <sys/stat.h>
 
 #include <optional>
@@ -26,12 +26,12 @@ class RootView {
     bool is_program() const { return S_ISREG(mode) && (mode & 0111) != 0; }
     bool is_char_device() const { return S_ISCHR(mode); }
   };
-  // Where `path` leads; absent when nothing is there, or after 40 links.
+  // Where `path` leads; absent if there is nothing, or after 40 links.
   std::optional<Place> look(std::string_view path) const;
-  // What the link at `path` says; absent when there is none.
+  // The target text of the link at `path`; absent if there is none.
   std::optional<std::string> link_text(std::string_view path) const;
-  std::vector<std::string> list(std::string_view directory) const;  // names, sorted; none when it cannot be read
-  // Paths that are there and match; * ? [ ] stand for parts of one name (as in a shell). Sorted.
+  std::vector<std::string> list(std::string_view directory) const;  // names, sorted; empty if it cannot be read
+  // Existing paths that match; * ? [ ] match within one name (as in a shell). Sorted.
   std::vector<std::string> matching(const std::string& pattern) const;
   Result<std::string> read(std::string_view path, std::size_t limit = 1 << 20) const;
 

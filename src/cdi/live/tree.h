@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a tree of files, links and device nodes in a directory of the test's own.
+// For tests: a tree of files, links and device nodes in a directory of the test.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -25,7 +25,7 @@ class Tree {
     parents(name);
     std::filesystem::create_symlink(target, path(name));
   }
-  // A character device that does no harm (/dev/null by another name). False where that is not permitted.
+  // Creates a harmless character device (/dev/null under another name). False if that is not permitted.
   bool node(const std::string& name) const {
     parents(name);
     return ::mknod(path(name).c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;

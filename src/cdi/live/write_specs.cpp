@@ -10,7 +10,7 @@
 namespace tranche::host {
 namespace {
 
-// Every class that a file of ours has ever been written for.
+// All classes for which any release has written a file.
 constexpr std::array kClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
 Result<std::string> text_of(const cdi::Spec& spec, const std::string& name) {

@@ -1,7 +1,7 @@
 #pragma once
-// Puts specs where container runtimes look for them. A runtime may read the directory at any moment, so a file is there
-// whole or not at all; one that would not change is not touched, so that runtimes that watch the directory stay calm.
-// No thread affinity; not for the loop.
+// Writes specs to the directory that container runtimes read. A runtime may read it at any time, so files are replaced
+// atomically. Unchanged files are not touched, so that runtimes that watch the directory do not reload. No thread
+// affinity; do not call it on the loop.
 #include <span>
 #include <string>
 #include <vector>
@@ -19,13 +19,14 @@ struct WrittenSpecs {
   friend bool operator==(const WrittenSpecs&, const WrittenSpecs&) = default;
 };
 
-// Writes what is new or changed, mode 0644, and removes files of ours for classes that are not in `specs`. Files of
-// anybody else, other vendors' and other classes, stay. Every spec is read back by our own strict parser first:
-// kInvalid means that one is wrong and that nothing was written.
+// Writes new and changed files, mode 0644, and removes Tranche's files for classes that are not in `specs`. Files of
+// other vendors and other classes stay. First checks every spec with the strict parser: kInvalid means that one is
+// wrong and that nothing was written.
 Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const cdi::Spec> specs);
 
-// One spec in a file of its own, such as that of a claim; checked in the same way. Whether the file is new or changed.
+// Writes one spec to a file of its own, such as that of a claim, with the same checks. Returns whether the file is new
+// or changed.
 Result<bool> write_spec(const std::string& directory, const std::string& name, const cdi::Spec& spec);
-Status remove_spec(const std::string& directory, const std::string& name);  // absent is fine
+Status remove_spec(const std::string& directory, const std::string& name);  // no error if it does not exist
 
 }  // namespace tranche::host
