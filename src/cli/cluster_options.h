@@ -1,5 +1,5 @@
 #pragma once
-// Commands that ask the node agents of a whole cluster, from anywhere with a kubeconfig.
+// Options of commands that query the node agents of a whole cluster, from anywhere with a kubeconfig.
 #include <string>
 #include <vector>
 
@@ -15,10 +15,10 @@ struct ClusterOptions {
   agent::AgentsAsked asked;
 };
 
-// --kubeconfig, --selector and --status-port; `where` says when they matter: "", "with --cluster: ".
+// --kubeconfig, --selector and --status-port; `where` is the prefix of their help: "", "with --cluster: ".
 void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::AgentsAsked& asked,
                         const std::string& where);
-// --cluster, and those.
+// --cluster, and the options above.
 void add_cluster_options(CLI::App& command, ClusterOptions& options);
 
 Result<std::vector<agent::AgentStatus>> ask_agents(const ClusterOptions& options, const Process& process);

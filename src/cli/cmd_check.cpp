@@ -40,7 +40,7 @@ struct CheckHeld {
 
 int check_config(const CheckHeld& held, const agent::ConfigView& config, int width) {
   const bool usable = !has_error(config.problems);
-  const bool explained = held.explain && usable;  // what cannot be used has no values in force
+  const bool explained = held.explain && usable;  // an unusable configuration has no effective values
   if (held.json) {
     fmt::print("{}", config::report_json(config.path, config.problems, explained ? &config.explained : nullptr));
   } else {

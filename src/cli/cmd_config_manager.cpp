@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kLastSignal = 64;
 
-// As they are given: what they mean is judged when all are there.
+// Raw values: they are checked once all are known.
 struct Given {
   agent::ConfigManagerOptions options;
   std::string oneshot, send_signal;
@@ -51,7 +51,7 @@ void add_options(CLI::App& app, Given& given) {
   add_log_options(app, given.log);
 }
 
-// A variable that is present and empty turns a switch off, as everywhere in NVIDIA's programs.
+// A variable that is present and empty disables a switch, as in all of NVIDIA's programs.
 std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
   if (!flag.empty()) return config::parse_switch(flag);
   const auto found = process.environment.find(variable);
@@ -59,7 +59,7 @@ std::optional<bool> switch_of(const std::string& flag, const char* variable, boo
   return found->second.empty() ? std::optional(false) : config::parse_switch(found->second);
 }
 
-// What is wrong; "" when nothing is.
+// Returns the error, or "".
 std::string judge(Given& given, const Process& process) {
   auto& o = given.options;
   const auto oneshot = switch_of(given.oneshot, "ONESHOT", false, process);

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kPlugin = "nvidia-device-plugin";
 constexpr const char* kMpsDaemon = "mps-control-daemon";
 constexpr const char* kFeatureDiscovery = "gpu-feature-discovery";
-constexpr const char* kRootOfNode = "/host";  // where the GPU Operator mounts it, read-only, in the device plugin alone
+constexpr const char* kRootOfNode = "/host";  // where the GPU Operator mounts it, read-only, only in the device plugin
 constexpr const char* kMpsPlace = "/mps";     // where NVIDIA's chart mounts the host's MPS root in its containers
 
 int as_nvidias(int status) {
@@ -28,8 +28,8 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// NVIDIA's manifests do not mount the folder of kubelet's PodResources socket, by which we know who holds what. Where
-// they mount the node's root, it is reached through that: a socket takes connections also below a read-only mount.
+// NVIDIA's manifests do not mount the folder of kubelet's PodResources socket, which reports the holders of devices. If
+// they mount the node's root, the socket is reached through that: it accepts connections below a read-only mount too.
 std::string pod_resources_socket(const std::string& given) {
   const std::filesystem::path elsewhere(kRootOfNode + given);
   const bool only_there = !is_folder(std::filesystem::path(given).parent_path()) && is_folder(elsewhere.parent_path());

@@ -24,8 +24,8 @@ struct MigGiven {
   std::string system_root = "/";
   std::string run_dir = "/run/tranche";
   std::string inventory = "node";
-  std::string present;            // the configuration that a simulated node has now
-  std::vector<std::string> held;  // "0:4": GPU and a memory slice of an instance that is held
+  std::string present;            // the present configuration of a simulated node
+  std::vector<std::string> held;  // "0:4": GPU and a memory slice of an instance in use
   std::string file;
   std::string name;
   std::string label = "current";
@@ -41,7 +41,7 @@ int fail_with(const std::string& what, int status) {
   return status;
 }
 
-// What a simulated node has now: the plan of a configuration, carried out.
+// The present state of a simulated node: the plan of a configuration, applied.
 int make_present(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
   const auto loaded = load_configurations(given.file, gpus);
   print_problems(loaded.problems);
@@ -82,7 +82,7 @@ int hold(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
   return 0;
 }
 
-// 0, or the exit status where the node cannot be had.
+// 0, or the exit status if the node cannot be read.
 int read_node(const MigGiven& given, MigNode& node) {
   if (given.inventory != "node") {
     auto simulated = mig::simulated_node(given.inventory);
@@ -112,7 +112,7 @@ int read_node(const MigGiven& given, MigNode& node) {
   return 0;
 }
 
-// The chosen configuration of `loaded`; nullptr: printed.
+// The chosen configuration of `loaded`; nullptr: the error was printed.
 const mig::Configuration* chosen_of(const MigGiven& given, const LoadedConfigurations& loaded) {
   print_problems(loaded.problems);
   if (has_error(loaded.problems)) return nullptr;
@@ -144,7 +144,7 @@ int plan(const MigGiven& given, const Process& process) {
 }
 
 int check(const MigGiven& given) {
-  if (given.valid_only && !given.file.empty()) {  // needs no GPU
+  if (given.valid_only && !given.file.empty()) {  // does not need a GPU
     const auto loaded = load_configurations(given.file, {});
     return chosen_of(given, loaded) == nullptr ? kMigUnusable : 0;
   }

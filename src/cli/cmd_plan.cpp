@@ -37,7 +37,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 constexpr int kPipedWidth = 100;
-constexpr int kNotAsHoped = 3;  // a pod does not land, or the plans differ
+constexpr int kNotAsHoped = 3;  // a pod cannot be scheduled, or the plans differ
 
 struct PlanOptions {
   config::GivenFlags flags;
@@ -63,10 +63,10 @@ Result<inventory::Inventory> load_inventory(const PlanOptions& options, const co
   return inventory::parse_inventory(text, options.inventory);
 }
 
-// What one configuration comes to on the node.
+// The result of one configuration on the node.
 struct Side {
   agent::ConfigView config;
-  inventory::Inventory inventory;  // as this configuration sees it
+  inventory::Inventory inventory;  // with this configuration's filter applied
   plan::Plan plan;
   label::Labels labels;
   std::optional<simulate::Simulation> simulation;
@@ -87,14 +87,14 @@ bool make_plan(Side& side, const inventory::Inventory& inventory) {
   return true;
 }
 
-// The same flags and variables with another file. Nothing: printed.
+// The same flags and variables with another file. Absent: the error was printed.
 std::optional<Side> other_side(const PlanOptions& options, const config::Environment& environment,
                                const inventory::Inventory& inventory) {
   auto flags = options.flags;
   flags["config-file"] = {options.against};
   Side side;
   side.config = agent::load_config(flags, environment, unknown_keys(options.strict));
-  for (auto& problem : side.config.problems)  // the file itself, named by this flag
+  for (auto& problem : side.config.problems)  // the file named by this flag
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
   print_problems(side.config.problems);
@@ -130,9 +130,9 @@ std::vector<simulate::Difference> differences_of(const Side& before, const Side&
 struct Answer {
   Side side;
   std::optional<Side> against;
-  std::vector<simulate::Simulation> nodes;  // with --nodes; the side has none then
+  std::vector<simulate::Simulation> nodes;  // with --nodes; the side is empty then
   std::vector<simulate::Difference> differences;
-  std::vector<change::Step> steps;  // that a running node would take
+  std::vector<change::Step> steps;  // the steps of a running node
 };
 
 nlohmann::ordered_json steps_json(const std::vector<change::Step>& steps) {

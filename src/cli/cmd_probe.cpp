@@ -26,7 +26,7 @@ Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// Any option of its own asks for the check as well.
+// Any option of the check also enables it.
 Status ask_for_products(ProbeHeld& held) {
   probe::GemmOptions& options = held.gemm_options;
   if (!held.gemm && held.gemm_shapes.empty() && held.gemm_types.empty() && options.cublas.empty()) return {};

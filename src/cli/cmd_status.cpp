@@ -17,8 +17,8 @@ struct StatusOptions {
   int deadline_seconds = 5;
 };
 
-// For a liveness probe: only an agent that is there and does not answer hangs. One that is not there has not begun, or
-// has ended, which is not for a probe to find.
+// For a liveness probe: the agent hangs only if its socket exists and it does not answer. Without a socket it has not
+// started yet, or has exited, which is not the probe's concern.
 int alive(const StatusOptions& options) {
   const auto answer = host::ask(options.socket, "alive", std::chrono::seconds(options.deadline_seconds));
   if (answer || answer.error().kind != Kind::kTimeout) return 0;

@@ -1,5 +1,5 @@
-// The terminal of `tranche top`. Plain control sequences of every terminal in use, no terminal database: the image has
-// none (docs/internals/decisions/0017-terminal-view.md).
+// The terminal of `tranche top`. Uses control sequences that all common terminals support, and no terminal database,
+// because the image has none (docs/internals/decisions/0017-terminal-view.md).
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -53,7 +53,7 @@ void write_all(std::string_view text) {
   }
 }
 
-// The terminal as it was comes back with the end of the object, also after SIGINT, SIGTERM and SIGHUP.
+// The destructor restores the terminal, also after SIGINT, SIGTERM and SIGHUP.
 class Terminal {
  public:
   Terminal() {
@@ -69,7 +69,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // As Ctrl-Z would: the shell gets its terminal back, and `fg` goes on.
+  // Like Ctrl-Z: returns the terminal to the shell, and `fg` resumes.
   void suspend() {
     leave();
     ::raise(SIGSTOP);
@@ -104,7 +104,7 @@ void show(const std::vector<std::string>& lines) {
   write_all(out + "\x1b[J");
 }
 
-// What was read from the terminal at once → keys; false: the view ends.
+// Bytes that were read together → keys; false: the view ends.
 bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) {
   constexpr std::pair<std::string_view, top::Key> kSequences[] = {
       {"\x1b[A", top::Key::kUp},   {"\x1b[B", top::Key::kDown},    {"\x1bOA", top::Key::kUp},
@@ -126,7 +126,7 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
     if (c == kCtrlC) return false;
     if (c == kCtrlZ) terminal.suspend();
     if (c == '\x1b') {
-      if (!bytes.empty()) return true;  // a sequence that means nothing here
+      if (!bytes.empty()) return true;  // an unsupported sequence
       top::press(choice, top::Key::kEscape, 0);
     }
     if (c >= ' ' && c <= '~' && !top::press(choice, top::Key::kText, c)) return false;

@@ -22,7 +22,8 @@ struct WhyOptions {
 
 constexpr auto kDeadline = std::chrono::seconds(5);
 
-// What each agent of the cluster says of that name. Fewer facts than on the node: its page names no processes.
+// The explanation of that name from each agent of the cluster. It has fewer facts than on the node: the agent's page
+// does not name processes.
 Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, const Process& process) {
   TRY(const auto statuses, ask_agents(options.cluster, process));
   std::vector<why::Explanation> all;

@@ -1,7 +1,7 @@
 #pragma once
-// Every subcommand adds itself to the command line and, when it is the one given, leaves its exit status in
-// `exit_code`. Exit status everywhere: 0 fine, 1 failed, 2 usage or configuration, 3 nothing to do on this node; of
-// `plan`: a pod does not land, or two configurations differ.
+// Every subcommand adds itself to the command line and, if it is selected, stores its exit status in `exit_code`. Exit
+// statuses: 0 success, 1 failure, 2 usage or configuration, 3 nothing to do on this node; for `plan`: a pod cannot be
+// scheduled, or two configurations differ.
 #include <map>
 #include <string>
 
@@ -13,12 +13,12 @@ namespace tranche::cli {
 
 struct Process {
   std::map<std::string, std::string> environment;  // of this process, read once in main
-  bool terminal = false;                           // stdout is one: colour is welcome
-  int width = 0;                                   // of the terminal in columns; 0 = stdout is none
+  bool terminal = false;                           // stdout is a terminal: colour is possible
+  int width = 0;                                   // of the terminal in columns; 0 = stdout is not a terminal
   int exit_code = 0;
 };
 
-// Options of the programs that live long.
+// Options of long-running programs.
 struct LogOptions {
   std::string format = "auto";
   std::string level = "info";

@@ -1,5 +1,5 @@
 #pragma once
-// The command line of feature discovery, which two commands share: `tranche labels`, and `gpu-feature-discovery` with
+// The command line of feature discovery, shared by two commands: `tranche labels`, and `gpu-feature-discovery` with
 // NVIDIA's outputs and exit statuses.
 #include <string>
 
@@ -10,14 +10,14 @@ namespace tranche::cli {
 
 struct FeatureCommand {
   agent::FeatureOptions options;
-  std::string output = "stdout";  // of `tranche labels` alone
-  std::string qps = "5";          // of the API client; taken and without effect
+  std::string output = "stdout";  // `tranche labels` only
+  std::string qps = "5";          // of the API client; accepted, without effect
   std::string burst = "10";
   LogOptions log;
   bool strict = false;
 };
 
-// `held` must live until parsing is over.
+// `held` must exist until parsing is complete.
 void add_feature_options(CLI::App& command, FeatureCommand& held);
 int run(FeatureCommand& held, const Process& process);
 

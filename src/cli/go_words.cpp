@@ -20,7 +20,7 @@ GoWords read_go_words(const std::vector<std::string>& arguments,
       ++i;
       break;
     }
-    if (body.front() == '-' || body.front() == '=') {  // no name: for others to refuse
+    if (body.front() == '-' || body.front() == '=') {  // no name: a later check refuses it
       out.words.push_back(arguments[i]);
       continue;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// How NVIDIA's programs read a command line, which is how Go's flag package does: one dash is as good as two, a value
-// may follow after "=" (also an empty one), and reading ends at the first word that is no flag. Pure.
+// Parses a command line as NVIDIA's programs do, with the rules of Go's flag package: one dash equals two, a value may
+// follow after "=" (even an empty one), and parsing ends at the first word that is not a flag. Pure.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -9,12 +9,12 @@
 namespace tranche::cli {
 
 struct GoWords {
-  std::vector<std::string> words;  // flags with two dashes; a value that is no switch's is a word of its own
-  std::vector<std::string> rest;   // from the first word that is no flag: those programs never look at it
+  std::vector<std::string> words;  // flags with two dashes; each value of a non-switch is a separate word
+  std::vector<std::string> rest;   // from the first word that is not a flag: NVIDIA's programs ignore it
   friend bool operator==(const GoWords&, const GoWords&) = default;
 };
 
-// `takes_value` says of a flag's name, without dashes, whether the next word is its value.
+// `takes_value` returns for a flag's name, without dashes, whether the next word is its value.
 GoWords read_go_words(const std::vector<std::string>& arguments,
                       const std::function<bool(std::string_view)>& takes_value);
 

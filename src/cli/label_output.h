@@ -1,5 +1,5 @@
 #pragma once
-// --label-output, which `tranche labels` and `tranche node` share.
+// --label-output, shared by `tranche labels` and `tranche node`.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@ class App;
 
 namespace tranche::cli {
 
-// `words`: those that this command takes; `value` holds its default.
+// `words`: the values that this command accepts; `value` holds its default.
 void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
 agent::LabelOutput label_output_of(const std::string& word);  // one of them
 

@@ -1,4 +1,4 @@
-// The one program: `tranche <subcommand>`, or one of NVIDIA's programs by the name that it is called.
+// The only program: `tranche <subcommand>`, or one of NVIDIA's programs if called by its name.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   try {
     auto words = arguments;
     if (tranche::cli::show_settings(app, words)) {
-      std::ranges::reverse(words);  // as CLI11 takes them
+      std::ranges::reverse(words);  // the order that CLI11 expects
       app.parse(words);
     } else {
       app.parse(argc, argv);

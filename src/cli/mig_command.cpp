@@ -20,7 +20,7 @@
 namespace tranche::cli {
 namespace {
 
-// Who holds which device, as the node agent reports it.
+// The pods that hold devices, as reported by the node agent.
 host::MigUsers users_of(const std::string& run_dir) {
   if (run_dir.empty()) return {};
   const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));

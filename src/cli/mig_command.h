@@ -1,6 +1,6 @@
 #pragma once
-// What `tranche mig` and `nvidia-mig-parted` share: the node's GPUs as MIG values, configurations from a file or made
-// for these GPUs, and the change itself. Blocking, one thread.
+// Shared by `tranche mig` and `nvidia-mig-parted`: the node's GPUs as MIG values, configurations from a file or
+// generated for these GPUs, and the change itself. Blocking, one thread.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,11 +17,11 @@
 
 namespace tranche::cli {
 
-// Exit statuses of `tranche mig`; nvidia-mig-parted has 0 and 1 alone.
-inline constexpr int kMigFailed = 1;      // the driver, or a change that was not carried out
+// Exit statuses of `tranche mig`; nvidia-mig-parted has only 0 and 1.
+inline constexpr int kMigFailed = 1;      // a driver error, or a change that was not carried out
 inline constexpr int kMigUnusable = 2;    // the command line, the configuration, or a set without a layout
 inline constexpr int kMigDiffers = 3;     // the node is not as configured
-inline constexpr int kMigHeld = 4;        // a process or pod holds what must go
+inline constexpr int kMigHeld = 4;        // a process or pod holds an instance that must be removed
 inline constexpr int kMigNeedsReset = 5;  // the mode takes effect at a reset
 inline constexpr int kMigDenied = 6;      // the driver refuses this user
 
@@ -32,11 +32,12 @@ struct MigNode {
   std::vector<std::string> silent;  // GPUs that did not answer, one sentence each
 };
 
-// The GPUs of this machine. Pods that hold devices are known where the node agent of `run_dir` answers; "" = not asked.
+// The GPUs of this machine. Pods that hold devices are known if the node agent of `run_dir` answers; "" = do not ask
+// it.
 Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir);
 int status_of(const Error& error);
 
-// A file, or "-" for the standard input, or "" for the configurations that exist without one.
+// From a file, "-" for standard input, or "" for the configurations that exist without a file.
 struct LoadedConfigurations {
   mig::ConfigurationFile file;
   std::string source;
@@ -45,12 +46,13 @@ struct LoadedConfigurations {
 LoadedConfigurations load_configurations(const std::string& path, const std::vector<mig::GpuState>& gpus);
 
 struct MigChangeOptions {
-  std::string run_dir = "/run/tranche";  // what is under way is recorded below it
+  std::string run_dir = "/run/tranche";  // changes in progress are recorded below it
   bool mode_only = false;
-  bool resets = false;  // the caller resets GPUs whose mode takes effect then, so that one is needed is not an error
-  std::function<void(const std::string&)> say;  // one sentence a step
+  bool resets = false;  // the caller resets GPUs after a mode change, so a needed reset is not an error
+  std::function<void(const std::string&)> say;  // one sentence per step
 };
-// Carries the plan out. Nothing is touched where it is not possible or something is held. Prints why to stderr.
+// Carries out the plan. Changes nothing if the plan is impossible or an instance is in use; prints the reason to
+// stderr.
 int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program);
 
 // What the node has now, as a checkpoint in `path`; "-" for the standard output.

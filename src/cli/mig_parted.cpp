@@ -1,4 +1,4 @@
-// `nvidia-mig-parted` by name: its commands, flags, variables and exit statuses (0 and 1 alone).
+// `nvidia-mig-parted` by name: its commands, flags, variables and exit statuses (only 0 and 1).
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -77,7 +77,7 @@ void add_config_options(CLI::App& app, PartedOptions& o) {
       ->envname("MIG_PARTED_SELECTED_CONFIG");
 }
 
-// Runs the commands of one stage in order; the first that fails ends it.
+// Runs the commands of one stage in order, up to the first that fails.
 class HookRunner {
  public:
   HookRunner(const PartedOptions& options, const Process& process) : environment_(process.environment) {
@@ -138,7 +138,7 @@ struct Chosen {
   const mig::Configuration* configuration = nullptr;
 };
 
-// nullptr where it was printed why not.
+// nullptr: the error was printed.
 std::unique_ptr<Chosen> choose(const PartedOptions& options) {
   if (options.config_file.empty()) {
     failed("missing required flags '[config-file]': name a file with --config-file or $MIG_PARTED_CONFIG_FILE");
@@ -178,7 +178,7 @@ int parted_assert(const PartedOptions& options, const Process& process) {
   return failed("Assertion failure: selected configuration not currently applied");
 }
 
-// As mig-parted does where a change of the mode needs it, but for that GPU only.
+// As mig-parted does if a change of the mode requires it, but only for that GPU.
 Status reset_gpu(const std::string& driver_root, const std::string& uuid, const Process& process) {
   TRY(const auto loop, host::Loop::open());
   Status outcome = fail(Kind::kUnavailable, "nvidia-smi did not end");
@@ -206,7 +206,7 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   if (!mode_only && !plan.as_wanted())
     if (const auto done = runner.run("pre-apply-config", hooks.pre_apply_config); !done)
       return failed(to_string(done.error()));
-  if (mode_changes || !plan.as_wanted()) {  // hooks end programs: who holds what is known anew
+  if (mode_changes || !plan.as_wanted()) {  // hooks end programs: read the holders again
     node = this_node(process);
     if (!node) return failed(to_string(node.error()));
   }
@@ -218,7 +218,7 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   how.resets = !skip || !*skip || mode_only;
   int status = carry_out(*node, now, how, kMigParted);
   if (status != kMigNeedsReset) return status == 0 ? 0 : 1;
-  if (skip && *skip) return mode_only ? 0 : 1;  // the reset is the caller's then
+  if (skip && *skip) return mode_only ? 0 : 1;  // the caller must reset then
   how.resets = false;
   node->admin.reset();  // the driver refuses a reset while a program has the GPU open
   for (const auto& gpu : now.gpus) {
@@ -322,7 +322,7 @@ int parted_generate(const PartedOptions& options, const Process& process) {
   return write_file(mig::default_configurations(node->gpus), options);
 }
 
-// Options of `command`; nullptr = there is no such command.
+// Options of `command`; nullptr = unknown command.
 using Run = int (*)(const PartedOptions&, const Process&);
 Run add_command(const std::string& command, CLI::App& app, PartedOptions& o) {
   const auto add_output = [&](const char* env) {
@@ -388,7 +388,8 @@ int mig_parted(const std::vector<std::string>& arguments, Process& process) {
   for (; at != arguments.end() && at->starts_with('-'); ++at) {
     const std::string flag =
         at->substr(at->find_first_not_of('-') == std::string::npos ? 0 : at->find_first_not_of('-'));
-    if (flag == "d" || flag == "debug" || flag.starts_with("debug=")) continue;  // of no effect: errors say why
+    if (flag == "d" || flag == "debug" || flag.starts_with("debug="))
+      continue;  // no effect: errors include the details
     if (flag == "h" || flag == "help") break;
     if (flag == "v" || flag == "version") {
       CLI::App app("", kMigParted);

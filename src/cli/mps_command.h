@@ -1,6 +1,6 @@
 #pragma once
-// The command line of what owns the MPS daemons, which two commands share: `tranche mps`, and `mps-control-daemon` with
-// NVIDIA's flags.
+// The command line of the owner of the MPS daemons, shared by two commands: `tranche mps`, and `mps-control-daemon`
+// with NVIDIA's flags.
 #include "cli/commands.h"
 #include "programs/mps/mps_program.h"
 
@@ -14,7 +14,7 @@ struct MpsCommand {
   bool strict = false;
 };
 
-// Everything but the settings of the configuration. `held` must live until parsing is over.
+// All options except the settings of the configuration. `held` must exist until parsing is complete.
 void add_own_mps_options(CLI::App& command, MpsCommand& held);
 int run(MpsCommand& held, const Process& process);
 

@@ -22,7 +22,7 @@ std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>
   rest = std::move(go.rest);
   if (!rest.empty() && (rest.front() == "help" || rest.front() == "h")) go.words = {"--help"};
   try {
-    app.parse(std::vector<std::string>(go.words.rbegin(), go.words.rend()));  // CLI11 wants the last word first
+    app.parse(std::vector<std::string>(go.words.rbegin(), go.words.rend()));  // CLI11 expects the last word first
   } catch (const CLI::ParseError& error) {
     return leave(app, error, 1);
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Reading a command line as NVIDIA's programs read theirs (cli/go_words.h), for those of their names that this one
-// answers to.
+// Parses a command line as NVIDIA's programs do (cli/go_words.h), when this program is called by one of their names.
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +10,8 @@ class App;
 
 namespace tranche::cli {
 
-// The exit status where there is nothing more to do (help, version, a word that is wrong: 1). `rest` gets everything
-// from the first word that is no flag.
+// The exit status if there is nothing more to do (help, version, an invalid word: 1). `rest` receives all words from
+// the first that is not a flag.
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::vector<std::string>& rest);
 void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest);

@@ -54,7 +54,7 @@ Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Enviro
   const std::string& kubeconfig =
       from.kubeconfig.empty() && variable != environment.end() ? variable->second : from.kubeconfig;
   TRY(const auto access, host::find_access(kubeconfig, environment, all.problems));
-  std::vector<std::string> selectors{"spec.nodeName="};  // those that wait for a node
+  std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
   if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
   TRY(const auto pages, host::list_pods(access, selectors));
   for (const auto& page : pages) {

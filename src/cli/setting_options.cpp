@@ -25,15 +25,16 @@ std::string help_of(const config::Setting& setting) {
 }  // namespace
 
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given) {
-  // NVIDIA's programs show everything; ours have flags of their own, which are looked for more often.
+  // NVIDIA's programs show all settings; subcommands have flags of their own, which users look for more often.
   const bool hidden = command.get_parent() != nullptr;
   const std::string group = hidden ? "" : kGroup;
-  const std::string help_config = "also list the flags and variables of the configuration";  // an lvalue, as below
+  const std::string help_config =
+      "also list the flags and variables of the configuration";  // a named variable, as below
   if (hidden) command.add_flag("--help-config", help_config);
   for (const auto& setting : config::settings_of(program)) {
     const std::string name(setting.flags.front());
     if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
-      const std::string help = help_of(setting);         // an lvalue: CLI11 takes a temporary for a variable to fill
+      const std::string help = help_of(setting);         // named: CLI11 would treat a temporary as a variable to fill
       command.add_flag(spelling_of(setting), help)->group(group)->each([&given, name](const std::string& value) {
         given[name] = {value};
       });

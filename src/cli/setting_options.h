@@ -1,5 +1,5 @@
 #pragma once
-// Command-line options from the table of settings (config/settings.h), so that spellings and help stand in one place.
+// Command-line options from the table of settings (config/settings.h), so that spellings and help have one source.
 #include <string>
 #include <vector>
 
@@ -12,17 +12,18 @@ class Option;
 
 namespace tranche::cli {
 
-// `given` must live until parsing is over; it receives what the command line said.
+// `given` must exist until parsing is complete; it receives the values of the command line.
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given);
 
-// `--help-config` becomes `--help` with the settings listed, which are hidden otherwise. Whether it was given.
+// Replaces `--help-config` by `--help` with the settings listed, which are hidden otherwise. Returns whether it was
+// given.
 bool show_settings(CLI::App& app, std::vector<std::string>& arguments);
 
 // --config, the same as --config-file.
 void add_config_alias(CLI::App& command, config::GivenFlags& given);
 
-// A flag of ours, with a variable so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR. An empty variable
-// counts as none. Its default, if it has one, stands in the help.
+// An option of Tranche with a variable, so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR. An empty
+// variable counts as unset. The help shows the default, if there is one.
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
 std::string own_variable(const std::string& flag);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes on a command line: "512M", "3G", "14377MiB", "1GiB", "4096" (bytes). Binary units, as MPS has them.
+// Sizes on a command line: "512M", "3G", "14377MiB", "1GiB", "4096" (bytes). Binary units, as in MPS.
 #include <optional>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 #pragma once
-// The names of NVIDIA's programs under which this one can be called, by its own name (argv[0]) or by a command: with
-// their flags and variables, their places (MPS state in /mps) and their exit statuses (1 for every failure).
-// docs/compatibility/command-line.md has the table.
+// Runs this program as one of NVIDIA's, selected by argv[0] or by a command: with their flags and variables, their
+// paths (MPS state in /mps) and their exit statuses (1 for every failure). docs/compatibility/command-line.md has the
+// table.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace tranche::cli {
 
-// The exit status, or nothing when `program` (a path's last part counts) is no such name.
+// The exit status; absent if `program` (the last part of a path) is not such a name.
 std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process);
 
 inline constexpr const char* kConfigManager = "config-manager";

@@ -25,7 +25,7 @@ std::string unknown_flag(const CLI::App& command, const std::string& word) {
   return "has no flag " + flag + nearest(flag, known);
 }
 
-// What CLI11 reports of a value, in our words.
+// CLI11's report of an invalid value, in this program's wording.
 std::string bad_value(const CLI::ParseError& error) {
   const std::string what = error.what();
   constexpr std::string_view kConvert = "Could not convert: ";

@@ -1,6 +1,6 @@
 #pragma once
-// The end of a command line that was not followed through: help and version, or a sentence on what cannot be read, with
-// the nearest flag or command. And what a file's reader has to say, on standard error.
+// The end of a command line that is not executed: help and version, or a sentence on the error with the nearest flag or
+// command. Also prints the problems of a file on standard error.
 #include <vector>
 
 #include "base/problem.h"
@@ -12,9 +12,9 @@ class ParseError;
 
 namespace tranche::cli {
 
-// Prints; the exit status: 0 for help and version, `usage_status` for everything else.
+// Prints, and returns the exit status: 0 for help and version, `usage_status` for everything else.
 int leave(CLI::App& app, const CLI::ParseError& error, int usage_status);
 
-void print_problems(const std::vector<Problem>& problems);  // a line each
+void print_problems(const std::vector<Problem>& problems);  // one line each
 
 }  // namespace tranche::cli
