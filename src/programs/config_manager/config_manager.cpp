@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kSettling = 50ms;  // kubelet turns several links, an editor writes in several steps
+constexpr Duration kSettling = 50ms;  // kubelet replaces several links, and an editor writes in several steps
 constexpr const char* kEmpty = "/dev/null";
 
 std::string folder_of(const std::string& path) {
@@ -52,7 +52,7 @@ class ConfigManager {
     exit_code_ = code;
     loop_->stop();
   }
-  std::optional<std::string> linked_name() const;  // of the configuration that the link leads to
+  std::optional<std::string> linked_name() const;  // the configuration that the link points at
 
   ConfigManagerOptions options_;
   std::unique_ptr<host::Loop> loop_;
@@ -62,7 +62,7 @@ class ConfigManager {
   std::unique_ptr<host::DirWatch> watch_;
   bool patient_ = true;
   bool looking_ = false;
-  std::optional<std::string> applied_;  // the hash of what the reader has been told of
+  std::optional<std::string> applied_;  // the hash that the reader was last signalled for
   std::vector<Problem> said_;
   int exit_code_ = 0;
 };
@@ -117,7 +117,7 @@ void ConfigManager::decide() {
   if (decision.choice) {
     apply(*decision.choice, found);
   } else if (!something_in_force) {
-    return end(1);  // nobody can start without one: kubelet starts us again
+    return end(1);  // no program can start without one: kubelet restarts this container
   }
   if (options_.oneshot) end(exit_code_);
 }

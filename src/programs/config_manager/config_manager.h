@@ -1,7 +1,7 @@
 #pragma once
-// What NVIDIA's config-manager does beside its programs: keeps a link to the configuration of this node among several,
-// and signals the program that reads it (docs/compatibility/config-manager.md). Our own agents need none: they follow
-// the label and the ConfigMap themselves (decisions/0013).
+// The replacement of NVIDIA's config-manager: maintains a link to this node's configuration among several, and signals
+// the program that reads it (docs/compatibility/config-manager.md). Tranche's agents do not need it: they follow the
+// label and the ConfigMap themselves (decisions/0013).
 #include <string>
 #include <vector>
 
@@ -12,11 +12,11 @@
 namespace tranche::agent {
 
 struct ConfigManagerOptions {
-  bool oneshot = false;    // choose once and end: as an init container
+  bool oneshot = false;    // choose once and exit: as an init container
   std::string kubeconfig;  // "" = the service account of this pod
   std::string node_name;
   std::string node_label = config::kConfigLabel;
-  std::string source_dir;  // the configurations, one a file
+  std::string source_dir;  // the configurations, one per file
   std::string target;      // the link
   config::ChoiceRules rules;
   bool send_signal = true;
@@ -26,7 +26,7 @@ struct ConfigManagerOptions {
   Duration patience = std::chrono::seconds(5);  // for the node's label, before the first choice
 };
 
-// The process's exit status: 0 after SIGTERM or SIGINT, or when the one choice was made; 1 otherwise.
+// Returns the exit status: 0 after SIGTERM or SIGINT, or after the single choice with `oneshot`; 1 otherwise.
 int run_config_manager(const ConfigManagerOptions& options);
 
 }  // namespace tranche::agent

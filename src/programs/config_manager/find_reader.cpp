@@ -26,12 +26,12 @@ std::string_view last_part(std::string_view path) {
 bool has_name(pid_t pid, std::string_view wanted) {
   const std::string proc = "/proc/" + std::to_string(pid);
   const auto words = host::read_file(proc + "/cmdline");
-  if (!words || words->empty()) return false;  // a thread of the kernel, or one that has just ended
+  if (!words || words->empty()) return false;  // a kernel thread, or a process that has just exited
   const auto argv0 = words->substr(0, words->find('\0'));
   return is_called(wanted, argv0, host::read_link(proc + "/exe").value_or(""));
 }
 
-// Which folder of which file system a process sees there.
+// The folder and file system that a process sees at that path.
 std::optional<guard::EndpointsAt> folder_of(const std::string& process, const std::string& folder) {
   const auto mounts = host::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
@@ -62,7 +62,8 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
   for (const pid_t pid : all_processes()) {
     if (pid == ::getpid() || !has_name(pid, wanted)) continue;
     const host::Fd held(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (!held || !has_name(pid, wanted)) continue;  // ended meanwhile; from here on it is the one that was looked at
+    if (!held || !has_name(pid, wanted))
+      continue;  // it has exited; after this check the pidfd refers to the process that was examined
     if (!ours || folder_of(std::to_string(pid), folder) != ours) {
       ++elsewhere;
       continue;

@@ -40,7 +40,7 @@ constexpr const char* kClear = "\033[H\033[2J";
 struct Part {
   std::string name;
   std::unique_ptr<host::Process> process;
-  std::vector<std::string> last_lines;  // for the report when it dies
+  std::vector<std::string> last_lines;  // for the report when the process dies
 };
 
 class Demo {
@@ -71,10 +71,10 @@ class Demo {
   std::unique_ptr<host::Loop> loop_;
   std::vector<Part> parts_;
   bool stopping_ = false;
-  std::string stopping_part_;  // whose end is waited for
+  std::string stopping_part_;  // the part that is being waited for
   int exit_code_ = 0;
   MonoTime give_up_at_{};
-  int quiet_looks_ = 0;  // in a row that found everything settled
+  int quiet_looks_ = 0;  // consecutive checks that found everything settled
   std::string trouble_;
 };
 
@@ -183,7 +183,7 @@ void Demo::part_ended(const std::string& name, host::ExitNote note) {
   finish(1);
 }
 
-// Settled: everything that can run runs and uses its GPU, and what does not has said why.
+// Settled: everything that can run is running and uses its GPU, and everything else has reported a reason.
 bool Demo::settled(const Json& status, const Json& kubelet) const {
   const Json& resources = list_at(status, "resources");
   if (resources.empty()) return false;
@@ -265,7 +265,7 @@ void Demo::finish(int exit_code) {
   stop_next();
 }
 
-// Tenants first (they belong to the kubelet double), then the agent, then the daemons that served them.
+// Ends tenants first (they belong to the kubelet stand-in), then the agent, then the daemons that served them.
 void Demo::stop_next() {
   for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
     const auto part = std::ranges::find(parts_, name, &Part::name);
@@ -280,7 +280,7 @@ void Demo::stop_next() {
 Demo::~Demo() {
   parts_.clear();
   if (dir_.empty() || options_.keep) return;
-  std::error_code ignored;  // a scratch directory that stays is untidy, not a failure
+  std::error_code ignored;  // a remaining scratch directory is not a failure
   std::filesystem::remove_all(dir_, ignored);
 }
 
@@ -293,7 +293,8 @@ int Demo::run() {
   auto loop = host::Loop::open();
   if (!loop) return complain(loop.error());
   loop_ = *std::move(loop);
-  // SIGPIPE: the reader of standard output has gone (`tranche demo | head`), and the scratch directory must not stay.
+  // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
+  // removed.
   if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }); !watched)
     return complain(watched.error());
   give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);

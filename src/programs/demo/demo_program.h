@@ -1,7 +1,7 @@
 #pragma once
-// `tranche demo`: a simulated node on any laptop. Starts the stand-ins and the real `tranche mps` and `tranche node` as
-// processes in a scratch directory, lets a kubelet double admit pods of several sizes, and shows what happens. Nothing
-// is simulated in here: this only starts programs, draws, and cleans up after itself.
+// `tranche demo`: a simulated node on any computer. Starts the stand-ins and the real `tranche mps` and `tranche node`
+// as processes in a scratch directory, lets a kubelet stand-in admit pods of several sizes, and shows the result. This
+// program simulates nothing itself: it only starts programs, draws, and cleans up.
 #include <cstdint>
 #include <string>
 
@@ -11,17 +11,17 @@ struct DemoOptions {
   std::string profile = "H200";
   std::uint32_t gpus = 4;
   std::uint32_t slots = 10;
-  std::string config_file;  // "" = MPS with `slots` slots a GPU
+  std::string config_file;  // "" = MPS with `slots` slots per GPU
   std::string pods_file;    // "" = the built-in pods
   std::string standins;     // "" = ../standins beside the program, or ../libexec/tranche/standins
-  bool once = false;        // one report when everything has settled, then leave
+  bool once = false;        // print one report once everything has settled, then exit
   bool json = false;
-  bool keep = false;                  // leave the scratch directory for a look
-  int width = 0;                      // of the terminal; 0 = standard output is none
-  std::uint32_t settle_seconds = 30;  // give up waiting after this
+  bool keep = false;                  // do not delete the scratch directory
+  int width = 0;                      // of the terminal; 0 = standard output is not a terminal
+  std::uint32_t settle_seconds = 30;  // give up after this time
 };
 
-// 0, or 1 when something did not come up in time: then the report says what.
+// Returns 0, or 1 if something did not start in time; the report then names it.
 int run_demo(const DemoOptions& options);
 
 }  // namespace tranche::agent

@@ -13,13 +13,13 @@ namespace {
 
 constexpr const char* kResource = "nvidia.com/gpu.shared";
 
-// Enough to let pods fill a sensible part of their share. An unknown model gets little.
+// Enough for pods to use a sensible part of their share. An unknown model gets little.
 std::uint32_t memory_gib(std::string_view profile) {
   const auto* model = inventory::find_model(profile);
   return model == nullptr ? 8 : model->memory_mib / 1024;
 }
 
-// One pod's container: holds `slots` slots and uses `percent` of what they are worth.
+// One pod's container: holds `slots` slots and uses `percent` of their limits.
 std::string container(std::uint32_t slots, const std::string& size, bool stays, const char* indent) {
   return fmt::format(
       "{0}containers:\n{0}- name: main\n{0}  command: [sim-cuda, --allocate, {1}{2}]\n"
@@ -68,7 +68,7 @@ std::string scene_pods(const DemoOptions& options) {
   text += deployment("finetune", options.gpus > 2 ? 2 : 0, half, part_of(options, half, 60));
   text += deployment("inference", std::min(4u, options.gpus), fifth, part_of(options, fifth, 45));
   text += deployment("notebook", std::min(6u, options.slots), 1, part_of(options, 1, 15));
-  text += pod("greedy", 1, part_of(options, 2, 100), false);  // twice its share: refused by MPS, so it fails
+  text += pod("greedy", 1, part_of(options, 2, 100), false);  // twice its share: MPS refuses it, so it fails
   text += pod("batch", whole > 2 ? whole - 2 : whole, part_of(options, half, 50), true);
   text += pod("big-train", whole, part_of(options, whole, 80), true);
   return text;

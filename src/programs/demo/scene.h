@@ -8,8 +8,8 @@ namespace tranche::agent {
 
 std::string scene_node(const DemoOptions& options);
 std::string scene_config(const DemoOptions& options);
-// Pods of several sizes for `gpus` × `slots` slots: most run, one asks for more memory than its share and is refused
-// it, and some find no room and wait.
+// Pods of several sizes for `gpus` × `slots` slots: most run, one requests more memory than its share and fails, and
+// some do not fit and wait.
 std::string scene_pods(const DemoOptions& options);
 
 }  // namespace tranche::agent

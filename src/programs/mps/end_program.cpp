@@ -24,7 +24,7 @@ namespace {
 
 constexpr Duration kAnswer = std::chrono::seconds(5);
 
-// nullopt: nobody answers there.
+// nullopt: no program answers.
 std::optional<pid_t> ask_running(const std::string& root) {
   const auto answer = host::ask(root + "/mps.sock", "end", kAnswer);
   if (!answer) return std::nullopt;
@@ -60,7 +60,7 @@ class EndProgram {
  private:
   Status wait_for(pid_t pid) {
     const auto ref = host::process_ref(pid);
-    if (!ref) return {};  // it was quick
+    if (!ref) return {};  // it has already exited
     const auto process = host::Process::adopt(*loop_, *ref, [this](host::ExitNote) { loop_->stop(); });
     if (!process) return {};
     done_ =
@@ -72,8 +72,8 @@ class EndProgram {
     return {};
   }
 
-  // Clients that a killed `tranche mps` had stopped to end them would stay stopped: nothing else looks at them any
-  // more.
+  // Clients that a killed `tranche mps` had stopped in order to end them would stay stopped, because no other program
+  // handles them.
   Status finish_ends() {
     TRY(host::Dir root, host::Dir::open(root_));
     endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
@@ -86,7 +86,7 @@ class EndProgram {
     return {};
   }
 
-  // Compute modes are the driver's to give back: the daemons end once it has answered, or has had its time.
+  // The driver must restore compute modes: daemons are ended once it has answered, or after its timeout.
   void end(const std::vector<host::LeftPool>& left) {
     done_ = fail(Kind::kTimeout, "a daemon or a driver call does not end");
     pools_ = std::make_unique<PoolSet>(*loop_,
@@ -95,7 +95,7 @@ class EndProgram {
                                                        .home = daemon_home(options_, config_.flags, root_),
                                                        .endings = endings_},
                                        *modes_, [] {});
-    // Without a program to ask with, questions fail and daemons get signals after their patience.
+    // Without a control program, queries fail, and daemons are signalled after their timeout.
     pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
     loop_->after(options_.stop_patience, [this] { loop_->stop(); });
     bool begun = false;
@@ -144,7 +144,7 @@ class EndProgram {
 
 int end_mps(const MpsOptions& options) {
   const ConfigSource source(options.flags, options.environment, options.unknown_keys, config_places(options));
-  if (!source.view().in_force) {  // the daemons of the usual place are better ended than none
+  if (!source.view().in_force) {  // ending the daemons of the default place is better than ending none
     fmt::print(stderr, "tranche mps --end: no configuration can be used, so daemons are looked for under {} only\n",
                mps_root_of(options, source.view().config.flags));
     for (const auto& problem : source.view().problems) fmt::print(stderr, "  {}\n", to_string(problem));

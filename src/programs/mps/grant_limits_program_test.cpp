@@ -1,5 +1,5 @@
-// `tranche mps` whole, with grants of different worth behind one pool: whoever comes in, and in whatever order, gets
-// the limits of its own grant (docs/internals/mps-contract.md, "A grant's own limits").
+// `tranche mps` as a whole, with grants of different limits behind one pool: each client gets the limits of its own
+// grant, in any order of arrival (docs/internals/mps-contract.md, "A grant's own limits").
 #include <random>
 
 #include "programs/mps/mps_program_fixture.h"
@@ -15,7 +15,7 @@ struct Worth {
   const char* grant;
   std::uint64_t mib;
   unsigned hundredths;
-  unsigned sms;  // that the percentage is on 132
+  unsigned sms;  // the percentage's SMs, of 132
 };
 constexpr Worth kSmall{"0011223344556677", 7188, 1000, 12};
 constexpr Worth kLarge{"8899aabbccddeeff", 71885, 5000, 66};
@@ -97,8 +97,8 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   const auto less = start_client(
       kLarge, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", kA + "=7188M"}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10"}});
   expect_worth(*less, kSmall);
-  // Measured: a percentage that cannot be read changes nothing, and a memory limit that cannot be read lifts that of
-  // the server like that of a daemon, so such a process is kept out.
+  // Measured: an unreadable percentage changes nothing, but an unreadable memory limit removes the server's limit as
+  // well as the daemon's, so such a process is refused.
   const auto misread = start_client(kSmall, {{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "zz"}});
   expect_worth(*misread, kSmall);
   const auto lifted = start_client(kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "zz"}});
@@ -167,7 +167,7 @@ TEST_F(GrantsOfAPool, ASecondWordReplacesTheFirstForClientsToCome) {
   const Worth grown{kSmall.grant, kLarge.mib, kLarge.hundredths, kLarge.sms};
   open_endpoint(grown);
   expect_worth(grown);
-  // Without a word about it nothing changes.
+  // Without limits in the request nothing changes.
   ASSERT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
   restart();
   expect_worth(grown);
@@ -316,7 +316,7 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;
-  options_.proof.settle = 10ms;  // each client that is killed below is a doubt
+  options_.proof.settle = 10ms;  // each client that is killed below raises a doubt
   options_.proof.doubt_every = 100ms;
   serve();
   for (int i = 0; i < 10; ++i) expect_worth(i % 2 == 0 ? kSmall : kLarge);

@@ -1,4 +1,4 @@
-// What follows from the options of `tranche mps` alone.
+// Settings derived from the options of `tranche mps` alone.
 #include "mps/daemon/driver_libraries.h"
 #include "os/log/log.h"
 #include "programs/mps/mps_program.h"

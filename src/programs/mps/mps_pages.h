@@ -1,6 +1,6 @@
 #pragma once
-// What `tranche mps` shows on its HTTP pages: /metrics and /readyz (503 and one line while pools do not serve). put()
-// on the loop's thread; the routes on the HTTP server's.
+// The HTTP pages of `tranche mps`: /metrics and /readyz (503 and one line while pools are not serving). put() runs on
+// the loop's thread, the routes on the HTTP server's.
 #include <mutex>
 #include <string>
 
@@ -12,7 +12,7 @@ namespace tranche::agent {
 
 class MpsPages {
  public:
-  host::HttpServer::Routes routes();  // they ask this, which has to outlive them
+  host::HttpServer::Routes routes();  // they use this object, which must outlive them
   void put(std::string metrics, MpsReadiness readiness);
 
  private:
@@ -24,7 +24,7 @@ class MpsPages {
   MpsReadiness readiness_{.ready = false, .reason = "it begins"};
 };
 
-// Of the pools that are wanted.
+// The state of the planned pools.
 std::vector<PoolReadiness> pool_readiness(const PoolSet& pools);
 
 }  // namespace tranche::agent

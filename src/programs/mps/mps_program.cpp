@@ -36,7 +36,7 @@ namespace tranche::agent {
 namespace {
 
 constexpr Duration kDriverPace = std::chrono::seconds(5);
-constexpr rlim_t kOpenFiles = 65536;  // a daemon's clients cost it several each; too few show as failed shared memory
+constexpr rlim_t kOpenFiles = 65536;  // each client costs a daemon several; too few cause shared memory errors
 
 class MpsProgram {
  public:
@@ -45,7 +45,7 @@ class MpsProgram {
   int run();
 
  private:
-  Status begin();  // until there is a configuration
+  Status begin();  // until a configuration is in effect
   Status open();
   Status open_modes();
   Status open_endings();
@@ -65,7 +65,7 @@ class MpsProgram {
   MpsReadiness readiness() const;
 
   MpsOptions options_;
-  std::unique_ptr<host::Loop> loop_;  // first, so that it goes last
+  std::unique_ptr<host::Loop> loop_;  // first, so that it is destroyed last
   ConfigSource config_;
   std::string root_;
   host::Fd lock_;
@@ -96,7 +96,7 @@ void log_problems(const std::vector<Problem>& problems) {
   }
 }
 
-// The daemons inherit it. Less than asked for is no reason not to start.
+// The daemons inherit it. A lower limit than requested does not prevent the start.
 void raise_open_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -106,7 +106,7 @@ void raise_open_file_limit() {
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
 }
 
-// No tenants must use up the descriptors that the others, the daemons' commands and the status need.
+// Tenants must not use up the descriptors that other tenants, commands to daemons, and the status need.
 std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
@@ -114,7 +114,7 @@ std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
 }
 
 int MpsProgram::run() {
-  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go; a child gets the default back (os/process)
+  ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit; a child process gets the default back (os/process)
   const auto& config = config_.view();
   if (config_.hopeless()) {
     for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
@@ -124,7 +124,7 @@ int MpsProgram::run() {
     log::error("start.failed", {{"why", begun.error()}});
     return 1;
   }
-  if (!config.in_force) return 0;  // told to stop while it waited for one
+  if (!config.in_force) return 0;  // stopped while waiting for one
   log_problems(config.problems);
   log_effective(config);
   root_ = mps_root_of(options_, config.config.flags);
@@ -136,7 +136,7 @@ int MpsProgram::run() {
   log::info("mps.started", {{"mps_root", root_}, {"config", config.path}});
   loop_->run();
 
-  nvml_.reset();  // joins its thread before what its callbacks use goes away
+  nvml_.reset();  // joins its thread before objects that its callbacks use are destroyed
   http_.reset();
   status_.reset();
   log::info("stopped", {{"exit_code", exit_code_}});
@@ -155,11 +155,11 @@ Status MpsProgram::open() {
   auto root = host::Dir::create(root_, 0755);
   if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
   TRY(lock_, lock_mps_root(root_));
-  // Ours since we have the lock; a child that our predecessor was starting when it was killed may still listen there.
+  // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
   TRY_STATUS(root->remove_tree("mps.sock"));
   TRY_STATUS(host::set_reach(root_, host::Reach::kOwner));
   raise_open_file_limit();
-  // Servers whose daemon was killed become our children, to be watched and reaped, wherever we run.
+  // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
   TRY_STATUS(open_modes());
@@ -273,7 +273,7 @@ Status MpsProgram::open_endings() {
 
 void MpsProgram::open_nvml() {
   auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
-  // `tranche node` watches for faults. The kernel's events report GPUs that come and go; anything else may wait.
+  // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
   settings.fault_events = false;
   settings.event_pace = kDriverPace;
   nvml_ = host::NvmlThread::start(*loop_, std::move(settings),
@@ -366,7 +366,7 @@ void MpsProgram::plan_again() {
       other_holders_->look();
       pools_->want(plan_, kept, sharing);
     } else if (plan.error() != plan_problems_) {
-      plan_problems_ = plan.error();  // the last good plan stays
+      plan_problems_ = plan.error();  // the previous plan stays
       log_problems(plan_problems_);
     }
   }
@@ -412,7 +412,7 @@ void MpsProgram::on_signal(int number) {
   log::info("stop.asked", {{"signal", number}});
   if (!pools_) return loop_->stop();  // nothing was started yet
   if (!options_.daemons_on_host) return begin_stop();
-  // Compute modes and their journal stay as well: as long as a daemon serves, nothing may run beside it.
+  // Compute modes and their journal stay too: as long as a daemon serves, no process may run outside MPS.
   stopping_ = true;
   log::info("stop.daemons_left", {{"pools", pools_->members().size()}, {"end_them", "tranche mps --end"}});
   loop_->stop();

@@ -1,6 +1,6 @@
 #pragma once
-// `tranche mps` whole, as a process of its own on a simulated node with real stand-in daemons. Tests wait for what the
-// status socket says, with a deadline.
+// `tranche mps` as a whole, as a process of its own on a simulated node with real stand-in daemons. Tests wait for
+// reports on the status socket, with a deadline.
 #include "programs/mps/mps_program.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ inline std::string config_text(int replicas, const std::string& more = "") {
          "    resources:\n      - name: nvidia.com/gpu\n        replicas: " + std::to_string(replicas) + "\n";
 }
 
-// A process that ended and whose parent has not looked yet is gone, too.
+// A process that has exited and is not reaped yet counts as gone.
 inline bool runs(pid_t pid) {
   const auto stat = host::read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto paren = stat.rfind(") ");
@@ -71,12 +71,12 @@ class MpsProgramTest : public ::testing::Test {
     for (const pid_t pid : running_) ::kill(pid, SIGKILL);
     for (const pid_t pid : running_) ::waitpid(pid, nullptr, 0);
     for (const auto& pool : status_.value("pools", json::array())) {
-      if (const pid_t pid = pool.value("daemonPid", 0); pid > 0) ::kill(pid, SIGKILL);  // of a test that failed
+      if (const pid_t pid = pool.value("daemonPid", 0); pid > 0) ::kill(pid, SIGKILL);  // left by a failed test
     }
   }
   void write(const std::string& name, const std::string& text) { ASSERT_TRUE(root_->write_atomically(name, text)); }
 
-  // A process of its own: its standard error goes to `log`.
+  // Starts a separate process: its standard error goes to `log`.
   pid_t start(const std::string& log = "mps.log") {
     const std::string path = scratch_ / log;
     const pid_t pid = ::fork();
@@ -104,7 +104,7 @@ class MpsProgramTest : public ::testing::Test {
     std::erase(running_, pid);
     return code;
   }
-  // Looked at with every status, and now and then for what tells no one.
+  // Checks the condition with every status, and from time to time for changes that no status reports.
   void run_until(const std::function<bool()>& condition) {
     const auto timer = loop_->after(60s, [this] {
       ADD_FAILURE() << "nothing happened in time; the last status was " << status_.dump(1) << "\nand the log\n"

@@ -1,4 +1,4 @@
-// `tranche mps` whole: what it starts, adopts, tells and ends.
+// `tranche mps` as a whole: what it starts, adopts, reports and ends.
 #include "programs/mps/mps_program_fixture.h"
 
 namespace tranche::agent {

@@ -1,7 +1,7 @@
 #pragma once
-// Whether the pools of this node serve, in one line for a readiness probe and for people. One pool that is broken
-// leaves the others' work as it is, so it is named and no more; a node where none serves, or where they are still being
-// started for the first time, is not ready. Pure.
+// Whether the pools of this node serve, in one line for a readiness probe and for people. A broken pool does not affect
+// the others, so it is only named; the node is not ready if no pool serves, or while pools start for the first time.
+// Pure.
 #include <string>
 #include <vector>
 
@@ -11,17 +11,17 @@ namespace tranche::agent {
 
 struct PoolReadiness {
   std::string id;
-  std::string state = "absent";  // in the status socket's word; "serving" when CUDA programs are known to start
-  bool begins = false;           // it has not served yet, and nothing has failed
-  std::string reason;            // why it does not serve
+  std::string state = "absent";  // as on the status socket; "serving" when CUDA programs are known to start
+  bool begins = false;           // it has not served yet, and has not failed
+  std::string reason;            // why it is not serving
 };
 
 struct MpsReadinessFacts {
-  bool ends = false;           // it was told to
+  bool ends = false;           // it was asked to end
   std::string driver_problem;  // "" = the driver answers
   bool needs_driver = true;    // false: failOnInitError: false
   std::vector<Problem> plan_problems;
-  std::vector<PoolReadiness> pools;  // those that are wanted
+  std::vector<PoolReadiness> pools;  // the planned ones
 };
 
 struct MpsReadiness {

@@ -23,7 +23,7 @@ std::int64_t ms_since(MonoTime then, MonoTime now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count();
 }
 
-// What a server said at the last look that it has for clients to come.
+// The server's limits for future clients, as last reported.
 Json limits_of_server(const mps::ServerSeen& server) {
   if (!server.limits) return nullptr;
   Json memory = Json::array();
@@ -51,7 +51,7 @@ std::string read_back_of(const mps::Supervisor& s, const std::string& uuid) {
   return {};
 }
 
-// What the daemon was told for whom it takes next: the pool's own limits, or a grant's.
+// The daemon's setting for the next client: the pool's own limits, or a grant's.
 Json next_of(const mps::DaemonLimits& told, const std::string& uuid) {
   const auto found = std::ranges::find(told.memory, uuid, &std::pair<std::string, Bytes>::first);
   return {{"memoryMiB", found == told.memory.end() ? 0 : found->second.in_mib()}, {"threads", to_string(told.threads)}};
@@ -102,7 +102,7 @@ Json proof_of(const host::Pool& pool, MonoTime now) {
            {{"clients", proof.clients_ended}, {"servers", proof.servers_ended}, {"daemons", proof.daemons_ended}}}};
 }
 
-// What a pool has only once it was opened.
+// Fields that a pool has only once it was opened.
 void add_life(Json& json, const host::Pool& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
   json["faults"] = faults_of(pool);

@@ -1,5 +1,5 @@
 #pragma once
-// What `tranche mps` says about itself, as the one-line JSON of its status socket (docs/internals/mps-contract.md,
+// The report of `tranche mps` about itself, as the one-line JSON of its status socket (docs/internals/mps-contract.md,
 // "Status socket") and as metrics. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -19,7 +19,7 @@ struct MpsView {
   const Endpoints& endpoints;
   MonoTime now{};
   int pid = 0;
-  std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are asked for
+  std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are requested
 };
 
 nlohmann::ordered_json mps_document(const MpsView& view);

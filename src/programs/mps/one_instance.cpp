@@ -17,7 +17,7 @@ Result<host::Fd> lock_mps_root(const std::string& mps_root) {
   TRY(const auto root, host::Dir::open(mps_root));
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    // Another instance may hold the lock that was here.
+    // Another instance may hold the lock of the previous file.
     if (const auto answers = host::connect_to(mps_root + "/mps.sock", false); answers || answers.error().code == EAGAIN)
       return fail(Kind::kConflict, "another tranche mps serves this MPS root, and something is in its lock's place",
                   path);
@@ -25,11 +25,11 @@ Result<host::Fd> lock_mps_root(const std::string& mps_root) {
   }
   host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
-  // Who may read a file may lock it against us.
+  // A user who may read the file could lock it, which would block this program.
   if (::fchmod(file.get(), 0600) != 0)
     return std::unexpected(error_from_errno(errno, "cannot close the lock of the MPS root to other users", path));
-  // A lock of the process, not of the open file: a child that we were starting when we were killed has a copy of the
-  // latter for a moment, and would keep our successor out.
+  // A lock of the process, not of the open file: a child that a killed process was starting has a copy of the latter
+  // for a moment, and would block the next instance.
   struct flock whole{};
   whole.l_type = F_WRLCK;
   if (::fcntl(file.get(), F_SETLK, &whole) != 0) {

@@ -1,6 +1,6 @@
 #pragma once
-// Only one `tranche mps` may serve an MPS root: two would fight over the daemons. A lock on <mps-root>/mps.lock, which
-// the kernel gives up with the process, so nothing stale can be left. No threads.
+// Only one `tranche mps` may serve an MPS root: two would compete for the daemons. A lock on <mps-root>/mps.lock, which
+// the kernel releases with the process, so a stale lock cannot remain. No threads.
 #include <string>
 
 #include "base/result.h"
@@ -8,8 +8,8 @@
 
 namespace tranche::agent {
 
-// kConflict names the process that has it. The directory must exist. Once in a process: closing any other descriptor of
-// the file gives the lock up.
+// kConflict names the process that holds the lock. The directory must exist. Call once per process: closing any other
+// descriptor of the file releases the lock.
 Result<host::Fd> lock_mps_root(const std::string& mps_root);
 
 }  // namespace tranche::agent

@@ -34,7 +34,7 @@ void OtherHolders::read() {
   } else if (text.error().kind == Kind::kNotFound) {
     devices_.clear();
   } else {
-    log::warning("other_holders.unread", {{"why", text.error()}});  // what was known stays
+    log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Follows the file in which the node agent says which devices containers hold without MPS
+// Watches the file in which the node agent lists the devices that containers hold without MPS
 // (mps/protocol/other_holders.h). Loop thread only.
 #include <functional>
 #include <memory>
@@ -13,11 +13,11 @@ namespace tranche::agent {
 
 class OtherHolders {
  public:
-  // on_change: a turn of the loop, after devices() changed. The file may come later, or never.
+  // on_change: runs on the loop after devices() has changed. The file may appear later, or never.
   OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change);
 
-  // Reads it now, as whoever has read a configuration must: the holders were written before it, and word of them may
-  // come after word of it. on_change comes within this call.
+  // Reads the file now. Required after reading a configuration: the holders were written before it, but the
+  // notification may come after that of the configuration. on_change runs inside this call.
   void look();
 
   const std::set<std::string>& devices() const { return devices_; }

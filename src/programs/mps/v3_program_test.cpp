@@ -1,4 +1,4 @@
-// `tranche mps` whole, in tier v3: with the stand-in of a control program that knows it.
+// `tranche mps` as a whole, in tier v3: with the stand-in of a control program that supports it.
 #include "programs/mps/mps_program_fixture.h"
 #include "standins/mps/mps_world.h"
 
@@ -53,7 +53,7 @@ class V3ProgramTest : public MpsProgramTest {
   bool has_namespace(const std::string& grant) const {
     return std::filesystem::exists(pool_dir() + "/pipe/pool/" + grant + "/control");
   }
-  // What tells no one: looked at after each answer of the program.
+  // For changes that no status reports: checked after each response of the program.
   bool answered_until(const std::function<bool()>& condition) {
     for (int turn = 0; turn < 10000 && !condition(); ++turn)
       if (!host::ask(scratch_ / "mps/mps.sock", "status", 20s)) return false;
@@ -65,7 +65,7 @@ class V3ProgramTest : public MpsProgramTest {
                    .env = {{"TRANCHE_SIM_NODE", scratch_.path()},
                            {"CUDA_MPS_PIPE_DIRECTORY", pool_dir() + "/endpoints/" + grant}}});
   }
-  // A client of the grant that stays.
+  // A client of the grant that keeps running.
   std::unique_ptr<sim::TestProcess> expect_worth(const std::string& grant, std::uint64_t mib, unsigned sms) {
     auto client = start_client(grant);
     const std::string line = client->line_with("{");

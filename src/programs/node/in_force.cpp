@@ -19,7 +19,7 @@ const PoolReport* report_of(const Snapshot& s, const std::string& pool) {
   return found == s.pools.pools.end() ? nullptr : &found->second;
 }
 
-// "gpu-1: why; gpu-2: why" of the pools for which `fault` says something.
+// "gpu-1: why; gpu-2: why" for the pools with a `fault`.
 template <typename Fault>
 std::string by_pool(const Snapshot& s, const Fault& fault, std::size_t& count) {
   std::vector<std::string> parts;
@@ -83,8 +83,8 @@ bool all_have_namespaces(const Snapshot& s) {
   });
 }
 
-// The daemon has one set of limits at a time, so only a relay can give each client those of its grant. In tier v3 each
-// grant's namespace has them.
+// The daemon has only one set of limits at a time, so only a relay can give each client those of its grant. In tier v3
+// each grant's namespace has them.
 InForce each_its_own(const Snapshot& s) {
   std::size_t faulty = 0;
   auto why = by_pool(

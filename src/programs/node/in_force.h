@@ -1,6 +1,7 @@
 #pragma once
-// What this node enforces of what it promises, at this moment, and by what means: so that nobody has to infer it from
-// settings (docs/guide/security.md has the same rows and why). Snapshot → rows; none on a node without MPS pools. Pure.
+// Which promises this node enforces at this moment, and by which mechanism, so that users need not infer it from
+// settings (docs/guide/security.md has the same rows with the reasons). Snapshot → rows; empty on a node without MPS
+// pools. Pure.
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace tranche::agent {
 struct InForce {
   std::string promise;  // "memory of a container"
   std::string state;    // "yes", "partly", "no"
-  std::string by;       // what keeps it
+  std::string by;       // the mechanism
   std::string why;      // why not, or what is missing; "" for "yes"
   friend bool operator==(const InForce&, const InForce&) = default;
 };

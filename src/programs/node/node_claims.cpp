@@ -1,4 +1,4 @@
-// Claims (Dynamic Resource Allocation) as a part of `tranche node`: what it learns of the node, and its sockets.
+// Claims (Dynamic Resource Allocation) as a part of `tranche node`: its inputs from the node, and its sockets.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kServeAgainAfter = std::chrono::seconds(5);  // a directory of kubelet's that is not there yet
+constexpr Duration kServeAgainAfter = std::chrono::seconds(5);  // if a directory of kubelet does not exist yet
 
-// The GPUs that are planned for claims, and those of which a former configuration may have given claims a part.
+// The GPUs planned for claims, and those of which claims may hold a part from an earlier configuration.
 std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
   auto gpus = plan.for_claims;
   for (const auto& resource : plan.resources)
@@ -41,12 +41,12 @@ void NodeProgram::open_claims(const std::string& mps_here) {
   callbacks.changed = [this] {
     if (stopping_) return;
     publish();
-    // A server does not end within its own call.
+    // A server must not be destroyed inside its own call.
     if (!former_dra_servers_.empty())
       loop_->after({}, [this] {
         if (!stopping_) follow_claims();
       });
-    holdings_->ask();  // the guard learns of the holders from kubelet's answer
+    holdings_->ask();  // kubelet's answer reports the holders to the guard
   };
   claims_ = std::make_unique<Claims>(
       *loop_, ClaimsSettings{.mps_root = mps_here, .run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
@@ -84,8 +84,8 @@ void NodeProgram::follow_claims() {
   for (const auto& [name, server] : former_dra_servers_) server->health(health);
 }
 
-// After the claims of before are known again: kubelet may ask at once. It asks the driver that a claim was prepared
-// under, so a name from before is served while it has claims.
+// After earlier claims are known again, because kubelet may call immediately. It calls the driver under which a claim
+// was prepared, so an earlier name is served while it has claims.
 void NodeProgram::serve_claims() {
   const std::string& driver = state_.config.config.dra.driver_name;
   const auto problem_before = std::exchange(dra_problem_, {});

@@ -1,4 +1,4 @@
-// What happens around the node agent: configuration, driver, pools, kubelet, the cluster, somebody who asks.
+// Inputs of the node agent: configuration, driver, pools, kubelet, the cluster, requests.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kHoldingsAfterGrant = 50ms;  // kubelet records a grant a little after our answer
+constexpr Duration kHoldingsAfterGrant = 50ms;  // kubelet records a grant shortly after the response
 constexpr Duration kUseFreshFor = 400ms;
 
 }  // namespace
@@ -49,7 +49,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   scanned_ = std::move(kept.inventory);
   missing_ = std::move(kept.missing);
   take_in();
-  if (first && nvml_) nvml_->ask_use();  // what the driver wants to be done with a GPU may date from before our time
+  if (first && nvml_) nvml_->ask_use();  // the driver may have requested an action for a GPU before this start
   state_.driver_problem.clear();
   plan_again();
   turn();
@@ -94,7 +94,7 @@ void NodeProgram::on_pools(const std::string& line) {
   turn();
 }
 
-// Of our own pages; those of `tranche mps` are a part of its report.
+// About this program's pages; those of `tranche mps` are a part of its report.
 void NodeProgram::on_pages() {
   if (state_.pages_problem == http_->problem()) return;
   if (state_.pages_problem.empty()) tell({news_of_pages("node", http_->problem())});
@@ -102,7 +102,7 @@ void NodeProgram::on_pages() {
   publish();
 }
 
-// What is due already stays due; the looks meanwhile are seen to after it.
+// A scheduled measurement stays scheduled; scrapes in the meantime are considered after it.
 void NodeProgram::on_looked() {
   if (stopping_ || measure_timer_->running()) return;
   const auto due = gpu_figures_.next_measurement();
@@ -116,7 +116,8 @@ void NodeProgram::on_looked() {
 void NodeProgram::on_answered() {
   const Answered answered = answers_->take_answered();
   log_answered(answered);
-  const bool known = holdings_ && holdings_->answer_of() >= answered.last_given;  // we are told a little late
+  const bool known =
+      holdings_ && holdings_->answer_of() >= answered.last_given;  // this call comes shortly after the answer
   if (!known)
     for (const auto& grant : answered.given) forget_former_holders(state_.holdings, grant);
   for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
@@ -128,8 +129,8 @@ void NodeProgram::on_answered() {
 
 void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
   if (stopping_) return;
-  // What kubelet lists we gave, perhaps a moment ago: a grant that is not booked yet would pass for one without MPS,
-  // and the free slots of its GPU would be taken from kubelet until it is.
+  // Processes grants that were just made before kubelet's list: a grant without an entry would count as one without
+  // MPS, and the free slots of its GPU would be withheld until it has one.
   on_answered();
   state_.holdings_problem = listed ? "" : to_string(listed.error());
   std::error_code unknown;
@@ -137,7 +138,7 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
   if (listed) {
     state_.holdings = *std::move(listed);
     state_.holdings_read = holdings_->answer_of();
-    settle_change();  // first: whose grants are of MPS is not for another plan to say
+    settle_change();  // first: another plan must not decide which grants belong to MPS
     tenants_->on_holdings(state_);
     keep_grants();
   }
@@ -150,7 +151,7 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {
-  tenants_->on_pods(changes);  // first: a drain is in a race with the signal
+  tenants_->on_pods(changes);  // first: a drain competes with the signal
   if (log_pods(changes, state_.owners)) holdings_->ask();
   publish();
 }
@@ -164,7 +165,7 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
   if (request != "status" && request != "watch") {
     return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
   }
-  if (request == "status") {  // somebody is looking: have newer figures for the next look
+  if (request == "status") {  // a client reads the status: prepare newer figures for its next request
     if (loop_->now() - use_wanted_ > kUseFreshFor && nvml_ && state_.inventory) {
       use_wanted_ = loop_->now();
       nvml_->ask_use();

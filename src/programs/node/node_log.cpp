@@ -85,7 +85,7 @@ bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& ow
 
 namespace {
 
-// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; what is not limited is left out.
+// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; without values that are not limited.
 std::string worth_words(const allocate::Grant& grant) {
   std::vector<std::string> parts;
   for (const auto& device : grant.devices) {

@@ -1,4 +1,4 @@
-// The MIG manager as a part of `tranche node`: what it learns of the node and what it does to it.
+// The MIG manager as a part of `tranche node`: its inputs from the node and its effects on it.
 #include <algorithm>
 
 #include "config/live/driver_settings.h"
@@ -20,7 +20,7 @@ void NodeProgram::open_mig() {
   };
   callbacks.driver_is_ours = [this](bool open) {
     if (open) return open_driver();
-    nvml_.reset();  // a GPU with an open handle is not reset
+    nvml_.reset();  // a GPU with an open handle cannot be reset
   };
   callbacks.tell_node = [this](const auto& reason, const auto& message) { cluster_->tell_node(reason, message); };
   callbacks.tell_pod = [this](const Evictions::Pod& pod, const auto& reason, const auto& message) {

@@ -36,7 +36,7 @@ std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes)
 NodeNews news_of_config(const ConfigView& view) {
   if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in force", file_of(view))};
   const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
-  // Of several configurations the refused one may be another than that in force.
+  // With several configurations, the refused one may differ from the one in effect.
   return {&kube::kConfigRefused,
           fmt::format("{} cannot be used, the last good one stays in force: {}",
                       view.name.empty() ? file_of(view) : std::string("What is chosen for this node"),

@@ -1,6 +1,5 @@
 #pragma once
-// What changed on this node, as events for people (docs/reference/events.md): health of devices, pools, configuration.
-// Pure.
+// Changes on this node as events for people (docs/reference/events.md): health of devices, pools, configuration. Pure.
 #include <map>
 #include <optional>
 #include <set>
@@ -21,18 +20,18 @@ struct NodeNews {
   friend bool operator==(const NodeNews&, const NodeNews&) = default;
 };
 
-// A device whose pool is down is told as the pool's.
+// A device whose pool is down is reported as the pool's.
 std::vector<NodeNews> news_of_health(const std::vector<health::Change>& changes);
 NodeNews news_of_config(const ConfigView& view);
 NodeNews news_of_pages(const std::string& program, const std::string& problem);  // "node", "mps"
 
-// What a pod is told whose container's share was taken by force. `what`: "time-slicing → MPS".
+// The message for a pod whose container lost its share to a forced change. `what`: "time-slicing → MPS".
 std::string loss_words(const std::string& container, const std::string& device, const std::string& what);
 
 class PoolNews {
  public:
-  // A pool is told as down once it has served, and as serving again once it was told as down; one that is no longer
-  // planned is forgotten.
+  // A pool is reported as down only after it has served, and as serving again only after it was reported as down; a
+  // pool that is no longer planned is forgotten.
   std::vector<NodeNews> update(const plan::Plan& plan, const PoolReports& reports);
 
  private:

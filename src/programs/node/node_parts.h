@@ -1,7 +1,7 @@
 #pragma once
-// Private to `tranche node`: the program as one class, whose parts are in files of their own. node_program.cpp opens
-// and closes them, node_turn.cpp goes from facts to what is advertised, node_facts.cpp takes in what happens around it.
-// Loop thread only, except what SnapshotBox hands out.
+// Private to `tranche node`: the program as one class in several files. node_program.cpp opens and closes its parts,
+// node_turn.cpp derives what is advertised, node_facts.cpp receives the inputs. Loop thread only, except what
+// SnapshotBox returns.
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,8 +58,8 @@ class NodeProgram {
   std::unique_ptr<host::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
   std::optional<ClaimsReport> claims_report() const;
   MigUse mig_use(bool kubelet_answered) const;
-  void open_driver();  // again when the configuration says to look for it elsewhere
-  void turn();         // facts → plan → advertised → everyone who shows or serves it
+  void open_driver();  // again when the configuration names another place
+  void turn();         // inputs → plan → advertised → all parts that show or serve it
   void plan_again();
   void settle_change();
   void keep_grants();
@@ -67,7 +67,7 @@ class NodeProgram {
   void take_in();
   void publish();
   void arm_health_timer();
-  const inventory::Inventory& known_inventory() const;  // an empty one while there is no driver
+  const inventory::Inventory& known_inventory() const;  // empty while there is no driver
 
   void on_config();
   void on_inventory(const Result<inventory::Inventory>& scanned);
@@ -89,10 +89,10 @@ class NodeProgram {
   GpuHealth health_;
   std::unique_ptr<host::Timer> health_timer_;
   bool stopping_ = false;
-  bool waits_for_kubelet_ = false;               // with a change, or with endpoints that are to go
-  MonoTime use_wanted_{};                        // by somebody who looks at the status
-  Snapshot state_;                               // the loop's own copy; SnapshotBox holds what others read
-  std::optional<inventory::Inventory> scanned_;  // all GPUs, with those that went missing; state_ has those in use
+  bool waits_for_kubelet_ = false;               // for a change, or for endpoints to be removed
+  MonoTime use_wanted_{};                        // by a reader of the status
+  Snapshot state_;                               // the loop's own copy; other threads read SnapshotBox
+  std::optional<inventory::Inventory> scanned_;  // all GPUs, including missing ones; state_ has those in use
   std::vector<std::string> missing_;
   host::Presence presence_;
   config::DeviceFilter kept_by_;
@@ -100,7 +100,7 @@ class NodeProgram {
   guard::SharedFigures figures_;
   GpuFigures gpu_figures_;
 
-  std::unique_ptr<host::LoopGate> looked_;  // at the GPUs' figures
+  std::unique_ptr<host::LoopGate> looked_;  // GPU figures were read
   std::unique_ptr<host::Timer> measure_timer_;
   host::NvmlSettings driver_settings_;
   std::unique_ptr<DeviceNodes> nodes_;
@@ -118,13 +118,13 @@ class NodeProgram {
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
   std::unique_ptr<Claims> claims_;
-  std::string dra_driver_;   // whose server it is
-  std::string dra_problem_;  // why there is none
+  std::string dra_driver_;   // its server's name
+  std::string dra_problem_;  // why there is no server
   std::unique_ptr<host::Timer> dra_retry_;
-  std::unique_ptr<host::DraServer> dra_server_;  // asks the claims
-  // By name: of names from before, for as long as there are claims of theirs.
+  std::unique_ptr<host::DraServer> dra_server_;  // uses the claims
+  // By name: servers under earlier names, as long as these have claims.
   std::map<std::string, std::unique_ptr<host::DraServer>> former_dra_servers_;
-  std::unique_ptr<MigManager> mig_;  // null where it is not enabled
+  std::unique_ptr<MigManager> mig_;  // null if it is not enabled
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;

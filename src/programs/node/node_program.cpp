@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer may not
+constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer must not be
 
 ConfigPlaces config_places(const NodeOptions& options) {
   ConfigPlaces places = options.config;
@@ -82,7 +82,7 @@ Status NodeProgram::open() {
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
   plugins_ = *std::move(plugins);
-  if (run_dir) {  // during a rolling update the older agent may still answer there
+  if (run_dir) {  // during a rolling update the previous agent may still answer there
     TRY(status_,
         host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
                                  [this](const std::string& request) { return answer(request); }, {.take_over = true}));
@@ -106,7 +106,7 @@ Status NodeProgram::open() {
   change_ = std::make_unique<PlanChange>(ledger_, mps_here);
   open_mig();
   open_claims(mps_here);
-  holdings_->ask();  // before the driver: what is held decides what may be in force
+  holdings_->ask();  // before the driver: existing holdings decide which plan may be in effect
   open_driver();
   return {};
 }
@@ -150,7 +150,7 @@ void NodeProgram::open_driver() {
 
 namespace {
 
-// In the log, and where that is JSON also as text: the line before it may have a thousand characters.
+// To the log and, if that is JSON, also as text: the preceding log line may be a thousand characters long.
 void start_failed(const Error& why) {
   log::error("start.failed", {{"why", why}});
   fmt::print(stderr, "tranche node: cannot start: {}\n", to_string(why));
@@ -159,7 +159,7 @@ void start_failed(const Error& why) {
 }  // namespace
 
 int NodeProgram::run() {
-  ::signal(SIGPIPE, SIG_IGN);  // the reader of our log may go
+  ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit
   if (config_.hopeless()) {
     for (const auto& problem : config_.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
@@ -175,7 +175,7 @@ int NodeProgram::run() {
     if (number == SIGHUP) {
       log::info("config.reload", {{"because", "SIGHUP"}});
       config_.reload();
-      if (nvml_) nvml_->rescan();  // also a GPU that was added meanwhile
+      if (nvml_) nvml_->rescan();  // includes a GPU that was added meanwhile
       return;
     }
     log::info("stop.asked", {{"signal", number}});
@@ -191,7 +191,7 @@ int NodeProgram::run() {
     start_failed(begun.error());
     return 1;
   }
-  if (!config_.view().in_force) return 0;  // told to stop while it waited for one
+  if (!config_.view().in_force) return 0;  // stopped while waiting for one
   log_problems(config_.view().problems);
   log_effective(config_.view());
   health_.log_settings();
@@ -208,14 +208,14 @@ int NodeProgram::run() {
   loop_->run();
 
   stopping_ = true;
-  mig_.reset();  // joins its thread; a change that is under way goes on at the next start
+  mig_.reset();  // joins its thread; a change in progress continues at the next start
   dra_slices_.reset();
   labels_.reset();
-  worker_.reset();  // joins its thread before what its jobs belong to goes away
+  worker_.reset();  // joins its thread before the owners of its jobs are destroyed
   cluster_.reset();
   holdings_.reset();
   nodes_.reset();
-  nvml_.reset();  // joins its thread before anything that its callbacks use goes away
+  nvml_.reset();  // joins its thread before objects that its callbacks use are destroyed
   tenants_.reset();
   pools_.reset();
   http_.reset();

@@ -1,7 +1,7 @@
 #pragma once
 // `tranche node`: the node agent. Reads configuration and inventory, plans, advertises to kubelet, answers Allocate,
-// follows the pools of `tranche mps`, and tells what it does. Restarting it disturbs no tenant: sockets come back, ids
-// and endpoints stay what they are. docs/internals/one-pod.md follows one pod through it.
+// follows the pools of `tranche mps`, and reports on all of it. A restart does not disturb tenants: sockets are
+// reopened, ids and endpoints do not change. docs/internals/one-pod.md follows one pod through it.
 #include <string>
 
 #include "base/time.h"
@@ -13,34 +13,33 @@
 namespace tranche::agent {
 
 struct NodeOptions {
-  config::GivenFlags flags;         // the device plugin's, as given on the command line
+  config::GivenFlags flags;         // the device plugin's, from the command line
   config::Environment environment;  // of this process
   config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
   std::string plugin_dir =
-      "/var/lib/kubelet/device-plugins";  // our sockets, and kubelet's unless --kubelet-socket says else
+      "/var/lib/kubelet/device-plugins";  // the agent's sockets, and kubelet's unless --kubelet-socket is set
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string run_dir = "/run/tranche";
-  bool run_dir_may_lack = false;  // a container of NVIDIA's manifests with a read-only root has no place for it
+  bool run_dir_may_lack = false;  // containers of NVIDIA's manifests with a read-only root have no directory for it
   std::string mps_root_here;      // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";                           // where the node's /dev and /sys are for this process
-  std::string cdi_root = "/var/run/cdi";                   // where CDI specs go while a list strategy uses CDI
-  Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU takes pods again
+  std::string cdi_root = "/var/run/cdi";                   // where CDI specs are written while a list strategy uses CDI
+  Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU accepts pods again
   std::string program_dir = "/var/lib/tranche/bin";  // tranche-drain for containers, here and on the node; "" = none
-  std::string kubeconfig;     // the API server; "" = as every pod is given it, and none outside of a pod
-  std::string node_name;      // as the cluster calls this node
-  std::string startup_taint;  // key of a taint that is taken off this node once it serves; "" = none
-  ConfigPlaces config;        // other places of the configuration; its node_name and write_down are filled in from here
+  std::string kubeconfig;     // of the API server; "" = the service account of this pod; no API server outside a pod
+  std::string node_name;      // the cluster's name of this node
+  std::string startup_taint;  // key of a taint to remove from this node once it is serving; "" = none
+  ConfigPlaces config;  // other sources of the configuration; its node_name and write_down are set from this struct
   LabelOutput label_output = LabelOutput::kNone;  // where node labels are kept written
   std::string feature_namespace = "default";      // of the NodeFeature object
-  std::string pod_name;                           // of this pod, with whose DaemonSet that object goes; "" = nobody's
+  std::string pod_name;                           // of this pod, whose DaemonSet owns that object; "" = no owner
   MigOptions mig;
   std::string listen;       // metrics and status page, "addr:port"; "" = none
   bool dcgm_names = false;  // also /metrics/dcgm
 };
 
-// The process's exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for a configuration that cannot be used, 1
-// otherwise.
+// Returns the exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for an unusable configuration, 1 otherwise.
 int run_node(const NodeOptions& options);
 
 }  // namespace tranche::agent

@@ -1,4 +1,4 @@
-// Facts → plan → advertised → everyone who shows or serves it.
+// Inputs → plan → advertised → all parts that show or serve it.
 #include <algorithm>
 
 #include "gpu/live/node_faults.h"
@@ -25,7 +25,7 @@ bool is_for_claims(const plan::Plan& plan, const std::string& gpu) {
 
 }  // namespace
 
-// From here on a GPU that the configuration keeps out is in nothing that we advertise, watch, label or measure.
+// After this, a GPU that the configuration excludes is not advertised, watched, labelled or measured.
 void NodeProgram::take_in() {
   if (!scanned_) return;
   kept_by_ = config_.view().config.devices;
@@ -52,12 +52,12 @@ void NodeProgram::plan_again() {
   problems.insert(problems.end(), nodes_->problems().begin(), nodes_->problems().end());
   if (problems != state_.plan_problems) log_problems(problems);
   state_.plan_problems = std::move(problems);
-  if (!plan) return;  // the last good plan stays
-  on_answered();      // what was given a moment ago is held
+  if (!plan) return;  // the previous plan stays
+  on_answered();      // grants that were just made count as held
   change_->aim(*std::move(plan));
 }
 
-// Reads what the driver, kubelet and `tranche mps` said last: nothing that is held is taken away.
+// Uses the latest reports of the driver, kubelet and `tranche mps`: devices in use are never taken away.
 void NodeProgram::settle_change() {
   if (!state_.inventory) return;
   tenants_->report(state_);  // with the limits of the grants
@@ -98,7 +98,7 @@ void NodeProgram::turn() {
   if (mig_)
     for (const auto& [device, why] : mig_->withdrawn())
       faults.emplace(device, health::Unhealthy{health::Cause::kMig, why});
-  if (claims_)  // a GPU that claims hold from before, of a plan that gives it to the device plugin
+  if (claims_)  // a GPU that claims still hold, in a plan that assigns it to the device plugin
     for (const auto& [uid, claim] : claims_->prepared())
       for (const auto& part : claim.parts)
         if (part.kind != dra::Kind::kMonitor && !is_for_claims(state_.plan, part.gpu_uuid))
@@ -116,8 +116,8 @@ void NodeProgram::turn() {
   publish();
   plugins_->publish(state_.advertised);
   follow_claims();
-  // What waits for a slot or an endpoint to be free need not wait for kubelet's next turn, which may be half a minute
-  // away.
+  // A change that waits for a free slot or endpoint must not wait for kubelet's next callback, which may take half a
+  // minute.
   const bool waits = change_ && (change_->awaits_kubelet() || tenants_->retires_endpoints());
   if (waits && !waits_for_kubelet_) holdings_->ask();
   waits_for_kubelet_ = waits;

@@ -115,7 +115,7 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
   };
   bool moved = ask();
   if (take(shares, policy, snapshot.pools.connected))
-    moved = ask() || moved;  // what is taken is in nobody's way any more
+    moved = ask() || moved;  // a share that was taken does not block any more
   tell_mps(shares);
   snapshot.taken_shares = ledger_.taken();
   if (moved) {
@@ -129,7 +129,7 @@ void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
     snapshot.withheld[resource].merge(slots);
 }
 
-// By the plan that is in force now. What was taken is its container's again when the GPU is shared as it was.
+// By the plan in effect. A share that was taken returns to its container when the GPU is shared as before.
 bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known) {
   std::set<grants::GrantOnDevice> held;
   bool other = false;
@@ -169,7 +169,7 @@ void PlanChange::say_steps(const std::vector<change::Step>& before) const {
 }
 
 void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
-  // A holder of whose end nobody would ever tell must not keep a pool from beginning for good.
+  // A holder whose end will not be reported must not block a pool indefinitely.
   auto devices = nobody_tells_ ? std::set<std::string>{} : held_without_mps(shares);
   for (const auto& device : withdrawn_)
     if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) devices.insert(device);
@@ -186,7 +186,7 @@ void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
                              : std::unexpected(dir.error());
   if (!written) {
     const std::string why = to_string(written.error());
-    // Without an MPS directory there is no `tranche mps` here that could be told.
+    // Without an MPS directory there is no `tranche mps` to notify.
     if (why != not_told_ && written.error().kind != Kind::kNotFound)
       log::warning("other_holders.not_written", {{"why", why}});
     not_told_ = why;

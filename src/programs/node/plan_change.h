@@ -1,6 +1,6 @@
 #pragma once
-// The node's plan on its way from one configuration to the next (src/grants/change): joins what kubelet says is held,
-// what was answered since, and what a grant is worth, and has it decide what is in force. Loop thread only.
+// The node's plan during a change of configuration (src/grants/change): combines kubelet's list of holdings, later
+// Allocate responses and the limits of grants, and has it decide which plan is in effect. Loop thread only.
 #include <map>
 #include <set>
 #include <string>
@@ -18,11 +18,11 @@ namespace tranche::agent {
 // container by force is marked.
 std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot);
 
-// Devices of which something is held without MPS, and not taken. Pure.
+// Devices of which a share is held without MPS and was not taken. Pure.
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
 
-// Slots of devices that MPS is not to serve, and that a pool of `tranche mps` still has: with its compute mode nobody
-// else could start anything there. `pools`: the devices of pools that were planned; of others the id tells. Pure.
+// Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
+// process outside MPS could start there. `pools`: the devices of planned pools; for others the id is used. Pure.
 advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
                                  const std::map<std::string, std::vector<std::string>>& pools);
 
@@ -35,10 +35,10 @@ class PlanChange {
   // `can_tell`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) nobody will ever say
   // what is held, and a change is done at once, as by a restart of NVIDIA's plugin.
   void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
-  // Enters into the snapshot what is in force now, and says in the log what changed.
+  // Updates the snapshot to the present state, and logs changes.
   void follow(Snapshot& snapshot, change::Policy policy);
-  // Of what was taken from containers, what their pods have not been told: once each, as soon as kubelet says whose it
-  // is.
+  // Shares that were taken from containers and not reported to their pods yet: once each, as soon as kubelet has
+  // reported the holder.
   struct Loss {
     host::PodHolding holder;
     std::string device;

@@ -1,5 +1,5 @@
 #pragma once
-// Where kubelet is and where our sockets go. Pure but for this process's id.
+// The locations of kubelet's and the agent's sockets. Pure except for this process's id.
 #include <string>
 
 #include "config/resolve.h"
@@ -7,8 +7,8 @@
 
 namespace tranche::agent {
 
-// Without --kubelet-socket, kubelet's socket is where ours go; with an empty one there is no registration (NVIDIA's
-// rule).
+// Without --kubelet-socket, kubelet's socket is in the directory of the agent's; with an empty one there is no
+// registration (NVIDIA's rule).
 host::PluginHostSettings plugin_settings(const std::string& plugin_dir, const config::PluginRun& run, MonoTime now);
 
 }  // namespace tranche::agent

@@ -11,7 +11,7 @@ Readiness no(std::string reason) {
   return {false, std::move(reason)};
 }
 
-// "" when kubelet has the resource.
+// "" if kubelet has the resource.
 std::string not_with_kubelet(const Snapshot& s, const std::string& resource) {
   const auto plugin = std::ranges::find(s.plugins, resource, &host::PluginState::resource);
   if (plugin == s.plugins.end()) return resource + " is not served yet";

@@ -1,7 +1,7 @@
 #pragma once
-// Whether this node does what it is there for, and if not, why: one line for a probe, a person and the status document.
-// A process that is alive and waits is not ready; only with failOnInitError: false is a node without a driver taken
-// for one that needs none. Pure.
+// Whether this node serves, and if not, why: one line for a probe, a person and the status document. A process that is
+// alive and waits is not ready; a node without a driver counts as one that does not need one only with failOnInitError:
+// false. Pure.
 #include <string>
 
 #include "programs/node/snapshot.h"

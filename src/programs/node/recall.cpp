@@ -7,7 +7,7 @@ namespace tranche::agent {
 
 std::string recall(const std::string& run_dir, const std::string& name, const std::string& effect) {
   const auto dir = host::Dir::open(run_dir);
-  if (!dir) return {};  // its first use reports why
+  if (!dir) return {};  // the directory's first use reports why
   auto file = host::read_kept(*dir, name);
   if (!file.lost.empty()) log::warning("state.lost", {{"what", file.lost}, {"effect", effect}});
   return std::move(file.text).value_or(std::string());

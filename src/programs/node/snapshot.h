@@ -1,6 +1,6 @@
 #pragma once
-// Everything the node agent knows, as one immutable value that any thread may read: published by the loop at the end of
-// a turn, read by gRPC's threads (Allocate), the pages and the status socket.
+// The node agent's whole state, as one immutable value that any thread may read: published by the loop at the end of a
+// callback, read by gRPC's threads (Allocate), the pages and the status socket.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,14 +64,14 @@ struct Snapshot {
   GuardReport guard;
   std::vector<ToldFault> told_faults;  // oldest first
   HealthReport health;
-  std::map<std::string, std::string> labels;  // as they should be
+  std::map<std::string, std::string> labels;  // the desired labels
   LabelReport label_report;                   // and whether they are written
   allocate::Settings allocation;
   StoppingReport stopping;
-  SliceReport slices;                  // what is offered through Dynamic Resource Allocation
-  std::optional<ClaimsReport> claims;  // absent: none are served, and none are prepared
+  SliceReport slices;                  // the offer through Dynamic Resource Allocation
+  std::optional<ClaimsReport> claims;  // absent: claims are neither served nor prepared
   std::optional<MigReport> mig;        // absent: the MIG manager is not enabled
-  std::string pages_problem;           // why the HTTP pages are not served; "" = they are, or none are asked for
+  std::string pages_problem;           // why the HTTP pages are not served; "" = they are, or none are requested
   std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
 };
 
