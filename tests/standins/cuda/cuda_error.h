@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA driver API's error numbers that a simulated node can produce, their names, and the exit status by which
-// sim-cuda tells them apart. Pure.
+// The CUDA driver API's error numbers that a simulated node can return, their names, and sim-cuda's exit status for
+// each. Pure.
 #include <string_view>
 
 namespace tranche::sim {
@@ -31,8 +31,8 @@ enum class CudaError : int {
   kUnknown = 999,
 };
 
-std::string_view error_name(int code);  // "CUDA_ERROR_OUT_OF_MEMORY"; "" for a number that is not one of these
-std::string_view error_text(int code);  // a sentence of ours; "" likewise
+std::string_view error_name(int code);  // "CUDA_ERROR_OUT_OF_MEMORY"; "" for other numbers
+std::string_view error_text(int code);  // an explanation; "" for other numbers
 int exit_status(CudaError error);       // 0, 12, 46, 20, 70, 71, 80, 85…90; 99 for the rest (README-mps.md)
 
 }  // namespace tranche::sim

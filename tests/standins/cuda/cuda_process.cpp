@@ -13,7 +13,7 @@
 namespace tranche::sim {
 namespace {
 
-constexpr int kWelcomeMs = 2000;  // something that listens but is no daemon: on without MPS (facts: section 3)
+constexpr int kWelcomeMs = 2000;  // a listener that is not a daemon: continue without MPS (facts: section 3)
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -58,7 +58,7 @@ std::unique_ptr<CudaProcess> CudaProcess::start(const CudaEnvironment& environme
 
 CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   const std::string control = environment.pipe_directory + "/control";
-  // A first connection only to see whether a daemon greets; a second one to be let in, as the real library does.
+  // The first connection only checks whether a daemon greets; the second one is for the client, as in the real library.
   if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), kWelcomeMs)) {
     return CudaError::kSuccess;  // no daemon: the process silently runs without MPS
   }
@@ -66,7 +66,7 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   if (!daemon.valid() || !await_hello(daemon.get(), -1) || !introduce(daemon.get(), ConnectionType::kClient)) {
     return CudaError::kMpsConnectionFailed;
   }
-  // May take for ever: another user's client may hold the one server (facts: section 4).
+  // May block indefinitely: another user's client may hold the only server (facts: section 4).
   Packet packet;
   if (receive_packet(daemon.get(), &packet) != Arrived::kPacket) return CudaError::kMpsConnectionFailed;
   if (packet.bytes != kDescriptor || !packet.descriptor.valid()) {
@@ -74,7 +74,8 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   }
   Fd server = std::move(packet.descriptor);
   Message message;
-  send_message(server.get(), {"init", {}});  // a server that refuses has hung up already; its word is still there
+  send_message(server.get(),
+               {"init", {}});  // a server that refuses has already disconnected; its message is still readable
   const bool answered = receive_message(server.get(), &message) == Received::kMessage;
   send_packet(daemon.get(), kAcknowledged);
   if (!answered) return CudaError::kMpsConnectionFailed;
@@ -129,7 +130,7 @@ void CudaProcess::set_sticky(CudaError error) {
   for (auto& context : contexts_) context.busy_until = 0;
   const std::uint64_t one = 1;
   if (::write(error_event_.get(), &one, sizeof one) < 0) {
-    // The counter can only be full, which is readable too.
+    // The write can fail only if the counter is full, which is readable too.
   }
   changed_.notify_all();
 }
@@ -152,7 +153,7 @@ CudaError CudaProcess::open_beside_mps(int device, Context* context) {
   const int at = gpu(device).node_index;
   const int mode = compute_mode_of(*node_, gpu(device));
   const auto rows = node_->processes(at);
-  // EXCLUSIVE_PROCESS admits one process, and an MPS server is one. DEFAULT admits this one with everything.
+  // EXCLUSIVE_PROCESS admits one process, and an MPS server counts as one. DEFAULT admits this process with others.
   const bool taken = std::ranges::any_of(
       rows, [](const ProcessRow& row) { return row.pid != ::getpid() && row.kind != ProcessKind::kGraphics; });
   if (mode == 2 || (mode == 3 && taken)) return CudaError::kDeviceUnavailable;
@@ -254,7 +255,7 @@ std::uint64_t CudaProcess::own_bytes(int device) const {
 
 CudaError CudaProcess::memory_info(int device, MemoryInfo* info) const {
   const std::lock_guard lock(mutex_);
-  // Asking for the memory does not need the server: it goes on working after the server's death (transcripts/ends.txt).
+  // The query does not need the server: it works after the server's death too (transcripts/ends.txt).
   if (sticky_ != CudaError::kSuccess && sticky_ != CudaError::kMpsRpcFailure) return sticky_;
   const auto& context = contexts_[static_cast<std::size_t>(device)];
   const auto& facts = gpu(device).facts;
@@ -272,7 +273,7 @@ CudaError CudaProcess::allocate(int device, std::uint64_t bytes) {
   if (sticky_ != CudaError::kSuccess) return sticky_;
   auto& context = contexts_[static_cast<std::size_t>(device)];
   if (context.opens == 0) return CudaError::kInvalidContext;
-  // The limit is per process (section 1): another process of the container has a budget of its own.
+  // The limit is per process (section 1): another process of the container has its own.
   if (context.limit && (bytes > *context.limit || context.bytes > *context.limit - bytes)) {
     return CudaError::kOutOfMemory;
   }
@@ -333,7 +334,7 @@ CudaError CudaProcess::fault(int device) {
     const std::lock_guard lock(mutex_);
     if (sticky_ != CudaError::kSuccess) return sticky_;
   }
-  // XID 31 is the MMU fault that the kernel driver reports for it.
+  // XID 31 is the MMU fault that the kernel driver reports in this case.
   node_->raise({.sequence = 0, .gpu = gpu(device).node_index, .kind = EventKind::kXid, .data = 31});
   if (!under_mps()) {
     set_sticky(CudaError::kIllegalAddress);

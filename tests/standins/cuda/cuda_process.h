@@ -1,7 +1,7 @@
 #pragma once
-// What the driver library does for a CUDA process on a simulated node: finds its GPUs by its environment, joins MPS or
-// (silently, as the real one) runs without it, charges memory against limit and GPU, keeps work in flight on a timeline
-// and turns what the MPS server says into sticky errors. sim-cuda and the libcuda.so.1 stand-in share it.
+// The driver library's work for a CUDA process on a simulated node: finds its GPUs from its environment, joins MPS or
+// (silently, like the real one) runs without it, charges memory against limit and GPU, keeps work in flight on a
+// timeline and converts messages of the MPS server to sticky errors. Used by sim-cuda and the libcuda.so.1 stand-in.
 //
 // Thread-safe. One reader thread per MPS connection, joined by the destructor. Bytes, SMs, nanoseconds of simulated GPU
 // time (which is real time). Behaviours: README-mps.md.
@@ -23,7 +23,7 @@
 
 namespace tranche::sim {
 
-// The variables that matter, read once at start as the driver does at cuInit.
+// The relevant variables, read once at start as the driver does in cuInit.
 struct CudaEnvironment {
   std::string pipe_directory = "/tmp/nvidia-mps";
   std::optional<std::string> cuda_visible;
@@ -41,7 +41,7 @@ struct MemoryInfo {
 
 class CudaProcess {
  public:
-  // cuInit. On failure *error says why and the result is empty.
+  // cuInit. On failure the result is empty and *error has the reason.
   static std::unique_ptr<CudaProcess> start(const CudaEnvironment& environment, CudaError* error);
   ~CudaProcess();
   CudaProcess(const CudaProcess&) = delete;
@@ -51,14 +51,14 @@ class CudaProcess {
   const std::vector<VisibleGpu>& devices() const { return devices_; }
   const Node& node() const { return *node_; }
 
-  // A context on a device; several opens share one, the last close gives its memory back.
+  // A context on a device; several opens share one, and the last close releases its memory.
   CudaError open_context(int device);
   CudaError close_context(int device);
   bool has_context(int device) const;
 
   std::uint32_t sms(int device) const;  // what kernels run on
-  // What CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT says: the same, or the whole GPU when the per-context variable is
-  // set, which frees nothing (facts: section 1).
+  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: the same, or the whole GPU if the per-context variable is set, which does
+  // not remove the limit (facts: section 1).
   std::uint32_t attribute_sms(int device) const;
   std::int64_t busy_until(int device) const;  // monotonic nanoseconds
   std::optional<std::uint64_t> memory_limit(int device) const;
@@ -67,22 +67,22 @@ class CudaProcess {
   CudaError allocate(int device, std::uint64_t bytes);  // accounting only
   void release(int device, std::uint64_t bytes);
 
-  // Queues `count` kernels of `kernel_ns` each on the device's timeline; done_ns (monotonic) is when the last one ends.
-  // `tensor`: they use tensor cores, whose work in flight `terminate_client` does not end cleanly.
+  // Queues `count` kernels of `kernel_ns` each on the device's timeline; done_ns (monotonic) is the end of the last
+  // one. `tensor`: they use tensor cores, whose work in flight `terminate_client` does not end cleanly.
   CudaError launch(int device, std::int64_t kernel_ns, std::int64_t count, std::int64_t* done_ns = nullptr,
                    bool tensor = false);
   CudaError wait_until(std::int64_t done_ns);  // or until a sticky error
   CudaError synchronize(int device);
-  CudaError fault(int device);  // an illegal address by this process
+  CudaError fault(int device);  // an illegal address in this process
 
-  CudaError sticky() const;  // what every later call answers; kSuccess while well
+  CudaError sticky() const;  // the result of every later call; kSuccess if there is no error
   // Readable once a sticky error is set: for poll loops. Owned by this object.
   int error_descriptor() const { return error_event_.get(); }
 
  private:
   struct Context {
     int opens = 0;
-    pid_t pid = 0;  // this process as the node's table knows it
+    pid_t pid = 0;  // this process's id in the node's table
     std::uint32_t sms = 0;
     std::optional<std::uint64_t> limit;
     std::uint64_t bytes = 0;
@@ -93,7 +93,7 @@ class CudaProcess {
   CudaError join_mps(const CudaEnvironment& environment);
   CudaError open_beside_mps(int device, Context* context);
   CudaError open_through_mps(int device, Context* context);
-  // Sends and waits for the server's answer; holds no lock while it waits. nullopt: the server is gone.
+  // Sends and waits for the server's answer; holds no lock while it waits. nullopt: the server has exited.
   std::optional<Message> ask_server(const Message& message);
   void read_server(const std::stop_token& stop);
   void set_sticky(CudaError error);
@@ -102,13 +102,13 @@ class CudaProcess {
   std::unique_ptr<Node> node_;
   CudaEnvironment environment_;
   std::vector<VisibleGpu> devices_;
-  double percentage_ = 100.0;  // of the server, as told at cuInit
+  double percentage_ = 100.0;  // of the server, as received in cuInit
   Fd server_;
   Fd error_event_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::mutex asking_;  // one question at a time
+  std::mutex asking_;  // one request at a time
   std::vector<Context> contexts_;
   std::optional<Message> answer_;
   bool server_gone_ = false;

@@ -3,7 +3,7 @@
 namespace tranche::sim {
 
 DriverState& driver_state() {
-  static DriverState* const state = new DriverState;  // outlives every thread, as the driver does
+  static DriverState* const state = new DriverState;  // outlives every thread, like the driver's
   return *state;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// What libcuda.so.1's entry points share: the process's one CudaProcess, the handles that were given out, and the
-// current context of each thread. One per process, made at the first cuInit that succeeds and never destroyed, as a
-// driver's. Thread-safe: entry points hold `mutex` while they touch the tables.
+// State shared by libcuda.so.1's entry points: the process's single CudaProcess, the allocated handles, and the current
+// context of each thread. One per process, created by the first successful cuInit and never destroyed, like a driver's.
+// Thread-safe: entry points hold `mutex` while they use the tables.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,7 +28,7 @@ struct SimStream {
   int device = 0;
 };
 struct SimEvent {
-  std::int64_t done_ns = 0;  // when what was queued before it ends; 0 = not recorded
+  std::int64_t done_ns = 0;  // when the work queued before it ends; 0 = not recorded
 };
 
 namespace tranche::sim {
@@ -48,7 +48,7 @@ struct DriverState {
   std::set<SimModule*> modules;
   std::map<SimFunction*, SimModule*> functions;
 
-  // The allocation that holds [address, address + bytes), or nullptr.
+  // The allocation that contains [address, address + bytes), or nullptr.
   const DeviceAllocation* holding(std::uint64_t address, std::uint64_t bytes) const;
 };
 
@@ -58,8 +58,8 @@ int code(CudaError error);
 // The current context of this thread; nullptr = none. Only valid with driver_state().mutex held.
 SimContext*& current_context();
 
-// What nearly every entry point begins with: kNotInitialized, the sticky error, kInvalidContext, or kSuccess and
-// *device.
+// The beginning of nearly every entry point: returns kNotInitialized, the sticky error, kInvalidContext, or kSuccess
+// and *device.
 CudaError enter(const DriverState& state, int* device);
 
 }  // namespace tranche::sim

@@ -1,6 +1,6 @@
 #pragma once
-// The part of the CUDA driver API's C ABI that the libcuda.so.1 stand-in answers, in our own declarations. Every
-// function returns a CUresult as an int. Kernels are known by name and computed on the CPU (sim_kernels.h).
+// The part of the CUDA driver API's C ABI that the libcuda.so.1 stand-in implements, declared independently. Every
+// function returns a CUresult as an int. Kernels are identified by name and computed on the CPU (sim_kernels.h).
 #include <cstddef>
 #include <cstdint>
 

@@ -9,7 +9,7 @@ using namespace tranche::sim;
 
 namespace {
 
-// A valid device of an initialised driver, or why not.
+// kSuccess for a valid device of an initialised driver, otherwise the error.
 CudaError check_device(const DriverState& state, int device) {
   if (!state.process) return CudaError::kNotInitialized;
   return device >= 0 && device < static_cast<int>(state.process->devices().size()) ? CudaError::kSuccess

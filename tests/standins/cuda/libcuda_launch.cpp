@@ -33,7 +33,7 @@ int cuModuleLoadData(CudaModuleHandle* module, const void* image) {
   if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
   if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
   if (module == nullptr || image == nullptr) return code(CudaError::kInvalidValue);
-  const std::string_view text(static_cast<const char*>(image));  // PTX is text that ends with a NUL
+  const std::string_view text(static_cast<const char*>(image));  // PTX is text with a terminating NUL
   if (text.starts_with("\x7f"
                        "ELF"))
     return code(CudaError::kInvalidImage);  // machine code cannot be simulated
@@ -95,14 +95,14 @@ int cuLaunchKernel(CudaFunctionHandle function, unsigned grid_x, unsigned grid_y
   call.threads_per_block = static_cast<std::uint32_t>(threads);
   const auto mapped = [&state](const Range& range) { return state.holding(range.address, range.bytes) != nullptr; };
   if (call.out % 4 != 0 || !std::ranges::all_of(touched(call), mapped)) {
-    // The launch itself succeeds; the next call that waits learns of it, and so does everybody else on the GPU.
+    // The launch itself succeeds; the next call that waits returns the error, as do all other processes on the GPU.
     state.process->fault(device);
     return 0;
   }
   const std::uint32_t sms = state.process->sms(device);
   const CudaError error =
       state.process->launch(device, duration_ns(call, sms), 1, nullptr, call.kind == KernelKind::kTensor);
-  compute(call, sms);  // whoever looks before the kernel's simulated end races, as on a GPU
+  compute(call, sms);  // a reader before the kernel's simulated end races, as on a GPU
   return code(error);
 }
 

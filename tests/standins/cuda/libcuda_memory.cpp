@@ -1,4 +1,4 @@
-// Memory of the libcuda.so.1 stand-in: device memory is host memory without reserve, charged to the simulated GPU.
+// Memory of the libcuda.so.1 stand-in: device memory is host memory without reservation, charged to the simulated GPU.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ using namespace tranche::sim;
 
 namespace {
 
-constexpr std::uint64_t kPiece = 2ull << 20;  // the driver hands out memory in pieces of 2 MiB …
+constexpr std::uint64_t kPiece = 2ull << 20;  // the driver allocates memory in pieces of 2 MiB …
 constexpr std::uint64_t kSmall = 1ull << 20;  // … of which small requests share one
 constexpr std::uint64_t kPage = 4096;
 

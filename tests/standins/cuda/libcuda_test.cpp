@@ -1,4 +1,4 @@
-// The libcuda.so.1 stand-in through dlopen, as the probe meets it: the C ABI, kernels by name, limits, faults.
+// The libcuda.so.1 stand-in through dlopen, as the probe uses it: the C ABI, kernels by name, limits, faults.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ constexpr const char* kPtx =
     ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry tranche_fill(.param .u64 a) { ret; }\n"
     ".visible .entry tranche_spin(\n) { ret; }\n.visible .entry tranche_smid() { ret; }\n.entry other() { ret; }\n";
 
-// What runs in a child process: a driver library has one life per process.
+// Runs in a child process: a driver library can be initialised only once per process.
 class Driver {
  public:
   Driver() {
@@ -87,7 +87,7 @@ class Driver {
   }                                                                              \
   static_assert(true)
 
-// Runs `body` in a child whose environment is that of a client of `world`; 0 when all it required was so.
+// Runs `body` in a child with the environment of a client of `world`; 0 if all its requirements were met.
 int as_program(const MpsWorld& world, const std::map<std::string, std::string>& more, int (*body)(Driver&)) {
   return wait_status(in_child([&] {
     for (const auto& [key, value] : world.env()) ::setenv(key.c_str(), value.c_str(), 1);
@@ -186,7 +186,7 @@ TEST(LibCuda, AnMpsShareShowsInSmsInMemoryAndInTime) {
                    CudaEventHandle events[3] = {};
                    for (auto& event : events) REQUIRE(cuda.cuEventCreate(&event, 0u) == 0);
                    const auto spin = cuda.kernel("tranche_spin");
-                   REQUIRE(cuda.launch(spin, 12u, out, 4000000u) == 0);  // 0.1 s: what follows queues up behind it
+                   REQUIRE(cuda.launch(spin, 12u, out, 4000000u) == 0);  // 0.1 s: later work queues behind it
                    REQUIRE(cuda.cuEventRecord(events[0], nullptr) == 0 && cuda.launch(spin, 12u, out, 40000u) == 0);
                    REQUIRE(cuda.cuEventRecord(events[1], nullptr) == 0 && cuda.launch(spin, 24u, out, 40000u) == 0);
                    REQUIRE(cuda.cuEventRecord(events[2], nullptr) == 0 && cuda.cuEventSynchronize(events[2]) == 0);

@@ -7,7 +7,7 @@
 namespace tranche::sim {
 namespace {
 
-// Sign, `exponent` bits with that bias, `mantissa` bits: what is not normal in single precision does not occur here.
+// Sign, `exponent` bits with that bias, `mantissa` bits; values that are subnormal in single precision do not occur.
 float from_small(std::uint32_t bits, int exponent, int mantissa, int bias) {
   const std::uint32_t sign = bits >> (exponent + mantissa);
   const auto power = static_cast<int>(bits >> mantissa & ((1u << exponent) - 1));

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers as a GPU stores them, for the stand-ins: single precision, bf16, fp16 and fp8 (e4m3). Halves are rounded to
-// the nearest, ties to even. Pure.
+// Number formats of a GPU, for the stand-ins: single precision, bf16, fp16 and fp8 (e4m3). Halves are rounded to the
+// nearest, ties to even. Pure.
 #include <cstdint>
 
 namespace tranche::sim {

@@ -1,6 +1,6 @@
-// sim-cuda: a CUDA process on a simulated node, for tests, demos and people. It attaches by its environment, says so as
-// a JSON line, does what its options say, and ends with an exit status per CUDA error. One JSON object per line on
-// stdout.
+// sim-cuda: a CUDA process on a simulated node, for tests, demos and people. It attaches according to its environment,
+// reports that as a JSON line, carries out its options, and exits with a status per CUDA error. One JSON object per
+// line on stdout.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -32,8 +32,8 @@ void note_term(int /*signal*/) {
   [[maybe_unused]] const auto written = ::write(term_event, &one, sizeof one);
 }
 
-// A handler, and not a signal descriptor: who asks whether a process catches SIGTERM looks for handlers in /proc. The
-// descriptor that becomes readable with the first SIGTERM.
+// A handler instead of a signal descriptor, because programs that check whether a process catches SIGTERM look for
+// handlers in /proc. Returns the descriptor that becomes readable with the first SIGTERM.
 Fd catch_term() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   term_event = event.get();
@@ -102,7 +102,7 @@ class Program {
     say("launch", process_->launch(0, kernel_ns, count, &work_done_ns_, options_.tensor));
   }
 
-  // One line of stdin. false: end.
+  // Carries out one line of stdin. false: exit.
   bool obey(const std::string& line) {
     const auto command = parse_sim_cuda_line(line);
     if (command.verb == "exit") return false;
@@ -125,7 +125,7 @@ class Program {
     return true;
   }
 
-  // Until its time is over, stdin says exit, or an error ends it.
+  // Until its time is over, stdin requests the exit, or an error ends it.
   CudaError live() {
     const std::int64_t start = monotonic_ns();
     std::int64_t next_report = options_.report_ns > 0 ? start + options_.report_ns : 0;
@@ -143,7 +143,7 @@ class Program {
         const double step = static_cast<double>(options_.grow_per_second) * static_cast<double>(options_.grow_every_ns);
         const auto error = allocate(static_cast<std::uint64_t>(step / 1e9));
         if (error != CudaError::kSuccess && !options_.stay) return error;
-        // An allocation takes its time: none is made up for.
+        // An allocation takes time: missed ones are not made up for.
         next_growth = std::max(next_growth + options_.grow_every_ns, now + options_.grow_every_ns / 2);
       }
       if (options_.kernel_ns > 0 && !said_error_) keep_busy(now);
@@ -171,7 +171,7 @@ class Program {
     }
   }
 
-  // The end of a program that saves a checkpoint: in pieces, so that a file that somebody cut short shows it.
+  // The exit of a program that saves a checkpoint: in pieces, so that a truncated file is detectable.
   CudaError save(const OnTerm& on_term) {
     if (const auto error = process_->synchronize(0); error != CudaError::kSuccess) return fail("save", error);
     FILE* file = std::fopen(on_term.file.c_str(), "we");
@@ -204,7 +204,7 @@ class Program {
     return true;
   }
 
-  // Keeps `queue` kernels in flight: tops the queue up whenever one has ended.
+  // Keeps `queue` kernels in flight: refills the queue whenever one has ended.
   void keep_busy(std::int64_t now) {
     const std::int64_t in_flight =
         work_done_ns_ <= now ? 0 : (work_done_ns_ - now + options_.kernel_ns - 1) / options_.kernel_ns;
@@ -230,7 +230,7 @@ class Program {
   std::unique_ptr<CudaProcess> process_;
   std::int64_t work_done_ns_ = 0;
   bool said_error_ = false;
-  Fd term_;  // invalid: SIGTERM ends the process at once
+  Fd term_;  // invalid: SIGTERM ends the process immediately
   bool said_term_ = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The words of sim-cuda's command line and of the lines it obeys on stdin. Pure.
+// The options of sim-cuda's command line, and the commands that it reads from stdin. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,7 +28,7 @@ Exit status: 0; 2 usage; 12 out of memory; 20 no GPU; 46 busy or unavailable; 70
 80 not permitted; 85…90 the MPS errors 805…810; 99 another error.
 )";
 
-// As a program that saves a checkpoint before it ends.
+// Like a program that saves a checkpoint before it exits.
 struct OnTerm {
   std::int64_t seconds_ns = 0;
   std::string file;
@@ -46,7 +46,7 @@ struct SimCudaOptions {
   std::int64_t queue = 1;
   std::int64_t seconds_ns = 0;
   std::int64_t report_ns = 0;
-  std::optional<OnTerm> on_term;  // without it and catch_term, SIGTERM ends the process at once
+  std::optional<OnTerm> on_term;  // without it and catch_term, SIGTERM ends the process immediately
   bool catch_term = false;
   bool tensor = false;
   bool fault = false;
@@ -59,7 +59,7 @@ struct SimCudaOptions {
 std::optional<SimCudaOptions> parse_sim_cuda_options(const std::vector<std::string>& words, std::string* problem);
 
 struct SimCudaLine {
-  std::string verb;  // "" when the line makes no sense
+  std::string verb;  // "" if the line is invalid
   std::uint64_t bytes = 0;
   std::int64_t kernel_ns = 0;
   std::int64_t count = 1;

@@ -1,4 +1,4 @@
-// The matrix kernels of the probe, as the comment of src/doctor/probe/gemm_kernels.h has them, on the CPU.
+// The matrix kernels of the probe, as described in src/doctor/probe/gemm_kernels.h, on the CPU.
 #include <cmath>
 
 #include "standins/cuda/number_formats.h"

@@ -111,7 +111,7 @@ void compute(const KernelCall& call, std::uint32_t sms) {
 
 std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms) {
   if (call.kind == KernelKind::kFill) return kLaunchNs + std::int64_t{call.a} * 4 / 2000;  // about 2 TB/s
-  if (is_matrix(call.kind)) {  // 2 multiplications a nanosecond and SM: our own kernels are no masters
+  if (is_matrix(call.kind)) {  // 2 multiplications per nanosecond and SM: the probe's kernels are not optimised
     return kLaunchNs + static_cast<std::int64_t>(matrix_steps(call) / 2 / std::max(1u, sms));
   }
   const auto waves = static_cast<std::int64_t>((call.blocks + std::max(1u, sms) - 1) / std::max(1u, sms));

@@ -1,7 +1,7 @@
 #pragma once
 // The kernels that a simulated GPU can run, by name, and their arithmetic on the CPU. Their contract is the comment on
-// the PTX of src/doctor/probe/kernels.h and src/doctor/probe/gemm_kernels.h; it is written out a second time here on
-// purpose, so that the probe checks against an arithmetic that is not its own. Pure but for the memory they write.
+// the PTX of src/doctor/probe/kernels.h and src/doctor/probe/gemm_kernels.h; it is implemented a second time here on
+// purpose, so that the probe checks against independent arithmetic. Pure except for the memory they write.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ struct KernelCall {
   std::uint64_t got = 0;  // kCompare reads these two
   std::uint64_t want = 0;
   std::array<std::uint32_t, 9> numbers{};  // of a matrix kernel, in the order of its parameters …
-  std::array<float, 2> reals{};            // … and what comes after them
+  std::array<float, 2> reals{};            // … and of the following ones
   std::uint64_t blocks = 0;
   std::uint32_t threads_per_block = 0;
 };

@@ -60,7 +60,8 @@ int cublasGemmEx(SimCublas* handle, int trans_a, int trans_b, int m, int n, int 
                         {}};
   const bool plain = *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
   const bool known = format_of(a_type, &product.in) && format_of(c_type, &product.out) && a_type == b_type;
-  if (!plain || !known || product.in == NumberFormat::kE4m3) return kStatusNotSupported;  // fp8 is cuBLASLt's
+  if (!plain || !known || product.in == NumberFormat::kE4m3)
+    return kStatusNotSupported;  // fp8 is supported by cuBLASLt only
   return multiply(product);
 }
 }

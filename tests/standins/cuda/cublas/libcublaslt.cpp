@@ -1,5 +1,5 @@
-// libcublasLt.so.13 of a simulated node: descriptors, one heuristic, and cublasLtMatmul on the CPU. fp8 as the library
-// takes it: a transposed, b not, sides multiples of 16.
+// libcublasLt.so.13 of a simulated node: descriptors, one heuristic, and cublasLtMatmul on the CPU. fp8 with the
+// library's constraints: a transposed, b not, sides multiples of 16.
 #include <cstddef>
 #include <cstring>
 

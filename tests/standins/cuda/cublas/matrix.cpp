@@ -20,7 +20,7 @@ F* driver_function(const char* name) {
   return driver == nullptr ? nullptr : reinterpret_cast<F*>(::dlsym(driver, name));
 }
 
-// What this process runs on; 0 = no driver, or no context.
+// The SMs of this process; 0 = no driver, or no context.
 std::uint32_t sms_here() {
   auto* device_of_context = driver_function<int(int*)>("cuCtxGetDevice");
   auto* attribute = driver_function<int(int*, int, int)>("cuDeviceGetAttribute");
@@ -29,7 +29,7 @@ std::uint32_t sms_here() {
   return attribute(&sms, kAttributeMultiprocessors, device) == 0 && sms > 0 ? static_cast<std::uint32_t>(sms) : 0;
 }
 
-// What was measured was measured on an H200: other GPUs are wrong only where they are told to be.
+// The measurements are of an H200: other GPUs are wrong only if configured.
 bool wrong_here(std::uint32_t sms) {
   if (const char* spans = std::getenv("TRANCHE_SIM_WRONG_SMS"); spans != nullptr && *spans != '\0')
     return computes_wrong(sms, spans);

@@ -1,7 +1,7 @@
 #pragma once
 // The product that both cuBLAS stand-ins compute, on the CPU: column-major c = op(a)·b. Device memory of the simulated
-// driver is host memory. On an SM count that is marked wrong, the last quarter of a half-precision product's columns is
-// not written (wrong_counts.h), with success. Needs the simulated driver in the process.
+// driver is host memory. With an SM count that is marked wrong, the last quarter of the columns of a half-precision
+// product is not written (wrong_counts.h), and the call returns success. Needs the simulated driver in the process.
 #include <cstdint>
 
 #include "standins/cuda/number_formats.h"
