@@ -228,7 +228,7 @@ bool Server::answer(Wire& wire, const ApiRequest& request) {
   return one_object(wire, request);
 }
 
-// The pod is gone at once: no kubelet is asked, and a budget is what refuse() says.
+// The pod is deleted immediately: there is no kubelet to wait for, and a disruption budget is simulated by refuse().
 bool Server::evict(Wire& wire, const std::string& pod_namespace, const std::string& name) {
   std::unique_lock lock(mutex_);
   const bool there = store_.find(kPods, {pod_namespace, name}) != nullptr;
@@ -349,7 +349,7 @@ bool Server::watch(Wire& wire, const ApiRequest& request) {
       return stopping_ || cuts != cuts_ || ends != ends_ || raw < raw_.size() || at < store_.oldest() ||
              (!store_.happened().empty() && store_.happened().back().version > at);
     };
-    // In short waits: a client that goes away wakes nobody.
+    // In short waits: a client that disconnects does not cause a wake-up.
     while (!news() && !wire.closed() && std::chrono::steady_clock::now() < end) changed_.wait_for(lock, 20ms, news);
     if (!news() && !wire.closed()) break;
     if (wire.closed()) good = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Private to this stand-in: one HTTP/1.1 connection, blocking. No more of HTTP than a client of the API uses.
+// Private to this stand-in: one HTTP/1.1 connection, blocking. Only the part of HTTP that an API client uses.
 #include <optional>
 #include <string>
 
@@ -10,12 +10,12 @@ namespace tranche::sim {
 class Wire {
  public:
   explicit Wire(int fd) : fd_(fd) {}
-  std::optional<ApiRequest> read_request();  // nothing at the end of the connection
+  std::optional<ApiRequest> read_request();  // absent at the end of the connection
   bool write_answer(int status, const std::string& body);
   bool write_head();  // of a stream: chunks follow
   bool write_chunk(const std::string& bytes);
   bool write_last_chunk();
-  bool closed() const;  // the other side is gone
+  bool closed() const;  // the peer has closed the connection
 
  private:
   bool fill();

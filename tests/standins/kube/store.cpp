@@ -17,7 +17,7 @@ std::string namespace_of(const std::string& collection) {
 
 constexpr const char* kStrategic = "application/strategic-merge-patch+json";
 
-// By which field the entries of a list are told apart; "" = the list is one value.
+// The field that identifies entries of the list; "" = the list is one value.
 std::string merge_key_of(const std::string& list) {
   return list == "conditions" ? "type" : list == "taints" ? "key" : list == "containers" ? "name" : "";
 }
@@ -151,7 +151,7 @@ std::pair<int, Json> Store::act(const ApiRequest& request) {
     return {201, *find(request.path, key)};
   }
   std::string path = request.path;
-  if (path.ends_with("/status")) path.resize(path.rfind('/'));  // of a node: a part of it
+  if (path.ends_with("/status")) path.resize(path.rfind('/'));  // of a node: a part of the object
   const std::string collection = path.substr(0, path.rfind('/'));
   const Key key("", last_part(path));
   if (!serves(collection) || find(collection, key) == nullptr) return none;
@@ -174,7 +174,7 @@ std::pair<int, Json> Store::change(const ApiRequest& request, const std::string&
   const std::string made_for = body.value(version, std::string());
   if (!made_for.empty() && made_for != find(collection, key)->value(version, std::string()))
     return {409, status_json(409, "Conflict", "another version is the newest")};
-  if (whole) objects_[collection][key] = Json::object();  // what is not in the new one goes
+  if (whole) objects_[collection][key] = Json::object();  // removes fields that are not in the new object
   Json change = body;
   if (kind_of(collection) == "Node") {
     if (request.path.ends_with("/status"))

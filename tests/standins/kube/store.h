@@ -1,6 +1,6 @@
 #pragma once
-// Private to this stand-in: the objects that it keeps, by collection ("/api/v1/pods"), and everything that happened to
-// them, by version. No threads of its own: whoever holds it locks.
+// Private to this stand-in: its objects, by collection ("/api/v1/pods"), and all their changes, by version. No threads
+// of its own: the owner locks.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -28,18 +28,18 @@ class Store {
   void serve(const std::string& collection) { objects_[collection]; }
   bool serves(const std::string& collection) const;
 
-  // `more` is merged into what is there.
+  // `more` is merged into the existing object.
   void put(const std::string& collection, const Key& key, const Json& more);
   bool remove(const std::string& collection, const Key& key);
   const Json* find(const std::string& collection, const Key& key) const;
   const std::map<Key, Json>& all(const std::string& collection) const;
 
-  // Members of these names are not stored, as fields of a feature relay that is off.
+  // Does not store members of these names, like fields of a feature gate that is off.
   void drop(std::set<std::string> names) { dropped_ = std::move(names); }
 
-  // GET, PUT, DELETE and PATCH (merge, and strategic merge of the lists that we know) of one object, POST to its
-  // collection: the HTTP status and the body. A change for another version than the newest is refused. Of a node,
-  // /status changes the status only, and the object all else.
+  // GET, PUT, DELETE and PATCH (merge, and strategic merge of the known lists) of one object, POST to its collection:
+  // the HTTP status and the body. A change for a version other than the newest is refused. For a node, /status changes
+  // only the status, and the object everything else.
   std::pair<int, Json> act(const ApiRequest& request);
 
   void bookmark();
