@@ -1,4 +1,4 @@
-// Pods on the node: choosing devices, asking the plugin, recording its answer, replaying it.
+// Pods on the node: choosing devices, calling the plugin, recording its response, replaying it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ bool has(const Range& range, const Value& value, Projection projection = {}) {
   return std::ranges::find(range, value, projection) != std::ranges::end(range);
 }
 
-// Adds one recorded answer. Where two resources disagree the first variable, mount, device node and annotation stay:
-// kubelet goes through its map of resources, of which each start of the container may see another order.
+// Adds one recorded response. If two resources conflict, the first variable, mount, device node and annotation stay:
+// kubelet iterates over its map of resources, whose order may differ at each start of the container.
 void add(ContainerGrant& grant, const v1beta1::ContainerAllocateResponse& response) {
   for (const auto& [name, value] : response.envs()) grant.envs.emplace(name, value);
   for (const auto& mount : response.mounts()) {

@@ -1,4 +1,4 @@
-// The parts of the kubelet double that are plain values.
+// The parts of the kubelet stand-in that are plain values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -57,7 +57,7 @@ nlohmann::json data_of(const Checkpoint& checkpoint) {
   return {{"PodDeviceEntries", entries}, {"RegisteredDevices", checkpoint.registered}};
 }
 
-// Throws nlohmann's exceptions: called by parse_checkpoint only.
+// Throws nlohmann's exceptions; called by parse_checkpoint only.
 Result<Checkpoint> read_data(const nlohmann::json& data) {
   Checkpoint checkpoint;
   for (const auto& entry : data.at("PodDeviceEntries")) {
@@ -82,7 +82,7 @@ Result<Checkpoint> read_data(const nlohmann::json& data) {
 
 std::string to_json(const Checkpoint& checkpoint) {
   const nlohmann::json data = data_of(checkpoint);
-  const auto safe = nlohmann::json::error_handler_t::replace;  // ids are the plugin's: any bytes
+  const auto safe = nlohmann::json::error_handler_t::replace;  // ids come from the plugin: any bytes
   return nlohmann::json({{"Data", data}, {"Checksum", stable_hash(data.dump(-1, ' ', false, safe))}})
              .dump(-1, ' ', false, safe) +
          "\n";

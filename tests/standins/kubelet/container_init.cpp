@@ -1,5 +1,5 @@
-// The first moments of a container: a child of sim-kubelet, running sim-kubelet's own program, on its way to becoming
-// the container's command.
+// The start of a container: a child of sim-kubelet, which runs sim-kubelet's own program until it executes the
+// container's command.
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
@@ -25,7 +25,7 @@ int give_up(const std::string& why) {
 
 int container_init(int argc, char** argv) {
   const std::vector<std::string> words(argv, argv + argc);
-  // Nothing of ours but the error pipe is to reach the command, and the pipe closes when it starts.
+  // The command must not inherit any descriptor but the error pipe, which closes when the command starts.
   ::close_range(kStartErrorFd, ~0u, CLOSE_RANGE_CLOEXEC);
   const auto parent = words.size() > 2 ? parse_unsigned(words[2]) : std::nullopt;
   if (!parent) return give_up("started without a parent");

@@ -6,7 +6,7 @@
 namespace tranche::sim {
 namespace {
 
-// Does a path end before this character, or begin after it? Lists, assignments and quotes separate paths.
+// Whether a path ends before, or begins after, this character: lists, assignments and quotes separate paths.
 bool separates(char c) {
   return std::string_view(":;,= \t\"'()[]{}").find(c) != std::string_view::npos;
 }
@@ -59,7 +59,7 @@ std::string expand_variables(std::string_view text, const std::vector<std::pair<
     const auto reversed = std::views::reverse(env);  // the latest value of a name set twice
     const auto found = std::ranges::find_if(reversed, [&](const auto& entry) { return entry.first == name; });
     if (found == reversed.end()) {
-      result += '$';  // left as it stands
+      result += '$';  // unchanged
       continue;
     }
     result += found->second;
@@ -102,7 +102,7 @@ ContainerWords container_words(const PodContainer& container, const ContainerGra
     if (equals != std::string::npos && equals > 0) env.set(line.substr(0, equals), line.substr(equals + 1));
   }
   for (const auto& [name, value] : grant.envs) env.set(name, placed(value));
-  std::vector<std::pair<std::string, std::string>> own;  // only the pod's variables can be referred to
+  std::vector<std::pair<std::string, std::string>> own;  // references resolve to the pod's variables only
   for (const auto& [name, value] : container.env) {
     own.emplace_back(name, expand_variables(value, own));
     env.set(name, placed(own.back().second));

@@ -1,7 +1,7 @@
 #pragma once
-// What a container's process is started with: the pod's words and the plugin's grant put together as kubelet does it.
-// Environment: what the image would bring (here: our own environment), then the grant's, then the pod's, later ones
-// winning, so a pod can override what the plugin said. Pure.
+// The environment, arguments and mounts of a container's process: the pod's values and the plugin's grant combined as
+// in kubelet. Environment: the image's (here: this process's), then the grant's, then the pod's. Later values win, so a
+// pod can override the plugin's. Pure.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,10 +25,10 @@ struct ContainerWords {
 ContainerWords container_words(const PodContainer& container, const ContainerGrant& grant,
                                const std::vector<std::string>& image_env, ContainerMode mode);
 
-// $(NAME) becomes the variable's value where there is one, $$ becomes $.
+// Replaces $(NAME) by the variable's value if there is one, and $$ by $.
 std::string expand_variables(std::string_view text, const std::vector<std::pair<std::string, std::string>>& env);
 
-// Every path in `text` that is a mount's container path, or lies below one, with the host path in its place.
+// Replaces every path in `text` that is a mount's container path, or below one, by the host path.
 std::string with_host_paths(std::string_view text, const std::vector<ContainerGrant::Mount>& mounts);
 
 }  // namespace tranche::sim

@@ -1,6 +1,6 @@
 #pragma once
-// The control socket of sim-kubelet: one command a line, one answer a line ("ok", or "error: …"), several commands a
-// connection. "state" answers with the state's JSON on many lines and then "ok".
+// The control socket of sim-kubelet: one command per line, one answer per line ("ok", or "error: …"), several commands
+// per connection. "state" answers with the state's JSON on many lines and then "ok".
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@ namespace tranche::sim {
 
 class Control {
  public:
-  using Answer = std::function<void(std::string text)>;  // later is possible; a connection gone meanwhile is no harm
+  using Answer = std::function<void(std::string text)>;  // may be called later; harmless if the connection has closed
   using Command = std::function<void(const std::string& line, Answer answer)>;
 
   static Result<std::unique_ptr<Control>> open(EventLoop& loop, const std::string& path, Command command);
@@ -40,7 +40,7 @@ class Control {
   std::map<std::uint64_t, Connection> connections_;
 };
 
-// The other side, for people and scripts: sends one command and prints the answer. Exit status 0 when it was "ok".
+// The client, for people and scripts: sends one command and prints the answer. Exit status 0 if it was "ok".
 int send_command(const std::string& path, const std::string& line);
 
 }  // namespace tranche::sim

@@ -90,7 +90,7 @@ Result<std::optional<std::set<std::string>>> DeviceBook::available_for(const std
     return fail(Kind::kConflict, fmt::format("container {} of pod {} changed its request for {} from {} to {}",
                                              container, pod_uid, resource, held->ids.size(), required));
   }
-  if (running) return std::nullopt;  // kubelet restarted beneath a running container: nothing to do
+  if (running) return std::nullopt;  // kubelet restarted while the container kept running: nothing to do
 
   const auto known = devices_.find(resource);
   if (known == devices_.end()) {

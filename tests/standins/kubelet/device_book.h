@@ -1,6 +1,6 @@
 #pragma once
-// What kubelet's device manager keeps in its head: the devices of each resource, who holds which, and the plugin's
-// recorded answers. Bookkeeping only: no calls, no files, no clock, no locks.
+// The state of kubelet's device manager in memory: the devices of each resource, their holders, and the plugin's
+// recorded responses. No calls, no files, no clock, no locks.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tranche::sim {
 
-// One container's devices of one resource, with the plugin's answer as bytes on the wire.
+// One container's devices of one resource, with the plugin's response as bytes on the wire.
 struct Holding {
   std::string pod_uid;
   std::string container;
@@ -44,7 +44,7 @@ class DeviceBook {
   void remove_pod(const std::string& pod_uid);
   void keep_only(const std::set<std::string>& pod_uids);
 
-  // What a container asking `required` devices still lacks: nullopt when it lacks nothing. The errors are kubelet's
+  // The devices that a container requesting `required` still lacks: nullopt if it lacks none. The errors are kubelet's
   // reasons to refuse the pod. `running`: the runtime reports the container as running, so nothing is checked.
   Result<std::optional<std::set<std::string>>> available_for(const std::string& pod_uid, const std::string& container,
                                                              const std::string& resource, std::uint64_t required,
@@ -55,10 +55,10 @@ class DeviceBook {
   std::vector<Holding> holdings_;
 };
 
-// An order for a set without one: sorted for seed 0, otherwise drawn from the generator.
+// An order for a set: sorted for seed 0, otherwise drawn from the generator.
 std::vector<std::string> in_some_order(const std::set<std::string>& ids, std::uint64_t seed, std::mt19937_64& dice);
 
-// Preferred ids first as far as they are available, each once, in any order; the rest from what is available.
+// Preferred ids first if they are available, without duplicates, in any order; the rest from the available ones.
 std::vector<std::string> choose(const std::vector<std::string>& available, const std::vector<std::string>& preferred,
                                 std::uint64_t needed);
 

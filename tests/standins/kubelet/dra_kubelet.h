@@ -1,7 +1,7 @@
 #pragma once
-// kubelet as a driver of Dynamic Resource Allocation sees it: registers the driver whose socket lies in the registry
-// directory, and asks it to prepare and to unprepare claims. Keeps nothing, repeats nothing. Calls block up to a
-// deadline; no threads of its own.
+// kubelet as a driver of Dynamic Resource Allocation sees it: registers the driver whose socket is in the registry
+// directory, and calls it to prepare and unprepare claims. No state, no retries. Calls block up to a deadline; no
+// threads of its own.
 #include <chrono>
 #include <map>
 #include <memory>
@@ -45,7 +45,7 @@ class DraKubelet {
   // By UID of the claim. An error is a call that failed as a whole.
   virtual Result<std::map<std::string, DraPrepared>> prepare(const std::vector<DraClaimRef>& claims) = 0;
   virtual Result<std::map<std::string, std::string>> unprepare(const std::vector<DraClaimRef>& claims) = 0;  // errors
-  // The first message of the health stream, v1alpha1: "pool/device" → "HEALTHY", or why not.
+  // The first message of the health stream, v1alpha1: "pool/device" → "HEALTHY", or the reason.
   virtual Result<std::map<std::string, std::string>> health() = 0;
 };
 

@@ -98,9 +98,9 @@ void EventLoop::run() {
         ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds_to_next_timer());
     run_due_timers();
     for (int i = 0; i < count; ++i) {
-      const int fd = events[static_cast<std::size_t>(i)].data.fd;  // by value: the struct is packed
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;  // a copy: the struct is packed
       const auto found = watched_.find(fd);
-      if (found == watched_.end()) continue;  // forgotten by an earlier event of this turn
+      if (found == watched_.end()) continue;  // forgotten by an earlier event of this iteration
       const Work work = found->second;        // a copy: it may forget itself
       work();
     }

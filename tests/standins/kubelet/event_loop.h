@@ -1,6 +1,6 @@
 #pragma once
 // sim-kubelet's own small loop: descriptors, timers and posted work, all on the thread that calls run(). A stand-in
-// uses none of the product's code, so that the two cannot share a misunderstanding.
+// shares no code with the product, so that both cannot have the same misunderstanding.
 #include <chrono>
 #include <cstdint>
 #include <functional>

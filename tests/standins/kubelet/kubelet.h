@@ -1,14 +1,14 @@
 #pragma once
-// kubelet as a device plugin sees it (device plugin API v1beta1 and PodResources v1), on real unix sockets: what a
-// contract test or a simulated node puts on the other side of our product. It follows kubelet's device manager:
+// kubelet as a device plugin sees it (device plugin API v1beta1 and PodResources v1), on real unix sockets: the
+// peer of the product in contract tests and simulated nodes. It follows kubelet's device manager:
 //   - start deletes every socket in the plugin directory, then listens on kubelet.sock;
-//   - Register is re-entrant: kubelet dials the endpoint and asks GetDevicePluginOptions before it answers;
-//   - when ListAndWatch ends, for whatever reason, all devices of that resource are unhealthy and the endpoint is
-//     stopped; the resource is forgotten after a grace period; kubelet never opens the stream again by itself;
+//   - Register is re-entrant: kubelet dials the endpoint and calls GetDevicePluginOptions before it answers;
+//   - when ListAndWatch ends, for any reason, all devices of that resource are unhealthy and the endpoint is
+//     stopped; the resource is forgotten after a grace period; kubelet never reopens the stream by itself;
 //   - Allocate carries exactly one container request; its answer is checkpointed and replayed for every later start of
 //     that container, also after a restart of kubelet.
-// It does not schedule and it runs nothing: `admit` is what happens once a pod is bound to this node, `start_container`
-// what happens each time one of its containers starts. The program sim-kubelet adds scheduling and real processes.
+// It neither schedules nor runs processes: `admit` is called once a pod is bound to this node, `start_container` each
+// time one of its containers starts. The program sim-kubelet adds scheduling and real processes.
 //
 // Threads: every method may be called from any thread, except from within a callback or predicate. Calls to the plugin
 // block their caller and, as in kubelet, Allocate and GetPreferredAllocation have no deadline; stop() ends them.
@@ -34,13 +34,13 @@ struct KubeletSettings {
   Duration dial_deadline = std::chrono::seconds(10);  // Register gives up dialling the endpoint after this
   Duration pre_start_deadline = std::chrono::seconds(30);
   std::string authority = "localhost";  // the :authority sent to plugins; "path" = the socket path, as old kubelets
-  // kubernetes/kubernetes#121994, #127803: the end of an old stream disconnects whoever holds the resource now.
+  // kubernetes/kubernetes#121994, #127803: the end of an old stream disconnects the present endpoint of the resource.
   bool old_stream_end_disconnects_current = false;
-  // kubelet's sets have no order: ids go to the plugin, and are picked when it has no preference, in an order drawn
-  // from this seed; so are the resources of a container asked for, and their answers merged. 0 = sorted.
+  // kubelet's sets have no order: ids are sent to the plugin, and picked without a preference, in an order drawn from
+  // this seed; so are the resources of a container requested, and their responses merged. 0 = sorted.
   std::uint64_t shuffle_seed = 1;
-  // kubelet asks for a preference even when every available device is needed, except on nodes where devices are
-  // aligned to NUMA nodes; true imitates those.
+  // kubelet requests a preference even if every available device is needed, except on nodes where devices are aligned
+  // to NUMA nodes; true imitates those.
   bool no_preference_when_all_needed = false;
 };
 
@@ -67,7 +67,7 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// What kubelet believes about one resource now.
+// kubelet's present state of one resource.
 struct ResourceView {
   std::string resource{};
   std::string endpoint{};
@@ -81,11 +81,11 @@ struct ResourceView {
   std::uint64_t healthy() const { return allocatable; }
 };
 
-// One message of one ListAndWatch stream, as it came: wire order, nothing merged.
+// One message of one ListAndWatch stream, as received: wire order, nothing merged.
 struct StreamMessage {
   std::string resource{};
   std::string endpoint{};
-  std::uint64_t stream = 0;  // counts streams opened, from 1; messages of one stream share it
+  std::uint64_t stream = 0;  // counts opened streams, from 1; messages of one stream have the same number
   std::vector<Device> devices{};
 };
 
@@ -95,16 +95,16 @@ struct Call {
   Method method = Method::kRegister;
   std::string resource{};
   std::string endpoint{};
-  std::vector<std::string> ids{};           // asked for: Allocate, PreStart; available ids: Preferred
+  std::vector<std::string> ids{};           // requested: Allocate, PreStart; available ids: Preferred
   std::vector<std::string> must_include{};  // Preferred
   int size = 0;                             // Preferred
-  std::vector<std::string> preferred{};     // the plugin's answer to Preferred, as it came
+  std::vector<std::string> preferred{};     // the plugin's response to Preferred, as received
   int status = 0;                           // gRPC code, 0 = OK
   std::string message{};
   Duration took{};
 };
 
-// What a container is started with, beside what its pod says.
+// The start parameters of a container, besides those of its pod.
 struct ContainerGrant {
   struct Mount {
     std::string container_path{};
@@ -131,7 +131,7 @@ struct ContainerGrant {
 struct ContainerAsk {
   std::string name{};
   std::map<std::string, std::uint64_t> resources{};  // extended resources and how many of each
-  bool running = false;  // the runtime says it runs already: after a restart kubelet then checks nothing
+  bool running = false;  // the runtime reports it as running: after a restart kubelet then checks nothing
 };
 
 struct PodAsk {
@@ -141,20 +141,20 @@ struct PodAsk {
   std::vector<ContainerAsk> containers{};
 };
 
-// "pod/name" asking `count` of `resource` in one container "main": most tests need no more.
+// A pod that requests `count` of `resource` in one container "main": enough for most tests.
 PodAsk one_container_pod(std::string name, std::string resource, std::uint64_t count);
 
 struct Admission {
   bool admitted = false;
   std::string reason{};   // "UnexpectedAdmissionError" when refused
-  std::string message{};  // as kubelet puts it into the pod's status; holds the plugin's own words
-  int status = 0;         // gRPC code of the plugin's refusal, 0 when the refusal is kubelet's own
+  std::string message{};  // the pod's status message; contains the plugin's text
+  int status = 0;         // gRPC code of the plugin's refusal, 0 if kubelet itself refuses
   std::vector<ContainerGrant> containers{};
 };
 
 class Kubelet {
  public:
-  // Wipes the plugin directory's sockets, reads the checkpoint and listens.
+  // Removes the plugin directory's sockets, reads the checkpoint and listens.
   static Result<std::unique_ptr<Kubelet>> open(KubeletSettings settings);
   ~Kubelet();  // stops
   Kubelet(const Kubelet&) = delete;
@@ -162,28 +162,28 @@ class Kubelet {
 
   // --- life -----------------------------------------------------------------------------------------------------
   void stop();       // closes servers, streams and calls under way; what was admitted is kept in the checkpoint only
-  Status start();    // after stop(): as open
+  Status start();    // after stop(): like open
   Status restart();  // both: running pods keep their grants, resources have no devices until plugins register again
   bool running() const;
   std::string registration_socket() const;  // plugin_dir + "/kubelet.sock"
 
-  // Runs on an unspecified thread after any change; for a loop to be woken. Set it before anything registers.
+  // Runs on an unspecified thread after any change, to wake a loop. Set it before anything registers.
   void on_change(std::function<void()> callback);
 
   // --- waiting --------------------------------------------------------------------------------------------------
-  // The first registration of `resource` whose number is greater than `after` (give the last one's number to wait for
-  // the next). Fails with kTimeout, and a text that says what was seen instead.
+  // The first registration of `resource` whose number is greater than `after` (pass the last one's number to wait for
+  // the next). Fails with kTimeout, and a text that describes what was seen instead.
   [[nodiscard]] Result<Registration> wait_for_registration(const std::string& resource, Duration within,
                                                            std::uint64_t after = 0);
-  // Until kubelet's view of `resource` satisfies the predicate.
+  // Waits until kubelet's view of `resource` satisfies the predicate.
   [[nodiscard]] Result<ResourceView> wait_for_devices(const std::string& resource,
                                                       std::function<bool(const ResourceView&)> predicate,
                                                       Duration within);
   [[nodiscard]] Result<ResourceView> wait_for_healthy(const std::string& resource, std::uint64_t count,
                                                       Duration within);
-  // Until a recorded call satisfies the predicate: the first such call.
+  // Waits until a recorded call satisfies the predicate, and returns the first such call.
   [[nodiscard]] Result<Call> wait_for_call(std::function<bool(const Call&)> predicate, Duration within);
-  // Until a message on any stream, extra ones included, satisfies the predicate: the first such message.
+  // Waits until a message on any stream, including extra ones, satisfies the predicate, and returns the first.
   [[nodiscard]] Result<StreamMessage> wait_for_message(std::function<bool(const StreamMessage&)> predicate,
                                                        Duration within);
 
@@ -195,25 +195,25 @@ class Kubelet {
   std::vector<StreamMessage> messages() const;      // all, in order of arrival
 
   // --- pods ----------------------------------------------------------------------------------------------------
-  // Prefers and allocates for every container, in order; refuses as a whole. Admitting an admitted pod again answers
-  // with the same grants without asking the plugin, and refuses when its devices are unhealthy or their plugin has not
-  // come back. A resource that no plugin has ever registered is not kubelet's to give: such a pod is admitted, without
-  // devices (it is the scheduler that keeps it away).
+  // Prefers and allocates for every container, in order; refuses the pod as a whole. Admitting an admitted pod again
+  // returns the same grants without a call to the plugin, and refuses if its devices are unhealthy or their plugin has
+  // not come back. kubelet does not manage a resource that no plugin has ever registered: such a pod is admitted,
+  // without devices (the scheduler keeps it away).
   [[nodiscard]] Admission admit(const PodAsk& pod);
-  // A start or restart of a container of an admitted pod: PreStartContainer where the plugin asked for it, then the
-  // recorded answer. Never Allocate.
+  // A start or restart of a container of an admitted pod: PreStartContainer if the plugin requires it, then the
+  // recorded response. Never Allocate.
   [[nodiscard]] Result<ContainerGrant> start_container(const std::string& uid, const std::string& container);
   void remove_pod(const std::string& uid);  // ended: its devices are free
-  // After a restart kubelet learns from the API server which pods exist; devices of all others are free.
+  // After a restart kubelet reads from the API server which pods exist; devices of all others are free.
   void keep_only_pods(const std::vector<std::string>& uids);
 
   // --- bad days ------------------------------------------------------------------------------------------------
   void refuse_next_registrations(int count, int grpc_code, std::string message);
   void hang_registrations();     // Register does not answer …
   void release_registrations();  // … until this
-  // Cancels the current stream of `resource` from kubelet's side, also in the middle of a write.
+  // Cancels the current stream of `resource` from kubelet's side, even during a write.
   [[nodiscard]] Status close_stream(const std::string& resource);
-  // A slow reader: from now on nothing is read from any stream of `resource`, until resume.
+  // A slow reader: nothing is read from any stream of `resource` until resume.
   void pause_reading(const std::string& resource);
   void resume_reading(const std::string& resource);
   // A stream beside the current one, to the current endpoint, with its own connection. Its messages are recorded
@@ -221,7 +221,7 @@ class Kubelet {
   [[nodiscard]] Result<std::uint64_t> open_extra_stream(const std::string& resource, std::string authority = {});
   [[nodiscard]] Status close_extra_stream(std::uint64_t stream);
 
-  struct Impl;  // the double's own files see it
+  struct Impl;  // for this class's own files
 
  private:
   explicit Kubelet(std::unique_ptr<Impl> impl);

@@ -1,9 +1,9 @@
 #pragma once
-// Inside of the kubelet double, shared by the files that make it up: life.cpp (start, stop), registration.cpp (Register
-// and the streams), admission.cpp (pods), waiting.cpp (what tests see), pod_resources.cpp.
+// Internals of the kubelet stand-in, shared by its files: life.cpp (start, stop), registration.cpp (Register and the
+// streams), admission.cpp (pods), waiting.cpp (the tests' view), pod_resources.cpp.
 //
-// One mutex guards everything; no call to the plugin is made and no callback runs while it is held. `admitting` puts
-// admissions in a row, as kubelet's pod loop does, and is taken before `mutex`.
+// One mutex guards everything; it is not held during calls to the plugin and callbacks. `admitting` serialises
+// admissions, as kubelet's pod loop does, and is locked before `mutex`.
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -31,10 +31,10 @@ struct Stream {
   std::jthread thread;
 };
 
-// Who answers for a resource.
+// The plugin that serves a resource.
 struct Endpoint {
-  std::string name;                      // file name; "" when known from the checkpoint only
-  std::shared_ptr<PluginClient> client;  // null when known from the checkpoint only
+  std::string name;                      // file name; "" if known from the checkpoint only
+  std::shared_ptr<PluginClient> client;  // null if known from the checkpoint only
   PluginOptions options;
   bool has_options = false;
   bool stopped = false;
@@ -53,7 +53,7 @@ struct Kubelet::Impl {
   bool running = false;
   DeviceBook book;
   std::map<std::string, Endpoint> endpoints;
-  std::map<std::string, PodAsk> pods;  // admitted, by uid; what the API server and the runtime would know
+  std::map<std::string, PodAsk> pods;  // admitted, by uid; the API server's and the runtime's knowledge
   std::mt19937_64 dice;
 
   std::vector<Registration> registrations;
@@ -62,7 +62,7 @@ struct Kubelet::Impl {
   std::uint64_t streams_opened = 0;
   std::vector<std::unique_ptr<Stream>> streams;
   std::set<std::string> paused;
-  std::set<std::shared_ptr<PluginClient>> connecting;  // Register under way
+  std::set<std::shared_ptr<PluginClient>> connecting;  // Register in progress
 
   int refusals = 0;
   grpc::Status refusal;

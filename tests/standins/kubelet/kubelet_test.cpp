@@ -1,4 +1,4 @@
-// Each fact of kubelet's device manager that the double imitates, tried with a tiny plugin over real sockets.
+// Each fact of kubelet's device manager that the stand-in imitates, tested with a tiny plugin over real sockets.
 #include "standins/kubelet/kubelet.h"
 
 #include <gmock/gmock.h>
@@ -151,7 +151,7 @@ TEST_F(KubeletDouble, ReportsHealthyDevicesAsAllocatableAndAllAsCapacity) {
   const auto view = kubelet_->view(kGpu);
   EXPECT_EQ(view.capacity, 3u);
   EXPECT_EQ(view.allocatable, 2u);
-  EXPECT_EQ(kubelet_->messages().front().devices.front().id, "b");  // as it came
+  EXPECT_EQ(kubelet_->messages().front().devices.front().id, "b");  // as received
   tiny->set_devices({{"b"}, {"a"}, {"c"}});
   EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 3, kSoon));
 }
@@ -166,7 +166,7 @@ TEST_F(KubeletDouble, TakesAllDevicesForUnhealthyOnceTheStreamEndsAndNeverOpensI
   EXPECT_EQ(view.allocatable, 0u);
   EXPECT_TRUE(view.registered);
   EXPECT_THAT(calls_of(Method::kListAndWatch), SizeIs(1));
-  // The plugin still serves, and still nobody watches: only registering again helps.
+  // The plugin still serves, but kubelet does not watch it: only a new registration helps.
   EXPECT_EQ(tiny->open_streams(), 0);
   ASSERT_TRUE(tiny->register_as(kGpu).ok());
   EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 2, kSoon));
@@ -204,7 +204,7 @@ TEST_F(KubeletDouble, LetsANewRegistrationReplaceTheEndpointAndIgnoresTheEndOfTh
   auto old_plugin = registered("old.sock", {{"a"}});
   auto new_plugin = registered("new.sock", {{"a"}, {"b"}});
   EXPECT_EQ(kubelet_->view(kGpu).endpoint, "new.sock");
-  old_plugin->set_devices({{"z"}});  // recorded, not believed
+  old_plugin->set_devices({{"z"}});  // recorded, but ignored
   ASSERT_TRUE(kubelet_->wait_for_message([](const StreamMessage& m) { return m.devices.front().id == "z"; }, kSoon));
   EXPECT_EQ(kubelet_->view(kGpu).allocatable, 2u);
   old_plugin->stop();
@@ -367,7 +367,7 @@ TEST_F(KubeletDouble, RefusesThePodWithThePluginsWordsWhenAPreferenceOrAllocatio
             "unexpected");
   EXPECT_EQ(refused.status, grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(kubelet_->view(kGpu).allocated, IsEmpty());
-  tiny->offers_preference = true;  // and answers UNIMPLEMENTED
+  tiny->offers_preference = true;  // and returns UNIMPLEMENTED
   ASSERT_TRUE(tiny->register_as(kGpu).ok());
   EXPECT_THAT(kubelet_->admit(one_container_pod("one", kGpu, 1)).message, HasSubstr("GetPreferredAllocation"));
 }
@@ -465,7 +465,7 @@ TEST_F(KubeletDouble, KeepsGrantsOverItsRestartWhileResourcesWaitForTheirPlugins
   EXPECT_TRUE(view.registered);  // known from the checkpoint
   EXPECT_EQ(view.capacity, 0u);
   EXPECT_THAT(view.allocated, SizeIs(1));
-  // A container that runs is left alone; one that does not cannot start without its plugin.
+  // A running container is not changed; one that is not running cannot start without its plugin.
   PodAsk again = one_container_pod("one", kGpu, 1);
   EXPECT_FALSE(kubelet_->admit(one_container_pod("other", kGpu, 1)).admitted);
   again.containers[0].running = true;
@@ -517,7 +517,7 @@ TEST_F(KubeletDouble, EndsAnAllocationThatHangsWhenItStops) {
   std::condition_variable changed;
   bool entered = false;
   bool leave = false;
-  auto tiny = registered("tiny.sock", {{"a"}});  // ends first: its call still waits on what stands above
+  auto tiny = registered("tiny.sock", {{"a"}});  // destroyed first: its call still waits on the objects above
   tiny->allocation = [&](const auto&, auto*) {
     std::unique_lock lock(mutex);
     entered = true;

@@ -55,7 +55,7 @@ std::vector<std::string> init_words(const ContainerWords& words, const Container
 
 Result<Started> start_process(const ContainerWords& words, const ContainerGrant& grant, ContainerMode mode) {
   if (mode == ContainerMode::kProcess) {
-    // A runtime refuses a container whose mounts it cannot make, so this does too, though it makes none.
+    // A runtime refuses a container with impossible mounts, so this does too, although it makes none.
     for (const auto& mount : grant.mounts) {
       if (::access(mount.host_path.c_str(), F_OK) != 0) {
         return fail(Kind::kNotFound,
@@ -74,7 +74,7 @@ Result<Started> start_process(const ContainerWords& words, const ContainerGrant&
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawnattr_init(&attributes);
   ::posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  // The error pipe's end may itself be 1, 2 or 3 when ours were closed; a descriptor above them is always free.
+  // The error pipe's end may itself be 1, 2 or 3 if the parent's were closed; a descriptor above them is always free.
   const int error_end = ::fcntl(error.write_end, F_DUPFD_CLOEXEC, 10);
   const int output_end = ::fcntl(output.write_end, F_DUPFD_CLOEXEC, 10);
   ::posix_spawn_file_actions_adddup2(&files, output_end, 1);

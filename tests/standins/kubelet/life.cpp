@@ -1,4 +1,4 @@
-// Start and stop of the double, its checkpoint, and the forgetting of resources whose plugin stays away.
+// Start and stop of the stand-in, its checkpoint, and forgetting resources whose plugin does not come back.
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kLongestSocketPath = 107;
 
-// kubelet's "clean-up" of the plugin directory: sockets only, whoever they belong to.
+// kubelet's clean-up of the plugin directory: all sockets, and only sockets.
 Status remove_sockets(const std::string& dir) {
   std::error_code problem;
   fs::create_directories(dir, problem);
@@ -50,7 +50,7 @@ Result<std::unique_ptr<grpc::Server>> serve(const std::string& path, grpc::Servi
   int bound = 0;
   builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(&service);
-  // A thread of gRPC's synchronous server may sleep out this time before it notices a shutdown; its default is 10 s.
+  // A thread of gRPC's synchronous server may sleep this long before it notices a shutdown; the default is 10 s.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::CQ_TIMEOUT_MSEC, 100);
   auto server = builder.BuildAndStart();
   if (!server || bound == 0) return fail(Kind::kUnavailable, "cannot listen", path);
@@ -62,8 +62,8 @@ void shut_down(std::unique_ptr<grpc::Server>& server) {
   server.reset();
 }
 
-// Closing the last object of gRPC shuts the library down, which may wait up to 10 s for its backup poller when a write
-// was cut off before. Held once for the life of the process, it is never shut down.
+// Destroying the last gRPC object shuts the library down, which may wait up to 10 s for its backup poller if a write
+// was cut off before. This object keeps the library in use until the process exits.
 void keep_grpc_up() {
   static const bool kept = (grpc_init(), true);
   (void)kept;
@@ -81,7 +81,7 @@ Status Kubelet::Impl::load_checkpoint() {
   TRY(Checkpoint checkpoint, parse_checkpoint(*text));
   for (Holding& holding : checkpoint.holdings) book.record(std::move(holding));
   for (const auto& [resource, ids] : checkpoint.registered) {
-    // Known but empty until its plugin registers again: capacity stays zero, and the grace period runs.
+    // Known but empty until its plugin registers again: capacity stays zero, and the grace period applies.
     book.expect(resource);
     Endpoint endpoint;
     endpoint.stopped = true;
@@ -99,7 +99,7 @@ void Kubelet::Impl::write_checkpoint() {
       if (device.healthy) ids.push_back(device.id);
     }
   }
-  // A checkpoint that cannot be written is tolerated, as in kubelet: it is missing at the next start, no earlier.
+  // A checkpoint that cannot be written is tolerated, as in kubelet: it is missing only at the next start.
   (void)write_file_atomically(checkpoint_path(), to_json(checkpoint));
 }
 
@@ -157,13 +157,13 @@ Status Kubelet::Impl::start() {
   {
     const std::lock_guard lock(mutex);
     if (running) return {};
-    // kubelet goes on with an unreadable checkpoint, and so loses the grants; a test wants to know.
+    // kubelet continues with an unreadable checkpoint, and so loses the grants; a test must fail instead.
     TRY_STATUS(load_checkpoint());
   }
   TRY_STATUS(remove_sockets(settings.plugin_dir));
   {
     const std::lock_guard lock(mutex);
-    running = true;  // before the first Register can come in
+    running = true;  // before the first Register can arrive
   }
   janitor = std::jthread([this] { run_janitor(); });
   const auto listen = [&]() -> Status {
@@ -201,7 +201,7 @@ void Kubelet::Impl::stop() {
   pod_resources_service.reset();
   if (janitor.joinable()) janitor.join();
   {
-    const std::lock_guard lock(mutex);  // a Register that was under way may have opened one more
+    const std::lock_guard lock(mutex);  // a Register in progress may have opened another one
     for (auto& stream : streams) {
       cancel_stream(*stream);
       ending.push_back(std::move(stream));
@@ -211,7 +211,7 @@ void Kubelet::Impl::stop() {
   changed.notify_all();
   ending.clear();  // joins
   {
-    const std::lock_guard admission(admitting);  // an admission under way has lost its connection and ends
+    const std::lock_guard admission(admitting);  // an admission in progress has lost its connection and ends
     const std::lock_guard lock(mutex);
     endpoints.clear();
     book = DeviceBook();

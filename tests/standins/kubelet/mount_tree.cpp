@@ -34,7 +34,7 @@ class Descriptor {
   }
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
-  // A path to what the descriptor refers to, also when something has been mounted over it since.
+  // A path to the descriptor's file, even if another file system has been mounted over it since.
   std::string path() const { return fmt::format("/proc/self/fd/{}", fd_); }
 
  private:
@@ -53,7 +53,7 @@ Status bind_mount(const std::string& from, const std::string& to) {
 Status make_read_only(const std::string& target) {
   struct statvfs now{};
   if (::statvfs(target.c_str(), &now) != 0) return failed("cannot examine", target);
-  // Flags of a mount that came from elsewhere must be repeated: the kernel does not let a remount drop them.
+  // Flags of an inherited mount must be repeated: the kernel does not permit a remount to drop them.
   unsigned long flags = MS_BIND | MS_REMOUNT | MS_RDONLY;
   if (now.f_flag & ST_NOSUID) flags |= MS_NOSUID;
   if (now.f_flag & ST_NODEV) flags |= MS_NODEV;
@@ -88,10 +88,10 @@ class MountTree {
   Status make_missing(const std::string& path, bool directory);
   Status cover(const std::string& directory);
 
-  std::set<dev_t> ours_;  // tmpfs mounts made here: directories may be created in them
+  std::set<dev_t> ours_;  // tmpfs mounts of this object: directories may be created in them
 };
 
-// Puts a tmpfs over `directory` that shows the same entries.
+// Covers `directory` with a tmpfs that shows the same entries.
 Status MountTree::cover(const std::string& directory) {
   const bool root = directory == "/";
   const Descriptor original(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -103,7 +103,7 @@ Status MountTree::cover(const std::string& directory) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  // A new root is built elsewhere and moved; anything that is a directory will do, as the original stays open.
+  // A new root is built elsewhere and moved; any directory works, because the original stays open.
   const std::string stage = root ? "/tmp" : directory;
   std::vector<Descriptor> entries;  // opened before the stage hides one of them
   for (const std::string& name : names) {

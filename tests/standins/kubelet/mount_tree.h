@@ -1,7 +1,7 @@
 #pragma once
-// A container's view of files: a mount namespace of its own in which host paths appear at container paths. Mount points
-// that do not exist are made without touching the host: the nearest existing directory above them is covered by a small
-// tmpfs that shows the same entries. Changes the calling process for good; single-threaded programs only.
+// A container's view of files: a mount namespace of its own in which host paths appear at container paths. Missing
+// mount points are created without changing the host: the nearest existing directory above is covered by a small tmpfs
+// with the same entries. Changes the calling process permanently; single-threaded programs only.
 #include <string>
 #include <vector>
 

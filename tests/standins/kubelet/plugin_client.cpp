@@ -38,7 +38,7 @@ std::string PluginClient::endpoint() const {
 }
 
 Status PluginClient::connect(Duration within) {
-  // In slices, so that cancel() is noticed: gRPC offers no way to end this wait from outside.
+  // In short waits, so that cancel() is noticed: gRPC cannot end this wait from outside.
   const auto deadline = system_clock::now() + std::chrono::duration_cast<system_clock::duration>(within);
   while (!channel_->WaitForConnected(std::min(deadline, system_clock::now() + milliseconds(100)))) {
     const std::lock_guard lock(mutex_);

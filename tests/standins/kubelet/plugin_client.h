@@ -1,6 +1,6 @@
 #pragma once
-// kubelet's end of the connection to one registered endpoint: the dial and the four unary calls. The stream is run by
-// the owner on `stub()`. Every call can be ended from another thread by cancel().
+// kubelet's side of the connection to one registered endpoint: the dial and the four unary calls. The owner runs the
+// stream on `stub()`. cancel() ends every call from another thread.
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -29,7 +29,7 @@ class PluginClient {
   grpc::Status allocate(std::span<const std::string> ids, v1beta1::AllocateResponse* answer);
   grpc::Status pre_start(std::span<const std::string> ids, Duration within);
 
-  void cancel();  // ends calls under way, and every later one at once
+  void cancel();  // ends calls in progress, and every later one immediately
   v1beta1::DevicePlugin::Stub& stub() { return *stub_; }
   const std::string& resource() const { return resource_; }
   const std::string& path() const { return path_; }
@@ -48,7 +48,7 @@ class PluginClient {
   bool cancelled_ = false;
 };
 
-// "rpc error: code = Unavailable desc = …": how kubelet, a Go program, shows a failed call.
+// "rpc error: code = Unavailable desc = …": the format of a failed call in kubelet, a Go program.
 std::string in_go_words(const grpc::Status& status);
 
 }  // namespace tranche::sim

@@ -1,4 +1,4 @@
-// The containers of the pods: from a grant to a process, its output, its end and its next start.
+// The containers of the pods: from a grant to a process, its output, its exit and its restart.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ using State = ContainerRun::State;
 using Phase = PodRun::Phase;
 
 constexpr std::size_t kLongestLine = 16384;
-constexpr Duration kCalmAfter = std::chrono::minutes(10);  // a run this long begins the back-off anew, as in kubelet
+constexpr Duration kCalmAfter = std::chrono::minutes(10);  // a run of this length resets the back-off, as in kubelet
 
 bool restarts(RestartPolicy policy, int code) {
   return policy == RestartPolicy::kAlways || (policy == RestartPolicy::kOnFailure && code != 0);
@@ -47,7 +47,7 @@ void PodRunner::start(PodRun& pod, ContainerRun& run, const Result<ContainerGran
     settle(pod);
     return;
   }
-  if (!grant) {  // kubelet tries again whatever the restart policy: the container has not been made yet
+  if (!grant) {  // kubelet retries whatever the restart policy: the container does not exist yet
     run.state = State::kWaiting;
     run.reason = "CreateContainerConfigError";
     run.message = to_string(grant.error());
@@ -135,7 +135,7 @@ void PodRunner::kill_group(const ContainerRun& run, int signal) {
 void PodRunner::reap() {
   while (true) {
     siginfo_t info{};
-    // Looked at before it is collected: while it lies there its number, and its group's, cannot belong to another.
+    // Examined before it is reaped: until then, its pid and process group cannot be reused.
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
     PodRun* pod = nullptr;
     ContainerRun* run = nullptr;
@@ -147,7 +147,7 @@ void PodRunner::reap() {
     if (run) kill_group(*run, SIGKILL);  // a container ends with its first process
     siginfo_t collected{};
     ::waitid(P_PID, static_cast<id_t>(info.si_pid), &collected, WEXITED | WNOHANG);
-    if (!run) continue;  // a stray grandchild that was left to us
+    if (!run) continue;  // an orphaned grandchild that this process adopted
     read_start_error(pod->uid, run->spec.name);
     read_output(pod->uid, run->spec.name);
     container_ended(*pod, *run, code_of(info));
@@ -171,7 +171,7 @@ void PodRunner::container_ended(PodRun& pod, ContainerRun& run, int code) {
   settle(pod);
 }
 
-// The first restart is at once, the second after the back-off, each further one after twice as long.
+// The first restart is immediate, the second after the back-off, each further one after twice as long.
 void PodRunner::wait_and_restart(PodRun& pod, ContainerRun& run) {
   const Duration wait = run.back_off;
   run.back_off = std::min(wait.count() == 0 ? settings_.back_off : wait * 2, settings_.longest_back_off);
@@ -187,7 +187,7 @@ void PodRunner::wait_and_restart(PodRun& pod, ContainerRun& run) {
   });
 }
 
-// What the containers' states make of the pod.
+// Derives the pod's phase from its containers' states.
 void PodRunner::settle(PodRun& pod) {
   const auto all = [&](auto&& test) { return std::ranges::all_of(pod.containers, test); };
   if (pod.admitted && !pod.ended()) {
@@ -202,7 +202,7 @@ void PodRunner::settle(PodRun& pod) {
   }
   if (pod.ended() && std::exchange(pod.admitted, false)) {
     if (pod.timer) loop_.cancel(*std::exchange(pod.timer, std::nullopt));
-    kubelet_.remove_pod(pod.uid);  // its slots are free, and pods that wait for them are looked at again
+    kubelet_.remove_pod(pod.uid);  // its slots are free, so waiting pods are checked again
     say(fmt::format("pod {} {}", pod.full_name(), pod.phase == Phase::kSucceeded ? "succeeded" : "failed"));
   }
 }

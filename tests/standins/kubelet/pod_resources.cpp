@@ -1,4 +1,4 @@
-// PodResources v1: which container of which pod holds which devices, and what could be given.
+// PodResources v1: which container of which pod holds which devices, and which devices are allocatable.
 #include <tuple>
 
 #include "standins/kubelet/kubelet_impl.h"
@@ -15,8 +15,8 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
  public:
   explicit PodResourcesService(Kubelet::Impl& impl) : impl_(impl) {}
 
-  // Every active pod, also those without devices, as kubelet lists them: an entry for each device. No uid: kubelet
-  // gives none.
+  // Every active pod, including those without devices, in kubelet's format: an entry for each device, without the pod's
+  // uid.
   grpc::Status List(grpc::ServerContext*, const v1::ListPodResourcesRequest*,
                     v1::ListPodResourcesResponse* answer) override {
     const std::lock_guard lock(impl_.mutex);

@@ -44,7 +44,7 @@ PodRunner::PodRunner(EventLoop& loop, Kubelet& kubelet, RunnerSettings settings)
     : loop_(loop), kubelet_(kubelet), settings_(std::move(settings)) {
   for (char** entry = environ; *entry; ++entry) image_env_.emplace_back(*entry);
   kubelet_.on_change([this] {
-    if (!woken_.exchange(true)) loop_.post([this] { woken_ = false; });  // the end of the turn does the rest
+    if (!woken_.exchange(true)) loop_.post([this] { woken_ = false; });  // the end of the callback does the rest
   });
   loop_.after_each_turn([this] { catch_up(); });
 }
@@ -53,7 +53,7 @@ PodRunner::~PodRunner() {
   kubelet_.on_change(nullptr);
   loop_.after_each_turn(nullptr);
   if (restarter_.joinable()) restarter_.join();
-  kubelet_.stop();  // ends a question to a plugin that is under way
+  kubelet_.stop();  // ends a call to a plugin in progress
   worker_.close();
   for (PodRun& pod : pods_) {
     for (ContainerRun& run : pod.containers) close_pipes(run);
@@ -71,7 +71,7 @@ ContainerRun* PodRunner::find(PodRun& pod, const std::string& container) {
   return found == pod.containers.end() ? nullptr : &*found;
 }
 
-// The same in every run for the same pods, so that a checkpoint finds them again.
+// Identical in every run for the same pods, so that a checkpoint finds them again.
 std::string PodRunner::new_uid(const PodSpec& spec) {
   const std::string name = spec.pod_namespace + "/" + spec.name;
   const std::string hash = hex16(stable_hash(fmt::format("{}#{}", name, created_[name]++))) + hex16(stable_hash(name));
@@ -137,7 +137,7 @@ void PodRunner::schedule() {
 void PodRunner::take_admission(const std::string& uid, const Admission& admission, unsigned life) {
   PodRun* pod = find(uid);
   if (!pod) return;
-  if (!admission.admitted && life != kubelet_life_) {  // cut off by a restart: the next kubelet admits it
+  if (!admission.admitted && life != kubelet_life_) {  // interrupted by a restart: the next kubelet admits it
     pod->bound = false;
     if (pod->deleting) terminate(*pod, Duration{});
     return;
@@ -208,7 +208,7 @@ void PodRunner::restart_kubelet(std::function<void(std::string)> when_done) {
   restarting_ = true;
   ++kubelet_life_;
   say("kubelet restarts");
-  // Not by the worker, which may be waiting for a plugin: this is what ends such a wait.
+  // Not on the worker, which may be waiting for a plugin: this is what ends such a wait.
   restarter_ = std::jthread([this, when_done = std::move(when_done)] {
     loop_.post([this, when_done, done = kubelet_.restart()] {
       restarting_ = false;
@@ -232,7 +232,7 @@ void PodRunner::stop_hard() {
   for (PodRun& pod : pods_) terminate(pod, Duration{});
 }
 
-// A Deployment keeps its number of pods: one that is deleted is made anew.
+// A Deployment keeps its number of pods: a deleted one is replaced.
 void PodRunner::replace(const PodSpec& spec) {
   if (stopping_ || !spec.owner.starts_with("Deployment/")) return;
   if (withdrawn_.contains(spec.pod_namespace + "/" + spec.owner)) return;

@@ -1,7 +1,7 @@
 #pragma once
-// Pods on the simulated node: scheduled when they fit, admitted through the kubelet double, run as real processes,
-// restarted as their policy says, and gone without a trace when deleted. Everything runs on the loop's thread, except
-// the questions to plugins, which a worker asks.
+// Pods on the simulated node: scheduled when they fit, admitted through the kubelet stand-in, run as real processes,
+// restarted according to their policy, and removed completely when deleted. Everything runs on the loop's thread,
+// except calls to plugins, which a worker makes.
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -22,7 +22,7 @@ namespace tranche::sim {
 struct RunnerSettings {
   ContainerMode mode = ContainerMode::kProcess;
   std::string state_file{};
-  Duration back_off = std::chrono::seconds(10);         // the second restart in a row waits this, then twice as long …
+  Duration back_off = std::chrono::seconds(10);         // before the second consecutive restart, doubling …
   Duration longest_back_off = std::chrono::minutes(5);  // … up to this
   Duration stop_grace = std::chrono::seconds(5);        // from SIGTERM to SIGKILL when the whole node stops
   std::size_t output_lines = 50;
@@ -34,16 +34,16 @@ class PodRunner {
   PodRunner(EventLoop& loop, Kubelet& kubelet, RunnerSettings settings);
   ~PodRunner();
 
-  // Adds pods that are new by name; a name that stands is left as it is. Returns what happened, one line per pod.
+  // Adds pods with new names; existing names are not changed. Returns one line per pod on what happened.
   std::string apply(const std::vector<PodSpec>& pods);
-  void adopt_checkpoint();  // once, after the first apply: devices of pods that are not among them are free
-  // "name", "namespace/name", or "deployment/name" and "job/name" for all of it. "" or why not.
+  void adopt_checkpoint();  // once, after the first apply: frees devices of pods that are not among them
+  // "name", "namespace/name", or "deployment/name" and "job/name" for all its pods. Returns "" or the error.
   std::string remove(const std::string& what);
   void restart_kubelet(std::function<void(std::string)> when_done);
   void stop();       // ends every pod, then quits the loop
   void stop_hard();  // the same without grace
   void reap();       // after SIGCHLD
-  void catch_up();   // schedules and writes the state now; done by itself at the end of each turn
+  void catch_up();   // schedules and writes the state now; otherwise done at the end of each callback
   std::string state() const;
   bool all_succeeded() const;
 
@@ -71,7 +71,7 @@ class PodRunner {
   RunnerSettings settings_;
   std::vector<std::string> image_env_;
   std::deque<PodRun> pods_;                  // in order of creation
-  std::map<std::string, unsigned> created_;  // how often a pod of this name was made
+  std::map<std::string, unsigned> created_;  // how many pods of this name were created
   std::set<std::string> withdrawn_;          // owners deleted as a whole
   std::string written_;
   std::atomic<bool> woken_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// The pods of sim-kubelet and how far each has come: what the state file shows. Plain values.
+// The pods of sim-kubelet and their progress: the content of the state file. Plain values.
 #include <sys/types.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ struct ContainerRun {
   enum class State { kWaiting, kStarting, kRunning, kTerminated };
 
   PodContainer spec{};
-  ContainerGrant grant{};  // what it was last started with
+  ContainerGrant grant{};  // of its last start
   State state = State::kWaiting;
   pid_t pid = 0;
   std::optional<int> exit{};  // of its last run: exit code, or 128 + signal
@@ -27,7 +27,7 @@ struct ContainerRun {
   std::deque<std::string> output{};  // the last lines
   std::string last_json{};           // the last line that is a JSON object
 
-  // Of the runner only.
+  // For the runner only.
   std::string unfinished_line{};
   std::string start_error{};
   int output_fd = -1;
@@ -45,7 +45,7 @@ struct PodRun {
   Phase phase = Phase::kPending;
   std::string reason{};
   std::string message{};
-  bool bound = false;     // scheduled: counts against what is free
+  bool bound = false;     // scheduled: its requests are in use
   bool admitted = false;  // holds devices
   bool deleting = false;
   std::vector<ContainerRun> containers{};

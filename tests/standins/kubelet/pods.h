@@ -1,8 +1,8 @@
 #pragma once
-// Pods as people write them for Kubernetes, as far as a node without images can run them: kinds Pod, Deployment and
-// Job; metadata.name/namespace/labels, spec.restartPolicy, spec.terminationGracePeriodSeconds and containers with
-// name, command, args, env and resources. Fields of Kubernetes that have no meaning here (image, volumes, probes …)
-// are read over; a word that Kubernetes does not know is a warning. Pure values, no YAML types.
+// Pods in Kubernetes manifests, as far as a node without images can run them: kinds Pod, Deployment and Job;
+// metadata.name/namespace/labels, spec.restartPolicy, spec.terminationGracePeriodSeconds and containers with name,
+// command, args, env and resources. Other Kubernetes fields (image, volumes, probes …) are ignored; a field that
+// Kubernetes does not know is a warning. Pure values, no YAML types.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@ enum class RestartPolicy { kAlways, kOnFailure, kNever };
 
 struct PodContainer {
   std::string name{};
-  std::vector<std::string> command{};  // never empty: there is no image to take an entry point from
+  std::vector<std::string> command{};  // never empty: there is no image with an entry point
   std::vector<std::string> args{};
   std::vector<std::pair<std::string, std::string>> env{};  // in order, as later ones may refer to earlier ones
   std::map<std::string, std::uint64_t> resources{};        // extended resources only
@@ -40,7 +40,7 @@ struct PodsFile {
   std::vector<Problem> problems{};
 };
 
-// Never throws. A document with an error gives no pods; the others do.
+// Never throws. A document with an error yields no pods; the others do.
 PodsFile parse_pods(std::string_view yaml, const std::string& source);
 
 }  // namespace tranche::sim

@@ -1,4 +1,4 @@
-// Pod files, scheduling and what a container is started with: the parts of sim-kubelet that are plain values.
+// Pod files, scheduling and the start parameters of containers: the parts of sim-kubelet that are plain values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@ namespace tranche::sim {
 namespace {
 
 constexpr std::size_t kLargestFile = 1 << 20;
-constexpr std::uint64_t kMostPods = 1000;  // of one file
+constexpr std::uint64_t kMostPods = 1000;  // per file
 constexpr std::uint64_t kMostDevices = 1'000'000;
 
 bool is_env_name(std::string_view name) {
@@ -22,7 +22,7 @@ bool is_env_name(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-// What a field reference in an env entry stands for, unrolled later: the pod's own name is not known yet.
+// Placeholder of a field reference in an env entry, replaced later: the pod's own name is not known yet.
 constexpr std::string_view kNameMark = "\x01name\x01";
 constexpr std::string_view kNamespaceMark = "\x01namespace\x01";
 
@@ -393,7 +393,8 @@ Problem syntax_problem(const std::string& source, const YAML::Exception& problem
           .remedy = "mend the line; indent with blanks, two for each level"};
 }
 
-// yaml-cpp does not get past a mark that nothing can begin with (",0"): it finds an empty document there, for ever.
+// yaml-cpp does not get past a character that nothing can begin with (",0"): it returns empty documents there
+// endlessly.
 struct Begins : YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override { at = mark; }
   void OnDocumentEnd() override {}

@@ -1,4 +1,4 @@
-// Register and the ListAndWatch streams: how a plugin becomes the endpoint of a resource, and stops being it.
+// Register and the ListAndWatch streams: how a plugin becomes the endpoint of a resource, and how that ends.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
     if (const Status dialled = client->connect(settings.dial_deadline); !dialled) {
       return refuse(to_string(dialled.error()));
     }
-    // The plugin must be answering while its own Register call is still open, hence on another thread of its.
+    // The plugin must answer while its own Register call is in progress, so on another thread.
     const auto begun = steady_clock::now();
     v1beta1::DevicePluginOptions options;
     const grpc::Status status = client->options(&options);
@@ -124,7 +124,7 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
   connecting.erase(client);
   if (!connected.ok()) return connected;
   if (!running) return {grpc::StatusCode::UNAVAILABLE, "kubelet is stopping"};
-  // The newest registration holds the resource. An earlier endpoint's stream is left to end by itself.
+  // The newest registration holds the resource. The stream of an earlier endpoint ends by itself.
   endpoints[resource] = {.name = request.endpoint(),
                          .client = client,
                          .options = *answered,
@@ -136,7 +136,7 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
 }
 
 std::uint64_t Kubelet::Impl::open_stream(std::shared_ptr<PluginClient> client, bool extra) {
-  // Threads of ended streams are joined here and in stop(): they have nothing left to do but return.
+  // Threads of ended streams are joined here and in stop(): they are about to return.
   std::erase_if(streams, [](const auto& stream) { return stream->ended; });
   auto stream = std::make_unique<Stream>();
   stream->number = ++streams_opened;
@@ -162,7 +162,7 @@ void Kubelet::Impl::run_stream(Stream& stream) {
     message.Clear();
     if (!reader->Read(&message)) break;
     {
-      std::unique_lock lock(mutex);  // a message that was already awaited when the pause began
+      std::unique_lock lock(mutex);  // a message that was already being read when the pause began
       changed.wait(lock, may_read);
       if (stream.cancelled) break;
     }
@@ -178,7 +178,7 @@ void Kubelet::Impl::take_message(Stream& stream, const v1beta1::ListAndWatchResp
     std::vector<Device> devices = plain(message);
     const auto found = endpoints.find(resource);
     const bool current = found != endpoints.end() && found->second.client == stream.client;
-    // Old kubelets take the message of any stream of the resource for the truth.
+    // Old kubelets accept the message of any stream of the resource.
     if (!stream.extra && (current || settings.old_stream_end_disconnects_current)) {
       book.set_devices(resource, devices);
       write_checkpoint();
@@ -210,7 +210,7 @@ void Kubelet::Impl::end_stream(Stream& stream, const grpc::Status& status) {
   }
   tell();
   const std::lock_guard lock(mutex);
-  stream.ended = true;  // the thread returns without taking the mutex again, so it may be joined under it
+  stream.ended = true;  // the thread returns without locking the mutex again, so it may be joined while locked
 }
 
 void Kubelet::Impl::disconnect(const std::string& resource) {
@@ -228,7 +228,7 @@ void Kubelet::Impl::disconnect(const std::string& resource) {
 }
 
 void Kubelet::Impl::cancel_stream(Stream& stream) {
-  if (stream.ended) return;  // its context has served
+  if (stream.ended) return;  // its context is no longer in use
   stream.cancelled = true;
   stream.context.TryCancel();
 }

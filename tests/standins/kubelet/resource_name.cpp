@@ -14,7 +14,7 @@ bool letter_or_digit(char c) {
   return lower_or_digit(c) || (c >= 'A' && c <= 'Z');
 }
 
-// The part after the slash: 63 characters, letters and digits at both ends, also "-", "_" and "." between.
+// The part after the slash: up to 63 characters, letters and digits at both ends, also "-", "_" and "." between.
 bool is_name_part(std::string_view text) {
   if (text.empty() || text.size() > 63) return false;
   if (!letter_or_digit(text.front()) || !letter_or_digit(text.back())) return false;
@@ -42,7 +42,7 @@ bool is_extended_resource(std::string_view name) {
   if (slash == std::string_view::npos || name.find("kubernetes.io/") != std::string_view::npos) return false;
   if (name.starts_with("requests.")) return false;  // quota names
   const std::string_view domain = name.substr(0, slash);
-  // Quotas prefix the name with "requests.", and the result must still be a name: nine characters less.
+  // Quotas prefix the name with "requests.", and the result must still be valid: nine characters less.
   return domain.size() <= 253 - 9 && is_dns_subdomain(domain) && is_name_part(name.substr(slash + 1));
 }
 

@@ -70,7 +70,7 @@ std::optional<Duration> seconds(const std::string& text) {
   return result + Duration(*fraction * static_cast<std::uint64_t>(std::llround(std::pow(10, 9 - digits.size()))));
 }
 
-// "" or what is wrong with the option's value.
+// Returns the error in the option's value, or "".
 std::string take(Options& options, const std::string& name, const std::string& value) {
   const auto text = [&](std::string& into) { return into = value, std::string(); };
   const auto time = [&](Duration& into) {
@@ -140,7 +140,7 @@ Result<Options> read_options(const std::vector<std::string>& words) {
   return options;
 }
 
-// The pods of a file, or "" pods and all complaints on standard error.
+// The pods of a file; absent, with all errors on standard error, if it has any.
 std::optional<std::vector<PodSpec>> read_pods(const std::string& path) {
   const auto text = read_whole_file(path);
   if (!text) {
@@ -174,7 +174,7 @@ void run_command(PodRunner& runner, const std::string& line, const Control::Answ
     const auto pods = read_pods(object);
     if (!pods) return done(object + " has errors, which are on sim-kubelet's standard error");
     const std::string told = runner.apply(*pods);
-    runner.catch_up();  // whoever reads the answer finds it in the state
+    runner.catch_up();  // the state includes the effect before the answer is sent
     answer(told + "ok");
   } else if (verb == "delete" && words.size() == 2) {
     const std::string problem = runner.remove(object);
@@ -190,7 +190,7 @@ void run_command(PodRunner& runner, const std::string& line, const Control::Answ
   }
 }
 
-// What escaped its container's group was left to us (we are its subreaper): nothing outlives the node.
+// Processes that left their container's group were adopted by this process (a subreaper): end them with the node.
 void end_strays() {
   const std::string path = fmt::format("/proc/self/task/{}/children", ::getpid());
   for (int round = 0; round < 100; ++round) {

@@ -1,4 +1,4 @@
-// The program sim-kubelet as a user runs it: a real child process, real containers, a tiny plugin in this process.
+// The program sim-kubelet as a user runs it: a child process, real containers, a tiny plugin in this process.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class SimKubelet : public testing::Test {
     return path;
   }
 
-  // "name: script" run by sh, asking `count` devices.
+  // "name: script" run by sh, requesting `count` devices.
   static std::string pod(const std::string& name, const std::string& script, int count,
                          const std::string& policy = "Never") {
     std::ostringstream yaml;
@@ -82,7 +82,7 @@ class SimKubelet : public testing::Test {
     pid_ = spawn(words);
   }
 
-  // Serves and registers once kubelet.sock is there.
+  // Serves, and registers once kubelet.sock exists.
   void register_plugin(std::vector<TinyDevice> devices, decltype(TinyPlugin::allocation) allocation = {}) {
     ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(dir_ + "/dp/kubelet.sock"); }));
     tiny_ = std::make_unique<TinyPlugin>(dir_ + "/dp", "tiny.sock");
@@ -112,7 +112,7 @@ class SimKubelet : public testing::Test {
     return pid;
   }
 
-  // Woken by the files in our folder; looks again at each change.
+  // Woken by changes of files in the test's folder; checks again at each change.
   template <class Predicate>
   bool wait_until(Predicate predicate) {
     const auto deadline = steady_clock::now() + kSoon;
@@ -164,7 +164,7 @@ class SimKubelet : public testing::Test {
   }
   int exit_status() { return wait_for_exit(std::exchange(pid_, 0)); }
 
-  // A process that is not our child is gone when its pidfd says so, or when it was never there.
+  // A process that is not a child is gone if its pidfd reports so, or if it never existed.
   static bool wait_until_gone(pid_t pid) {
     const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (fd < 0) return errno == ESRCH;
@@ -225,7 +225,7 @@ TEST_F(SimKubelet, KeepsAPodPendingWithAReasonUntilItFits) {
   }));
   register_plugin({{"a"}, {"b"}, {"c"}});
   ASSERT_TRUE(wait_for_phase("first", "Running")) << log();
-  ASSERT_TRUE(wait_for_phase("third", "Running")) << log();  // fits beside it, though it came later
+  ASSERT_TRUE(wait_for_phase("third", "Running")) << log();  // fits, although it was created later
   EXPECT_EQ(pod_state("second")["phase"], "Pending");
   EXPECT_EQ(pod_state("second")["message"], "asks 2 nvidia.com/gpu, 0 free");
   EXPECT_EQ(send("delete first"), 0);
@@ -370,7 +370,7 @@ TEST_F(SimKubelet, StopsAtItsDeadline) {
   EXPECT_EQ(exit_status(), 3);
 }
 
-// Whether this process may make mounts: asked of a child, which makes this one system call and ends.
+// Whether this process may make mounts: tested in a child, which makes this one system call and exits.
 bool may_mount() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(::unshare(CLONE_NEWNS) == 0 ? 0 : 1);

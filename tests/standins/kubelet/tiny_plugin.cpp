@@ -9,7 +9,7 @@ void TinyPlugin::serve() {
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + dir_ + "/" + endpoint_, grpc::InsecureServerCredentials());
   builder.RegisterService(this);
-  // A thread of gRPC's synchronous server may sleep out this time before it notices a shutdown; its default is 10 s.
+  // A thread of gRPC's synchronous server may sleep this long before it notices a shutdown; the default is 10 s.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::CQ_TIMEOUT_MSEC, 100);
   server_ = builder.BuildAndStart();
   CHECK_THAT(server_ != nullptr, "the test's plugin cannot listen");
@@ -91,7 +91,7 @@ grpc::Status TinyPlugin::ListAndWatch(grpc::ServerContext* context, const v1beta
   authorities_.emplace_back(context->ExperimentalGetAuthority().data(), context->ExperimentalGetAuthority().size());
   std::uint64_t sent = 0;
   while (true) {
-    // The short turns notice a cancelled stream, which the synchronous API tells nobody about.
+    // The short waits notice a cancelled stream, which the synchronous API does not signal.
     changed_.wait_for(lock, std::chrono::milliseconds(20),
                       [&] { return stopping_ || ended_ >= mine || sent != version_; });
     if (stopping_ || ended_ >= mine || context->IsCancelled()) break;

@@ -1,5 +1,5 @@
 #pragma once
-// A device plugin just large enough to try the kubelet double: it says what it is told to say. Not our product's.
+// A minimal device plugin to test the kubelet stand-in with configurable responses. Independent of the product.
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
   TinyPlugin(std::string dir, std::string endpoint) : dir_(std::move(dir)), endpoint_(std::move(endpoint)) {}
   ~TinyPlugin() override { stop(); }
 
-  // What it answers; set before serving, or between calls.
+  // Its responses; set before serving, or between calls.
   bool offers_preference = false;
   bool wants_pre_start = false;
   std::function<std::vector<std::string>(std::vector<std::string> available, int size)> preference;
@@ -33,14 +33,14 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
 
   void serve();
   void stop();  // ends its streams, then the server; removes its socket
-  // Registers from the calling thread while gRPC's threads answer kubelet's question.
+  // Registers from the calling thread while gRPC's threads answer kubelet's call.
   grpc::Status register_as(const std::string& resource, const std::string& version = "v1beta1");
   grpc::Status register_endpoint(const std::string& resource, const std::string& version, const std::string& endpoint);
-  void set_devices(std::vector<TinyDevice> devices);  // goes to every open stream
+  void set_devices(std::vector<TinyDevice> devices);  // sent to every open stream
   void end_streams();                                 // the streams open now end with OK
   std::vector<std::string> authorities() const;       // of the streams, in order
   int open_streams() const;
-  bool wait_for_failed_write(std::chrono::nanoseconds within);  // a message that its stream did not take any more
+  bool wait_for_failed_write(std::chrono::nanoseconds within);  // a message that its stream no longer accepted
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
                                       v1beta1::DevicePluginOptions*) override;

@@ -1,4 +1,4 @@
-// What a test sees of the double: views, records, and waiting for them to change.
+// The tests' view of the stand-in: views, records, and waiting for changes.
 #include <fmt/format.h>
 
 #include <algorithm>

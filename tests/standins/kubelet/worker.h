@@ -1,5 +1,5 @@
 #pragma once
-// One thread that does what may block on a plugin, in order, as kubelet's pod loop does.
+// One thread for work that may block on a plugin, in order, like kubelet's pod loop.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,7 +20,7 @@ class Worker {
     }
     changed_.notify_one();
   }
-  // What has begun is finished, what has not is dropped.
+  // Finishes work that has started and drops the rest.
   void close() {
     {
       const std::lock_guard lock(mutex_);

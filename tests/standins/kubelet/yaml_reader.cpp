@@ -14,7 +14,7 @@ bool is_quoted(const YAML::Node& node) {
   return node.Tag() == "!";
 }
 
-// Would the API server read this plain scalar as something other than a string?
+// Whether the API server would read this plain scalar as a type other than string.
 bool reads_as_another_type(std::string_view text) {
   static constexpr std::array<std::string_view, 10> kWords = {"",     "~",    "null",  "Null",  "NULL",
                                                               "true", "True", "false", "False", "TRUE"};

@@ -1,6 +1,6 @@
 #pragma once
-// Reading one YAML document with every complaint placed: file, line, column, the field as one says it, and a remedy.
-// Used inside parse_pods only, which catches what yaml-cpp throws.
+// Reads one YAML document and reports every error with its place: file, line, column, the field's usual notation, and a
+// remedy. Used inside parse_pods only, which catches yaml-cpp's exceptions.
 #include <yaml-cpp/yaml.h>
 
 #include <initializer_list>
@@ -24,13 +24,13 @@ class PodsYamlReader {
 
   // The value of `key`, or an undefined node. `map` must be a map.
   static YAML::Node get(const YAML::Node& map, std::string_view key);
-  bool is_map(const YAML::Node& node, const std::string& path);  // complains when it is something else
+  bool is_map(const YAML::Node& node, const std::string& path);  // reports any other type
   bool is_list(const YAML::Node& node, const std::string& path);
-  // A string: a plain number, truth value or null is refused, as the API server refuses it.
+  // A string: a plain number, boolean or null is refused, as in the API server.
   std::optional<std::string> text(const YAML::Node& node, const std::string& path);
   std::optional<std::uint64_t> whole_number(const YAML::Node& node, const std::string& path, std::uint64_t largest);
   std::vector<std::string> texts(const YAML::Node& list, const std::string& path);
-  // Warns about keys that are in neither list, with the word that was probably meant.
+  // Warns about keys that are in neither list, with the most similar key.
   void check_keys(const YAML::Node& map, const std::string& path, std::initializer_list<std::string_view> used,
                   std::initializer_list<std::string_view> read_over);
 
