@@ -1,4 +1,4 @@
-// What a client gets: facts, sections 1, 3 and 4, row by row, with real processes and sockets.
+// The limits of a client: facts, sections 1, 3 and 4, row by row, with real processes and sockets.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

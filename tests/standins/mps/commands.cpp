@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, CommandKind>, 20> kCommands{{
     {"quit", CommandKind::kQuit},
 }};
 
-// "0000:00.06.00", which is how device_query writes "00000000:00:06.0".
+// "0000:00.06.00", device_query's format of "00000000:00:06.0".
 std::string query_pci(const std::string& bus_id) {
   unsigned domain = 0, bus = 0, device = 0, function = 0;
   if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4) return bus_id;

@@ -1,6 +1,6 @@
 #pragma once
-// The v2 command language of nvidia-cuda-mps-control as text: which command a line is, and the answers and tables that
-// do not depend on a server. Formats are those of transcripts/commands.txt. Pure.
+// The v2 command language of nvidia-cuda-mps-control as text: parses commands, and has the answers and tables that do
+// not depend on a server. Formats are those of transcripts/commands.txt. Pure.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -42,19 +42,19 @@ struct ControlCommand {
   std::vector<std::string> args;  // the words after it
 };
 ControlCommand parse_command(std::string_view line);
-std::string argument(const ControlCommand& command, std::size_t at);  // "" when there are fewer
+std::string argument(const ControlCommand& command, std::size_t at);  // "" if there are fewer
 
-// atol's reading: the leading integer, 0 without one. The daemon reads pids so ("get_client_list" asks for server 0).
+// As atol: the leading integer, 0 without one. The daemon parses pids like this ("get_client_list" refers to server 0).
 std::int64_t loose_number(std::string_view text);
 
 enum class Right {
   kAnyone,  // reading
   kOwner,   // the daemon's user or root, by either socket (measured: root through `control` may terminate clients)
-  kOwnerDefault,  // the same, and only by control_privileged
-  kQuit,          // as kOwnerDefault, with a sentence of its own
+  kOwnerDefault,  // the same, but only through control_privileged
+  kQuit,          // like kOwnerDefault, with its own message
 };
 Right right_needed(CommandKind kind);
-std::string refusal(CommandKind kind, uid_t uid);  // what somebody without that right is told, line ends included
+std::string refusal(CommandKind kind, uid_t uid);  // the message for a user without that right, with line ends
 
 struct ClientRow {
   pid_t pid = 0;

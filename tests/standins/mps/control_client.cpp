@@ -10,7 +10,7 @@
 namespace tranche::sim {
 namespace {
 
-// What is typed goes on line by line; what is said to it is printed as it comes.
+// Sends input line by line and prints answers as they arrive.
 class CommandSession {
  public:
   explicit CommandSession(int fd) : fd_(fd) {}
@@ -20,7 +20,7 @@ class CommandSession {
     typing_ = false;
     lost_ |= !send_last(fd_);
   }
-  // To the session's end; absent: the daemon hung up.
+  // Runs to the session's end; absent: the daemon disconnected.
   std::optional<std::uint32_t> run() {
     while (!status_ && !lost_) {
       pollfd fds[2] = {{fd_, POLLIN, 0}, {typing_ ? STDIN_FILENO : -1, POLLIN, 0}};
@@ -28,7 +28,7 @@ class CommandSession {
       if (fds[1].revents != 0) type();
       if (fds[0].revents != 0) hear();
     }
-    for (lost_ = false; !status_ && !lost_;) hear();  // what it said before it hung up
+    for (lost_ = false; !status_ && !lost_;) hear();  // what it sent before it disconnected
     return status_;
   }
   bool heard() const { return heard_; }
@@ -74,7 +74,7 @@ class CommandSession {
 }  // namespace
 
 int run_control_client(const std::string& pipe_directory, const std::string& command) {
-  // Whoever may use the privileged socket does; others, and containers that see only `control`, use that.
+  // Users with access to the privileged socket use it; others, and containers with only `control`, use that.
   Fd fd = connect_to(pipe_directory + "/control_privileged");
   const bool privileged = fd.valid();
   if (!privileged) fd = connect_to(pipe_directory + "/control");
@@ -88,7 +88,7 @@ int run_control_client(const std::string& pipe_directory, const std::string& com
     session.last();
   }
   if (const auto status = session.run()) return command.empty() ? 0 : static_cast<int>(*status);
-  // A second session while one is open is hung up on: said through the pipe directory, an empty answer through a link.
+  // The daemon disconnects a second session: an error through the pipe directory, an empty answer through a link.
   if (session.heard()) return 1;
   if (privileged) std::fputs("Cannot send command to MPS control daemon process\n", stderr);
   return privileged ? 1 : 0;

@@ -1,4 +1,4 @@
-// The v2 commands, answered as driver 580 answers them (transcripts/commands.txt).
+// The v2 commands, answered as by driver 580 (transcripts/commands.txt).
 #include <algorithm>
 #include <chrono>
 
@@ -100,7 +100,7 @@ void ControlDaemon::execute(Session& session, const ControlCommand& command) {
   }
 }
 
-// The command client waits until the daemon has ended; without -t that is when the last client has left.
+// The command client waits until the daemon has exited; without -t that is when the last client has disconnected.
 void ControlDaemon::quit(Session& session, const ControlCommand& command) {
   quitting_ = true;
   session.quits = true;
@@ -162,7 +162,7 @@ std::string ControlDaemon::device_query(bool csv) const {
   return text;
 }
 
-// The server that a command names by its first argument; nullptr with the daemon's words when there is none.
+// The server that the command's first argument names; nullptr, with the daemon's message, if there is none.
 ControlDaemon::Server* ControlDaemon::server_named(const ControlCommand& command, std::string* missing) {
   const auto pid = loose_number(argument(command, 0));
   for (const auto& server : servers_) {
@@ -176,7 +176,7 @@ void ControlDaemon::execute_on_server(Session& session, const ControlCommand& co
   std::string missing;
   if (command.kind == CommandKind::kDeviceQuery) return reply(session, device_query(has_option(command, "--csv")));
   if (command.kind == CommandKind::kPs || command.kind == CommandKind::kGetDeviceClientList) {
-    // Without a pid: the one server there is.
+    // Without a pid: the only server.
     const bool is_ps = command.kind == CommandKind::kPs;
     ControlCommand named = command;
     if (is_ps && argument(command, 0) == "-p") named.args.erase(named.args.begin());

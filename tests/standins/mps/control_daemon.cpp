@@ -30,7 +30,7 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-// A file that other users may write whatever the umask says, as the daemon's lock and pid files are.
+// Opens a file that other users may write whatever the umask is, like the daemon's lock and pid files.
 Fd open_for_all(const std::string& path, int flags) {
   Fd fd(::open(path.c_str(), flags | O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (fd.valid()) ::fchmod(fd.get(), 0666);
@@ -50,7 +50,7 @@ Claim claim_pipe_directory(const std::string& directory, PipeDirectory* claimed,
   struct flock whole{};
   whole.l_type = F_WRLCK;
   if (::fcntl(claimed->lock.get(), F_SETLK, &whole) != 0) return Claim::kOtherDaemon;
-  // From here on the directory is ours: what a killed daemon left is replaced.
+  // After this the directory belongs to this daemon: files of a killed daemon are replaced.
   claimed->control = listen_at(directory + "/control", 0666);
   claimed->privileged = listen_at(directory + "/control_privileged", 0755);
   if (!claimed->control.valid() || !claimed->privileged.valid()) return failed("cannot listen in " + directory);
@@ -84,9 +84,9 @@ int ControlDaemon::run() {
     std::vector<pollfd> fds{{directory_.control.get(), POLLIN, 0}, {directory_.privileged.get(), POLLIN, 0}};
     for (const auto& one : namespaces_) fds.push_back({one->listener.get(), POLLIN, 0});
     const std::size_t first_session = fds.size();
-    // The daemon asks its server synchronously: until the answer is there it hears nobody else.
+    // The daemon waits for its server's answer synchronously: until then it does not read from other connections.
     const bool asking = !questions_.empty();
-    // And it reads a newcomer's credentials and type, and a client's word that its server has it, in one go as well.
+    // It also reads a new client's credentials and type, and its acknowledgement of the server, without interruption.
     const Session* only = waited_for();
     if (asking || only != nullptr) {
       for (auto& listener : fds) listener.fd = -1;
@@ -131,7 +131,7 @@ int ControlDaemon::run() {
   return 0;
 }
 
-// An orderly end leaves the sockets and the lock behind, and nothing else (transcripts/ends.txt).
+// An orderly exit leaves only the sockets and the lock (transcripts/ends.txt).
 void ControlDaemon::remove_files() const {
   ::unlink((options_.pipe_directory + "/log").c_str());
   ::unlink((options_.pipe_directory + "/nvidia-cuda-mps-control.pid").c_str());
@@ -181,7 +181,7 @@ void ControlDaemon::hear_session(Session& session) {
   }
   if (session.kind == SessionKind::kGreeted) return hear_greeted(session, packet);
   if (session.kind == SessionKind::kCommands) return hear_command(session, packet.bytes);
-  session.closed = true;  // a client that its server has taken; or somebody who does not speak this protocol
+  session.closed = true;  // a client that its server has accepted; or an unknown protocol
 }
 
 void ControlDaemon::hear_command(Session& session, const std::string& bytes) {
@@ -212,7 +212,7 @@ void ControlDaemon::hear_greeted(Session& session, const Packet& packet) {
   const auto type = type_of(packet.bytes);
   if (type == static_cast<std::uint32_t>(ConnectionType::kCommands)) return begin_commands(session);
   if (type != static_cast<std::uint32_t>(ConnectionType::kClient)) {
-    session.closed = true;  // a type that does not exist; ours has no servers that connect
+    session.closed = true;  // an unknown type; stand-in servers do not connect
     return;
   }
   session.kind = SessionKind::kClient;
@@ -268,7 +268,7 @@ bool ControlDaemon::hear_server(Server& server) {
 
 void ControlDaemon::bury(Server& server) {
   if (server.pid == 0) return;
-  while (hear_server(server)) {  // a last answer may lie in the channel
+  while (hear_server(server)) {  // a last answer may be in the channel
   }
   int status = 0;
   ::waitpid(server.pid, &status, 0);

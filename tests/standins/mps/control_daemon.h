@@ -1,7 +1,7 @@
 #pragma once
-// The MPS control daemon's stand-in: the files in the pipe directory, the command sessions, the CUDA processes that
-// want in, and the servers it starts for them. It runs until quit, a signal or the loss of its lock. Single-threaded,
-// one poll loop. Behaviours and their evidence: README-mps.md.
+// The MPS control daemon's stand-in: the files in the pipe directory, the command sessions, the connecting CUDA
+// processes, and the servers that it starts for them. It runs until quit, a signal or the loss of its lock.
+// Single-threaded, one poll loop. Behaviours and their evidence: README-mps.md.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct ControlOptions {
   std::string log_directory;
   std::string server_program;  // path of nvidia-cuda-mps-server
   bool multi_user = false;
-  int release = 580;       // of the driver: what it knows
+  int release = 580;       // of the driver: determines its features
   bool v3 = false;         // -p 3
-  double threads = 100.0;  // the default for servers to come
+  double threads = 100.0;  // the default for future servers
   MemoryLimits memory;
 };
 
-// What the daemon holds before it serves; taking it fails when another daemon lives in the directory.
+// The daemon's resources before it serves; acquiring them fails if another daemon uses the directory.
 struct PipeDirectory {
   Fd lock;
   Fd control;
@@ -45,30 +45,30 @@ Claim claim_pipe_directory(const std::string& directory, PipeDirectory* claimed,
 
 class ControlDaemon {
  public:
-  // server_output: the descriptor that servers log to.
+  // server_output: the servers' log descriptor.
   ControlDaemon(std::unique_ptr<Node> node, std::vector<VisibleGpu> devices, ControlOptions options,
                 PipeDirectory directory, MpsLog log, int server_output);
   int run();
 
  private:
-  // kGreeted and kHandedOver hold everybody else up: the daemon waits for their next message and for nothing else.
+  // kGreeted and kHandedOver block all other clients: the daemon waits only for their next message.
   enum class SessionKind { kGreeted, kCommands, kClient, kHandedOver };
   struct Session {
     Fd fd;
     Peer peer;
     bool privileged = false;
     SessionKind kind = SessionKind::kGreeted;
-    bool known = false;              // its credentials have come
-    std::size_t announced = 0;       // bytes of the command to come
+    bool known = false;              // its credentials have arrived
+    std::size_t announced = 0;       // bytes of the next command
     bool ending = false;             // it has no more commands
     bool failed = false;             // v3: one of them was refused
     std::deque<std::string> lines;   // commands not yet begun
-    std::int64_t waits_for = 0;      // the question to a server that must be answered first
+    std::int64_t waits_for = 0;      // the request to a server that must be answered first
     bool pending = false;            // a client on the pending list
-    bool dead = false;               // it hung up while pending
+    bool dead = false;               // it disconnected while pending
     bool quits = false;              // waits for the end of the daemon
-    bool closed = false;             // to be dropped after this turn
-    std::string server, name_space;  // v3: whose socket it came through; "" = the daemon's own
+    bool closed = false;             // to be removed after this iteration
+    std::string server, name_space;  // v3: of the socket it connected through; "" = the daemon's own
   };
   struct Server {
     pid_t pid = 0;
@@ -80,8 +80,8 @@ class ControlDaemon {
     std::string name;                         // v3
     std::string devices;                      // UUIDs
     std::map<pid_t, std::string> v3_clients;  // and their namespaces
-    bool leaving = false;                     // told to shut down; it still serves its user until it can
-    bool forced = false;                      // and it must now
+    bool leaving = false;                     // asked to shut down; it still serves its user until it can
+    bool forced = false;                      // and it must shut down now
     std::int64_t retry_ns = 0;                // when to ask again; 0 = not
     std::int64_t retry_after_ms = 0;
   };
@@ -93,14 +93,14 @@ class ControlDaemon {
     Fd listener;
   };
 
-  // Turns.
+  // Steps of the loop.
   void accept_from(const Fd& listener, bool privileged, const Namespace* name_space = nullptr);
   void hear_session(Session& session);
   void hear_greeted(Session& session, const Packet& packet);
   void hear_command(Session& session, const std::string& bytes);
   void begin_commands(Session& session);
-  const Session* waited_for() const;  // the connection that holds everybody up
-  bool hear_server(Server& server);   // false: nothing more is there
+  const Session* waited_for() const;  // the connection that blocks all others
+  bool hear_server(Server& server);   // false: no more data
   void bury(Server& server);
   void retry_shutdowns(std::int64_t now_ns);
   int wait_ms(std::int64_t now_ns) const;
@@ -136,7 +136,7 @@ class ControlDaemon {
   void place(Session& session);
   void place_pending();
   Server* serving(uid_t uid);
-  Server* server_for(Session& session);  // that there is
+  Server* server_for(Session& session);  // the existing one
   Server* start_server(uid_t uid, const std::vector<std::string>& only_devices = {});
   void shut_down(Server& server, bool back_off);
   void force_down(Server& server);
@@ -155,7 +155,7 @@ class ControlDaemon {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::unique_ptr<Namespace>> namespaces_;  // v3
-  std::map<std::int64_t, pid_t> questions_;             // open questions → the server asked
+  std::map<std::int64_t, pid_t> questions_;             // open requests → the server's pid
   std::int64_t next_question_ = 1;
   int failed_starts_ = 0;
   bool quitting_ = false;

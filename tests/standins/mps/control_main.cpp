@@ -1,4 +1,4 @@
-// nvidia-cuda-mps-control: the daemon (-d, -f) and, without those, the client that gives it commands.
+// nvidia-cuda-mps-control: the daemon (-d, -f) and, without those, the command client.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -25,13 +25,13 @@ struct Arguments {
   std::string command;
 };
 
-// The release of the node's driver; 580 where there is no node.
+// The release of the node's driver; 580 without a node.
 int driver_release() {
   const auto node = Node::open();
   return node ? std::atoi((*node)->driver_version().c_str()) : 580;
 }
 
-// The directory of the running program, where its server lies too.
+// The directory of the running program, which also contains the server.
 std::string program_directory() {
   char path[4096] = {};
   const auto length = ::readlink("/proc/self/exe", path, sizeof path - 1);
@@ -39,8 +39,8 @@ std::string program_directory() {
   return whole.substr(0, whole.rfind('/'));
 }
 
-// The daemon's percentage variable is the first default. Its memory variable is not: with it set, the getter stays
-// silent and clients get everything (transcripts/ends.txt).
+// The daemon's percentage variable is the first default. Its memory variable is not: if it is set, the getter prints
+// nothing and clients get the whole memory (transcripts/ends.txt).
 void read_daemon_environment(ControlOptions* options) {
   if (const auto threads = environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) {
     options->threads = parse_percentage(*threads).value_or(options->threads);
@@ -53,7 +53,7 @@ int open_log(const std::string& path) {
   return fd;
 }
 
-// In the process that stays: claims the directory, says so on `ready` (-d), and serves.
+// In the remaining process: claims the directory, reports that on `ready` (-d), and serves.
 int serve(const Arguments& arguments, int ready) {
   ControlOptions options;
   options.pipe_directory = environment("CUDA_MPS_PIPE_DIRECTORY").value_or("/tmp/nvidia-mps");
@@ -80,7 +80,7 @@ int serve(const Arguments& arguments, int ready) {
     case Claim::kTaken:
       break;
   }
-  // In the foreground everything, the server's lines too, goes to stdout and no log file is made (transcripts).
+  // In the foreground all output, including the servers', goes to stdout, and there is no log file (transcripts).
   int control_log = STDOUT_FILENO, server_log = STDOUT_FILENO;
   if (!arguments.foreground) {
     ::mkdir(options.log_directory.c_str(), 0700);
@@ -97,7 +97,7 @@ int serve(const Arguments& arguments, int ready) {
   return daemon.run();
 }
 
-// -d: returns when the daemon serves or has failed, as the real one does.
+// -d: returns once the daemon serves or has failed, like the real one.
 int daemonize(const Arguments& arguments) {
   int ready[2];
   if (::pipe2(ready, O_CLOEXEC) != 0) return 1;
@@ -147,9 +147,9 @@ int main(int argc, char** argv) {
     } else if (word == "--quit" && driver_release() >= kV3Release) {
       arguments.command = "quit";
     } else if (word == "-q" || word == "--ready-devices") {
-      continue;  // asks the driver for the devices at start, which we always do
+      continue;  // asks the driver for the devices at start, which the stand-in always does
     } else if (word.starts_with("-")) {
-      // What r580 says to -S, -p and every other option: a NUL where the option's name was meant to stand, status 0.
+      // r580's output for -S, -p and every other option: a NUL in place of the option's name, status 0.
       std::fwrite("Unrecognized option \0\n", 1, 22, stdout);
       std::fputs(control_help(driver_release()).c_str(), stdout);
       return 0;

@@ -1,4 +1,4 @@
-// Who is served by which server: one server at a time without -M, so another user's clients wait (facts: section 4).
+// Which server serves which client: one server at a time without -M, so another user's clients wait (facts: section 4).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -52,7 +52,7 @@ void ControlDaemon::place_pending() {
     const uid_t uid = options_.multi_user ? owner_ : session->peer.uid;
     Server* server = server_for(*session);
     if (server == nullptr && options_.v3) {
-      session->closed = true;  // its server is gone, and its socket with it
+      session->closed = true;  // its server has exited, and its socket is closed
       continue;
     }
     if (server != nullptr) {
@@ -64,7 +64,7 @@ void ControlDaemon::place_pending() {
     if (servers_.empty()) {
       if (start_server(uid) == nullptr) continue;
     } else if (servers_.front()->ready && !servers_.front()->leaving) {
-      // Another user's server makes room once its clients have left; until then the newcomer waits.
+      // Another user's server is shut down once its clients have disconnected; until then the new client waits.
       shut_down(*servers_.front(), false);
     }
   }
@@ -99,7 +99,7 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<
     if (only_devices.empty() || named) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
   }
   server->devices = uuids;
-  // Defaults are frozen into a server here: a later set_default_… reaches the next one only (facts: section 1).
+  // Defaults are fixed for a server here: a later set_default_… applies to the next one only (facts: section 1).
   send_message(server->channel.get(), {"options",
                                        {{"uid", std::to_string(uid)},
                                         {"threads", std::to_string(options_.threads)},
@@ -124,7 +124,7 @@ void ControlDaemon::shut_down(Server& server, bool back_off) {
   send_message(server.channel.get(), {"shutdown", {}});
 }
 
-// Its further talk is with the server; the daemon waits only for its word that the server has it.
+// The client now communicates with the server; the daemon waits only for its acknowledgement.
 void ControlDaemon::hand_over(Session& session, Server& server) {
   session.closed = true;
   auto [client_end, server_end] = socket_pair();

@@ -1,4 +1,4 @@
-// The daemon as a program: its files, its options, who may command it, what its settings reach.
+// The daemon as a program: its files, its options, permissions of commands, the effects of its settings.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -105,7 +105,7 @@ TEST(MpsControl, TheBackgroundDaemonLogsToFilesAndQuitLeavesTheSockets) {
   EXPECT_THAT(file_text(world.dir() + "/log/server.log"), HasSubstr("] Server has started\n"));
   client.process->signal(SIGKILL);
   client.process->wait();
-  EXPECT_EQ(world.command("quit").status, 0);  // answers when the daemon has ended
+  EXPECT_EQ(world.command("quit").status, 0);  // answers once the daemon has exited
   for (const char* stays : {"control", "control_lock", "control_privileged"}) {
     EXPECT_TRUE(std::filesystem::exists(world.pipe() + "/" + stays)) << stays;
   }
@@ -239,7 +239,7 @@ TEST(MpsControl, AMuteServerMakesTheDaemonMute) {
   EXPECT_FALSE(list.ended_within(std::chrono::milliseconds(50)));
   ::kill(server, SIGCONT);
   EXPECT_EQ(status.rest(), "ACTIVE\n");
-  // Whether it was still the second session of two when its turn came depends on who was quicker.
+  // Whether it was still the second of two sessions depends on timing.
   EXPECT_THAT(list.rest(), testing::AnyOf(std::to_string(server) + "\n", HasSubstr("Cannot send command")));
   EXPECT_EQ(world.ask("get_server_list"), std::to_string(server) + "\n");
 }

@@ -60,7 +60,7 @@ void ControlDaemon::close_namespace(const Namespace& one) {
   std::erase_if(namespaces_, [&](const auto& other) { return other.get() == &one; });
 }
 
-// Where a client goes: by the socket that it came through; through the daemon's own, to a server of its user.
+// The server of a client: by the socket that it connected through; through the daemon's own, a server of its user.
 ControlDaemon::Server* ControlDaemon::v3_server_for(Session& session) {
   if (session.server.empty()) {
     session.server = "uid_" + std::to_string(session.peer.uid);

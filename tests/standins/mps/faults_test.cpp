@@ -1,4 +1,4 @@
-// Killing and failing: facts, section 3, row by row.
+// Deaths and faults: facts, section 3, row by row.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ class MpsFaults : public testing::Test {
  protected:
   MpsFaults() { world.start_daemon({"-M"}); }
 
-  // A victim with this in flight dies by `signal`; does a peer with short kernels die of it?
+  // A victim with this work in flight dies by `signal`: whether a peer with short kernels dies with it.
   bool peer_dies(const std::string& kernel_ms, const std::string& queue, int signal, bool tensor = false) {
     auto peer = world.client({"--kernel-ms", "1"});
     std::vector<std::string> options{"--kernel-ms", kernel_ms, "--queue", queue};
@@ -37,12 +37,12 @@ class MpsFaults : public testing::Test {
     return hurt;
   }
 
-  // What the server logs from now on to the end of a client that has died.
+  // The server's log from now until the end of a client that has died.
   std::string log_of_death(const MpsWorld::Client& dead) {
     return world.daemon().lines_until("Client process " + std::to_string(dead.process->pid()) + " disconnected");
   }
 
-  // Each question is a process of its own, so this is no busy loop.
+  // Each query is a process of its own, so this is not a busy loop.
   bool recovers() {
     for (int asked = 0; asked < 500; ++asked) {
       if (status() == "ACTIVE\n") return true;
@@ -163,7 +163,7 @@ TEST(MpsFaultsOfTwoGpus, AnIllegalAddressTakesEveryClientOfThatGpuAndNoOther) {
   EXPECT_THAT(culprit.obey("fault", "fault"), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_THAT(victim.process->line_with("\"error\":"), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_THAT(bystander.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
-  // The log names who did it first, and whom it took along after.
+  // The log names the culprit first, and then the clients that died with it.
   const std::string pid = std::to_string(culprit.process->pid());
   EXPECT_NE(world.daemon().line_with("Client {PID: " + pid + ", Context: 1} encountered a fatal GPU error."), "");
   EXPECT_NE(world.daemon().line_with("Server is handling a fatal GPU error."), "");
@@ -171,7 +171,7 @@ TEST(MpsFaultsOfTwoGpus, AnIllegalAddressTakesEveryClientOfThatGpuAndNoOther) {
   EXPECT_NE(world.daemon().line_with("All clients belonging to error trigging process " +
                                      std::to_string(victim.process->pid()) + " will be torn down"),
             "");
-  // While one of them lives the server is in FAULT and takes nobody; then it is well again.
+  // While one of them lives the server is in FAULT and admits no client; afterwards it is healthy again.
   EXPECT_EQ(world.ask("get_server_status " + server), "FAULT\n");
   auto refused = world.client();
   EXPECT_THAT(refused.first, HasSubstr("CUDA_ERROR_MPS_SERVER_NOT_READY"));

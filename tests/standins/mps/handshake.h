@@ -1,8 +1,8 @@
 #pragma once
-// The real daemon's own messages on `control` and `control_privileged`, as seen on driver 580.159.04
-// (docs/internals/evidence/mps-handshake.md, "Messages on control"). Both ends, so that tests can be either. What runs
-// over the descriptor of message 4 is ours (wire.h). Blocking unless a deadline is given. One thread per
-// descriptor.
+// The real daemon's messages on `control` and `control_privileged`, as observed with driver 580.159.04
+// (docs/internals/evidence/mps-handshake.md, "Messages on control"). Implements both sides, so that tests can be
+// either. The protocol on the descriptor of message 4 is the stand-ins' own (wire.h). Blocking unless a deadline is
+// given. One thread per descriptor.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace tranche::sim {
 
-inline constexpr std::string_view kHello{"OUTBHELL\0", 9};        // 1: daemon, at once
-inline constexpr std::string_view kCredentials{"OUTBCRED\0", 9};  // 2: who connected, with SCM_CREDENTIALS
+inline constexpr std::string_view kHello{"OUTBHELL\0", 9};        // 1: daemon, immediately
+inline constexpr std::string_view kCredentials{"OUTBCRED\0", 9};  // 2: the connecting process, with SCM_CREDENTIALS
 inline constexpr std::string_view kDescriptor{"OUTBCUFD\0", 9};   // 4: daemon, with the socket to the server
-inline constexpr std::string_view kAcknowledged{"\0\0\0\0", 4};   // 5: client, when the server has taken it
+inline constexpr std::string_view kAcknowledged{"\0\0\0\0", 4};   // 5: client, once the server has accepted it
 enum class ConnectionType : std::uint32_t { kServer = 1, kClient = 2, kCommands = 4 };  // 3: 4 bytes, little-endian
 
 struct Identity {
@@ -25,11 +25,11 @@ struct Identity {
 };
 Identity own_identity();
 
-// One packet with what came along. A descriptor that nobody takes is closed.
+// One packet with its ancillary data. A descriptor that is not taken is closed.
 struct Packet {
   std::string bytes;
   Fd descriptor;
-  std::optional<Identity> sender;  // what the kernel says of it; only with accept_identities()
+  std::optional<Identity> sender;  // from the kernel; only with accept_identities()
 };
 enum class Arrived { kPacket, kEnd, kNothing };
 Arrived receive_packet(int fd, Packet* packet);
@@ -39,16 +39,16 @@ bool accept_identities(int fd);  // SO_PASSCRED
 bool send_type(int fd, ConnectionType type);
 std::optional<std::uint32_t> type_of(std::string_view bytes);
 
-// After type 4, both ways: commands with their length before them, and what is said to them.
+// After type 4, in both directions: commands with a length prefix, and their answers.
 std::string little_endian(std::uint64_t value, unsigned bytes);
 std::optional<std::uint64_t> length_of(std::string_view bytes);  // 8 bytes; 0 = no more commands
 bool send_command(int fd, const std::string& line);
 bool send_last(int fd);                           // no more commands
-bool send_text(int fd, const std::string& text);  // without its last line end; nothing is sent for nothing
+bool send_text(int fd, const std::string& text);  // without its last line end; empty text is not sent
 bool send_status(int fd, std::uint32_t status);   // the session has ended
 
-// The connecting side. false: no greeting came in time, or the other end is gone.
-bool await_hello(int fd, int timeout_ms);  // -1 = for ever
+// The connecting side. false: no greeting arrived in time, or the peer has disconnected.
+bool await_hello(int fd, int timeout_ms);  // -1 = no limit
 bool introduce(int fd, ConnectionType type, const Identity& as = own_identity());
 
 }  // namespace tranche::sim

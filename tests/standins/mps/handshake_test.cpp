@@ -1,4 +1,5 @@
-// How clients reach the daemon: every row of docs/internals/evidence/mps-handshake.md that the stand-in repeats.
+// How clients connect to the daemon: every row of docs/internals/evidence/mps-handshake.md that the stand-in
+// implements.
 #include "standins/mps/handshake.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ class MpsHandshake : public testing::Test {
     Fd fd = connected();
     return await_hello(fd.get(), kAtOnceMs) && introduce(fd.get(), type, as) ? std::move(fd) : Fd();
   }
-  // Message 4 of a client that has introduced itself; unset when something else came.
+  // Message 4 of a client that has introduced itself; invalid if another message arrived.
   static Fd server_of(const Fd& client) {
     Packet packet;
     if (receive_packet(client.get(), &packet) != Arrived::kPacket || packet.bytes != kDescriptor) return {};
@@ -160,7 +161,7 @@ TEST_F(MpsHandshake, AServerThatAClientBreaksOffWithIsStuckForAllLaterOnesAndRun
   EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
   EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs)));
   EXPECT_THAT(running.obey("alloc 10M", "allocate"), HasSubstr("CUDA_SUCCESS"));
-  next->signal(SIGKILL);  // until then the daemon waits for its word too
+  next->signal(SIGKILL);  // until then the daemon waits for its message too
   next->wait();
   EXPECT_NE(world.server(), 0) << "commands are answered";
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What `nvidia-cuda-mps-control -h` and -v print. The options and commands are those of release 580, and of the release
-// that the node's driver is of where NVIDIA's manual names one; the words are ours.
+// The output of `nvidia-cuda-mps-control -h` and -v. Options and commands are those of release 580, and of the node's
+// driver release if NVIDIA's manual names one; the text is original.
 #include <string>
 
 namespace tranche::sim {

@@ -15,7 +15,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// strtod's reading without its locale: nullopt unless the whole text is a plain decimal.
+// strtod without its locale: nullopt unless the whole text is a plain decimal.
 std::optional<double> decimal(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
@@ -23,7 +23,7 @@ std::optional<double> decimal(std::string_view text) {
   return value;
 }
 
-// Leading digits of `text`, which is shortened by them; nullopt without any, or beyond 64 bits.
+// Removes and returns the leading digits of `text`; nullopt without any, or beyond 64 bits.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,7 +32,7 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
   return value;
 }
 
-// The UUID that a client's key names among the devices it sees: an ordinal of its own count, or a whole UUID.
+// The UUID of a client's key among its visible devices: an ordinal in its numbering, or a whole UUID.
 std::optional<std::string> key_uuid(std::string_view key, const std::vector<std::string>& uuids) {
   if (key.starts_with("GPU-") || key.starts_with("MIG-")) {
     const auto found = std::ranges::find(uuids, key);
@@ -77,7 +77,7 @@ std::uint64_t parse_daemon_memory(std::string_view text) {
   const auto number = take_number(text);
   if (!number) return 0;
   const std::uint64_t unit = text.starts_with('G') || text.starts_with('g') ? kGib : kMib;
-  return negative ? 0 - *number * unit : *number * unit;  // wraps, as the daemon's does
+  return negative ? 0 - *number * unit : *number * unit;  // wraps, like the daemon's
 }
 
 std::string memory_text(std::uint64_t bytes) {

@@ -21,7 +21,7 @@ void MpsLog::line(std::string_view text) const {
   std::string whole = head;
   whole += text;
   whole += '\n';
-  // A log that cannot be written must not stop the daemon, and there is nobody to tell.
+  // A log that cannot be written must not stop the daemon, and the error cannot be reported.
   if (::write(fd_, whole.data(), whole.size()) < 0) return;
 }
 

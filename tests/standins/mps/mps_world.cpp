@@ -43,7 +43,7 @@ TestProcess::TestProcess(const Spawn& spawn) {
   const std::string program = standins() + argv[0];
   std::vector<std::string> env;
   for (const auto& [key, value] : spawn.env) env.push_back(key + "=" + value);
-  ::signal(SIGPIPE, SIG_IGN);  // a child may end while we talk to it
+  ::signal(SIGPIPE, SIG_IGN);  // a child may exit during a write to it
   const auto argv_pointers = pointers(argv), env_pointers = pointers(env);
   pid_ = ::fork();
   if (pid_ == 0) {
@@ -73,7 +73,7 @@ TestProcess::~TestProcess() {
 
 void TestProcess::say(const std::string& line) {
   const std::string whole = line + "\n";
-  if (::write(in_, whole.data(), whole.size()) < 0) return;  // the test sees it in what does not come back
+  if (::write(in_, whole.data(), whole.size()) < 0) return;  // the test notices the missing answer
 }
 
 void TestProcess::close_stdin() {
@@ -155,7 +155,7 @@ MpsWorld::MpsWorld(const std::string& node_yaml) : place_(node_yaml) {
   ::chmod(dir().c_str(), 0755);
   ::mkdir(pipe().c_str(), 0755);
   ::setenv("TRANCHE_SIM_PROFILES", (standins() + "profiles").c_str(), 1);
-  place_.open();  // makes the state
+  place_.open();  // creates the state
 }
 
 void MpsWorld::make_endpoint() const {

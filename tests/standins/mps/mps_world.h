@@ -1,6 +1,6 @@
 #pragma once
 // A simulated node with real processes on it, for tests: control daemons, commands, CUDA processes. Every wait has a
-// deadline; nothing sleeps. Everything that was started is killed and reaped by the destructors.
+// deadline; nothing sleeps. The destructors kill and reap every started process.
 #include <sys/types.h>
 
 #include <chrono>
@@ -14,16 +14,16 @@
 
 namespace tranche::sim {
 
-inline constexpr std::chrono::seconds kPatience{60};  // generous: the deadline of what must happen
+inline constexpr std::chrono::seconds kPatience{60};  // generous deadline of required events
 
 struct Spawn {
   std::vector<std::string> argv;  // argv[0] is looked up in the build's standins folder
   std::map<std::string, std::string> env;
-  bool keep_stdin = false;  // a pipe that we hold; otherwise /dev/null
+  bool keep_stdin = false;  // keeps a pipe to it; otherwise /dev/null
   uid_t uid = static_cast<uid_t>(-1);
 };
 
-// A child with its stdout (and stderr) in our hands.
+// A child whose stdout (and stderr) the test reads.
 class TestProcess {
  public:
   explicit TestProcess(const Spawn& spawn);
@@ -35,12 +35,12 @@ class TestProcess {
   void say(const std::string& line);
   void close_stdin();
   void signal(int number) const;
-  // The next line of output that holds `part`; "" when none came in time or the output ended.
+  // The next line of output that contains `part`; "" if none arrived in time or the output ended.
   std::string line_with(const std::string& part);
-  std::string lines_until(const std::string& part);  // all lines to that one; "" as above
-  bool says(const std::string& part);  // whether its output, as far as it is there, holds that; takes none
-  std::string rest();                  // all output until it ends
-  int wait();                          // exit status, 128 + signal, or -1 after the deadline
+  std::string lines_until(const std::string& part);  // all lines up to that one; "" as above
+  bool says(const std::string& part);                // whether the output so far contains that; does not consume it
+  std::string rest();                                // all output until it ends
+  int wait();                                        // exit status, 128 + signal, or -1 after the deadline
   bool ended_within(std::chrono::milliseconds time);
 
  private:
@@ -66,7 +66,7 @@ class MpsWorld {
   std::string pipe() const { return dir() + "/pipe"; }
   std::string endpoint() const {
     return dir() + "/endpoint";
-  }  // made by make_endpoint(): holds only a hard link to `control`
+  }  // from make_endpoint(): contains only a hard link to `control`
   void make_endpoint() const;
   std::unique_ptr<Node> node() const { return place_.open(); }
   std::string uuid(int gpu = 0) const;
@@ -93,7 +93,7 @@ class MpsWorld {
   };
   Client client(const std::vector<std::string>& options = {}, const std::map<std::string, std::string>& more_env = {},
                 uid_t uid = static_cast<uid_t>(-1));
-  // The same without waiting for the first line.
+  // The same, without waiting for the first line.
   std::unique_ptr<TestProcess> start_client(const std::vector<std::string>& options,
                                             const std::map<std::string, std::string>& more_env = {},
                                             uid_t uid = static_cast<uid_t>(-1));

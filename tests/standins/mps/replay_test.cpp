@@ -1,4 +1,4 @@
-// What the real daemon answered, asked of the stand-in again: transcripts/commands.txt line by line.
+// Replays the real daemon's transcript against the stand-in: transcripts/commands.txt line by line.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ std::vector<Exchange> read_transcript() {
   return exchanges;
 }
 
-// Words only, since columns shift with the length of a pid; with the transcript's pids replaced by today's.
+// Words only, because columns shift with the length of a pid; the transcript's pids are replaced by the present ones.
 std::string normal(const std::string& line, const std::map<std::string, std::string>& today) {
   std::istringstream words(line);
   std::string out;
@@ -117,7 +117,7 @@ TEST_F(Replay, CommandsWithAServerAndTwoClientsAndThroughAnEndpoint) {
            {"0", "0"},
            {"python3", "sim-cuda"}};
   replay("commands with server");
-  // Privileges by endpoint: what sets defaults and quit are refused, what acts on a server is not.
+  // Privileges by endpoint: commands that set defaults, and quit, are refused; commands on a server are not.
   today["0."] = std::to_string(::geteuid()) + ".";
   world.make_endpoint();
   replay("endpoint", world.endpoint());

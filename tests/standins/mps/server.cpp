@@ -67,9 +67,9 @@ bool MpsServer::start() {
   return send_message(channel_.get(), {"ready", {}});
 }
 
-// A page as clients would have it in common: anonymous, as r580's is (docs/internals/evidence/mps-handshake.md), or a
-// file in /dev/shm, as older drivers are reported to have. Unlinked at once, so that nothing stays behind; it shows in
-// the maps all the same.
+// A page that the server's clients would share: anonymous, like r580's (docs/internals/evidence/mps-handshake.md), or a
+// file in /dev/shm, as reported of older drivers. Unlinked immediately, so that no file remains; it is visible in the
+// maps nevertheless.
 bool MpsServer::share_memory() {
   const std::string pid = std::to_string(::getpid()), uid = std::to_string(options_.uid);
   const auto folder = environment("TRANCHE_SIM_SHARED_MEMORY");
@@ -86,7 +86,7 @@ bool MpsServer::share_memory() {
 
 int MpsServer::run() {
   for (;;) {
-    // A wedged server only notices that its daemon is gone.
+    // A wedged server only notices that its daemon has exited.
     std::vector<pollfd> fds{{channel_.get(), static_cast<short>(wedged_ ? 0 : POLLIN), 0}};
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -148,15 +148,15 @@ void MpsServer::admit(const Message& message, Fd connection) {
   if (message.fields.contains("memory")) client->most_memory = static_cast<std::uint64_t>(message.number("memory"));
   if (message.fields.contains("threads")) client->most_threads = parse_percentage(message.text("threads"));
   if (message.number("dead") != 0) {
-    // Seen once: a client that died while another user's server still ran is handed over all the same; the new server
-    // then never answers anybody, and the daemon waits for it for ever (transcripts/lives.txt).
+    // Observed once: a client that died while another user's server was running is handed over nevertheless; the new
+    // server then never answers, and the daemon waits for it indefinitely (transcripts/lives.txt).
     wedged_ = true;
     slots_.push_back(std::move(client));
     return;
   }
   log_.line("Received new client request for " + named(client->pid, 0));
   if (faulty()) {
-    // Seen on driver 580: while victims live, newcomers get 807 from cuInit.
+    // Observed on driver 580: while victims live, new clients get 807 from cuInit.
     log_.line("Server teardown in progress. Refusing to accept new client " + named(client->pid, 0));
     log_.line("Failed to accept client " + named(client->pid, 0) + " with status 807");
     send_message(client->fd.get(), {"refused", {{"code", std::to_string(kNotReady)}}});
@@ -222,7 +222,7 @@ void MpsServer::open_context(Client& client, const Message& message) {
   for (const auto& slot : slots_) {
     if (slot) holders += static_cast<int>(std::ranges::count(slot->contexts, ordinal, &Context::ordinal));
   }
-  // 64 clients on one GPU: 48 run (section 3). The driver API says 808; the runtime makes "busy or unavailable" of it.
+  // 64 clients on one GPU: 48 run (section 3). The driver API returns 808; the runtime reports "busy or unavailable".
   const int most = device.facts.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta;
   if (holders >= most) {
     log_.line("Failed to accept new client. Maximum number of clients (" + std::to_string(most) + ") reached.");
@@ -287,7 +287,7 @@ void MpsServer::close_context(Client& client, std::size_t at) {
 }
 
 void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
-  // Taken out first: a death must not be spread to the dead.
+  // Removed first: a death must not be spread to the dead client.
   const auto client = std::move(slots_[slot]);
   slots_[slot] = nullptr;
   if (newcomer_ == client.get()) {

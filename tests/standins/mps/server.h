@@ -1,7 +1,7 @@
 #pragma once
-// nvidia-cuda-mps-server's stand-in: holds the clients of one control daemon, knows what each has in flight, and
-// decides whom a fault or a death takes along. Its only input is the channel to its daemon and the connections of its
-// clients; it ends when the channel does. Single-threaded, one poll loop. Behaviours: README-mps.md.
+// nvidia-cuda-mps-server's stand-in: serves the clients of one control daemon, tracks their work in flight, and decides
+// which clients a fault or a death kills. Its only inputs are the channel to its daemon and the connections of its
+// clients; it exits when the channel closes. Single-threaded, one poll loop. Behaviours: README-mps.md.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace tranche::sim {
 
 struct ServerOptions {
-  uid_t uid = 0;  // for whom the daemon started it
+  uid_t uid = 0;  // the user that the daemon started it for
   double threads = 100.0;
   MemoryLimits memory;
   int priority = 0;
@@ -31,9 +31,9 @@ struct ServerOptions {
 class MpsServer {
  public:
   MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd channel, MpsLog log);
-  // Takes the GPUs: false when compute mode or memory forbids it (the process then exits with status 1).
+  // Acquires the GPUs: false if compute mode or memory does not permit it (the process then exits with status 1).
   bool start();
-  int run();  // until the daemon says so or is gone; the exit status
+  int run();  // until the daemon requests it or exits; the exit status
 
  private:
   struct Context {
@@ -50,18 +50,18 @@ class MpsServer {
     uid_t uid = 0;
     std::uint64_t id = 0;
     Fd fd;
-    bool ready = false;  // said init
-    // The server's limits when it connected: later changes are for clients to come
+    bool ready = false;  // has sent init
+    // The server's limits when it connected: later changes apply to future clients
     // (docs/internals/evidence/server-limits.md).
     double threads = 100.0;
     MemoryLimits memory;
     bool terminated = false;  // by terminate_client
-    std::string name_space;   // v3, and what it grants
+    std::string name_space;   // v3, and its grant
     std::optional<std::uint64_t> most_memory;
     std::optional<double> most_threads;
     std::vector<Context> contexts;
   };
-  struct Drain {  // a terminate_client under way
+  struct Drain {  // a terminate_client in progress
     std::int64_t due_ns = 0;
     std::int64_t ask = 0;
     std::vector<int> hurt;  // the devices whose clients it kills
@@ -80,7 +80,7 @@ class MpsServer {
   std::string set_limit(const Message& message);
 
   // From a client.
-  bool hear_client(Client& client);  // false: gone
+  bool hear_client(Client& client);  // false: disconnected
   void open_context(Client& client, const Message& message);
   void note_work(Client& client, const Message& message);
   void lose(std::size_t slot, std::int64_t now_ns);
@@ -111,12 +111,12 @@ class MpsServer {
   std::vector<Drain> drains_;
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
   bool wedged_ = false;
-  // It takes one client after the other and waits for its first word; one that never says it, or hangs up before, keeps
-  // all later ones out for good (docs/internals/evidence/mps-handshake.md, "stalls after message 4").
+  // It accepts one client after another and waits for its first message; one that never sends it, or disconnects
+  // before, blocks all later ones permanently (docs/internals/evidence/mps-handshake.md, "stalls after message 4").
   std::vector<std::pair<Message, Fd>> waiting_;
   const Client* newcomer_ = nullptr;
   bool stuck_ = false;
-  std::vector<int> reset_;  // devices whose context is made anew after that
+  std::vector<int> reset_;  // devices whose context is recreated after that
 };
 
 }  // namespace tranche::sim

@@ -1,4 +1,4 @@
-// What the daemon asks its server, and terminate_client.
+// The server's answers to its daemon, and terminate_client.
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,10 +14,10 @@ namespace tranche::sim {
 namespace {
 
 constexpr std::int64_t kDrainNs = 11'000'000;     // terminate_client: 11 to 13 ms (facts: section 3)
-constexpr std::int64_t kStoppedDrainMs = 10'000;  // of a client that is stopped (docs/internals/evidence/stopping.md)
+constexpr std::int64_t kStoppedDrainMs = 10'000;  // of a stopped client (docs/internals/evidence/stopping.md)
 constexpr int kInvalidContext = 201, kTerminated = 810;
 
-// The inode of a process's PID namespace, as ps prints it; 0 when it cannot be read.
+// The inode of a process's PID namespace, as ps prints it; 0 if it cannot be read.
 std::uint64_t pid_namespace_of(pid_t pid) {
   char target[64] = {};
   const std::string link = "/proc/" + std::to_string(pid) + "/ns/pid";
@@ -38,7 +38,7 @@ std::string command_of(pid_t pid) {
   return name;
 }
 
-// The letter of its state in /proc; '\0' when it is gone.
+// The letter of its state in /proc; '\0' if it has exited.
 char state_of(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   char text[512] = {};
@@ -46,12 +46,12 @@ char state_of(pid_t pid) {
   if (file == nullptr) return '\0';
   text[std::fread(text, 1, sizeof text - 1, file)] = '\0';
   std::fclose(file);
-  const char* name_end = std::strrchr(text, ')');  // its name may hold anything
+  const char* name_end = std::strrchr(text, ')');  // its name may contain any character
   return name_end != nullptr && std::strlen(name_end) > 2 ? name_end[2] : '\0';
 }
 
-// Measured, without a known reason: a stopped client takes 10 s. The daemon waits for the answer, and hears nobody
-// meanwhile.
+// Measured, reason unknown: a stopped client takes 10 s. The daemon waits for the answer, and handles no other
+// connection meanwhile.
 std::int64_t drain_ns(pid_t pid) {
   if (state_of(pid) != 'T') return kDrainNs;
   const auto ms = environment("TRANCHE_SIM_STOPPED_TERMINATE_MS");
@@ -88,7 +88,7 @@ void MpsServer::finish_drains(std::int64_t now_ns) {
     drains_.erase(drains_.begin() + static_cast<std::ptrdiff_t>(i));
     log_.line("Client termination succeeded.");
     answer(done.ask, "0\n");
-    // Reported as a success all the same: the neighbours die after the answer.
+    // Reported as a success nevertheless: the neighbours die after the answer.
     for (const int ordinal : done.hurt) spread_fault(ordinal, nullptr, kIllegalAddress);
   }
 }
@@ -107,7 +107,8 @@ std::string MpsServer::device_client_list() const {
     unsigned domain = 0, bus = 0;
     std::sscanf(devices_[i].facts.pci_bus_id.c_str(), "%x:%x", &domain, &bus);
     char pci[32];
-    std::snprintf(pci, sizeof pci, "%02x:00.0", bus);  // seen for 00000000:00:06.0: the device number is not printed
+    std::snprintf(pci, sizeof pci, "%02x:00.0",
+                  bus);  // observed for 00000000:00:06.0: the device number is not printed
     text += "[" + std::to_string(i) + "] " + pci + ", " + devices_[i].facts.name + "\n";
     for (const auto& slot : slots_) {
       if (!slot) continue;
@@ -152,7 +153,7 @@ std::string MpsServer::set_limit(const Message& message) {
   char hex[32];
   std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(value));
   log_.line("Device pinned memory limit for device " + key + " set to " + hex + " bytes");
-  // A server resolves the spelling: what was set by ordinal reads back by UUID and the other way round.
+  // A server resolves both spellings: a value set by ordinal reads back by UUID and vice versa.
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (key != std::to_string(i) && key != devices_[i].facts.uuid) continue;
     options_.memory.set(std::to_string(i), value);

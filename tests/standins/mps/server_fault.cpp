@@ -1,4 +1,5 @@
-// Whom a fatal GPU error takes along, and when the server is well again (facts: section 3; log lines: transcripts).
+// Which clients a fatal GPU error kills, and when the server is healthy again (facts: section 3; log lines:
+// transcripts).
 #include <algorithm>
 #include <set>
 
@@ -12,7 +13,7 @@ bool MpsServer::faulty() const {
 
 void MpsServer::spread_fault(int ordinal, const Client* culprit, int code) {
   if (ordinal < 0) return;
-  // Every client on the GPU, and every GPU that one of those holds too: a shared client links their fates.
+  // All clients on the GPU, and all GPUs that one of those uses too: a shared client links their fates.
   std::set<int> gpus{ordinal};
   std::vector<Client*> victims;
   for (bool grown = true; grown;) {
@@ -26,8 +27,8 @@ void MpsServer::spread_fault(int ordinal, const Client* culprit, int code) {
     }
   }
   if (victims.empty()) return;
-  // Victims are listed in the order in which they came. Only this line tells who erred; after a death it names a peer
-  // that did nothing, and who did is told by the "assuming client … exit" line before it (transcripts/lives.txt).
+  // Victims are listed in the order in which they connected. Only this line names the culprit; after a death it names
+  // an innocent peer, and the "assuming client … exit" line before it names the culprit (transcripts/lives.txt).
   std::ranges::sort(victims, {}, [](const Client* victim) { return victim->id; });
   const Client* reporter = culprit != nullptr ? culprit : victims.back();
   if (reporter->contexts.empty()) return;

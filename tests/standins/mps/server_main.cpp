@@ -1,5 +1,5 @@
-// nvidia-cuda-mps-server: started by the control daemon with the channel as descriptor 3, whose first message says what
-// to serve. Exit status 1: it could not take its GPUs.
+// nvidia-cuda-mps-server: started by the control daemon with the channel as descriptor 3, whose first message has the
+// configuration. Exit status 1: it could not acquire its GPUs.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the server's parts share: the clock of its drains, how its log names a client, the code of an illegal address.
+// Shared by the server's parts: the clock of its drains, a client's name in its log, the code of an illegal address.
 #include <sys/types.h>
 
 #include <chrono>

@@ -24,7 +24,7 @@ class MpsStopped : public testing::Test {
  protected:
   void start(const std::map<std::string, std::string>& env = {}) { world.start_daemon({"-M"}, env); }
 
-  // Returns when the kernel has stopped it.
+  // Returns once the kernel has stopped it.
   static void stop(const MpsWorld::Client& client) {
     client.process->signal(SIGSTOP);
     int status = 0;
@@ -32,13 +32,13 @@ class MpsStopped : public testing::Test {
     ASSERT_TRUE(WIFSTOPPED(status));
   }
 
-  // Simulated GPU time is real time: when the peer's kernels are done, as much of every other queue is done too.
+  // Simulated GPU time is real time: when the peer's kernels are done, every other queue has advanced as much.
   static void let_pass(MpsWorld::Client& peer, int ms) {
     peer.obey("launch 1 " + std::to_string(ms), "launch");
     EXPECT_THAT(peer.obey("sync", "sync"), HasSubstr("CUDA_SUCCESS"));
   }
 
-  // Kills the client; does the server say that a peer's context died of it?
+  // Kills the client; whether the server reports that a peer's context died with it.
   bool death_hurts(const MpsWorld::Client& client) {
     client.process->signal(SIGKILL);
     EXPECT_EQ(client.process->wait(), 128 + SIGKILL);

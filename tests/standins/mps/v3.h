@@ -1,6 +1,6 @@
 #pragma once
-// The words of interface version 3 (release 615): what a command line says, which names may be given, sizes, and how
-// lists are printed. Written from NVIDIA's manual; the words of refusals are ours. Pure.
+// The syntax of interface version 3 (release 615): command lines, valid names, sizes, and printed lists. Written from
+// NVIDIA's manual; the texts of refusals are original. Pure.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,7 +24,7 @@ std::optional<std::uint64_t> v3_size(std::string_view text);  // "4G", "512M", "
 std::optional<double> v3_percentage(std::string_view text);   // 1 to 100
 std::string v3_size_text(std::uint64_t bytes);                // whole M
 
-// `format`: "csv", "csv,noheader", or a table with columns as wide as they need to be.
+// `format`: "csv", "csv,noheader", or a table with columns as wide as needed.
 std::string v3_table(const std::vector<std::string>& heading, const std::vector<std::vector<std::string>>& rows,
                      const std::string& format);
 

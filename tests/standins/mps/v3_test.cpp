@@ -1,4 +1,4 @@
-// Interface version 3 (-p 3), as the manual of release 615 describes it; no such daemon was at hand.
+// Interface version 3 (-p 3), as the manual of release 615 describes it; no such daemon was available.
 #include "standins/mps/v3.h"
 
 #include <gmock/gmock.h>

@@ -20,7 +20,7 @@ std::vector<std::string> pieces(const std::string& list) {
   return out;
 }
 
-// The index into `gpus` that `name` means, or -1.
+// The index into `gpus` that `name` refers to, or -1.
 int position_of(const std::vector<VisibleGpu>& gpus, const std::string& name) {
   if (name.starts_with("GPU-") || name.starts_with("MIG-")) {
     int found = -1;

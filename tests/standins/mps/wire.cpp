@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLargest = 128 * 1024;  // a reply that lists 48 clients on 16 GPUs is far below
 
-// Values may hold line ends (replies do), so they are escaped.
+// Values may contain line ends (replies do), so they are escaped.
 void append_escaped(std::string& out, std::string_view text) {
   for (const char c : text) {
     if (c == '\\') {
@@ -138,7 +138,7 @@ Received receive_message(int fd, Message* message, Fd* attached) {
   ssize_t got = 0;
   do {
     got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
-    // A peer that hung up with our message unread is told once as ECONNRESET, before what it had sent us.
+    // If a peer disconnects with an unread message, ECONNRESET is returned once, before the data that it had sent.
   } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0) return errno == EAGAIN ? Received::kNothing : Received::kEnd;
   if (got == 0) return Received::kEnd;

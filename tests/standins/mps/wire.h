@@ -1,17 +1,18 @@
 #pragma once
-// How our MPS stand-ins talk: the control daemon, its servers, the command client and simulated CUDA processes. A
-// connection to `<pipe>/control` or `<pipe>/control_privileged` begins as the real one does (handshake.h: greeting,
-// credentials, type; for clients the descriptor and its acknowledgement, commands and what is said to them). The rest
-// of the wire format is unpublished, so it is ours: one message is one SOCK_SEQPACKET packet of text lines, a verb,
-// then `key value` lines; at most one descriptor rides along.
+// The protocol between the MPS stand-ins: the control daemon, its servers, the command client and simulated CUDA
+// processes. A connection to `<pipe>/control` or `<pipe>/control_privileged` begins like the real one (handshake.h:
+// greeting, credentials, type; for clients the descriptor and its acknowledgement, commands and their answers). The
+// rest of the real format is unpublished, so this one is original: a message is one SOCK_SEQPACKET packet of text
+// lines, a verb, then `key value` lines, with at most one descriptor.
 //
 //   after type 2      daemon → caller   message 4, with a connection to the server; may come much later (pending list)
 //                                       refused code=805   no server could be started
 //
 // On the connection between a client and its server:
 //   init → ready devices=UUID,… threads=PCT  | refused code=807
-//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES → context id sms memory server_pid | refused
-//   code=46 release gpu · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)
+//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES
+//                                       → context id sms memory server_pid | refused code=46
+//   release gpu · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)
 //   server → client at any time: error code gpu                   sticky: 700, 719, 810
 //
 // Between the daemon and a server (a socket pair, inherited as descriptor 3; its end is the server's end):
@@ -30,7 +31,7 @@
 
 namespace tranche::sim {
 
-// A descriptor that closes itself.
+// A descriptor that is closed by the destructor.
 class Fd {
  public:
   Fd() = default;
@@ -58,14 +59,14 @@ struct Message {
 };
 
 std::string render(const Message& message);
-std::optional<Message> parse_message(std::string_view packet);  // nullopt: not one of ours
+std::optional<Message> parse_message(std::string_view packet);  // nullopt: not a valid message
 
-// false: the other side is gone (or never was). A message may carry one descriptor.
+// false: the peer has disconnected (or never connected). A message may carry one descriptor.
 bool send_message(int fd, const Message& message, int attached = -1);
 enum class Received { kMessage, kEnd, kNothing, kGarbage };
 Received receive_message(int fd, Message* message, Fd* attached = nullptr);
 
-// A listening socket at `path` with these permissions; an old file there is replaced. Invalid: errno says why.
+// A listening socket at `path` with these permissions; replaces an old file. Invalid: see errno.
 Fd listen_at(const std::string& path, unsigned mode);
 Fd connect_to(const std::string& path);
 std::pair<Fd, Fd> socket_pair();
