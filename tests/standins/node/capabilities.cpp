@@ -32,7 +32,7 @@ void show_capabilities(const Node& node, int gpu) {
   if (state.profile.mig.memory_slices == 0) return;
   const fs::path own = all / ("gpu" + std::to_string(state.minor)) / "mig";
   std::error_code ignored;
-  fs::create_directories(own, ignored);  // there and empty while no instance exists
+  fs::create_directories(own, ignored);  // exists and is empty while there is no instance
   for (std::uint32_t id = 0; id < kMaxGpuInstances; ++id) {
     const fs::path instance = own / ("gi" + std::to_string(id));
     const GpuInstanceState* gi = find_gi(state, id);

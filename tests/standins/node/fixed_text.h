@@ -1,5 +1,5 @@
 #pragma once
-// Text inside a mapped file: a fixed number of bytes, always ended by a NUL, longer text cut off. Plain data.
+// Text inside a mapped file: a fixed number of bytes, always terminated by a NUL; longer text is cut off. Plain data.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

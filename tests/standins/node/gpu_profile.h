@@ -1,6 +1,6 @@
 #pragma once
-// What a GPU model is: everything about it that does not change while the simulated node runs. Plain data, because it
-// lies in the state file that all stand-ins map. Profiles come from profiles/*.yaml.
+// A GPU model: all its properties that do not change while the simulated node runs. Plain data, because it is in the
+// state file that all stand-ins map. Profiles come from profiles/*.yaml.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,10 +11,10 @@
 
 namespace tranche::sim {
 
-inline constexpr std::uint32_t kMaxGiProfiles = 18;  // as many enum values as the newest driver knows
+inline constexpr std::uint32_t kMaxGiProfiles = 18;  // the number of enum values of the newest driver
 inline constexpr std::uint32_t kMaxPlacements = 8;
 
-// One way to cut a GPU instance out of a GPU (driver library: GPU instance profile).
+// A GPU instance profile of the driver library.
 struct GiProfile {
   std::uint32_t enum_value;  // argument of the …ProfileInfo calls
   std::uint32_t id;          // argument of create, placements, remaining capacity
@@ -33,7 +33,7 @@ struct MigTraits {
   std::uint32_t memory_slices;  // 0: the model has no MIG
   std::uint32_t sms_per_slice;
   std::uint32_t ci_of_double_memory;  // CI profile id inside a 1g instance with twice the memory: 0, or 7 since Hopper
-  std::uint32_t needs_reset;          // switching the mode only becomes pending
+  std::uint32_t needs_reset;          // a mode change stays pending until a reset
   std::uint32_t profile_count;
   GiProfile profiles[kMaxGiProfiles];
 };
@@ -41,10 +41,10 @@ struct MigTraits {
 struct GpuProfile {
   FixedText<32> key;    // "H200": the file's name
   FixedText<96> name;   // "NVIDIA H200"
-  FixedText<16> board;  // default topology of a node full of them: "dgx-h200"
+  FixedText<16> board;  // default topology of a node with this model: "dgx-h200"
   std::uint32_t pci_device_id, pci_subsystem_id, pci_class;
   std::uint64_t memory_total, memory_reserved;
-  std::uint32_t mps_server_bytes;  // what an idle MPS server holds
+  std::uint32_t mps_server_bytes;  // memory of an idle MPS server
   std::uint32_t sm_count, cores_per_sm;
   std::int32_t cc_major, cc_minor;
   std::uint32_t architecture, brand;
@@ -60,11 +60,11 @@ struct GpuProfile {
   MigTraits mig;
 };
 
-// Pure. Reports every fault; the profile is only good without errors among them.
+// Pure. Reports every error; the profile is valid only if there is none.
 GpuProfile parse_profile(std::string_view text, const std::string& source, std::vector<Problem>& problems);
 
-// Where profiles are looked for: $TRANCHE_SIM_PROFILES, "profiles" beside this program or library, and
-// $TRANCHE_BUILD/standins/profiles (for tests). "" when none of them is a directory.
+// Where profiles are searched: $TRANCHE_SIM_PROFILES, "profiles" beside this program or library, and
+// $TRANCHE_BUILD/standins/profiles (for tests). "" if none of them is a directory.
 std::string profile_directory();
 std::vector<std::string> profile_names(const std::string& directory);
 

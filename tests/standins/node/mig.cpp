@@ -11,7 +11,7 @@ std::uint32_t span_mask(std::uint32_t start, std::uint32_t size) {
   return ((1u << size) - 1u) << start;
 }
 
-// Which memory slices are taken, as bits.
+// The used memory slices, as bits.
 std::uint32_t taken_slices(const GpuState& gpu) {
   std::uint32_t taken = 0;
   for (const auto& gi : gpu.instances) {
@@ -42,8 +42,8 @@ std::uint32_t count_of(const GpuState& gpu, const GiProfile& profile) {
   return count;
 }
 
-// Like the driver, the place that leaves the most room for the smallest instances: a 3g goes to slice 4, because there
-// it covers the eighth slice, at which no 1g can start.
+// Like the driver, the placement that leaves the most room for the smallest instances: a 3g goes to slice 4, because
+// there it covers the eighth slice, at which no 1g can start.
 std::optional<std::uint32_t> best_start(const GpuState& gpu, const GiProfile& profile, std::uint32_t taken) {
   if (compute_slices_taken(gpu) + profile.slices > most_slices(gpu.profile)) return std::nullopt;
   const GiProfile* smallest = gi_profile_by_enum(gpu.profile, 0);
@@ -64,8 +64,7 @@ std::optional<std::uint32_t> best_start(const GpuState& gpu, const GiProfile& pr
   return best;
 }
 
-// Ids by profile as the driver hands them out: 7g 0; 3g and 4g 1–2; 2g 3–6; 1g 7–13. On 4-slice parts 4g 0; 2g 1–2;
-// 1g 3–6.
+// Ids by profile in the driver's order: 7g 0; 3g and 4g 1–2; 2g 3–6; 1g 7–13. On 4-slice parts 4g 0; 2g 1–2; 1g 3–6.
 std::optional<std::uint32_t> free_gi_id(const GpuState& gpu, std::uint32_t slices) {
   const bool four_slices = most_slices(gpu.profile) <= 4;
   std::uint32_t first = four_slices ? 3 : 7, last = four_slices ? 6 : 14;
@@ -152,7 +151,7 @@ std::vector<CiProfile> ci_profiles(const MigTraits& mig, const GiProfile& gi) {
   std::vector<CiProfile> profiles;
   for (const Shape shape : {Shape{0, 1}, Shape{1, 2}, Shape{2, 3}, Shape{3, 4}, Shape{4, 7}}) {
     const bool whole = shape.slices == gi.slices;
-    if (shape.slices > gi.slices || (shape.slices == 3 && gi.slices == 4)) continue;  // a 4g has no 3c
+    if (shape.slices > gi.slices || (shape.slices == 3 && gi.slices == 4)) continue;  // a 4g does not have a 3c
     CiProfile profile{shape.id, shape.slices, 0, whole ? gi.sm_count : shape.slices * mig.sms_per_slice, {}};
     const std::uint32_t step = shape.slices == 3 ? 4 : shape.slices;  // 3c starts at 0 or 4
     for (std::uint32_t start = 0; start + shape.slices <= gi.slices; start += step) profile.starts.push_back(start);

@@ -1,6 +1,6 @@
 #pragma once
-// Cutting a GPU into MIG instances by the driver's rules: placement grids, counts, ids, instance names. Pure: changes
-// only the GpuState it is given.
+// Partitions a GPU into MIG instances by the driver's rules: placement grids, counts, ids, instance names. Pure:
+// changes only the given GpuState.
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -30,19 +30,19 @@ std::vector<CiProfile> ci_profiles(const MigTraits& mig, const GiProfile& gi);
 // "1g.18gb" or, for a part of an instance, "1c.3g.71gb".
 std::string mig_name(const GiProfile& gi, std::uint32_t ci_slices);
 
-// How many more instances of this profile find room now.
+// How many more instances of this profile fit now.
 std::uint32_t remaining_gis(const GpuState& gpu, const GiProfile& profile);
 std::uint32_t remaining_cis(const GpuState& gpu, const GpuInstanceState& gi, const CiProfile& profile);
 
-// start: where exactly; nothing = the first place with room. The answer is the slot in GpuState::instances.
+// start: the exact placement; absent = the first that fits. Returns the slot in GpuState::instances.
 std::expected<std::size_t, MigFault> create_gi(GpuState& gpu, std::uint32_t profile_id,
                                                std::optional<std::uint32_t> start);
 std::expected<std::size_t, MigFault> create_ci(GpuState& gpu, std::size_t gi_slot, std::uint32_t profile_id,
                                                std::optional<std::uint32_t> start);
 std::expected<void, MigFault> destroy_gi(GpuState& gpu, std::size_t gi_slot);
 
-// The node that people ask for with a list of names: mode on, everything cut anew, one whole compute instance in each.
-// Large profiles first, as the driver needs it. The error names the profile that found no room or does not exist.
+// The layout for a list of names: mode on, everything repartitioned, one whole compute instance in each. Large profiles
+// first, as the driver requires. The error names the profile that did not fit or does not exist.
 std::expected<void, std::string> apply_mig_layout(GpuState& gpu, const std::vector<std::string>& profile_names);
 
 // A MIG device is a compute instance. Ordered by index, which may have gaps.

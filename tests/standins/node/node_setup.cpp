@@ -70,7 +70,7 @@ class Profiles {
   std::map<std::string, GpuProfile> loaded_;
 };
 
-// The same in every run; the last of the first eight digits counts the GPUs, so that names cut there stay distinct.
+// Identical in every run; the last of the first eight digits counts the GPUs, so that names cut there stay distinct.
 std::string made_up_uuid(const NodeSpec& spec, const std::string& profile, int index) {
   const std::string node = spec.seed + "/" + profile;
   const std::string bits = node + "/" + std::to_string(index);
@@ -138,7 +138,7 @@ std::string profile_directory() {
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&profile_directory), &self) != 0 && self.dli_fname != nullptr) {
     std::error_code ignored;
-    // For a program the loader may only know the name it was called by.
+    // For a program the loader may know only the name it was called by.
     for (const fs::path& path : {fs::path(self.dli_fname), fs::read_symlink("/proc/self/exe", ignored)}) {
       const std::string beside = (path.parent_path() / "profiles").string();
       if (is_directory(beside)) return beside;

@@ -1,5 +1,5 @@
 #pragma once
-// From node.yaml and the profiles to a filled State. Reads files; used once, when a node's state is created.
+// From node.yaml and the profiles to a complete State. Reads files; used once, when a node's state is created.
 #include <expected>
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace tranche::sim {
 
-// The error is every Problem of node.yaml and of the profiles that it names, one per line.
+// The error lists all Problems of node.yaml and of the profiles that it names, one per line.
 std::expected<void, std::string> fill_from_yaml(const std::string& dir, State& state);
 
 }  // namespace tranche::sim

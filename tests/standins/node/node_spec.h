@@ -1,5 +1,5 @@
 #pragma once
-// node.yaml: which GPUs a simulated node has. Pure; reports every fault with its place.
+// node.yaml: the GPUs of a simulated node. Pure; reports every error with its place.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace tranche::sim {
 struct GpuSpec {
   std::string profile;
   Place profile_place;
-  std::string uuid;  // "" = made up from the profile, the seed and the index
+  std::string uuid;  // "" = derived from the profile, the seed and the index
   std::string pci;   // "" = from the topology; else "00000000:1B:00.0"
   std::int32_t minor = -1;
   std::int32_t numa = -2;        // -2 = from the topology
@@ -26,8 +26,8 @@ struct NodeSpec {
   bool driver_present = true;
   bool require_root = false;  // changes through the driver library need effective user 0, as on a real node
   std::string topology;       // "" = the first GPU's
-  std::string seed;           // other nodes, other UUIDs
-  std::string proc_root;      // below it the library keeps /proc/driver/nvidia/capabilities; "" = nowhere
+  std::string seed;           // different seeds give different UUIDs
+  std::string proc_root;      // prefix of /proc/driver/nvidia/capabilities; "" = not written
   std::vector<GpuSpec> gpus;
 };
 

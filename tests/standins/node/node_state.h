@@ -1,6 +1,6 @@
 #pragma once
-// The changing half of a simulated node, as it lies in the mapped state file. Plain data without pointers; every
-// process sees it at another address. Code outside this folder gets copies through Node.
+// The changing part of a simulated node, in the mapped state file. Plain data without pointers, because every process
+// maps it at a different address. Code outside this folder gets copies through Node.
 #include <cstdint>
 
 #include "fixed_text.h"
@@ -15,8 +15,8 @@ inline constexpr std::uint32_t kMaxComputeInstances = 8;
 
 struct ComputeInstanceState {
   std::uint32_t used;   // 0: the slot is free
-  std::uint32_t id;     // counts inside its GPU instance
-  std::uint32_t index;  // of the MIG device on its GPU; keeps its value when others go
+  std::uint32_t id;     // unique in its GPU instance
+  std::uint32_t index;  // of the MIG device on its GPU; does not change when others are destroyed
   std::uint32_t profile_id;
   std::uint32_t slices;
   std::uint32_t start;
@@ -46,9 +46,9 @@ struct GpuState {
   std::uint32_t minor;
   std::int32_t compute_mode;
   std::uint32_t persistence;
-  std::uint32_t lost;         // every call on it answers GPU_IS_LOST
-  std::uint32_t unplugged;    // the driver library counts it no more when it is started next, and calls on it fail
-  std::uint64_t extra_bytes;  // memory in use that belongs to no process row
+  std::uint32_t lost;         // every call on it returns GPU_IS_LOST
+  std::uint32_t unplugged;    // at its next start the driver library does not count it, and calls on it fail
+  std::uint64_t extra_bytes;  // memory in use that is not in a process row
   std::uint32_t utilization, memory_utilization;
   std::uint32_t temperature_c, power_mw;
   std::uint32_t power_limit_mw;
@@ -56,25 +56,25 @@ struct GpuState {
   std::uint32_t dead_links;       // bit mask
   EccCounts ecc;
   std::uint32_t mig_mode, mig_pending;
-  std::uint32_t mig_lies;    // calls that answered success and did nothing, for tests to know that one did
-  std::uint64_t mig_births;  // makes the UUID of every compute instance a new one
+  std::uint32_t mig_lies;    // calls that returned success and did nothing, for tests
+  std::uint64_t mig_births;  // makes the UUID of every compute instance unique
   GpuInstanceState instances[kMaxGpuInstances];
 };
 
-// One call of the driver library that misbehaves.
-//   kFail       it answers a code and does nothing
-//   kHang       it answers late
-//   kLie        it answers success and does nothing (a destroy of a GPU instance does: NVIDIA/go-nvml issue 146)
-//   kKill       the calling program is killed before the call has done anything
-//   kKillAfter  the calling program is killed when the call has done its work
+// A driver library call that misbehaves:
+// kFail       returns a code and does nothing
+// kHang       returns late
+// kLie        returns success and does nothing (a destroy of a GPU instance does: NVIDIA/go-nvml issue 146)
+// kKill       the calling program is killed before the call has any effect
+// kKillAfter  the calling program is killed after the call has taken effect
 enum class FaultKind : std::uint32_t { kFail = 1, kHang = 2, kLie = 3, kKill = 4, kKillAfter = 5 };
 struct Fault {
-  FixedText<80> call;  // "nvmlDeviceGetUUID", "*" for every call, "nvmlDeviceCreate*" for those that begin so
-  std::int32_t gpu;    // -1: whatever the GPU
+  FixedText<80> call;  // "nvmlDeviceGetUUID", "*" for every call, "nvmlDeviceCreate*" for a prefix
+  std::int32_t gpu;    // -1: any GPU
   FaultKind kind;
-  std::uint32_t value;  // the code to answer, or how many milliseconds to hang; 0 ms = until cleared
-  std::uint32_t skip;   // so many calls pass first
-  std::uint32_t times;  // and so many misbehave then; 0: all
+  std::uint32_t value;  // the code to return, or how many milliseconds to hang; 0 ms = until cleared
+  std::uint32_t skip;   // number of calls to skip first
+  std::uint32_t times;  // number of calls that then misbehave; 0: all
 };
 
 }  // namespace tranche::sim

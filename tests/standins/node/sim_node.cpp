@@ -14,7 +14,7 @@
 namespace tranche::sim {
 namespace {
 
-constexpr int kForever = 24 * 60 * 60 * 1000;  // ms; a hang "until cleared" ends with the day
+constexpr int kForever = 24 * 60 * 60 * 1000;  // ms; a hang "until cleared" ends after a day
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -69,7 +69,7 @@ class MappedNode final : public Node {
   }
 
   std::vector<GpuFacts> gpus() const override {
-    std::vector<GpuFacts> facts;  // what never changes needs no lock
+    std::vector<GpuFacts> facts;  // immutable, so they need no lock
     for (const GpuState& gpu : all()) {
       facts.push_back({gpu.uuid.str(), gpu.profile.name.str(), gpu.bus_id.str(), gpu.minor, gpu.profile.sm_count,
                        gpu.profile.memory_total, gpu.profile.memory_reserved, gpu.profile.cc_major,
@@ -83,13 +83,13 @@ class MappedNode final : public Node {
       return *index < state_.gpu_count ? static_cast<int>(*index) : -1;
     }
     int found = -1;
-    constexpr std::size_t kShortest = 5;  // "GPU-" alone says nothing
+    constexpr std::size_t kShortest = 5;  // "GPU-" alone is ambiguous
     for (int i = 0; i < count() && wanted.size() >= kShortest; ++i) {
       if (!state_.gpus[i].uuid.view().starts_with(wanted)) continue;
-      if (found >= 0) return -1;  // the prefix fits two
+      if (found >= 0) return -1;  // the prefix matches two
       found = i;
     }
-    // A PCI address, as the driver writes it ("00000000:1B:00.0") or as the kernel does ("0000:1b:00.0").
+    // A PCI address in the driver's format ("00000000:1B:00.0") or the kernel's ("0000:1b:00.0").
     constexpr std::size_t kKernels = 12;
     const auto same = [](char a, char b) { return to_lower(a) == to_lower(b); };
     for (int i = 0; i < count() && found < 0 && wanted.size() >= kKernels; ++i) {
@@ -115,7 +115,7 @@ class MappedNode final : public Node {
     if (!has(gpu) || started == 0) return false;
     const Locked lock(state_);
     ProcessSlot* slot = find(pid, gpu);
-    if (slot != nullptr && slot->started != started) slot->pid = 0;  // another process had this number before
+    if (slot != nullptr && slot->started != started) slot->pid = 0;  // an earlier process had this pid
     if (slot == nullptr || slot->pid == 0) slot = claim(pid, gpu, started);
     if (slot == nullptr) return false;
     slot->kind = static_cast<std::uint32_t>(kind);
@@ -294,7 +294,7 @@ class MappedNode final : public Node {
   std::optional<std::uint32_t> suffer(const Fault& fault) const override {
     if (fault.kind == FaultKind::kFail) return fault.value;
     if (fault.kind == FaultKind::kKill) ::raise(SIGKILL);
-    if (fault.kind != FaultKind::kHang) return std::nullopt;  // the library's own affair
+    if (fault.kind != FaultKind::kHang) return std::nullopt;  // handled by the library itself
     const std::int64_t limit = fault.value == 0 ? kForever : static_cast<std::int64_t>(fault.value);
     const std::int64_t deadline = now_ns() + limit * 1'000'000;
     for (;;) {
@@ -314,7 +314,7 @@ class MappedNode final : public Node {
   void wake_waiters() override { wake_all(state_); }
 
  private:
-  static constexpr std::uint32_t kSpent = 0xffffffff;  // in Fault::skip: it misbehaved as often as it should
+  static constexpr std::uint32_t kSpent = 0xffffffff;  // in Fault::skip: the fault has been used up
 
   static bool fits(std::string_view wanted, std::string_view call) {
     if (wanted.ends_with('*')) return call.starts_with(wanted.substr(0, wanted.size() - 1));
@@ -329,7 +329,7 @@ class MappedNode final : public Node {
   bool has(int gpu) const { return gpu >= 0 && gpu < count(); }
   std::span<const GpuState> all() const { return {state_.gpus, state_.gpu_count}; }
 
-  // The rest needs the lock.
+  // The functions below need the lock.
   ProcessSlot* find(pid_t pid, int gpu) const {
     for (auto& slot : state_.processes) {
       if (slot.pid != 0 && slot.pid == pid && slot.gpu == gpu) return &slot;
@@ -352,7 +352,7 @@ class MappedNode final : public Node {
     return nullptr;
   }
 
-  // Rows of another PID namespace are left to it: here their pids name other processes, or none.
+  // Rows of another PID namespace are left to it: here their pids refer to other processes, or none.
   void prune(int gpu = -1) const {  // of one GPU, or of all
     const std::uint64_t own = own_pid_namespace();
     for (auto& slot : state_.processes) {

@@ -75,7 +75,7 @@ TEST(SimNode, LetsTwoProcessesSeeEachOther) {
     other->set_compute_mode(2, 2);
     other->raise({.gpu = 2, .kind = EventKind::kXid, .data = 79});
     EventRow answer;
-    return other->wait_event(1, 10'000, &answer) ? 0 : 3;  // stays until the parent has looked
+    return other->wait_event(1, 10'000, &answer) ? 0 : 3;  // stays until the parent has checked
   });
   EventRow event;
   ASSERT_TRUE(node->wait_event(0, 10'000, &event));
@@ -109,7 +109,7 @@ TEST(SimNode, SurvivesADeathWhileTheLockIsHeld) {
   ASSERT_EQ(read(pipe_ends[0], &ready, 1), 1);
   kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(wait_status(child)));
-  EXPECT_TRUE(node->attach(getpid(), 0, ProcessKind::kCompute, 0));  // would wait for ever on a plain mutex
+  EXPECT_TRUE(node->attach(getpid(), 0, ProcessKind::kCompute, 0));  // would block indefinitely on a plain mutex
   EXPECT_EQ(node->processes(0).size(), 1u);
   node->detach(getpid(), 0);
   EXPECT_TRUE(node->processes(0).empty());
@@ -124,7 +124,7 @@ TEST(SimNode, AProcessInAPidNamespaceOfItsOwnLeavesTheRowsOfOthersAlone) {
   ASSERT_TRUE(node->attach(getpid(), 0, ProcessKind::kCompute, 0));
   const pid_t child = in_child([&] {
     if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return 77;
-    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;  // its /proc is for nobody else
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;  // private to this process
     const pid_t inner = fork();
     if (inner == 0) {
       if (mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(77);

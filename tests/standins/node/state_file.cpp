@@ -59,7 +59,7 @@ std::expected<void, std::string> create(const std::string& path,
     state->magic = kMagic;
     munmap(state, sizeof(State));
   }
-  // link() refuses an existing name: whoever was faster stays, and that is as good.
+  // link() refuses an existing name: another process was faster, and its file is equivalent.
   if (outcome && link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST) {
     outcome = std::unexpected(with_errno("cannot put in place", path));
   }
@@ -116,7 +116,7 @@ void wake_all(State& state) {
 void wait_for_wake(State& state, std::uint32_t seen, std::int64_t timeout_ns) {
   if (timeout_ns <= 0) return;
   const timespec limit{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
-  // Not FUTEX_PRIVATE: the word lies in a file that several processes map.
+  // Not FUTEX_PRIVATE: the word is in a file that several processes map.
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&state.wake), FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
@@ -129,7 +129,7 @@ std::uint64_t process_start(pid_t pid) {
   close(fd);
   if (got <= 0) return 0;
   const std::string_view text(buffer, static_cast<std::size_t>(got));
-  const std::size_t after_name = text.rfind(')');  // the name may hold anything, also blanks and brackets
+  const std::size_t after_name = text.rfind(')');  // the name may contain any character, including blanks and brackets
   if (after_name == std::string_view::npos) return 0;
   const auto words = words_of(text.substr(after_name + 1));
   constexpr std::size_t kStartTime = 19;  // field 22 of proc(5), counted from the state
@@ -138,7 +138,7 @@ std::uint64_t process_start(pid_t pid) {
 }
 
 std::uint64_t own_pid_namespace() {
-  thread_local pid_t of = 0;  // a child of a fork may be in another one
+  thread_local pid_t of = 0;  // a forked child may be in another one
   thread_local std::uint64_t known = 0;
   if (of == ::getpid()) return known;
   struct stat status{};

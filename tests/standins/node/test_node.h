@@ -1,5 +1,5 @@
 #pragma once
-// A throw-away simulated node for tests: a short folder under /tmp with node.yaml, removed at the end.
+// A temporary simulated node for tests: a short directory under /tmp with node.yaml, removed at the end.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ class TestNode {
   std::string dir_;
 };
 
-// Runs `body` in a child process that exits with its answer; the parent gets the pid and reaps it with wait_status().
+// Runs `body` in a child process that exits with its result; the parent gets the pid and reaps it with wait_status().
 inline pid_t in_child(const std::function<int()>& body) {
   const pid_t pid = fork();
   if (pid == 0) _exit(body());

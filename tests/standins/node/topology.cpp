@@ -18,7 +18,7 @@ struct Topology {
   std::string_view name;
   LinkWeb links;
   std::array<TopologySlot, 8> slots;
-  std::uint32_t gpus_per_switch;  // neighbours in order behind one PCIe switch; 1: none shared
+  std::uint32_t gpus_per_switch;  // consecutive GPUs behind one PCIe switch; 1: none shared
   std::uint32_t inside_switch;    // ancestor number of those
   std::uint32_t inside_numa;      // … of others in the same NUMA node
   std::string_view all_cpus;
@@ -151,7 +151,7 @@ bool topology_known(std::string_view name) {
 
 TopologySlot topology_slot(std::string_view name, int gpu) {
   TopologySlot slot = topology(name).slots[static_cast<std::size_t>(gpu) % 8];
-  slot.domain += static_cast<std::uint32_t>(gpu) / 8;  // a ninth GPU sits in a second PCI domain
+  slot.domain += static_cast<std::uint32_t>(gpu) / 8;  // a ninth GPU is in a second PCI domain
   return slot;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The tree in one line: {a:[b,c]}, ~ for nothing.
+// The tree in one line: {a:[b,c]}, ~ for an empty value.
 std::string shown(const YamlItem& item) {
   std::string text;
   switch (item.shape) {

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr int kMostDepth = 32;
 
-// Recursive descent over the characters. Any fault ends it: `failed_` is set and everything unwinds.
+// Recursive descent over the characters. Any error ends it: sets `failed_`, and everything unwinds.
 class Parser {
  public:
   Parser(std::string_view text, std::string source, std::vector<Problem>& problems)
@@ -61,7 +61,7 @@ class Parser {
     while (!at_line_end()) ++pos_;
   }
 
-  // To the next character that means something, over blanks, comments and line ends.
+  // Skips blanks, comments and line ends.
   void next_token() {
     for (;;) {
       skip_spaces();
@@ -73,7 +73,7 @@ class Parser {
     }
   }
 
-  // After a value on its line nothing but a comment may come.
+  // After a value, only a comment may follow on its line.
   void end_line() {
     if (failed_) return;
     const bool spaced = look() == ' ' || at_line_end();
@@ -147,20 +147,20 @@ class Parser {
     }
     YamlItem nothing = empty_item(path);
     next_token();
-    // A list may stand as far left as the key that it belongs to.
+    // A list may be indented as little as its key.
     const bool list_here = !at_end() && column() == indent && at_dash();
     if (at_end() || (column() <= indent && !list_here)) return nothing;
     return block(list_here ? indent : indent + 1, path, depth);
   }
 
-  // Reads "key:" and lets `value` read what follows.
+  // Reads "key:" and has `value` read the rest.
   template <class ReadValue>
   void add(YamlItem& map, const ReadValue& value) {
     const Place place = here();
     const std::string key = scalar(true);
     skip_spaces();
     if (failed_) return;
-    ++pos_;  // the colon, which at_key() has seen
+    ++pos_;  // the colon, which at_key() has checked
     if (map.find(key) != nullptr) {
       problems_.push_back(
           {Severity::kError, place, map.path, in_quotes(key) + " is written twice", "keep one of them"});
@@ -237,7 +237,7 @@ class Parser {
     --flow_;
   }
 
-  // Does a key begin here: a scalar, then a colon, then a blank, all on one line?
+  // Whether a key begins here: a scalar, then a colon, then a blank, all on one line.
   bool at_key() {
     if (look() == '[' || look() == '{') return false;
     const std::size_t begin = pos_;
@@ -289,7 +289,7 @@ class Parser {
         ++pos_;
         return value;
       }
-      if (look() == '\'') ++pos_;  // two of them mean one
+      if (look() == '\'') ++pos_;  // two of them are an escaped one
       value += look();
     }
     fail("has no closing quote on its line", "write ' at its end");

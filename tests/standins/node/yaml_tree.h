@@ -1,8 +1,8 @@
 #pragma once
-// YAML as a plain tree with places. A reader of our own, for the part of YAML that people write by hand: maps, lists,
+// YAML as a plain tree with places. A minimal parser for the part of YAML that people write by hand: maps, lists,
 // texts, quotes, comments, brackets; no anchors, tags or block texts. Two reasons: a stand-in library is loaded into
-// any program and must not bring a YAML library along, and the packaged static one cannot go into a shared object.
-// Never throws; deep or large input is refused. Pure.
+// any program and must not bring a YAML library with it, and the packaged static one cannot be linked into a shared
+// object. Never throws; deep or large input is refused. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +29,10 @@ struct YamlEntry {
   YamlItem item;
 };
 
-// Nothing when the text is not YAML or too big; the Problem says which.
+// Absent if the text is not valid YAML or too large; the Problem says which.
 std::optional<YamlItem> read_yaml(std::string_view text, const std::string& source, std::vector<Problem>& problems);
 
-// Typed access with a Problem for whatever does not fit. Absent items leave the default and are no fault.
+// Typed access with a Problem for every mismatch. Absent items keep the default and are not an error.
 class YamlReader {
  public:
   explicit YamlReader(std::vector<Problem>& problems) : problems_(problems) {}
