@@ -1,7 +1,6 @@
 #pragma once
-// The driver library's binary interface as this stand-in speaks it: return codes, structs with their sizes and offsets
-// pinned (x86-64 and aarch64 agree). Written anew from the documented layouts, and on purpose not shared with the
-// product.
+// The driver library's binary interface in this stand-in: return codes, structs with their sizes and offsets pinned
+// (x86-64 and aarch64 agree). Written from the documented layouts, and on purpose not shared with the product.
 #include <cstddef>
 #include <cstdint>
 
@@ -13,7 +12,7 @@ using i32 = int;
 using u64 = unsigned long long;
 using i64 = long long;
 
-// Architectures, as nvmlDeviceGetArchitecture counts them.
+// Architectures, as numbered by nvmlDeviceGetArchitecture.
 constexpr u32 kTuring = 6, kHopper = 9, kBlackwell = 10;
 
 enum Return : i32 {
@@ -291,7 +290,7 @@ PIN_SIZE(GpmMetric, 40);
 struct GpmMetricsGet {
   u32 version, count;
   GpmSample first, second;
-  GpmMetric metrics[1];  // as many as count says: the caller's header decides how much room follows
+  GpmMetric metrics[1];  // `count` entries: the caller's header determines the available space
 };
 PIN(GpmMetricsGet, metrics, 24);
 

@@ -18,7 +18,7 @@ std::optional<CiProfile> profile_of(const Call& call, u32 id) {
 }
 
 CiProfileInfo info_of(const Call& call, const CiProfile& profile) {
-  const GiProfile& gi = call.gi_profile();  // the engines are the GPU instance's, shared by all inside
+  const GiProfile& gi = call.gi_profile();  // the engines are the GPU instance's, shared by all in it
   return {profile.id,  profile.slices, profile.max_count, profile.sm_count, gi.copy_engines,
           gi.decoders, gi.encoders,    gi.jpegs,          gi.ofas};
 }

@@ -14,18 +14,18 @@ namespace tranche::sim::nvml {
 struct EventSetBody {
   struct Registration {
     u64 mask = 0;
-    std::uint64_t after = 0;  // only events raised after the registration count
+    std::uint64_t after = 0;  // only events raised after the registration are delivered
   };
   std::mutex mutex;
   std::array<Registration, kMaxGpus> gpus;
-  std::uint64_t seen = 0;  // delivered or passed over up to here
+  std::uint64_t seen = 0;  // delivered or skipped up to here
 };
 
 namespace {
 
 constexpr u64 kSupported = 0xff9f;
 
-// The pointer that the caller holds is only a name: what it names may be freed by one thread while another waits.
+// The caller's pointer is only an identifier: one thread may free the object while another waits.
 class EventSets {
  public:
   EventSet add(std::shared_ptr<EventSetBody> body) {
@@ -54,7 +54,7 @@ class EventSets {
 };
 
 EventSets& event_sets() {
-  static auto* const sets = new EventSets;  // as long as the process, like the session
+  static auto* const sets = new EventSets;  // exists as long as the process, like the session
   return *sets;
 }
 
@@ -157,7 +157,7 @@ NVML Return nvmlDeviceGetSupportedEventTypes(Device device, u64* types) {
 }
 
 NVML Return nvmlDeviceRegisterEvents(Device device, u64 types, EventSet name_of_set) {
-  const Call call(__func__, device, Accept::kGpu);  // MIG handles are refused: the parent is meant
+  const Call call(__func__, device, Accept::kGpu);  // MIG handles are refused: use the parent's
   if (call.refusal() != kSuccess) return call.refusal();
   const auto set = event_sets().find(name_of_set);
   if (set == nullptr) return kInvalidArgument;

@@ -15,7 +15,7 @@ struct Waited {
   EventData data{};
 };
 
-// A wait in a thread of its own; the caller has a deadline far above what a woken wait needs.
+// A wait in a thread of its own; the caller's deadline is far above the time that a woken wait needs.
 std::future<Waited> wait_for(const Session& s, EventSet set, u32 timeout_ms) {
   return std::async(std::launch::async, [&s, set, timeout_ms] {
     Waited waited;
@@ -51,8 +51,8 @@ TEST(Events, ComeOnceEachAndOnlyThoseAskedFor) {
   s.node->raise({.gpu = 0, .kind = EventKind::kXid, .data = 1});  // before the registration
   const auto set = s.get<EventSet>("nvmlEventSetCreate");
   ASSERT_EQ(s.nvml("nvmlDeviceRegisterEvents", s.device(0), u64{0x8}, set), kSuccess);
-  s.node->raise({.gpu = 1, .kind = EventKind::kXid, .data = 2});    // another GPU
-  s.node->raise({.gpu = 0, .kind = EventKind::kClock, .data = 0});  // another kind
+  s.node->raise({.gpu = 1, .kind = EventKind::kXid, .data = 2});    // a different GPU
+  s.node->raise({.gpu = 0, .kind = EventKind::kClock, .data = 0});  // a different kind
   s.node->raise({.gpu = 0, .kind = EventKind::kXid, .data = 3});
   s.node->raise({.gpu = 0, .kind = EventKind::kXid, .data = 4});
   EventData data{};

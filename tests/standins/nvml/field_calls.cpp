@@ -1,4 +1,4 @@
-// Field values: many small readings in one call, each entry with a result of its own.
+// Field values: many small readings in one call, each entry with its own result code.
 #include "telemetry.h"
 
 namespace tranche::sim::nvml {
@@ -23,7 +23,7 @@ void put_signed(FieldValue& field, i32 value) {
   field.result = kSuccess;
 }
 
-// False: not one of these.
+// False: an unknown field.
 bool fill_errors(const Call& call, FieldValue& field) {
   const EccCounts& ecc = call.gpu().ecc;
   const bool has_ecc = call.profile().ecc != 0;
@@ -161,7 +161,7 @@ void fill_power(const Call& call, FieldValue& field) {
 void fill(const Call& call, FieldValue& field) {
   field.timestamp = static_cast<i64>(now_us());
   field.latency_us = 0;
-  field.value.ull = 0;  // readers may look at more bytes than the type has
+  field.value.ull = 0;  // readers may read more bytes than the type has
   field.value_type = kUnsigned;
   const bool unknown = field.field_id == 0 || field.field_id >= kFirstUnknownField;
   field.result = unknown ? kInvalidArgument : kNotSupported;

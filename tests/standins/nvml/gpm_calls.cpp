@@ -58,13 +58,13 @@ void fill(GpmMetric& metric, double busy) {
     case 20:
     case 21:
       metric.value = busy * 8;
-      break;  // MiB a second over PCIe
+      break;  // MiB per second over PCIe
     case 11:
     case 12:
     case 13:
     case 60:
     case 61:
-      break;  // pipes and links that the simulated work does not touch
+      break;  // pipes and links that the simulated work does not use
     default:
       metric.result = kNotSupported;
       break;

@@ -1,4 +1,4 @@
-// GPU instances: what profiles there are, where they fit, making and unmaking them.
+// GPU instances: their profiles and placements, creation and destruction.
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace tranche::sim::nvml {
 namespace {
 
-// How many profile enum values the driver's own header knows; the first past them ends a caller's loop.
+// The number of profile enum values in the driver's own header; the first one beyond ends a caller's loop.
 u32 profile_enum_end(u32 driver_major) {
   struct Step {
     u32 driver, count;
@@ -44,7 +44,7 @@ void fill_profile(const GiProfile& profile, Info& out) {
   if constexpr (requires { out.name; }) put_text("MIG " + profile.name.str(), out.name);
 }
 
-// Versions 2 and 3 have the same size; only the top byte tells them apart.
+// Versions 2 and 3 have the same size; only the top byte differs.
 Return fill_versioned(const GiProfile& profile, GiProfileInfoV2& out) {
   if (out.version == version_of<GiProfileInfoV2>(2)) {
     fill_profile(profile, out);
@@ -170,7 +170,7 @@ NVML Return nvmlGpuInstanceDestroy(GpuInstance instance) {
   return outcome;
 }
 
-// There is no size to check: the caller brings room for as many as the profile allows.
+// There is no size to check: the caller provides room for as many as the profile permits.
 NVML Return nvmlDeviceGetGpuInstances(Device device, u32 id, GpuInstance* instances, u32* count) {
   return answer(__func__, device, Accept::kGpu, count, [=](const Call& call, u32& out) {
     if (!call.mig_on()) return kNotSupported;

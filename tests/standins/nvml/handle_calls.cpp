@@ -35,7 +35,7 @@ Return count_gpus(std::string_view name, u32* count) {
   return kSuccess;
 }
 
-// "MIG-GPU-<uuid>/<gi>/<ci>", the form of drivers before 465.
+// "MIG-GPU-<uuid>/<gi>/<ci>", the format of drivers before 465.
 const Handle* old_mig_name(std::string_view text, int gpu, const GpuState& state) {
   const std::string head = "MIG-" + state.uuid.str() + "/";
   if (!text.starts_with(head)) return nullptr;
@@ -63,7 +63,7 @@ Return by_uuid(std::string_view name, std::string_view uuid, Device* device) {
   const Handle* found = nullptr;
   for (const int i : session_gpus()) {
     const GpuState state = call.node().gpu_state(i);
-    if (state.lost != 0 || state.unplugged != 0) return kGpuIsLost;  // any lost GPU spoils the search for all
+    if (state.lost != 0 || state.unplugged != 0) return kGpuIsLost;  // any lost GPU makes the search fail for all
     if (found == nullptr) found = by_name(uuid, i, state);
   }
   if (found == nullptr) return kNotFound;
@@ -77,7 +77,7 @@ struct BusAddress {
   u64 domain = 0, bus = 0, device = 0, function = 0;
 };
 
-// "dom:bus:dev.fn", "dom:bus:dev", "bus:dev.fn"; hexadecimal digits of any number.
+// "dom:bus:dev.fn", "dom:bus:dev", "bus:dev.fn"; any number of hexadecimal digits.
 std::optional<BusAddress> parse_bus_address(std::string_view text) {
   BusAddress address;
   if (const auto dot = text.find('.'); dot != std::string_view::npos) {

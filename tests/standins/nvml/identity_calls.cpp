@@ -1,4 +1,4 @@
-// Who and what a GPU is.
+// The identity of a GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -40,7 +40,7 @@ void fill_pci(const Call& call, PciInfo& pci) {
   put_text(call.gpu().bus_id.view(), pci.bus_id);
 }
 
-// The older calls leave the bytes after their own fields alone: their structs end earlier.
+// The older calls do not write the bytes after their own fields: their structs are shorter.
 Return old_pci(std::string_view name, Device device, PciInfo* into, std::size_t bytes) {
   return answer(name, device, Accept::kGpuOrMig, into, [bytes](const Call& call, PciInfo& out) {
     PciInfo whole;

@@ -1,4 +1,4 @@
-// What a machine with four H200 answered (driver 580.159.04), row by row: the stand-in must answer the same.
+// The results of a machine with four H200 (driver 580.159.04), row by row: the stand-in must return the same.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -29,7 +29,7 @@ void fill_attributes(const Call& call, Out& out) {
   }
 }
 
-// What switching would meet; kSuccess when it takes effect at once.
+// The result of a mode change; kSuccess if it takes effect immediately.
 Return switch_outcome(const Call& call, u32 mode) {
   const GpuState& gpu = call.gpu();
   if (mode == gpu.mig_mode) return kSuccess;

@@ -162,7 +162,7 @@ TEST(Mig, ComputeInstancesOfAWholeA100) {
   EXPECT_EQ(s.nvml("nvmlGpuInstanceGetComputeInstanceProfileInfo", gi, u32{9}, u32{0}, &none), kInvalidArgument);
 }
 
-// Clients compute profile names from two numbers; a profile whose numbers give another name would mislead them.
+// Clients compute profile names from two numbers; a profile whose numbers yield a different name would mislead them.
 TEST(Mig, NamesFollowFromTheMemoryNumbersOfEveryProfile) {
   const auto names = profile_names(profile_directory());
   ASSERT_GE(names.size(), 8u);

@@ -1,4 +1,4 @@
-// What can be switched: compute mode, persistence, power limit, ECC.
+// Settings: compute mode, persistence, power limit, ECC.
 #include "session.h"
 
 namespace tranche::sim::nvml {
@@ -28,7 +28,7 @@ Return power_limit(std::string_view name, Device device, u32* limit, u32 GpuProf
 
 NVML Return nvmlDeviceGetComputeMode(Device device, u32* mode) {
   return answer(__func__, device, Accept::kGpuOrMig, mode, [](const Call& call, u32& out) {
-    if (call.mig_on() && !call.is_mig()) return kNotSupported;  // every MIG device has a mode of its own
+    if (call.mig_on() && !call.is_mig()) return kNotSupported;  // every MIG device has its own mode
     out = static_cast<u32>(call.is_mig() ? call.ci().compute_mode : call.gpu().compute_mode);
     return kSuccess;
   });

@@ -1,6 +1,6 @@
 // Public functions of the driver library that this stand-in does not simulate. They exist, because clients that bind
-// lazily die on a missing symbol, and answer "not supported" as the real ones do on hardware without the feature. They
-// take no parameters: the calling convention lets a callee ignore what it was given.
+// lazily crash on a missing symbol, and return "not supported" like the real ones on hardware without the feature. They
+// have no parameters: the calling convention lets a callee ignore its arguments.
 #include "session.h"
 
 namespace tranche::sim::nvml {
@@ -193,7 +193,7 @@ NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileGetProfilesInfo)
 NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileSetRequestedProfiles)
 NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1)
 
-// Questions about a device.
+// Queries of a device.
 NOT_SIMULATED(nvmlDeviceGetAPIRestriction)
 NOT_SIMULATED(nvmlDeviceGetAccountingPids)
 NOT_SIMULATED(nvmlDeviceGetAccountingStats)

@@ -28,7 +28,7 @@ void put_address(PciInfo& pci, u32 domain, u32 bus, u32 device, const char* lega
   put_text(text, pci.bus_id);
 }
 
-// Where the driver does not know the other end it reports all ones.
+// If the driver does not know the other end, it reports all ones.
 void put_hidden(PciInfo& pci) {
   put_address(pci, 0xffffffff, 0xff, 0xff, "FFFF:FF:FF.0", "FFFFFFFF:FF:FF.0");
 }
@@ -57,7 +57,7 @@ Return remote_pci(std::string_view name, Device device, u32 link, PciInfo* pci) 
   });
 }
 
-// What the node agents ask: has the GPU joined an NVSwitch fabric, which one, and is it well.
+// The node agents' queries: whether the GPU has joined an NVSwitch fabric, which one, and its health.
 struct Fabric {
   u8 state = 0;
   u32 health_mask = 0;

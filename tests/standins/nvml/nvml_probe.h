@@ -1,5 +1,5 @@
 #pragma once
-// The built library as a program meets it: opened with dlopen, every function looked up by its exported name.
+// The built library as a program uses it: opened with dlopen, every function looked up by its exported name.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

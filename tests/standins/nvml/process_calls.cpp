@@ -1,5 +1,5 @@
-// Who uses a GPU. Under MPS the compute list holds the server and its clients, the MPS list the clients alone, and the
-// utilisation of all of them is booked on the server.
+// Processes on a GPU. Under MPS the compute list contains the server and its clients, the MPS list only the clients,
+// and the utilisation of all of them is attributed to the server.
 #include <algorithm>
 #include <vector>
 
@@ -127,7 +127,7 @@ NVML Return nvmlDeviceGetProcessUtilization(Device device, ProcessUtilizationSam
     const auto found = usages(call);
     const u64 now = now_us();
     if (found.empty() || last_seen >= now) return kNotFound;
-    if (samples == nullptr) out = 0;  // asks for the number
+    if (samples == nullptr) out = 0;  // a query of the number
     return put_array(found, &out, samples, [now](const Usage& usage) {
       return ProcessUtilizationSample{usage.pid, now, usage.percent, usage.percent / 2, 0, 0};
     });

@@ -55,7 +55,7 @@ struct Session {
   int cuda = 0;
 };
 Session& session() {
-  static Session* const the_session = new Session;  // lives as long as the process: calls may come from exit handlers
+  static Session* const the_session = new Session;  // exists as long as the process: exit handlers may make calls
   return *the_session;
 }
 
@@ -124,13 +124,13 @@ Return begin_session(bool every_gpu_must_answer) {
 Return end_session() {
   Session& shared = session();
   const std::scoped_lock lock(shared.mutex);
-  // One shutdown too many is no error, for old programs' sake; one without any init is.
+  // A surplus shutdown is not an error, for compatibility with old programs; a shutdown without any init is.
   if (shared.references == 0) return shared.ever ? kSuccess : kUninitialized;
   if (--shared.references > 0) return kSuccess;
   const auto last = std::move(shared.node);
   shared.node = nullptr;
   forget_event_sets();
-  last->wake_waiters();  // whoever waits for events learns that there will be none
+  last->wake_waiters();  // waiters for events return an error
   return kSuccess;
 }
 
@@ -191,7 +191,7 @@ Return Call::check_handle(const void* handle, Accept accept) {
   if (gpu_.uuid.empty()) return kInvalidArgument;  // this node has fewer GPUs
   if (gpu_.lost != 0 || gpu_.unplugged != 0) return kGpuIsLost;
   if (handle_->kind == HandleKind::kGpu) return kSuccess;
-  // Instances die, and their handles with them.
+  // Instances are destroyed, and their handles become invalid.
   gi_ = find_gi(gpu_, handle_->gpu_instance);
   if (gi_ == nullptr) return kInvalidArgument;
   if (handle_->kind == HandleKind::kGpuInstance) return kSuccess;

@@ -1,7 +1,7 @@
 #pragma once
-// What lies between a C call and the simulated node: reference-counted initialisation, handles and their validation,
-// faults on request, lost GPUs. The library is global by nature (its interface has no context argument): its few
-// globals are all in session.cpp. Thread-safe; a call in flight keeps the node mapped while another thread shuts down.
+// The layer between a C call and the simulated node: reference-counted initialisation, handles and their validation,
+// injected faults, lost GPUs. The library is global by nature (its interface has no context argument); its few globals
+// are all in session.cpp. Thread-safe; a call in progress keeps the node mapped while another thread shuts down.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,24 +34,24 @@ const Handle* ci_handle(int gpu, u32 gi, u32 ci);
 
 Return begin_session(bool every_gpu_must_answer);
 Return end_session();
-void forget_event_sets();              // they die with the last shutdown
+void forget_event_sets();              // they are invalid after the last shutdown
 std::shared_ptr<Node> session_node();  // null before init and after the last shutdown
-std::vector<int> session_gpus();       // that were plugged in when the first init found them, in the driver's order
-std::string session_driver();          // its version then
+std::vector<int> session_gpus();       // plugged in at the first init, in the driver's order
+std::string session_driver();          // its version at that time
 int session_cuda();
 
 enum class Accept { kGpu, kMig, kGpuOrMig, kGpuInstance, kComputeInstance };
 
-// The checks that every call makes before it does anything.
+// The checks at the beginning of every call.
 class Call {
  public:
-  explicit Call(std::string_view name);  // a call about no GPU
+  explicit Call(std::string_view name);  // a call without a GPU
   Call(std::string_view name, const void* handle, Accept accept);
-  ~Call();  // where a fault says so, the program dies here: the call's work is done
+  ~Call();  // kills the program if a fault requires it: the call's work is done
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  Return refusal() const { return refusal_; }  // kSuccess: go on
+  Return refusal() const { return refusal_; }  // kSuccess: continue
   Node& node() const { return *node_; }
   int index() const { return handle_->gpu; }
   const Handle& handle() const { return *handle_; }
@@ -62,8 +62,8 @@ class Call {
   const ComputeInstanceState& ci() const { return *ci_; }
   const GiProfile& gi_profile() const { return gpu_.profile.mig.profiles[gi_->profile]; }
   bool mig_on() const { return gpu_.mig_mode != 0; }
-  bool may_change() const;             // has the rights that a change needs, where the node asks for them
-  bool lies() const { return lies_; }  // answers success and does nothing
+  bool may_change() const;             // has the rights for a change, if the node requires them
+  bool lies() const { return lies_; }  // returns success and does nothing
   u32 driver_major() const;
 
  private:
@@ -80,7 +80,7 @@ class Call {
   bool dies_ = false;
 };
 
-// The shape of most calls: check, refuse a missing output, fill it.
+// The pattern of most calls: check, refuse a null output, fill it.
 template <class Out, class Fill>
 Return answer(std::string_view name, const void* handle, Accept accept, Out* out, Fill fill) {
   const Call call(name, handle, accept);
@@ -94,7 +94,7 @@ Return answer(std::string_view name, const void* handle, Accept accept, Out* out
   }
 }
 
-// The same for structs that begin with a version, which must be one of those given.
+// The same for structs that begin with a version, which must be one of the given ones.
 template <class Out, class Fill>
 Return answer_versioned(std::string_view name, const void* handle, Accept accept, Out* out, u32 version, Fill fill) {
   return answer(name, handle, accept, out, [&](const Call& call, Out& into) -> Return {
@@ -114,7 +114,7 @@ void put_text(std::string_view text, char (&into)[N]) {
   copy_text(text.substr(0, N - 1), into, N);
 }
 
-// The counted-array protocol: `count` says how much room there is and then how much there is to say.
+// The counted-array protocol: `count` is the available space on input and the number of entries on output.
 template <class Entry, class Source, class Convert>
 Return put_array(const Source& source, u32* count, Entry* into, Convert convert) {
   const u32 room = *count;
@@ -127,7 +127,7 @@ Return put_array(const Source& source, u32* count, Entry* into, Convert convert)
 }
 
 Return lie(const Call& call);            // success, and a mark for tests that nothing was done
-void tell_mig_change(const Call& call);  // raises the event that instances came or went
+void tell_mig_change(const Call& call);  // raises the event that instances were created or destroyed
 u64 now_us();                            // wall clock, as the library stamps samples
 
 }  // namespace tranche::sim::nvml

@@ -1,4 +1,4 @@
-// Library life, texts, and what concerns the whole node.
+// Library lifecycle, texts, and properties of the whole node.
 #include <fstream>
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace tranche::sim::nvml {
 namespace {
 
-// `fail nvmlInit…` must work before there is a session: the node is opened for the question alone.
+// `fail nvmlInit…` must work before there is a session: opens the node for this check only.
 Return initialise(std::string_view name, bool every_gpu_must_answer) {
   if (const auto node = Node::open()) {
     if (const auto fault = (*node)->fault_for(name, -1)) {
@@ -170,7 +170,7 @@ NVML Return nvmlSystemGetTopologyGpuSet(u32 cpu, u32* count, Device* devices) {
     const auto mask = topology_cpus(call.node().topology(), call.node().gpu_state(i).slot.numa, cpu / 64 + 1);
     if ((mask[cpu / 64] >> (cpu % 64) & 1) != 0) near.push_back(gpu_handle(i));
   }
-  if (*count == 0) {  // the first of two calls asks for the number
+  if (*count == 0) {  // the first of two calls queries the number
     *count = static_cast<u32>(near.size());
     return kSuccess;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Readings that both single calls and the field-value call report, so that the two agree.
+// Readings that both single calls and the field-value call return, so that the two agree.
 #include "session.h"
 
 namespace tranche::sim::nvml {

@@ -45,7 +45,7 @@ u32 memory_clock_mhz(const Call& call) {
   return call.profile().max_memory_mhz;
 }
 
-// As if the GPU had always drawn what it draws now: grows, and that is what readers check.
+// As if the GPU had always drawn its present power: the value grows, which is what readers check.
 u64 energy_mj(const Call& call) {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count();

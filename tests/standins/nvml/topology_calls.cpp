@@ -1,4 +1,4 @@
-// How GPUs lie to each other and to the CPUs.
+// The topology of GPUs and CPUs.
 #include <vector>
 
 #include "telemetry.h"
@@ -22,7 +22,7 @@ bool nvlinked(const Call& call, int other) {
   return false;
 }
 
-// Checks both handles as the two-device calls do.
+// Checks both handles, like the two-device calls.
 template <class Out, class Fill>
 Return between(std::string_view name, Device a, Device b, Out* out, Fill fill) {
   return answer(name, a, Accept::kGpu, out, [&](const Call& first, Out& into) -> Return {
@@ -62,7 +62,7 @@ NVML Return nvmlDeviceGetTopologyNearestGpus(Device device, u32 level, u32* coun
     for (const int i : session_gpus()) {
       if (i != call.index() && ancestor(call, i) == level) near.push_back(gpu_handle(i));
     }
-    if (out == 0) {  // the first of two calls asks for the number
+    if (out == 0) {  // the first of two calls queries the number
       out = static_cast<u32>(near.size());
       return kSuccess;
     }
@@ -104,7 +104,7 @@ NVML Return nvmlDeviceGetMemoryAffinity(Device device, u32 words, unsigned long*
   return cpu_mask(__func__, device, words, mask, true);
 }
 
-// The GPU's own memory as a NUMA node exists on coherent platforms only, and none of those is simulated.
+// The GPU's own memory is a NUMA node only on coherent platforms, none of which is simulated.
 NVML Return nvmlDeviceGetNumaNodeId(Device device, u32* node) {
   return answer(__func__, device, Accept::kGpu, node, [](const Call&, u32&) { return kNotSupported; });
 }
