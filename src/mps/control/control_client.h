@@ -1,7 +1,8 @@
 #pragma once
-// Asks an MPS control daemon by running nvidia-cuda-mps-control with commands on its stdin: the only documented way to
-// talk to one (the protocol on its socket is not). A question has a deadline, after which the program is killed; its
-// answer is everything it printed, for mps/control/replies.h to read. Loop thread.
+// Sends commands to an MPS control daemon by running nvidia-cuda-mps-control with the commands on its stdin. That is
+// the only documented interface; the protocol on the daemon's socket is not documented. Each question has a deadline,
+// after which the program is killed. The answer is everything that the program printed, for mps/control/replies.h to
+// parse. Loop thread.
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,18 +22,18 @@ struct ControlTarget {
   std::vector<std::string> words = {};     // its arguments
 };
 
-// An open question: dropping it withdraws it, and `done` is not called any more.
+// An open question. Dropping it cancels the question, and `done` is not called.
 class Question {
  public:
   virtual ~Question() = default;
 };
 
-// done comes once, as a turn of its own. kTimeout: no answer; kNotFound: no daemon answers there; kConflict: somebody
-// else holds the daemon's one control session; kUnavailable: the program could not be run.
+// `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers
+// there. kConflict: another program holds the daemon's one control session. kUnavailable: the program could not be run.
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done);
 
-// Any program, the same way: its arguments, no input.
+// Runs any program the same way: with arguments and without input.
 std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
                                        const std::map<std::string, std::string>& env, Duration deadline,
                                        std::function<void(Result<std::string>)> done);

@@ -1,7 +1,7 @@
 #pragma once
 // Commands to an MPS control daemon (interface version 2), as the lines that nvidia-cuda-mps-control reads on stdin.
-// Limits always name a device by UUID and carry the unit M: an ordinal counts the daemon's own view of the devices, and
-// a number without a unit means something else than bytes or MiB. Pure. Replies: mps/control/replies.h.
+// Limits name a device by UUID and carry the unit M: an ordinal counts the devices that the daemon sees, and a number
+// without a unit is neither bytes nor MiB. Pure. Replies: mps/control/replies.h.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +22,12 @@ std::string get_server_threads(int server);
 std::string set_server_threads(int server, Percent threads);
 std::string get_server_memory(int server, std::string_view uuid);
 std::string set_server_memory(int server, std::string_view uuid, Bytes limit);
-std::string quit(int seconds);  // at most so long for clients to leave
+std::string quit(int seconds);  // longest wait for clients to exit
 
-// Sessions: several commands for one run of the program, whose replies follow each other without a mark between them.
-// The order is such that the replies can still be told apart (read by the function of the same name in replies.h).
+// Sessions: several commands in one run of the program. Nothing separates their replies, so each session orders its
+// commands such that the function of the same name in replies.h can tell the replies apart.
 std::vector<std::string> health_session();
-std::vector<std::string> server_session(int server, const DaemonLimits& limits);  // limits: which devices to ask for
+std::vector<std::string> server_session(int server, const DaemonLimits& limits);  // limits: the devices to query
 std::vector<std::string> apply_server_session(int server, const DaemonLimits& limits);
 std::vector<std::string> apply_session(const DaemonLimits& limits);
 std::vector<std::string> read_session(const DaemonLimits& limits);

@@ -1,6 +1,6 @@
 #pragma once
-// Private to mps/control/dialect: interface version 3. One server in each daemon, a namespace for each grant; every
-// command is a run of its own. Written from NVIDIA's manual; not tried on hardware.
+// Private to mps/control/dialect: interface version 3. Each daemon has one server, and each grant a namespace; every
+// command is one run of the program. Written from NVIDIA's manual; not tested on hardware.
 #include "mps/control/dialect.h"
 
 namespace tranche::mps {

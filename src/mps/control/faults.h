@@ -1,8 +1,8 @@
 #pragma once
-// Who broke a pool, and whom it hit, from what its servers log. A fatal GPU error names its culprit, with one
-// exception that was measured: after a client died with work in flight the error is put on a peer that did nothing,
-// and the one that died is told by the line before, "assuming client … exit". That line comes at every death, also the
-// harmless; a client counts as the culprit only while the server is still busy with its death.
+// Finds which client broke a pool, and which clients it affected, from the log of the pool's servers. A fatal GPU error
+// names its culprit, with one measured exception: after a client died with work in flight, MPS blames a peer that did
+// nothing, and only the line before ("assuming client … exit") names the client that died. MPS writes that line at
+// every death, also at harmless ones, so a client counts as the culprit only while the server still handles its death.
 // Pure; fuzzed.
 #include <deque>
 #include <optional>
@@ -20,17 +20,17 @@ std::string_view to_string(FaultKind kind);  // "fatal", "exception", "unclean-e
 struct Fault {
   WallTime at{};
   FaultKind kind = FaultKind::kFatal;
-  int culprit = 0;           // host process id; 0 = nobody is named
-  std::vector<int> victims;  // without the culprit
+  int culprit = 0;           // host process id; 0 = the log names none
+  std::vector<int> victims;  // excludes the culprit
   int server = 0;
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-inline constexpr std::size_t kMostFaults = 32;  // kept for each pool
+inline constexpr std::size_t kMostFaults = 32;  // for each pool
 
 class FaultBook {
  public:
-  // What the line says of faults: a new one, another victim of the last, or nothing.
+  // Effect of a log line: none, a new fault, or another victim of the last fault.
   enum class News { kNothing, kFault, kVictim };
   News read(const LogLine& line, WallTime now);
   const std::deque<Fault>& faults() const { return faults_; }  // oldest first

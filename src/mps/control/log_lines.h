@@ -1,8 +1,8 @@
 #pragma once
-// Lines that an MPS control daemon and its servers log: "[YYYY-MM-DD HH:MM:SS.mmm ROLE PID] text". A daemon in the
-// foreground prints both logs on its standard output, otherwise they are control.log and server.log. Only lines that
-// change the known state have a kind of their own; all others are kOther. Sources: docs/internals/mps-contract.md, "Log
-// lines". Pure; fuzzed.
+// Parses the log lines of an MPS control daemon and its servers: "[YYYY-MM-DD HH:MM:SS.mmm ROLE PID] text". A daemon in
+// the foreground prints both logs on its standard output; otherwise they are control.log and server.log. Only lines
+// that change the known state have a kind of their own; all others are kOther. Source: docs/internals/mps-contract.md,
+// "Log lines". Pure; fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,25 +13,25 @@ enum class LogRole { kControl, kServer, kOther };
 
 enum class LogWhat {
   kOther,
-  kNewClient,       // pid, uid: a client asks to be let in; pid 0 = the daemon does not see the host's process ids
+  kNewClient,       // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
   kServerStarting,  // pid, uid
   kServerReady,     // pid
   kServerExited,    // pid, number = exit status
-  kClientTaken,     // pid, number = its context: the server has connected it, 0 for the process itself
+  kClientTaken,     // pid, number = its context: the server has connected it; 0 is the process's own connection
   kClientLeft,      // pid
   kClientRefused,   // pid, number = CUDA error, such as 807
   kClientTold,      // pid: MPS asks it to exit (terminate_client)
-  kClientLost,      // pid, number = its context: it ended without closing it; 0 is the process's own connection
-  kFatalCulprit,    // pid: its kernel broke the GPU for everybody; after a death, of whoever noticed
-  kFatalHandled,    // the server is in FAULT from here on
-  kFatalVictim,     // pid: torn down with it; the culprit is named here too
+  kClientLost,    // pid, number = its context: it ended without closing the context; 0 is the process's own connection
+  kFatalCulprit,  // pid: its kernel broke the GPU for all clients; after a death, the client that noticed the error
+  kFatalHandled,  // the server is in FAULT from this line on
+  kFatalVictim,   // pid: torn down with the culprit, which the line also names
   kFatalException,  // the server ends
 };
 
 struct LogLine {
   LogRole role = LogRole::kOther;
-  int writer = 0;         // process that wrote it
-  std::string_view when;  // "2026-11-21 17:27:39.177", of the node's clock
+  int writer = 0;         // process that wrote the line
+  std::string_view when;  // "2026-11-21 17:27:39.177", by the node's clock
   std::string_view text;
   LogWhat what = LogWhat::kOther;
   int pid = 0;
@@ -39,7 +39,7 @@ struct LogLine {
   long uid = -1;
 };
 
-// nullopt: not a log line at all (a table's continuation, an empty line).
+// nullopt: not a log line (the continuation of a table, an empty line).
 std::optional<LogLine> parse_log_line(std::string_view line);
 
 }  // namespace tranche::mps

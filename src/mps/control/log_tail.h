@@ -1,6 +1,6 @@
 #pragma once
-// Follows the file that a daemon of ours writes its log to, line by line, also one that was adopted. Keeps the file
-// small: it is emptied when it passes a bound, which is safe because the daemon appends. Loop thread.
+// Follows the log file of one of our daemons line by line; the daemon may have been adopted. Truncates the file when it
+// exceeds a bound, which is safe because the daemon appends. Loop thread.
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@ namespace tranche::host {
 
 class LogTail {
  public:
-  // Starts at the present end. on_line runs as part of a turn.
+  // Starts at the current end of the file. on_line runs inside a callback of the loop.
   static Result<std::unique_ptr<LogTail>> open(std::shared_ptr<LogWatch> watch, const Dir& directory,
                                                const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
@@ -24,14 +24,14 @@ class LogTail {
   LogTail(const LogTail&) = delete;
   LogTail& operator=(const LogTail&) = delete;
   int fd() const { return file_.get(); }  // for a daemon to write to
-  void read();                            // what is there by now
+  void read();                            // delivers the lines that are in the file by now
 
  private:
   LogTail(std::shared_ptr<LogWatch> watch, Fd file, std::uint64_t at, std::uint64_t bound,
           std::function<void(const std::string&)> on_line);
   std::shared_ptr<LogWatch> watch_;
   LogWatch::Id id_ = 0;
-  Fd file_;  // reading and appending
+  Fd file_;  // opened for reading and appending
   std::uint64_t at_;
   std::uint64_t bound_;
   std::function<void(const std::string&)> on_line_;

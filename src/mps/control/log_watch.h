@@ -1,5 +1,5 @@
 #pragma once
-// Reports that log files of daemons were written to: one inotify instance, and one wake-up, for all pools. It reads no
+// Reports that a daemon's log file was written to. All pools share one inotify instance and one wake-up. It reads no
 // file. Loop thread.
 #include <functional>
 #include <map>
@@ -21,15 +21,16 @@ class LogWatch : public std::enable_shared_from_this<LogWatch> {
   LogWatch(const LogWatch&) = delete;
   LogWatch& operator=(const LogWatch&) = delete;
 
-  // The callback runs as part of a turn and may add and remove files.
+  // on_written runs inside a callback of the loop and may add and remove files.
   Result<Id> add(const std::string& path, std::function<void()> on_written);
   void remove(Id id);
-  // Reports next in 20 ms, of all files: for what daemons write of our own doings, which would wake us every time.
+  // Delays the next report, for all files, by 20 ms: our own commands make the daemons write, and each line would wake
+  // this process.
   void rest();
 
  private:
   struct File {
-    int descriptor = -1;  // inotify's; the same for a file that was added twice
+    int descriptor = -1;  // inotify's; shared by entries for the same file
     std::function<void()> on_written;
   };
   LogWatch(Loop& loop, Fd inotify) : loop_(loop), inotify_(std::move(inotify)) {}

@@ -1,8 +1,8 @@
 #pragma once
-// The control sessions of one daemon, one after the other: it serves one at a time and refuses a second
-// (docs/internals/evidence/mps-handshake.md). Urgent ones go first, otherwise the order is that of asking. A session
-// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; the
-// questions must go before this.
+// Queues the control sessions of one daemon, which serves one session at a time and refuses a second
+// (docs/internals/evidence/mps-handshake.md). Urgent sessions go first; otherwise the order of ask() counts. A session
+// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; all questions
+// must be destroyed before this object.
 #include <deque>
 #include <functional>
 #include <memory>
@@ -18,9 +18,9 @@ struct SessionAsked {
   enum class Rank { kOrdinary, kUrgent };
   ControlTarget target;
   std::string input;
-  Duration deadline{};  // ordinary: from when it begins; urgent: from now, waiting included
+  Duration deadline{};  // ordinary: counts from the session's start; urgent: from ask(), waiting included
   Rank rank = Rank::kOrdinary;
-  std::function<void()> on_begun = {};  // its turn has come (again); may be empty
+  std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
 };
 
 class Sessions {
@@ -32,11 +32,11 @@ class Sessions {
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // As host::ask(), with two more reasons to fail: kTimeout when an urgent one's turn did not come in time, kConflict
-  // when another program held the session all the time.
+  // As host::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict when another
+  // program held the session until the deadline.
   std::unique_ptr<Question> ask(SessionAsked what, Done done);
   bool idle() const { return !open_ && waiting_.empty(); }
-  bool urgent() const;  // an urgent one is open or waits
+  bool urgent() const;  // an urgent session is open or waits
 
  private:
   struct Entry;
@@ -53,7 +53,7 @@ class Sessions {
   std::deque<Shared> waiting_;
   Shared open_;
   Timer turn_{loop_};
-  MonoTime not_before_{};  // another program held the session: a short pause
+  MonoTime not_before_{};  // earliest start after another program held the session
 };
 
 }  // namespace tranche::host

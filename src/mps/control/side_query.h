@@ -1,6 +1,6 @@
 #pragma once
-// A question to one daemon beside those of its supervisor: run after run until it comes to an event. In its turn among
-// the daemon's sessions, within a deadline for all of it. Loop thread.
+// A query to one daemon outside its supervisor's questions: it runs the exchange's steps until they produce an event.
+// It queues in Sessions, and one deadline covers all steps. Loop thread.
 #include <functional>
 #include <memory>
 
@@ -11,8 +11,8 @@ namespace tranche::host {
 
 class Aside {
  public:
-  // done comes once, as a turn of its own, and may drop this; never when this is dropped before. A run that failed is
-  // the event QuestionFailed.
+  // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
+  // destroyed. A run that fails produces the event QuestionFailed.
   using Done = std::function<void(const mps::Event&)>;
   Aside(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange question, Duration deadline, Done done);
   Aside(const Aside&) = delete;

@@ -1,5 +1,5 @@
 #pragma once
-// Inside mps/ only: the error for a reply of the daemon that is not what was captured from one. Pure.
+// Private to mps: the error for a daemon's reply that does not match a captured one. Pure.
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Interface version 3 of nvidia-cuda-mps-control (release 615): one run of the program for each command, words in, a
-// table as CSV out. Written from NVIDIA's manual; not tried on hardware. Pure; fuzzed.
+// Interface version 3 of nvidia-cuda-mps-control (release 615): one run of the program for each command, with arguments
+// in and a CSV table out. Written from NVIDIA's manual; not tested on hardware. Pure; fuzzed.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace tranche::mps::v3 {
 
-using Words = std::vector<std::string>;  // after the program's name
+using Words = std::vector<std::string>;  // without the program's name
 
 // Names of servers and namespaces are [a-z0-9_], at most 64: grants and pools fit once "-" is "_". kInvalid for what
 // cannot be made to fit, so that two names never become one: "_" itself is refused.
@@ -29,10 +29,11 @@ struct WantedNamespace {
 };
 inline constexpr const char* kServer = "pool";  // the one server of a pool's daemon
 inline constexpr const char* kDefaultNamespace = "default";
-Percent whole_percent(Percent threads);  // as a namespace takes it
+Percent whole_percent(Percent threads);  // in the unit of a namespace
 
-Words create_server(const std::string& name, const std::vector<std::string>& uuids);  // owned by root; none = all
-Words set_server(const std::string& name, const Limits& limits);                      // of its default namespace only
+Words create_server(const std::string& name,
+                    const std::vector<std::string>& uuids);       // owned by root; no UUIDs = all devices
+Words set_server(const std::string& name, const Limits& limits);  // of its default namespace only
 Words list_servers();
 Words create_namespace(const std::string& server, const std::string& name);
 Words set_namespace(const std::string& server, const std::string& name, const Limits& limits);
@@ -59,13 +60,13 @@ struct Client {
   std::string server, name_space;
   friend bool operator==(const Client&, const Client&) = default;
 };
-// Columns are found by their names in the heading, in any order and among others; a row with another number of fields
-// than the heading is refused.
+// Finds columns by their names in the heading, in any order; unknown columns are ignored. A row whose number of fields
+// differs from the heading is refused.
 Result<std::vector<Server>> parse_servers(std::string_view csv);
 Result<std::vector<Namespace>> parse_namespaces(std::string_view csv);
 Result<std::vector<Client>> parse_clients(std::string_view csv);
 
-// "" when the namespace holds what it was told.
+// "" when the namespace holds the limits that were set.
 std::string disagreement(const Limits& told, const Namespace& read);
 
 }  // namespace tranche::mps::v3

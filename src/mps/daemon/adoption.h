@@ -1,9 +1,9 @@
 #pragma once
-// A control daemon that runs already in a pool's pipe directory: ours from before a restart (to be adopted), or a
-// foreign one (to be named, never touched). Found by its pid file, by who listens at its socket, or in /proc, so that
-// none of the three alone decides. Only a process of our own user is a daemon of ours, and none of a container but the
-// one that listens at the socket: a file can be damaged, and a tenant may run the same program under the same
-// environment. No threads.
+// Finds a control daemon that already runs in a pool's pipe directory: ours from before a restart (to adopt), or a
+// foreign one (reported, never touched). It looks at the pid file, at the process that listens on the socket, and in
+// /proc, so that no single source decides: a file can be damaged, and a tenant may run the same program with the same
+// environment. Only a process of our own user counts as ours; a process in a container counts only if it listens on the
+// socket. No threads.
 #include <map>
 #include <optional>
 #include <string>
@@ -20,32 +20,32 @@ namespace tranche::host {
 struct ExpectedDaemon {
   std::string program;  // the configured control program, as this process names it
   DaemonHome home;
-  std::map<std::string, std::string> environment;  // as we would have given it
+  std::map<std::string, std::string> environment;  // the environment that we start it with
 };
 
 struct Leftover {
   ProcessRef ref;
-  std::string note;  // what is wrong with the traces of it; "" = nothing
+  std::string note;  // what is wrong with its pid file or socket; "" = nothing
 };
 
-// nullopt: none runs there. kConflict: one does whose program or environment is not what we would have started.
+// nullopt: no daemon runs there. kConflict: one runs with a different program or environment than ours.
 Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected);
 
-// The tier that the daemon of a pool runs in, as its options say; nullopt: none runs there.
+// The tier that the pool's running daemon was started in, from its options; nullopt: no daemon runs there.
 std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool);
 
-// A daemon that runs under an MPS root, whoever plans it: for ending what was left there.
+// A daemon that runs under an MPS root, planned or not: for stopping what an earlier run left.
 struct LeftPool {
   std::string id;
   pid_t pid = 0;
-  std::vector<std::string> devices;  // of its CUDA_VISIBLE_DEVICES
+  std::vector<std::string> devices;  // from its CUDA_VISIBLE_DEVICES
 };
-// By id. Pools without a live daemon are passed over; a root that is not there has none.
+// Sorted by id. Pools without a live daemon are omitted; a missing root has no pools.
 Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root);
 
-// /proc/<pid>/environ → its variables; a piece without "=" is skipped. Pure.
+// Parses /proc/<pid>/environ; a piece without "=" is skipped. Pure.
 std::map<std::string, std::string> parse_environ(std::string_view text);
-// All four user ids of /proc/<pid>/status are `uid`. Pure.
+// Whether all four user ids of /proc/<pid>/status are `uid`. Pure.
 bool is_of_user(std::string_view status, unsigned uid);
 
 }  // namespace tranche::host

@@ -1,6 +1,5 @@
 #pragma once
-// Finds nvidia-cuda-mps-control and learns what it can: its version, and whether one server may serve all users (-M).
-// Loop thread.
+// Finds nvidia-cuda-mps-control and reads its version and whether one server can serve all users (-M). Loop thread.
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,27 +17,27 @@ using ProcessEnvironment = std::map<std::string, std::string>;
 
 struct ControlBinary {
   std::string path;
-  ProcessEnvironment env;  // what it gets of ours
-  int version = 0;         // 13000; 0 = it would not say
+  ProcessEnvironment env;  // the part of our environment that it gets
+  int version = 0;         // 13000; 0 = not reported
   bool offers_multiuser = false;
-  mps::Abilities abilities = {};  // which tiers it knows
+  mps::Abilities abilities = {};  // the tiers that it supports
 };
 
 struct BinarySearch {
-  std::string given;              // --mps-control: this one and no other
+  std::string given;              // --mps-control: only this path
   std::string driver_root = "/";  // container path of the driver root
   std::string path;               // $PATH
 };
 // The paths to try, in order.
 std::vector<std::string> candidates(const BinarySearch& search);
-// kNotFound names every place that was looked at.
+// kNotFound lists every path that was tried.
 Result<std::string> find_control_binary(const BinarySearch& search);
 
-// What MPS programs get of our environment: where libraries and programs are, and what is named for this project
-// (TRANCHE_*). Nothing else: a CUDA variable of ours would become a setting of theirs. Pure.
+// The part of our environment that MPS programs get: the paths of libraries and programs, and variables of this project
+// (TRANCHE_*). Nothing else, because a CUDA variable of ours would become a setting of theirs. Pure.
 ProcessEnvironment handed_on(const ProcessEnvironment& ours);
 
-// Runs it with -h and -v and tells; the returned handle withdraws the question.
+// Runs the program with -h and -v. Dropping the handle cancels the question.
 std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path, ProcessEnvironment env,
                                                   std::function<void(Result<ControlBinary>)> done);
 

@@ -1,10 +1,10 @@
 #pragma once
-// Compute mode of the GPUs that MPS shares: EXCLUSIVE_PROCESS while a daemon serves them, so that nothing runs beside
-// MPS when the daemon is gone; before that, whatever it was. What it was is written to <mps-root>/compute-mode.json
-// before it is changed, so that it is given back also after we were killed. A GPU under policy "leave" is never
-// touched.
+// Sets the compute mode of the GPUs that MPS shares to EXCLUSIVE_PROCESS while a daemon serves them, so that no process
+// uses the GPU without MPS after the daemon has ended. The earlier mode is written to <mps-root>/compute-mode.json
+// before the change, so that the next start can restore it if this program is killed. A GPU under policy "leave" is
+// never changed.
 //
-// The driver is asked through a function that is given, since its calls run on a thread of their own. Loop thread.
+// Calls the driver through a given function, because driver calls run on a thread of their own. Loop thread.
 #include <functional>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace tranche::host {
 
-using ModeJournal = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → the mode it had before
+using ModeJournal = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → mode before the change
 Result<ModeJournal> parse_mode_journal(std::string_view json);      // pure; fuzzed
 std::string render_mode_journal(const ModeJournal& journal);
 
@@ -25,20 +25,20 @@ class ComputeModes {
   using Done = std::function<void(Status)>;
   using Setter = std::function<void(const std::string& uuid, inventory::ComputeMode mode, Done done)>;
 
-  // A journal that cannot be used is put aside, and the modes that the driver has now count as those from before: a GPU
-  // without a mode to give back must not keep all others from being shared.
+  // A journal that cannot be used is renamed, and the current modes count as the earlier ones: one GPU whose earlier
+  // mode is lost must not keep all others from being shared.
   static Result<ComputeModes> open(const std::string& mps_root, Setter set);
-  const std::string& lost() const { return lost_; }  // why and whereto it was put aside; "" = it was not
+  const std::string& lost() const { return lost_; }  // why the journal was renamed and to what; "" = it was not
 
-  // A scan found it so. What is set after a scan counts until the next one: both are answered by the driver's thread in
-  // the order in which they were asked. A GPU that was never seen counts as DEFAULT.
+  // Records the mode that a scan found. A mode set after a scan counts until the next scan, because the driver's thread
+  // answers both in the order of the calls. A GPU that was never seen counts as DEFAULT.
   void seen(const std::string& uuid, inventory::ComputeMode mode) { present_[uuid] = mode; }
-  // done: it is exclusive now (at once, if it was).
+  // done: the GPU is exclusive (runs at once if it already was).
   void make_exclusive(const std::string& uuid, Done done);
-  // done: it has the mode from before, or nothing was to be given back.
+  // done: the earlier mode is restored, or there was none to restore.
   void give_back(const std::string& uuid, Done done);
 
-  const ModeJournal& changed() const { return journal_; }  // GPUs that are not as we found them
+  const ModeJournal& changed() const { return journal_; }  // GPUs whose mode we changed
 
  private:
   ComputeModes(Dir root, ModeJournal journal, Setter set)

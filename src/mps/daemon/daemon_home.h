@@ -1,7 +1,7 @@
 #pragma once
-// Where a control daemon lives. In the pod: as our child, it ends with our container. On the host (--daemon-home host):
-// in the host's mount namespace, in cgroups of its own and in a session of its own, so that the end of our container
-// does not reach it (docs/internals/daemon-home.md). Needs the host's process namespace (hostPID) and CAP_SYS_ADMIN.
+// Where a control daemon runs. In the pod, it is our child and ends with our container. On the host (--daemon-home
+// host), it runs in the host's mount namespace, in cgroups and a session of its own, so that it survives the end of our
+// container (docs/internals/daemon-home.md). Needs the host's process namespace (hostPID) and CAP_SYS_ADMIN.
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,24 +15,24 @@ namespace tranche::host {
 
 struct DaemonHome {
   bool host = false;
-  int host_pid = 1;                   // whose namespaces are the host's
-  std::string mps_root = {};          // of the pools, as the host names it
-  std::string driver_root = "/";      // the host's
-  std::string driver_root_here = {};  // the same as this process names it
-  std::string cgroup = {};            // parent of the pools' cgroups; "" = <each hierarchy>/tranche; "none" = ours
+  int host_pid = 1;                   // the process whose namespaces are the host's
+  std::string mps_root = {};          // path on the host
+  std::string driver_root = "/";      // path on the host
+  std::string driver_root_here = {};  // the same directory as a path of this process
+  std::string cgroup = {};  // parent of the pools' cgroups; "" = <each hierarchy>/tranche; "none" = our cgroups
 };
 
-// kDenied, kUnsupported: what the container lacks, and what to give it. Nothing to be asked for a home in the pod.
+// kDenied, kUnsupported: what the container lacks, and how to provide it. A home in the pod needs nothing.
 Status check_home(const DaemonHome& home);
 
-// What the daemon is told and started as: paths as its home names them. `path` is the program here, `env` its
-// environment here. Pure.
+// The daemon's program and environment with paths that are valid in its home. `path` and `env` hold paths of this
+// process. Pure.
 std::string program_at_home(const DaemonHome& home, const std::string& path);
 std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
                                                        const std::map<std::string, std::string>& env);
 
-// Process::start() for a daemon of `pool`: the same in the pod. On the host the errors also say which step failed; a
-// process that could not get its home is not left behind.
+// Process::start() for the daemon of `pool`; in the pod, the same. On the host, errors also name the step that failed,
+// and a process that could not enter its home does not keep running.
 Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
                                                 Command what, std::function<void(ExitNote)> on_exit);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Servers whose control daemon has ended. They end by themselves then, as measured; this watches that they do, and
-// kills the one that does not within a bound, so that no GPU memory stays held by a process that nobody can talk to.
-// Loop thread.
+// Watches the MPS servers whose control daemon has ended. Such servers exit by themselves (measured). This class kills
+// a server that does not exit within `patience`, so that no GPU memory stays held by a process that accepts no
+// commands. Loop thread.
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,8 +19,8 @@ class Orphans {
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
 
-  void remember(pid_t server);  // while it is known to be one of ours
-  void daemon_ended();          // those remembered are on their own from now on
+  void remember(pid_t server);  // while the daemon still reports it as its server
+  void daemon_ended();          // the remembered servers have to exit from now on
   bool none_left() const { return watched_.empty(); }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// Whether a control daemon lives, without a process: who connects to its socket is greeted at once (9 bytes, measured
-// 26 µs; nothing comes from one that hangs), says nothing and goes away, as every CUDA process does once at its start.
-// The greeting is looked for after 1 to 2 ms, so that pools that are asked together are heard together; only one that
-// is not there by then is waited for. Loop thread.
+// Checks whether a control daemon responds, without starting a process: the daemon greets each connection at once (9
+// bytes, measured 26 µs), and a hung daemon sends nothing. The ping then closes the connection without a message, as
+// every CUDA process does once at its start. It first reads after 1 to 2 ms, so that pings of several pools share one
+// wake-up, and waits only if the greeting is not there by then. Loop thread.
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,7 +16,8 @@ namespace tranche::host {
 
 class Ping {
  public:
-  // done comes once, as a turn of its own, and may drop this; never when this is dropped before.
+  // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
+  // destroyed.
   Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done);
   ~Ping();
   Ping(const Ping&) = delete;
@@ -25,7 +26,7 @@ class Ping {
  private:
   Status connect();
   void hear();
-  bool readable();  // true: it is over
+  bool readable();  // true: the ping is over
   void finish(Status status);
 
   Loop& loop_;

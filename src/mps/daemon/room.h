@@ -1,6 +1,6 @@
 #pragma once
-// How full an MPS server is: the driver refuses the client after the last (measured: of 64 on an H200, 16 failed with
-// "busy or unavailable"), so it is said before that. Pure.
+// How full an MPS server is. The driver refuses clients beyond the limit (measured: of 64 on an H200, 16 failed with
+// "busy or unavailable"), so the note appears before that. Pure.
 #include <cstdint>
 #include <string>
 

@@ -1,9 +1,9 @@
 #pragma once
-// Where the MPS servers of one pool keep what they share with their clients (mps/daemon/shared_memory.h), and whether
-// containers can be given it. Older drivers are reported to use files in /dev/shm: then a client needs the server's
-// /dev/shm, which containers get when it is the folder below the MPS root that is there for this. Each server is looked
-// at until it maps something, a few times at most, and then never again; what was found outlives it, for a driver does
-// not change its mind. Loop thread only.
+// Where the MPS servers of one pool keep the memory that they share with clients (mps/daemon/shared_memory.h), and
+// whether containers can get it. Older drivers are reported to use files in /dev/shm: then a client needs the server's
+// /dev/shm, and containers get it if it is the folder below the MPS root. Each server is inspected until it maps
+// something, at most a few times. The result outlives the server, because a driver does not change its method. Loop
+// thread only.
 #include <sys/types.h>
 
 #include <string>
@@ -15,14 +15,14 @@ namespace tranche::host {
 
 class ServerMemory {
  public:
-  // `folder`: what containers can be given as /dev/shm, as this process names it.
+  // `folder`: what containers can get as /dev/shm, as a path of this process.
   explicit ServerMemory(std::string folder) : folder_(std::move(folder)) {}
 
-  bool look(const std::vector<pid_t>& servers);  // true: it knows something else now
+  bool look(const std::vector<pid_t>& servers);  // true: the result changed
   mps::SharedMemory where() const { return where_; }
-  // Containers need the folder, and it is the server's.
+  // Containers need the folder, and the server uses it.
   bool is_to_be_given() const { return where_ == mps::SharedMemory::kNamed && is_folder_; }
-  // Why clients in containers will not start, or what one of them can do to the node; "" = nothing is known.
+  // Why clients in containers cannot start, or how one of them can harm the node; "" = no known problem.
   std::string problem() const;
 
  private:

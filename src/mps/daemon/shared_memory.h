@@ -1,8 +1,8 @@
 #pragma once
-// Where an MPS server keeps the memory that it shares with its clients, read from /proc/<server>/maps: newer drivers
-// use an anonymous file (r580: `/memfd:mps.shm.0.488 (deleted)`, measured), older ones are reported to use files in
-// /dev/shm
-// (`/dev/shm/cuda.shm.…`), which a client in a container sees only when both have the same /dev/shm. Pure; fuzzed.
+// Where an MPS server keeps the memory that it shares with its clients, read from /proc/<server>/maps. Newer drivers
+// use an anonymous file (r580: `/memfd:mps.shm.0.488 (deleted)`, measured). Older ones are reported to use files in
+// /dev/shm (`/dev/shm/cuda.shm.…`), which a client in a container sees only if it has the same /dev/shm as the server.
+// Pure; fuzzed.
 #include <string_view>
 
 namespace tranche::mps {
@@ -14,7 +14,7 @@ enum class SharedMemory {
 };
 std::string_view to_string(SharedMemory where);  // "unknown", "anonymous", "/dev/shm"
 
-// Below the MPS root: what containers get as their /dev/shm where they need the server's.
+// Below the MPS root: what containers get as their /dev/shm if they need the server's.
 inline constexpr const char* kSharedMemoryFolder = "shm";
 
 SharedMemory shared_memory_in(std::string_view maps);

@@ -1,6 +1,6 @@
 #pragma once
-// One MPS control daemon as a pure state machine: what happened and what time it is → the new state and what to do.
-// mps carries the actions out and turns the world into events. Every arrow is a row in supervisor_test.cpp.
+// One MPS control daemon as a pure state machine: an event and the time → the new state and the actions. mps/pool
+// carries out the actions and reports events. supervisor_test.cpp has a row for every arrow.
 //
 //   Absent ──start──► Starting ──answers──► Configuring ──limits read back──► Serving
 //     ▲                │  ▲  ▲                    │ refused, mute, differs     │   │
@@ -10,18 +10,17 @@
 //   any ──stop──► Stopping ──exit──► Absent     (quit, then SIGTERM, then SIGKILL)
 //   too many failures in a row ──► GivenUp ──(desired limits)──► Starting
 //
-// Three rules on top. Between questions the daemon is pinged: who connects is greeted at once by one that lives, so a
-// mute one leaves Serving within a second, and within 1.5 s while it has no client. A daemon that may have clients (it
-// served, or it was adopted) is not killed for a question that failed: it leaves Serving at once, is asked again, and
-// is ended only after `mute_patience` without an answer. And endpoints are opened only when limits are in force, of the
-// daemon and of every server that runs already, so that no client gets in before them. What runs keeps what it began
-// with: limits are for clients to come.
+// Three further rules. First, the daemon is pinged between questions: it greets each connection at once, so an
+// unresponsive daemon leaves Serving within one second, or within 1.5 s while it has no client. Second, a daemon that
+// may have clients (it has served, or it was adopted) is not killed because a question failed: it leaves Serving at
+// once, is asked again, and is terminated only after `mute_patience` without an answer. Third, endpoints are opened
+// only after the limits of the daemon and of every running server are enforced, so that no client connects before them.
+// Running clients keep the limits that they started with: limits apply to new clients.
 //
-// Where a relay lets clients in one after the other, each with its grant's own limits (mps/limits/grant_limits.h), the
-// daemon and its servers hold those of the last one whose turn it was: `turn`. Then that is what they are compared
-// with.
+// If a relay admits clients one after the other, each with its grant's own limits (mps/limits/grant_limits.h), the
+// daemon and its servers hold the limits of the last admitted client: `turn`. They are then compared with those.
 //
-// At most one question is open; its answer carries the id it was asked with, and any other id is ignored.
+// At most one question is open. Its answer carries the question's id; answers with any other id are ignored.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,29 +42,29 @@ struct SupervisorSettings {
   Duration ask_again = std::chrono::milliseconds(50);  // between questions while the daemon does not answer yet
   Duration start_deadline = std::chrono::seconds(15);  // from spawning to the first answer
   Duration health_every = std::chrono::seconds(5);
-  Duration rest_every = std::chrono::seconds(30);  // the same while no server has a client and the log tells of none
+  Duration rest_every = std::chrono::seconds(30);  // the same while no server has a client and the log shows none
   Duration fault_every = std::chrono::seconds(1);  // the same while a server handles a fault
   Duration ping_every = std::chrono::milliseconds(500);
   Duration rest_ping_every = std::chrono::seconds(1);  // the same while no server has a client
   Duration ping_deadline = std::chrono::milliseconds(400);
   Duration question_deadline = std::chrono::seconds(1);  // for each question
-  Duration turn_patience = std::chrono::minutes(1);      // for a question's turn to come, behind other sessions
-  Duration mute_patience = std::chrono::seconds(30);     // how long a daemon with clients may stay mute
+  Duration turn_patience = std::chrono::minutes(1);      // wait behind other sessions before a question starts
+  Duration mute_patience = std::chrono::seconds(30);     // how long a daemon with clients may be unresponsive
   Duration backoff_first = std::chrono::milliseconds(200);
   Duration backoff_longest = std::chrono::seconds(30);
-  Duration stable_after = std::chrono::seconds(60);   // serving this long forgets earlier failures
-  int start_limit = 10;                               // failures in a row; then GivenUp
-  Duration quit_patience = std::chrono::seconds(10);  // for "quit" to end it, before SIGTERM
-  Duration term_patience = std::chrono::seconds(5);   // for SIGTERM, before SIGKILL
+  Duration stable_after = std::chrono::seconds(60);   // serving this long resets the count of failures
+  int start_limit = 10;                               // consecutive failures; then GivenUp
+  Duration quit_patience = std::chrono::seconds(10);  // wait after "quit", before SIGTERM
+  Duration term_patience = std::chrono::seconds(5);   // wait after SIGTERM, before SIGKILL
   Duration kill_again = std::chrono::seconds(1);
 };
 
 struct ServerSeen {
   int pid = 0;
-  std::string status;                         // "INITIALIZING", "ACTIVE", "FAULT"; "" when it would not say
+  std::string status;                         // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
   std::vector<int> clients;                   // host process ids
-  std::optional<LimitsReadBack> limits = {};  // for clients to come; absent when it would not say
-  MonoTime since{};                           // when it got this status; the supervisor's to fill in
+  std::optional<LimitsReadBack> limits = {};  // for new clients; absent if not reported
+  MonoTime since{};                           // when it entered this status; set by the supervisor
   friend bool operator==(const ServerSeen&, const ServerSeen&) = default;
 };
 
@@ -73,7 +72,7 @@ using QuestionId = std::uint64_t;  // 0 = none
 
 struct Start {
   DaemonLimits desired;
-  bool adopted = false;  // a daemon of ours from before runs already
+  bool adopted = false;  // a daemon of ours from an earlier run is running
 };
 struct Spawned {};
 struct SpawnFailed {
@@ -85,7 +84,8 @@ struct DaemonExited {
 struct Answered {
   QuestionId id = 0;
   std::vector<ServerSeen> servers;
-  std::string missing = {};  // of what applying the limits makes: it is not there (any more); "" = nothing
+  // Something that applying the limits creates and that does not exist (any more); "" = nothing.
+  std::string missing = {};
 };
 struct LimitsApplied {
   QuestionId id = 0;
@@ -94,45 +94,47 @@ struct LimitsRead {
   QuestionId id = 0;
   LimitsReadBack values;
 };
-struct ServerLimitsApplied {  // one server was told; what it says now comes with the next answer
+struct ServerLimitsApplied {  // one server got new limits; the next answer reports what it holds
   QuestionId id = 0;
 };
-struct ServerLogged {  // what a log line says of a server, sooner than an answer would
+struct ServerLogged {  // a server's status from a log line, which arrives sooner than an answer
   int pid = 0;
-  std::string status;  // "" = it ended
+  std::string status;  // "" = it exited
 };
-struct ClientLogged {};  // a client came
+struct ClientLogged {};  // a client connected
 struct QuestionFailed {
   QuestionId id = 0;
-  Error error;  // kTimeout, kNotFound, kInvalid: the daemon's fault; kConflict: somebody else talks to it; others: ours
+  // kTimeout, kNotFound, kInvalid: the daemon's fault. kConflict: another program uses the session. Others: ours.
+  Error error;
 };
 struct Pinged {};  // greeted
 struct PingFailed {
   Error error;
 };
-struct PingSkipped {};  // clients are being terminated: the daemon is busy with that and not mute
-struct LookNow {};      // somebody waits for its clients to leave: ask now and not when it was due
-struct Replace {        // the daemon answers and does not do its work
+struct PingSkipped {};  // clients are being terminated: the daemon is busy with that and not unresponsive
+struct LookNow {};      // a caller waits for its clients to exit: ask now instead of at the next interval
+struct Replace {        // the daemon answers but does not work
   std::string why;
 };
-struct TurnTold {  // the daemon and its servers hold these now, read back, for the next clients
+struct TurnTold {  // the daemon and its servers hold these limits for the next clients; read back
   DaemonLimits limits;
   LimitsReadBack defaults;
 };
-struct TurnNotTold {  // it is not known what they hold; nobody was let in by it
-  std::string why;    // "" = the pool itself broke off
+struct TurnNotTold {  // what they hold is unknown; no client was admitted with it
+  std::string why;    // "" = the pool itself cancelled
 };
-struct QuestionWaits {  // for another session with the daemon: that is no silence of the daemon's
+struct QuestionWaits {  // behind another session: not a failure of the daemon
   QuestionId id = 0;
 };
-struct QuestionBegun {  // and now it is asked
+struct QuestionBegun {  // the question starts now
   QuestionId id = 0;
 };
 struct Tick {};
 struct StopAsked {};
 struct DesiredChanged {
   DaemonLimits desired;
-  std::optional<LimitsReadBack> in_force = {};  // they were told and read back already, beside the questions from here
+  // The daemon already holds them, set and read back outside the supervisor's questions.
+  std::optional<LimitsReadBack> in_force = {};
 };
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
@@ -142,7 +144,7 @@ using Event =
 struct SpawnDaemon {
   friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;
 };
-struct Ask {  // any command that is answered, and who is served
+struct Ask {  // any command that the daemon answers, and its servers with their clients
   QuestionId id = 0;
   friend bool operator==(const Ask&, const Ask&) = default;
 };
@@ -153,10 +155,10 @@ struct ApplyLimits {
 };
 struct ReadLimits {
   QuestionId id = 0;
-  DaemonLimits limits;  // which devices to ask for
+  DaemonLimits limits;  // the devices to query
   friend bool operator==(const ReadLimits&, const ReadLimits&) = default;
 };
-struct ApplyServerLimits {  // a server that began under other limits
+struct ApplyServerLimits {  // to a server that started with other limits
   QuestionId id = 0;
   int server = 0;
   DaemonLimits limits;
@@ -165,7 +167,7 @@ struct ApplyServerLimits {  // a server that began under other limits
 struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
-struct OpenEndpoints {  // put the daemon's socket into every endpoint
+struct OpenEndpoints {  // link the daemon's socket into every endpoint, or let the relay admit clients
   friend bool operator==(const OpenEndpoints&, const OpenEndpoints&) = default;
 };
 struct Quit {
@@ -182,44 +184,45 @@ struct SignalKill {
 using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, Ping, OpenEndpoints, Quit,
                             SignalTerm, SignalKill>;
 
-// Whether the daemon greets who connects, as the real one was seen to (docs/internals/evidence/mps-handshake.md). Tried
-// at each start: where it does not, muteness is found by questions alone, which takes longer.
+// Whether the daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Tested at
+// each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.
 enum class Greeting { kUntried, kGiven, kMissing };
 
 struct Supervisor {
   State state = State::kAbsent;
   MonoTime since{};    // when it entered `state`
-  std::string reason;  // why it is not serving, or what to know while it does; for people
+  std::string reason;  // for people: why it is not serving, or a note while it serves
   DaemonLimits desired;
-  std::optional<DaemonLimits> turn;         // memory and threads as told for a grant's clients; absent: `desired`'s
-  bool turn_unknown = false;                // telling it failed: until it is told again, there is nothing to compare
+  std::optional<DaemonLimits> turn;         // memory and threads set for a grant's clients; absent: `desired`'s
+  bool turn_unknown = false;                // setting them failed: nothing to compare with until the next success
   std::string turn_problem;                 // why
-  std::optional<LimitsReadBack> read_back;  // what the daemon says it enforces
-  std::vector<ServerSeen> servers;          // when last answered
-  std::vector<int> older_servers;           // servers that do not take the limits and keep others
-  std::vector<int> older_clients;           // clients that came in under other limits and keep them
+  std::optional<LimitsReadBack> read_back;  // what the daemon reports
+  std::vector<ServerSeen> servers;          // from the last answer
+  std::vector<int> older_servers;           // servers that refuse the new limits and keep others
+  std::vector<int> older_clients;           // clients that connected under other limits and keep them
   std::uint64_t restarts = 0;               // daemons started after the first
-  int failures = 0;                         // in a row
-  std::uint64_t jitter = 0;                 // state of the generator; seed it differently for each pool
+  int failures = 0;                         // consecutive
+  std::uint64_t jitter = 0;                 // state of the generator; use a different seed for each pool
 
   bool alive = false;  // a daemon process exists
   bool dying = false;  // and was sent SIGKILL
   bool may_have_clients = false;
-  bool verify_first = false;                      // adopted: look before touching
-  std::vector<std::pair<int, int>> server_tries;  // server, times it was told since the limits changed
-  std::vector<int> gone_servers;  // since the last question about servers was asked: its answer may name them still
+  bool verify_first = false;                      // adopted: read its state before changing it
+  std::vector<std::pair<int, int>> server_tries;  // server, times it was sent limits since they changed
+  std::vector<int>
+      gone_servers;  // exited since the last question about servers was sent: its answer may still list them
   Greeting greeting = Greeting::kUntried;
-  bool mute = false;     // it served, and then did not answer
-  bool pinging = false;  // a ping is under way
+  bool mute = false;     // it served, and then stopped answering
+  bool pinging = false;  // a ping is in progress
   std::optional<MonoTime> ping_at;
-  bool start_again = false;  // asked to start while stopping
+  bool start_again = false;  // a start was requested while stopping
   bool spawned_before = false;
   int stop_stage = 0;  // 0 quit, 1 SIGTERM, 2 SIGKILL
   MonoTime unanswered_since{};
   QuestionId last_question = 0;
   QuestionId question = 0;  // the open one
   MonoTime question_due{};
-  Duration question_time{};  // what it may take once it is asked
+  Duration question_time{};  // time allowed from the question's start
   std::optional<MonoTime> timer;
 
   friend bool operator==(const Supervisor&, const Supervisor&) = default;
@@ -231,13 +234,13 @@ struct Stepped {
 };
 Stepped step(Supervisor state, const Event& event, MonoTime now, const SupervisorSettings& settings);
 
-// What the daemon and its servers were told for clients to come.
+// The limits that the daemon and its servers were sent for new clients.
 DaemonLimits told(const Supervisor& state);
 
-// The daemon alone, whatever becomes of the pool: "absent", "starting", "running", "mute", "stopping".
+// The daemon's own state, apart from the pool's: "absent", "starting", "running", "mute", "stopping".
 std::string_view daemon_state(const Supervisor& state);
 
-// When the machine wants a Tick at the latest; absent = it waits for somebody else.
+// When step() needs a Tick at the latest; absent = it waits for another event.
 std::optional<MonoTime> wake_at(const Supervisor& state);
 
 }  // namespace tranche::mps

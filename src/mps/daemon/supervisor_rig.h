@@ -1,5 +1,5 @@
 #pragma once
-// For the supervisor's tests: one supervisor that is fed events, and the states that a test can start from.
+// Test fixture for the supervisor: a rig that feeds events to one supervisor, and the states that a test starts from.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ inline const LimitsReadBack kReadOther{{{kA, "28G"}}, "20.0"};
 inline const Error kMute{Kind::kTimeout, "no answer within 1.0 s", "nvidia-cuda-mps-control", 0};
 inline const Error kNoFork{Kind::kUnavailable, "cannot start a process", "nvidia-cuda-mps-control", 11};
 
-// Feeds events to one supervisor and remembers the actions of the last one.
+// Feeds events to one supervisor and keeps the actions of the last event.
 struct Rig {
   Supervisor s;
   SupervisorSettings settings;
@@ -47,7 +47,7 @@ struct Rig {
   Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
 };
 
-// The states that a row can start from.
+// The states that a test row can start from.
 inline Rig absent() {
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Private to mps/daemon/supervisor: one event's worth of thinking. Holds what step() was given and writes into its
-// result. The answers to events are in supervisor.cpp, the moves that they share in supervisor_moves.cpp.
+// Private to mps/daemon/supervisor: handles one event. It holds the arguments of step() and writes into its result. The
+// event handlers are in supervisor.cpp, the transitions that they share in supervisor_moves.cpp.
 #include <string>
 
 #include "mps/daemon/supervisor.h"
@@ -47,11 +47,11 @@ class Turn {
   void ask();
   void apply_limits();
   void read_limits();
-  bool apply_to_next_server();  // false: every server has them, or would not take them
+  bool apply_to_next_server();  // false: every server has them, or refused them
   void ping();
   void ping_later();
 
-  void begin();  // toward serving, from wherever the daemon is
+  void begin();  // moves towards serving from the daemon's current state
   void serve();
   void still_serving();
   void look_within(Duration time);
@@ -75,7 +75,7 @@ class Turn {
   const SupervisorSettings& settings_;
 };
 
-// What to know about a pool that serves.
+// A note for the operator about a serving pool.
 std::string serving_note(const Supervisor& s);
 
 }  // namespace tranche::mps
