@@ -1,10 +1,10 @@
 #pragma once
-// A look at processes that want to be clients, before they are: one whose environment lifts its memory limit is not let
-// in, because the driver would hold it to no limit at all (mps/limits/tenant_limits.h). That is for accidents: a tenant
-// that means it can change its environment after the look, and the guard holds it then.
+// Inspects a process before it becomes a client. A process whose environment lifts its memory limit is refused, because
+// the driver would enforce no limit at all for it (mps/limits/tenant_limits.h). This catches mistakes, not attacks: a
+// tenant can change the environment after the look, and then the guard enforces the limit.
 //
-// Reading a process may block for as long as that process likes, so a thread of its own does it, with a deadline. While
-// that thread is held up nobody is looked at and everybody comes in, as before there were looks. Loop thread only.
+// Reading a process's memory may block for as long as that process likes, so a thread of its own does it, with a
+// deadline. While that thread is blocked, no process is inspected and every process is admitted. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,12 +20,12 @@ namespace tranche::agent {
 
 class ClientLooks {
  public:
-  using Done = std::function<void(const std::string& why_not)>;  // "" = it may come in
+  using Done = std::function<void(const std::string& why_not)>;  // "" = the process may connect
   explicit ClientLooks(host::Loop& loop, Duration patience = std::chrono::milliseconds(500));
   ClientLooks(const ClientLooks&) = delete;
   ClientLooks& operator=(const ClientLooks&) = delete;
 
-  // `devices`: all that the process may see; empty = not known. Done comes once, perhaps at once.
+  // `devices`: all devices that the process may see; empty = not known. `done` runs once, perhaps inside look().
   void look(int pid, std::vector<std::string> devices, Done done);
 
  private:
@@ -39,11 +39,11 @@ class ClientLooks {
 
   host::Loop& loop_;
   Duration patience_;
-  std::unique_ptr<host::Worker> worker_;  // from the first look on
+  std::unique_ptr<host::Worker> worker_;  // created by the first look
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_ = 1;
-  std::uint64_t late_ = 0;  // looks whose deadline has passed and which are not over
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what a look posts may run after our end
+  std::uint64_t late_ = 0;                                      // looks that are past their deadline and still running
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a result may be posted after our end
 };
 
 }  // namespace tranche::agent

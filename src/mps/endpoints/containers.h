@@ -1,6 +1,7 @@
 #pragma once
-// Containers as the kernel reports them. Reads /proc of processes that may end meanwhile and that tenants own: nothing
-// counts that a tenant can choose. Needs the host's process ids and CAP_SYS_PTRACE. No threads.
+// Identifies the container of a process from what the kernel reports. Reads /proc of processes that tenants own and
+// that may exit meanwhile, and relies on nothing that a tenant can choose. Needs the host's process ids and
+// CAP_SYS_PTRACE. No threads.
 #include <optional>
 #include <string>
 
@@ -9,22 +10,23 @@
 
 namespace tranche::agent {
 
-// Names the container of a process, the same for all of its processes and for no others, also from nested namespaces
-// that a tenant makes (bubblewrap, apptainer, `unshare`): its pod and container of the control group, below kubelet's;
-// where there is none, the outermost pid namespace below ours; where that is ours, the mount namespace of its topmost
-// ancestor that has neither our mounts nor the node's. "": in no container, or it has ended or may not be looked at.
+// Returns a name for the container of a process: the same for all of its processes and different from that of any other
+// container, also for processes in namespaces that a tenant creates (bubblewrap, apptainer, `unshare`). It is the pod
+// and container of the control group below kubelet's; without one, the outermost pid namespace below ours; if that is
+// ours, the mount namespace of the topmost ancestor that has neither our mounts nor the node's. "": the process is in
+// no container, has exited, or cannot be inspected.
 std::string container_of(int pid);
-// The same for several processes of one request. Absent: the request has used up its looks at ancestors.
+// The same for several processes of one request. Absent: the request has used up its limit of inspected ancestors.
 std::optional<std::string> container_of(int pid, host::Ancestors& ancestors);
-// The uid of the pod by the control group; "" where there is none.
+// The UID of the pod from the control group; "" if there is none.
 std::string pod_of(int pid);
-// Has our mounts or the node's: it is in no container but perhaps our own.
+// The process has our mounts or the node's: it is in no container, or in ours.
 bool is_of_the_node(int pid);
-// The process of a container that started first: its init, with whose end the whole container ends. `member`: any
-// process of the container. Looks through all of /proc.
+// The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
+// container. Reads all of /proc.
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);
-// The grant whose endpoint, below this MPS root and in this pool, is in the process's mount table: for clients from
-// before our start.
+// The grant whose endpoint, below this MPS root and in this pool, is in the process's mount table. For clients that
+// connected before our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);
 
 }  // namespace tranche::agent

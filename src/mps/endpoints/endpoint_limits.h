@@ -14,12 +14,12 @@
 
 namespace tranche::agent {
 
-// nullopt: none were told. kInvalid: what is there is not what we wrote.
+// nullopt: the grant has no limits of its own. kInvalid: the file does not have the format that we write.
 Result<std::optional<mps::GrantLimits>> read_endpoint_limits(const allocate::Paths& paths,
                                                              const EndpointName& endpoint);
 Status write_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint,
                              const mps::GrantLimits& limits);
-// Whether clients of several pods may come in by it, as was said before.
+// Whether clients of several pods may use the endpoint, as stored before.
 bool kept_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint);
 Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoint, bool any_pod);
 // UID of the only pod whose clients may come in by it; "": that was not said.
@@ -27,7 +27,8 @@ std::string kept_pod(const allocate::Paths& paths, const EndpointName& endpoint)
 Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, const std::string& uid);
 // And which pod the endpoint is for.
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint);
-// Those of a pool that belong to no endpoint: of a start that was broken off. The first error; all are tried.
+// Removes files of the pool that belong to no endpoint, which an interrupted start leaves. Tries all; returns the first
+// error.
 Status sweep_endpoint_limits(const allocate::Paths& paths, const std::string& pool,
                              const std::vector<std::string>& endpoints);
 

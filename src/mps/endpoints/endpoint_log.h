@@ -1,5 +1,5 @@
 #pragma once
-// What tenants try at their endpoints, for the log, so paced that no tenant can fill the node's disk. Loop thread only.
+// Logs misuse of endpoints by tenants, rate-limited so that no tenant can fill the node's disk. Loop thread only.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace tranche::agent {
 
-// At once, and then at most once a minute for each grant and kind of event.
+// The first event at once, then at most one line a minute for each grant and kind of event.
 class LogPace {
  public:
-  // How often it happened since without a line; absent: not now.
+  // The number of events since the last line; absent: no line now.
   std::optional<std::uint64_t> due(const std::string& grant, std::string_view kind, MonoTime now);
   void forget(const std::string& grant) {
     std::erase_if(told_, [&](const auto& entry) { return entry.first.first == grant; });
@@ -24,7 +24,7 @@ class LogPace {
  private:
   struct Told {
     MonoTime at{};
-    std::uint64_t since = 0;  // times that were not told
+    std::uint64_t since = 0;  // events without a line
   };
   std::map<std::pair<std::string, std::string>, Told> told_;
 };
@@ -32,7 +32,7 @@ class LogPace {
 class EndpointLog {
  public:
   void trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage, std::uint32_t user,
-               const std::string& why, MonoTime now);  // `why`: of a refusal
+               const std::string& why, MonoTime now);  // `why`: the reason of a refusal
   void forget(const std::string& grant) { pace_.forget(grant); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The endpoints of a pool with the stand-in daemon behind them and tenants before them. For tests.
+// Test fixture: the endpoints of a pool, with the stand-in daemon behind them and stand-in tenants as clients.
 #include "mps/endpoints/endpoints.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ class EndpointsTest : public ::testing::Test {
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
   }
-  // The reply, or "" when it does not come at once.
+  // The reply, or "" if it does not arrive inside the call.
   std::string request(const std::string& line) {
     std::string answer;
     endpoints_->answer(line, [&](const std::string& json) { answer = json; });
@@ -105,7 +105,7 @@ class EndpointsTest : public ::testing::Test {
     return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, grant)}});
   }
   std::string first_line(sim::TestProcess& process) {
-    // The loop is our side of its handshake.
+    // The loop runs our side of the client's handshake.
     EXPECT_TRUE(until([&] { return process.says("\n") || process.ended_within(0ms); }));
     return process.line_with("{");
   }

@@ -1,7 +1,7 @@
 #pragma once
-// What a control daemon is told to enforce, and whether what it says afterwards is the same. Memory is limited for each
-// device by UUID; the thread percentage is one for the daemon, so a pool of unlike devices gets its largest (clients
-// lower it for themselves). In tier v3 there is a namespace for each grant beside them (mps/control/v3.h). Pure.
+// The limits that a control daemon has to enforce, and whether the limits that it reports are the same. Memory is
+// limited for each device by UUID. The daemon has one thread percentage, so a pool of different devices gets its
+// largest, and clients lower it for themselves. Tier v3 adds a namespace for each grant (mps/control/v3.h). Pure.
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +19,11 @@ struct DaemonLimits {
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
 DaemonLimits limits_of(const plan::PlannedPool& pool);
-// As the daemon's getter says it: whole G rounded down, M below 1 G.
+// As the daemon's getter prints it: whole G rounded down, M below 1 G.
 std::string as_printed(Bytes limit);
 std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": for logs
 
-// The daemon's own words, after it was told.
+// What the daemon reports after the limits were set.
 struct LimitsReadBack {
   std::vector<std::pair<std::string, std::string>> memory;  // device UUID, "14G"
   std::string threads;                                      // "10.0"
@@ -31,11 +31,11 @@ struct LimitsReadBack {
   friend bool operator==(const LimitsReadBack&, const LimitsReadBack&) = default;
 };
 
-// "" when the daemon holds what it was told, else a sentence that names the first difference. The getter prints memory
-// in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and "14G", 500 MiB and
-// "500M", 10 and "10.0" agree.
+// "" if the daemon holds what was set, else a sentence that names the first difference. The getter prints memory in
+// whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and "14G", 500 MiB and "500M",
+// 10 and "10.0" agree.
 std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read);
-// The same of a server's own limits.
+// The same for a server's own limits.
 std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read);
 std::string threads_disagreement(const DaemonLimits& told, Percent in_force);
 

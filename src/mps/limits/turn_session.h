@@ -1,7 +1,7 @@
 #pragma once
-// The one control session in which a daemon and its servers are told the limits for the next clients, read back, and
-// asked which servers run by now: a server that began meanwhile took the defaults, which are the same limits unless it
-// began before they were set. Pure; the replies are fuzzed with the others (mps/control/replies.h).
+// The control session that sets the limits for the next clients on a daemon and its servers, reads them back, and lists
+// the servers that run by now. A server that started meanwhile got the defaults, which are the same limits unless it
+// started before they were set. Pure; the replies are fuzzed with the others (mps/control/replies.h).
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +20,8 @@ struct TurnReply {
   LimitsReadBack defaults;
   Pids servers;  // that run now
 };
-// kInvalid: something holds other limits than it was told, or would not say; kNotFound: one
-// of the servers has ended, so ask again without it.
+// kInvalid: the daemon or a server holds limits other than those that were set, or does not report them. kNotFound: one
+// of the servers has exited; ask again without it.
 Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
                                      std::string_view text);
 

@@ -1,17 +1,17 @@
 #pragma once
-// Ends CUDA clients of one pool without hurting the others: SIGSTOP to each process, so that it submits nothing more;
-// its queued GPU work is given the patience to run out; SIGKILL; its exit is awaited. Nothing visible from outside
-// tells that a stopped client has no work in flight any more, beside busy neighbours
-// (docs/internals/evidence/stopping.md).
+// Terminates CUDA clients of one pool without hurting the others: SIGSTOP to each process, so that it submits no more
+// work; a wait in which its queued GPU work runs out; SIGKILL; then its exit is awaited. Beside busy neighbours,
+// nothing visible from outside shows that a stopped client has no work in flight (docs/internals/evidence/stopping.md).
 //
 // `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
 // whose death by a stop signal would make the kernel kill the clients with their work in flight.
 //
-// It asks MPS for nothing: `terminate_client` kills the neighbours of tensor-core work, and blocks the control daemon
-// for 10 s when the client is stopped. It does not close the grant's endpoint; its caller does.
+// It does not use MPS's own `terminate_client`, which kills the neighbours of tensor-core work and blocks the control
+// daemon for 10 s if the client is stopped. It does not close the grant's endpoint; its caller does.
 //
-// A process that is continued meanwhile (SIGCONT) is stopped again and waited for anew, three times at most. Dropping
-// this leaves the processes stopped, which is safe for their neighbours. Loop thread only.
+// If another process continues a stopped client (SIGCONT), the client is stopped again and the wait restarts, three
+// times at most. Dropping this object leaves the processes stopped, which is safe for their neighbours. Loop thread
+// only.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -42,9 +42,9 @@ class ClientEnding {
   };
   using Done = std::function<void(std::vector<mps::Terminated>)>;
 
-  // All processes are stopped when this returns. The clients must be clients of the pool. done comes once, as a
-  // callback of its own, and may drop this; never after this was dropped. One outcome for each distinct client, in
-  // their order.
+  // All processes are stopped when this returns. The clients must be clients of the pool. `done` runs once, in a
+  // callback of its own, and may destroy this object; it never runs after this object is destroyed. One outcome for
+  // each distinct client, in their order.
   ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done);
   ClientEnding(const ClientEnding&) = delete;
   ClientEnding& operator=(const ClientEnding&) = delete;
@@ -52,7 +52,7 @@ class ClientEnding {
  private:
   struct Client {
     mps::Terminated outcome;
-    std::unique_ptr<Process> process;  // null: there is nothing (more) to do
+    std::unique_ptr<Process> process;  // null: nothing (more) to do
   };
   void stop(Client& client, const ProcessRef& ref);
   void hold(const ProcessRef& ref);

@@ -1,7 +1,7 @@
 #pragma once
-// The ends of clients (client_ending.h) that are under way, of all pools of one `tranche mps`. An end is carried out
-// although its pool goes meanwhile. What is stopped stands in `<mps-root>/ending.txt` before it is stopped, so that no
-// process stays stopped because this program was killed: the next start finishes the ends. Loop thread only.
+// The terminations of clients (client_ending.h) that are in progress, for all pools of one `tranche mps`. A termination
+// continues even if its pool is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so
+// that no process stays stopped if this program is killed: the next start finishes the terminations. Loop thread only.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,18 +17,18 @@ namespace tranche::host {
 
 class Endings {
  public:
-  // `root`: where the file lies. Absent: nothing is written, and what is under way is lost with this.
+  // `root`: the file's directory. Absent: no file is written, and destroying this object loses what is in progress.
   explicit Endings(Loop& loop, std::optional<Dir> root = std::nullopt);
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  // done comes once, as a callback of its own, and never after this was dropped.
+  // `done` runs once, in a callback of its own; it never runs after this object is destroyed.
   void begin(ClientEnding::Settings settings, const EndedProcesses& processes, ClientEnding::Done done);
 
-  // Those that the last run of the program has begun. Processes that are not stopped any more are left alone. done as
-  // above, also when there are none.
+  // Finishes the terminations that the last run began. Processes that are not stopped any more are left alone. `done`
+  // as above, also if there are none.
   void finish_left(ClientEnding::Settings settings, ClientEnding::Done done);
-  const std::string& lost() const { return lost_; }  // why the file's word is not known; "" = it is
+  const std::string& lost() const { return lost_; }  // why the file could not be read; "" = it was read
 
  private:
   void keep();

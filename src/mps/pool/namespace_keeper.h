@@ -1,7 +1,7 @@
 #pragma once
-// The namespaces of one pool in tier v3: that the daemon has one for every endpoint, and none for those that are gone.
-// What there should be is told by the endpoints, which keep it on disk, so a restart of ours or of the daemon puts back
-// the same. One thing at a time is done to the daemon, beside the service of all others. Loop thread only.
+// The namespaces of one pool in tier v3: makes the daemon hold one for every endpoint and none for removed endpoints.
+// The endpoints are stored on disk, so the namespaces are the same after a restart of this program or of the daemon.
+// Changes the daemon one step at a time, while it continues to serve all others. Loop thread only.
 #include <functional>
 #include <set>
 #include <string>
@@ -18,23 +18,23 @@ class NamespaceKeeper {
   using Namespaces = std::vector<mps::v3::WantedNamespace>;
   using Done = std::function<void(const Status&)>;
   struct World {
-    std::function<Namespaces()> wanted;                              // those of the endpoints that there are
-    std::function<const mps::Supervisor&()> daemon;                  // as it is now
-    std::function<void(const Namespaces& all, Done done)> change;    // has the serving daemon hold these
-    std::function<void()> retell;                                    // all() is what the daemon gets when it can
+    std::function<Namespaces()> wanted;                            // for the present endpoints
+    std::function<const mps::Supervisor&()> daemon;                // its present state
+    std::function<void(const Namespaces& all, Done done)> change;  // makes the serving daemon hold these
+    std::function<void()> retell;                                  // all() has changed; the daemon gets it when it can
     std::function<void(const std::string& name, Done done)> remove;  // refused while it has clients
   };
   explicit NamespaceKeeper(World world) : world_(std::move(world)), all_(world_.wanted()) {}
   NamespaceKeeper(const NamespaceKeeper&) = delete;
   NamespaceKeeper& operator=(const NamespaceKeeper&) = delete;
 
-  // What the daemon is to hold: of a change under way, what was before it.
+  // What the daemon has to hold; during a change, the state before it.
   const Namespaces& all() const { return all_; }
-  // The endpoints changed. done comes once, and never when this is dropped: when the daemon holds what they need; at
-  // once while it does not serve, for then it lets nobody in before it does. An error: it would not, and holds what it
-  // held.
+  // The endpoints changed. `done` runs once, and never after this object is destroyed: when the daemon holds what they
+  // need, or at once while it does not serve, because it gets them before it admits clients. An error: the daemon
+  // refused and holds what it held before.
   void settle(Done done);
-  void look();  // after every change of the daemon
+  void look();  // call after every change of the daemon
 
  private:
   void begin();
@@ -45,10 +45,10 @@ class NamespaceKeeper {
   Namespaces all_;
   bool busy_ = false;
   std::vector<Done> waiting_;      // for the next change
-  std::vector<Done> answered_;     // by the one under way
+  std::vector<Done> answered_;     // for the change in progress
   std::set<std::string> removed_;  // since the daemon's list was read
-  std::set<std::string> refused_;  // that it would not remove
-  std::size_t clients_ = 0;        // when it was last looked at
+  std::set<std::string> refused_;  // that the daemon refused to remove
+  std::size_t clients_ = 0;        // at the last look
 };
 
 }  // namespace tranche::agent

@@ -1,10 +1,10 @@
 #pragma once
-// One pool alive: carries out what the supervisor (mps/daemon/supervisor.h) decides for one control daemon and tells it
-// what happened. Owns the daemon's process, its control sessions, its log and its directories, and the prover, which
-// starts CUDA through it. It decides nothing itself.
+// One running pool: carries out what the supervisor (mps/daemon/supervisor.h) decides for one control daemon, and sends
+// it events. Owns the daemon's process, control sessions, log and directories, and the prover, which starts CUDA
+// through the daemon. It decides nothing itself.
 //
 // Dropping a Pool that was not stopped leaves the daemon running, for the next start of this program to adopt: clients
-// outlive us. Loop thread only.
+// survive a restart of this program. Loop thread only.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -45,42 +45,43 @@ struct PoolSettings {
   std::vector<std::string> devices;  // UUIDs
   allocate::Paths paths;
   ControlBinary binary;
-  bool multiuser = false;  // start it with -M
+  bool multiuser = false;  // start the daemon with -M
   mps::Tier tier = mps::Tier::kV2;
   DaemonHome home;
   mps::SupervisorSettings supervisor;
   mps::ProofSettings proof;
-  std::vector<std::string> proof_program;  // argv of `tranche probe`, before its options; empty = no proofs
+  std::vector<std::string> proof_program;  // argv of `tranche probe`, without its options; empty = no proofs
   std::uint64_t seed = 0;
-  // Lets clients in, each time that limits are in force. Empty: the daemon's socket is linked into every endpoint.
+  // Admits clients; called each time that the limits are enforced. Empty: the daemon's socket is linked into every
+  // endpoint.
   std::function<Status()> open_endpoints = {};
-  // Where a relay lets clients in: ProverMeans::take_turn.
+  // If a relay admits clients: ProverMeans::take_turn.
   std::function<ProofTurn(std::function<void()> go)> take_turn = {};
-  // The pool's clients as its relay knows them, beside those that its servers list. Absent: they do not come through a
-  // relay, and what is known of them is up to a few seconds old. May be empty.
+  // The pool's clients as its relay knows them, in addition to those that its servers list. Absent: clients do not
+  // connect through a relay, and the list is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
-  std::shared_ptr<Endings> endings = {};  // of all pools. Null: it has its own, which write no file
-  std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: it has its own
+  std::shared_ptr<Endings> endings = {};  // of all pools. Null: an own one, which writes no file
+  std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: an own one
 };
 
-// What has happened since this program started; for metrics.
+// Counted since this program started, for metrics.
 struct PoolCounters {
-  std::uint64_t clients = 0;       // let in or waiting to be
+  std::uint64_t clients = 0;       // admitted or waiting
   std::uint64_t fatal_faults = 0;  // a client broke the GPU for all
   std::uint64_t fault_victims = 0;
   std::uint64_t servers = 0;  // started
   std::uint64_t clients_refused = 0;
   std::uint64_t exceptions = 0;     // of servers
-  std::uint64_t unclean_exits = 0;  // a client died with work in flight and took others along
+  std::uint64_t unclean_exits = 0;  // a client died with work in flight and affected others
 };
 
 class Pool {
  public:
   struct Callbacks {
     std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
-        on_change;                                    // what people see changed
-    std::function<void(const mps::LogLine&)> on_log;  // lines that say something (LogWhat other than kOther)
-    std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims are still being told
+        on_change;                                    // a visible property changed
+    std::function<void(const mps::LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
+    std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims may still be added
     std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
   };
   static Result<std::unique_ptr<Pool>> open(Loop& loop, PoolSettings settings, Callbacks callbacks);
@@ -88,41 +89,41 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  void want(const mps::DaemonLimits& limits);  // start, or change what is enforced
-  // The same for namespaces of some grants, without leaving service for all others: they are told and
-  // read back beside the supervisor's questions. done comes once, as a turn of its own, and never when the pool is
-  // dropped. After an error everything is put in order by the supervisor, as it was.
+  void want(const mps::DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
+  // Adds or changes namespaces of some grants without interrupting service for the others: sets them and reads them
+  // back outside the supervisor's questions. `done` runs once, in a callback of its own, and never after the pool is
+  // destroyed. After an error the supervisor restores the earlier state.
   void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);
-  void aside(mps::Exchange question, Duration deadline, Aside::Done done);  // one question; done as above
+  void aside(mps::Exchange question, Duration deadline, Aside::Done done);  // one query; `done` as above
   void stop();
-  void look();  // at its servers' clients, now
-  // New clients may not start any more: has a CUDA start tried soon.
+  void look();  // lists the servers' clients now
+  // New clients may be unable to start: starts a proof soon.
   void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
-  // Has the daemon and its servers hold these limits for whom they take next, unless they do already; then `done` comes
-  // at once. One after the other: of those that wait the newest counts, the others end with kUnavailable. kInvalid:
-  // they read back otherwise. Dropping the pool tells nobody.
+  // Makes the daemon and its servers hold these limits for the clients that they accept next. If they do already,
+  // `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the others end
+  // with kUnavailable. kInvalid: the limits read back differ. After the pool is destroyed no `done` runs.
   using Told = std::function<void(const Status&)>;
   void tell_next(const mps::DaemonLimits& limits, Told done);
-  bool holds(const mps::DaemonLimits& limits) const;  // told and read back already
-  // The limits of clients that are worth what the pool allows at most.
+  bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
+  // The limits of clients without limits of their own: the pool's largest.
   mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
-  // Ends clients by stop, wait, kill (client_ending.h); their queued GPU work is given stop_patience(), or nothing
-  // where they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One
-  // outcome for each distinct client; done comes once, as a callback of its own, and never when the pool is dropped.
+  // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets stop_patience(), or no time if
+  // they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One outcome
+  // for each distinct client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
   void end_clients(const EndRequest& request, ClientEnding::Done done);
-  void client_ended(int pid) { listed_.ended(pid); }  // as the relay saw; its servers may list the pid for a while
-  std::vector<ProcessRef> listed() const;             // by its servers, while they live
+  void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
+  std::vector<ProcessRef> listed() const;             // by its servers, if alive
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
   Duration stop_patience() const { return stop_patience_; }
 
   const mps::Supervisor& supervisor() const { return state_; }
   const mps::Proof& proof() const { return prover_.state(); }
-  pid_t proof_pid() const { return prover_.pid(); }  // a client of ours; 0 = none runs
+  pid_t proof_pid() const { return prover_.pid(); }  // our own client; 0 = no proof runs
   const std::deque<mps::Fault>& faults() const { return faults_.faults(); }
   const std::vector<std::string>& start_notes() const { return start_notes_; }
-  // What the pool as a whole is: the supervisor's word until its daemon serves, then the proof's ("serving", "proving",
-  // "wedged"); and why.
+  // The state of the whole pool and its reason: the supervisor's until the daemon serves, then the proof's ("serving",
+  // "proving", "wedged").
   std::string_view state_word() const;
   std::string reason() const;
   const PoolSettings& settings() const { return settings_; }
@@ -130,8 +131,8 @@ class Pool {
   const PoolCounters& counters() const { return counters_; }
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
-  bool gone() const;  // stopped, and no process of it is left
-  // Of questions to the daemon.
+  bool gone() const;  // stopped, and none of its processes is left
+  // For queries to the daemon.
   const std::map<std::string, std::string>& environment() const { return environment_; }
   ControlTarget target() const { return {settings_.binary.path, environment_}; }
 
@@ -152,11 +153,11 @@ class Pool {
   void act(const mps::SignalTerm&);
   void act(const mps::SignalKill&);
 
-  Result<bool> adopt_leftover();  // true: a daemon of ours runs and is watched now
+  Result<bool> adopt_leftover();  // true: a daemon of ours runs and is now watched
   Status spawn();
   void daemon_ended(const ExitNote& note);
   void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
-  void converse(mps::QuestionId id, mps::Exchange exchange);  // run after run until it comes to an event
+  void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
   struct Telling {                                            // of limits for the next clients
     mps::DaemonLimits limits;
     Told done;
@@ -186,8 +187,8 @@ class Pool {
   Callbacks callbacks_;
   PoolDirs dirs_;
   const mps::Dialect& dialect_;
-  std::map<std::string, std::string> environment_;         // of questions to the daemon
-  std::map<std::string, std::string> daemon_environment_;  // its own, with paths as its home names them
+  std::map<std::string, std::string> environment_;         // for queries to the daemon
+  std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
   mps::Supervisor state_;
   PoolCounters counters_;
   std::deque<mps::Event> events_;
@@ -196,15 +197,15 @@ class Pool {
   std::unique_ptr<Process> daemon_;
   Sessions sessions_;
   std::unique_ptr<Question> question_;
-  mps::DaemonLimits looking_for_;  // what was in force when the last look at the servers began
-  std::uint64_t asked_ = 0;        // and when that was (boot_ticks()); 0 = it has not begun
+  mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
+  std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
   ListedClients listed_;
-  std::unique_ptr<Telling> telling_;       // the one under way
-  std::unique_ptr<Telling> telling_next_;  // and the one that waits for it
+  std::unique_ptr<Telling> telling_;       // in progress
+  std::unique_ptr<Telling> telling_next_;  // waiting for the one in progress
   std::uint64_t last_aside_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Aside>> asides_;
   Duration stop_patience_ = std::chrono::seconds(2);
-  std::deque<int> ended_;  // by us, not long ago
+  std::deque<int> ended_;  // terminated by us recently
   std::unique_ptr<Ping> ping_;
   Prover prover_;
   bool fault_handled_ = false;
@@ -212,7 +213,7 @@ class Pool {
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   Orphans orphans_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // an end may be done after our own
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
 };
 
 }  // namespace tranche::host

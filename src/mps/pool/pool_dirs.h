@@ -1,6 +1,6 @@
 #pragma once
-// The directories of one pool under the MPS root, and the endpoints in them. An endpoint is a directory with a hard
-// link to the daemon's `control` socket and nothing else; it outlives daemons and gets the new socket at each start. No
+// The directories of one pool under the MPS root, and its endpoints. An endpoint is a directory that holds a hard link
+// to the daemon's `control` socket and nothing else. It outlives daemons and gets the new socket at each start. No
 // threads.
 #include <string>
 #include <vector>
@@ -12,17 +12,17 @@
 namespace tranche::host {
 
 inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the daemon writes it into its pipe directory
-// Who may pass `<mps-root>/pools`. The daemon's own files are for every user (measured: sockets and pid file 0666), and
-// containers get their grant's directory by a mount, so nobody else has to: kOwner. Where MPS cannot serve all users by
-// one server, it starts servers as the clients' users, who have to reach the daemon: kServers (they pass, and cannot
-// list).
+// Which users can access `<mps-root>/pools`. The daemon's own files are accessible to every user (measured: sockets and
+// pid file 0666), and containers get their grant's directory by a mount, so no other user needs access: kOwner. If one
+// MPS server cannot serve all users, MPS starts servers as the clients' users, which have to reach the daemon: kServers
+// (they can pass through the directory, but not list it).
 enum class Reach { kOwner, kServers };
-Status set_reach(const std::string& mps_root, Reach reach);  // also of a directory that is there
+Status set_reach(const std::string& mps_root, Reach reach);  // also of an existing directory
 
 class PoolDirs {
  public:
-  // Makes pipe, log and endpoints. kInvalid: a socket's path would be longer than the kernel takes, which the daemon
-  // itself would answer with silence.
+  // Creates the pipe, log and endpoint directories. kInvalid: a socket's path would be longer than the kernel accepts;
+  // the daemon itself would not report that.
   static Result<PoolDirs> make(const allocate::Paths& paths, const std::string& pool);
 
   std::string pipe() const { return pipe_.path(); }
@@ -31,11 +31,11 @@ class PoolDirs {
   std::string log_file() const { return log_.path() + "/control.log"; }
   const Dir& log() const { return log_; }
 
-  // What a daemon that was killed leaves behind and a new one stumbles over. Only when no daemon runs there.
+  // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
   Status remove_stale_sockets() const;
   Status remove_stale_server(const std::string& server) const;  // tier v3: with its namespaces' sockets
-  // The daemon's present socket, or in tier v3 the one of the grant's namespace below `server`, into every endpoint.
-  // All are tried; the first error is returned.
+  // Links the daemon's present socket into every endpoint; in tier v3, the socket of the grant's namespace below
+  // `server`. Tries all; returns the first error.
   Status relink_endpoints(const std::string& server = {}) const;
   Result<std::string> read_pid_file() const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// One pool with the stand-in daemon as a real process, for the tests of this folder: they wait for events with a
-// deadline, never for time.
+// Test fixture: one pool with the stand-in daemon as a real process. Tests wait for events with a deadline, never for a
+// time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -85,7 +85,7 @@ class PoolTest : public ::testing::Test {
   void wake() {
     if (check_ && check_()) loop_->stop();
   }
-  // Runs the loop until `condition` holds, looked at after every change and now and then for what tells no one.
+  // Runs the loop until `condition` holds; checks after every change, and periodically for changes that raise no event.
   bool until(std::function<bool()> condition, Duration deadline = 60s) {
     if (condition()) return true;
     bool late = false;
@@ -108,8 +108,8 @@ class PoolTest : public ::testing::Test {
   bool until_state(mps::State state) {
     return until([&] { return pool_->supervisor().state == state; });
   }
-  // The daemon's answer to one command, asked by the program itself.
-  // The daemon serves one session at a time: while the pool itself has it, this one is refused and comes again.
+  // The daemon's answer to one command, sent with the control program. The daemon serves one session at a time: while
+  // the pool has it, this one is refused and tries again.
   std::string tell(const std::string& command) {
     for (int attempt = 0;; ++attempt) {
       std::optional<Result<std::string>> answer;
@@ -123,7 +123,7 @@ class PoolTest : public ::testing::Test {
       if (answer->error().kind != Kind::kConflict || attempt == 50) return to_string(answer->error());
     }
   }
-  // A CUDA process of this pool, once it has attached.
+  // Starts a CUDA process of this pool; returns when it has attached.
   pid_t start_client(const std::vector<std::string>& options) {
     Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->environment(), .kill_on_drop = true};
     command.argv.insert(command.argv.end(), options.begin(), options.end());
@@ -153,7 +153,7 @@ class PoolTest : public ::testing::Test {
   Loop::Id poll_ = 0;
 };
 
-// A process that ended and whose parent has not looked yet is gone, too.
+// A process that has exited and was not reaped yet does not run either.
 inline bool runs(pid_t pid) {
   const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto paren = stat.rfind(") ");

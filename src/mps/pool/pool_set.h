@@ -1,7 +1,7 @@
 #pragma once
-// The pools that should run and those that do: reconciles them with a plan. A pool that is new gets its compute modes,
-// its directories and a daemon; one whose limits changed is told; one that is no longer planned ends when its last
-// client has left, because a change of configuration must not kill a tenant. Loop thread only.
+// Reconciles the running pools with a plan. A new pool gets its compute modes, directories and daemon. A pool whose
+// limits changed gets the new limits. A pool that is no longer planned stops after its last client has exited, because
+// a change of configuration must not kill a tenant. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,31 +25,31 @@ namespace tranche::agent {
 struct PoolSetSettings {
   allocate::Paths paths;
   mps::SupervisorSettings supervisor;
-  mps::ProofSettings proof = {};                // its `every` comes with want()
+  mps::ProofSettings proof = {};                // want() sets its `every`
   std::vector<std::string> proof_program = {};  // argv of `tranche probe`; empty = no proofs
   Duration try_again = std::chrono::seconds(10);
-  bool may_serve_all_users = false;  // we are root, which -M needs
+  bool may_serve_all_users = false;  // this process is root, which -M needs
   host::DaemonHome home;
   std::shared_ptr<host::Endings> endings = {};
   std::shared_ptr<host::LogWatch> logs = {};
-  Endpoints* endpoints = nullptr;  // the pools' endpoints; null: links, made by the pools themselves
+  Endpoints* endpoints = nullptr;  // the pools' endpoints; null: links, which the pools create themselves
 };
 
-// One pool as it is shown.
+// One pool and its state.
 struct Member {
   explicit Member(host::Loop& loop) : retry(loop) {}
   plan::PlannedPool planned;
   bool wanted = true;
-  std::string problem;  // why it has no daemon, when the reason lies before the daemon
+  std::string problem;  // why it has no daemon, if the daemon was not even started
   bool preparing = false;
   std::string logged_state;
-  bool nearly_full = false;                     // as was logged
-  std::unique_ptr<host::Pool> pool;             // null until it could be opened
-  std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; goes before its pool
+  bool nearly_full = false;                     // last logged value
+  std::unique_ptr<host::Pool> pool;             // null until it is opened
+  std::unique_ptr<NamespaceKeeper> namespaces;  // of a pool in tier v3; destroyed before its pool
   std::optional<host::ServerMemory> memory;     // of its servers; since it was opened
-  bool switching = false;                       // its daemon ends, for one of another tier
-  bool waits = false;                           // for whoever has its GPUs; a daemon that it still has ends
-  bool forced = false;                          // its clients are being ended, by a forced change
+  bool switching = false;                       // its daemon is being replaced by one of another tier
+  bool waits = false;   // another holder has its GPUs; a daemon that it still has is being stopped
+  bool forced = false;  // a forced change is terminating its clients
   host::Timer retry;
 };
 
@@ -60,35 +60,35 @@ class PoolSet {
   PoolSet(const PoolSet&) = delete;
   PoolSet& operator=(const PoolSet&) = delete;
 
-  // nullopt: it is not there yet, and why.
+  // nullopt: the program was not found yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  // sharing.change `force`: a pool that is no longer planned ends at once, after its clients were stopped, waited for
-  // and killed.
+  // sharing.change `force`: a pool that is no longer planned stops at once; its clients are stopped, waited for and
+  // killed.
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
-  // Devices that containers hold without MPS: no daemon is started on them, and one that nobody uses yet ends.
+  // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
-  // New clients of a pool may not start any more: it proves itself soon.
+  // New clients of a pool may be unable to start: starts a proof soon.
   void doubt(const std::string& pool, const std::string& why);
-  void client_ended(const std::string& pool, int pid);  // as the relay saw
-  // Something that may have kept a pool from ending, or from beginning, may be gone.
+  void client_ended(const std::string& pool, int pid);  // from the relay
+  // A condition that kept a pool from stopping or starting may be gone.
   void look_again();
-  // Ends everything; done comes once all daemons are gone and all compute modes are given back (or could not be).
-  // With `end_clients` its clients are ended as above first; without, they lose MPS when their server ends.
+  // Stops all pools; `done` runs once all daemons have exited and all compute modes are restored (or could not be).
+  // With `end_clients`, their clients are first terminated as above; without, clients lose MPS when their server exits.
   void stop(std::function<void()> done, bool end_clients = false);
 
-  // The same for daemons that were left by an earlier run, without a plan.
+  // The same for daemons of an earlier run, without a plan.
   void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
 
-  // What its clients are limited to who are worth this; absent: the pool's own.
+  // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
   Result<mps::DaemonLimits> limits_for(const std::string& pool, const std::optional<mps::GrantLimits>& limits) const;
-  // Has a pool's daemon hold a grant's limits for whom it takes next; absent: the pool's own. As Pool::tell_next().
+  // As Pool::tell_next(), with a grant's limits; absent: the pool's own.
   void tell_next(const std::string& pool, const std::optional<mps::GrantLimits>& limits, host::Pool::Told told);
 
   const std::map<std::string, Member>& members() const { return members_; }
-  // The tier in force for a pool, and why it is not the one asked for.
+  // A pool's present tier, and why it differs from the requested one.
   mps::TierChoice tier_of(const Member& member) const;
-  std::string room_note(const Member& member) const;  // that clients soon find no place; "" = they do
-  // Has a pool's daemon hold what the endpoints of the pool need: in tier v3 a namespace for each.
+  std::string room_note(const Member& member) const;  // warns that clients will soon find no place; "" = enough
+  // Makes a pool's daemon hold what the pool's endpoints need: in tier v3, a namespace for each.
   void provide(const std::string& pool, NamespaceKeeper::Done done);
   bool serves_all_users() const { return binary_ && settings_.may_serve_all_users && binary_->offers_multiuser; }
 
@@ -102,7 +102,7 @@ class PoolSet {
   NamespaceKeeper::Namespaces wanted_namespaces(const std::string& id);
   void change_namespaces(const std::string& id, const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done);
   void remove_namespace(const std::string& id, const std::string& name, NamespaceKeeper::Done done);
-  Member* running(const std::string& id);  // null: it has no daemon
+  Member* running(const std::string& id);  // null: the pool has no daemon
   mps::DaemonLimits limits_of(const Member& member) const;
   const plan::PlannedDevice* planned_device(const std::string& uuid, const std::string& pool) const;  // null: none
   void switch_tier_if_idle(Member& member);
@@ -119,8 +119,8 @@ class PoolSet {
   void retire_by_force(Member& member);
   void yield_if_idle(Member& member);
   std::string end_of_use(const Member& member) const;
-  std::string waits_for(const std::string& id, const Member& member) const;  // why it can not begin yet; "" = it can
-  void sweep();  // members that are gone; compute modes that nobody needs any more
+  std::string waits_for(const std::string& id, const Member& member) const;  // why it cannot start yet; "" = it can
+  void sweep();  // removes members that are gone and restores compute modes that are no longer needed
   void give_back_unneeded();
   void log_limits(const Member& member) const;
   void look_at_memory(Member& member);
@@ -139,8 +139,8 @@ class PoolSet {
   std::set<std::string> other_holders_;
   std::function<void()> stopped_;
   bool sweeping_ = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may come after our end
-  std::map<std::string, bool> giving_back_;  // by UUID: true = failed, not tried again before it was needed again
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
+  std::map<std::string, bool> giving_back_;  // by UUID: true = failed; retried only after the mode was needed again
 };
 
 }  // namespace tranche::agent

@@ -1,7 +1,6 @@
 #pragma once
-// What became of a client that was to be ended: the process is stopped (SIGSTOP), the GPU work that it has queued runs
-// out, and then it is killed, so that no neighbour on the GPU is hurt (docs/internals/evidence/stopping.md). Plain
-// values.
+// The outcome of terminating a client: the process is stopped (SIGSTOP), its queued GPU work runs out, and then it is
+// killed, so that no neighbour on the GPU is hurt (docs/internals/evidence/stopping.md). Plain values.
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -10,10 +9,10 @@ namespace tranche::mps {
 
 enum class TerminateOutcome {
   kTerminated,  // it was stopped and killed, and has exited
-  kNotAClient,  // it has exited already, or the pool's servers do not know it
-  kRefused,     // the kernel did not let us stop it
+  kNotAClient,  // it has already exited, or the pool's servers do not know it
+  kRefused,     // the kernel did not permit stopping it
   kTimedOut,    // it did not exit in time
-  kSpared,      // left alone: it handles the coming signal itself
+  kSpared,      // not touched: it handles the coming signal itself
 };
 
 inline std::string_view to_string(TerminateOutcome outcome) {
@@ -35,7 +34,7 @@ inline std::string_view to_string(TerminateOutcome outcome) {
 struct Terminated {
   int pid = 0;
   TerminateOutcome outcome = TerminateOutcome::kTerminated;
-  std::string note = {};               // for people: why, or what was waited for
+  std::string note = {};               // for people: the reason, or what was waited for
   std::chrono::milliseconds waited{};  // from SIGSTOP to SIGKILL
   friend bool operator==(const Terminated&, const Terminated&) = default;
 };

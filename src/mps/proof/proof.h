@@ -1,12 +1,12 @@
 #pragma once
 // Only a real CUDA start through the daemon's socket proves that a pool serves: a daemon can answer every question
-// while each new client hangs in cuInit. This decides when such a start is tried, whether the pool may serve meanwhile,
-// and what is ended when it fails: all clients, then the servers, then the daemon, each followed by another proof.
-// Pure; mps carries it out beside the supervisor, which knows nothing of it. Every arrow is a row in
-// proof_test.cpp.
+// while each new client hangs in cuInit. This machine decides when to run such a proof, whether the pool may serve
+// meanwhile, and what to terminate when it fails: all clients, then the servers, then the daemon, each followed by
+// another proof. Pure; mps/proof/prover.h carries it out beside the supervisor, which does not know it. proof_test.cpp
+// has a row for every arrow.
 //
-// A proof that fails once is repeated before anything is ended: ending clients on a false alarm would be worse than
-// the wait.
+// A proof that fails once is repeated before anything is terminated: terminating clients on a false alarm would be
+// worse than the wait.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,12 +19,12 @@
 namespace tranche::mps {
 
 struct ProofSettings {
-  Duration every = std::chrono::minutes(10);           // 0 = no proofs at all
-  Duration deadline = std::chrono::seconds(10);        // for each stage of the start
-  Duration lost_after = std::chrono::seconds(30);      // a proof of which nobody tells the end
-  Duration settle = std::chrono::milliseconds(200);    // from a doubt, or an act, to the proof
-  Duration doubt_every = std::chrono::seconds(10);     // deaths that hurt nobody cause no more proofs than that
-  Duration again = std::chrono::seconds(1);            // after one that failed
+  Duration every = std::chrono::minutes(10);         // 0 = no proofs at all
+  Duration deadline = std::chrono::seconds(10);      // for each stage of the start
+  Duration lost_after = std::chrono::seconds(30);    // a proof that has not reported its end by then counts as lost
+  Duration settle = std::chrono::milliseconds(200);  // from a doubt, or a step, to the proof
+  Duration doubt_every = std::chrono::seconds(10);  // minimum interval of proofs after deaths that hurt no other client
+  Duration again = std::chrono::seconds(1);         // after a failed proof
   Duration fault_patience = std::chrono::seconds(30);  // how long a server may handle a fault
   Duration step_patience = std::chrono::seconds(5);    // for a step to be done
 };
@@ -34,24 +34,25 @@ std::string_view to_string(ProofState state);  // "off", "unknown", "running", "
 
 enum class ProofVerdict {
   kPassed,
-  kInconclusive,  // it says nothing about the daemon: no CUDA library here, no memory left, no room for a client
-  kUnfit,         // new clients fail, and time or the GPU's owner must mend it: a fault being handled, wrong answers
-  kWedged,        // it hung or failed where a sound daemon does not
+  kInconclusive,  // not related to the daemon: no CUDA library here, no memory left, no room for a client
+  // New clients fail, but only time or the GPU's operator can fix it: a fault being handled, wrong results.
+  kUnfit,
+  kWedged,  // it hung, or failed in a way that a working daemon does not
 };
 
-enum class Step { kNone, kClients, kServers, kDaemon };  // what is being ended
+enum class Step { kNone, kClients, kServers, kDaemon };  // what is being terminated
 std::string_view to_string(Step step);                   // "", "clients", "servers", "daemon"
 
-struct PoolServes {};  // its limits are in force
-struct PoolLeft {      // it does not (now)
+struct PoolServes {};  // its limits are enforced
+struct PoolLeft {      // it does not serve (now)
   enum class Why {
-    kDaemon,  // its daemon process ended, or is being ended
-    kSame,    // the same process, which is asked anew: it is proven again, and failures in a row go on counting
-    kLimits,  // only its limits change: what was proven still holds
+    kDaemon,  // its daemon process exited, or is being stopped
+    kSame,    // the same process is configured again: it is proven again, and consecutive failures keep counting
+    kLimits,  // only its limits change: the proof remains valid
   };
   Why why = Why::kDaemon;
 };
-enum class DoubtKind { kDeath, kFault };  // a client ended without closing its contexts; a fault, a server's exit
+enum class DoubtKind { kDeath, kFault };  // a client exited without closing its contexts; a fault, or a server's exit
 struct Doubt {
   DoubtKind kind = DoubtKind::kFault;
   std::string why;
@@ -62,7 +63,7 @@ struct FaultHandled {  // whether a server of the pool is in FAULT now
 struct ProofEnded {
   ProofVerdict verdict = ProofVerdict::kPassed;
   std::string reason;
-  bool has_clients = false;  // of the pool, the proof aside
+  bool has_clients = false;  // of the pool, without the proof's own process
   bool has_servers = false;
 };
 struct StepDone {};
@@ -90,14 +91,14 @@ struct Proof {
   Step step = Step::kNone;
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
-  std::uint64_t clients_ended = 0;  // times that all clients were ended; likewise below
+  std::uint64_t clients_ended = 0;  // times that all clients were terminated; likewise below
   std::uint64_t servers_ended = 0;
   std::uint64_t daemons_ended = 0;
 
   bool serves = false;
   bool running = false;
-  bool doubted = false;  // while one ran: another follows
-  int wedged = 0;        // in a row
+  bool doubted = false;  // a doubt arrived during a proof: another proof follows
+  int wedged = 0;        // consecutive
   std::optional<MonoTime> due;
   std::optional<MonoTime> last_started;
   std::optional<MonoTime> lost_at;
@@ -113,7 +114,7 @@ struct ProofStepped {
 ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings);
 std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& settings);
 
-// What a pool is called whose daemon serves: "serving", "proving" (no verdict yet), "wedged".
+// The state of a pool whose daemon serves: "serving", "proving" (no verdict yet), "wedged".
 std::string_view pool_word(const Proof& state);
 
 }  // namespace tranche::mps

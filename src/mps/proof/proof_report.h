@@ -1,7 +1,7 @@
 #pragma once
-// How a `tranche probe --json` ended, as a verdict about the MPS daemon that it started CUDA through. Careful in one
-// direction: whatever can have another cause than the daemon is no wedge, because tenants are ended for a wedge. Pure;
-// fuzzed.
+// Turns the result of `tranche probe --json` into a verdict about the MPS daemon that it connected to. Conservative: a
+// failure that can have another cause than the daemon does not count as a wedge, because a wedge terminates tenants.
+// Pure; fuzzed.
 #include <string>
 #include <string_view>
 
@@ -10,15 +10,15 @@
 namespace tranche::mps {
 
 struct ProbeEnded {
-  int exit_code = 0;        // -1 = ended by a signal, or killed at the deadline
+  int exit_code = 0;        // -1 = killed by a signal, or by us at the deadline
   bool timed_out = false;   // by us
-  std::string_view output;  // everything that it printed
-  std::size_t clients = 0;  // of the pool when it was started
+  std::string_view output;  // everything that the program printed
+  std::size_t clients = 0;  // of the pool, when the probe started
 };
 
 struct ProofReading {
   ProofVerdict verdict = ProofVerdict::kWedged;
-  std::string reason;  // "" when it passed
+  std::string reason;  // "" if it passed
   friend bool operator==(const ProofReading&, const ProofReading&) = default;
 };
 ProofReading read_proof(const ProbeEnded& probe);

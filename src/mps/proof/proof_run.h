@@ -1,6 +1,6 @@
 #pragma once
-// One CUDA start through a daemon's pipe, on each device of its pool in turn: `tranche probe` as a child process, since
-// a start that hangs cannot be called off. Dropping it kills the child. Loop thread.
+// Runs one CUDA start through a daemon's pipe, on one device of its pool after the other: `tranche probe` as a child
+// process, because a start that hangs cannot be cancelled. Dropping it kills the child. Loop thread.
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,12 +19,13 @@ struct ProofPlan {
   std::map<std::string, std::string> env;  // the daemon's: pipe directory, libraries
   std::vector<std::string> devices;        // UUIDs
   Duration deadline{};                     // for each stage of a start
-  std::size_t clients = 0;                 // that the pool has now
+  std::size_t clients = 0;                 // of the pool now
 };
 
 class ProofRun {
  public:
-  // done comes once, as a turn of its own, and may drop this; never when this is dropped before.
+  // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
+  // destroyed.
   ProofRun(Loop& loop, ProofPlan plan, std::function<void(const mps::ProofReading&)> done);
   ProofRun(const ProofRun&) = delete;
   ProofRun& operator=(const ProofRun&) = delete;

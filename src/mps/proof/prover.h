@@ -1,6 +1,6 @@
 #pragma once
-// Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and ends clients,
-// servers or the daemon when they fail. It decides nothing itself. Loop thread.
+// Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and terminates
+// clients, servers or the daemon when they fail. It decides nothing itself. Loop thread.
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,20 +15,20 @@
 
 namespace tranche::host {
 
-// Held for as long as a proof runs; what it holds is somebody else's. Dropping it gives the turn back.
+// Held while a proof runs; its content is opaque to the prover. Dropping it ends the turn.
 using ProofTurn = std::shared_ptr<void>;
 
-// What it needs from its pool.
+// What the prover needs from its pool.
 struct ProverMeans {
   using Ended = std::function<void(const std::vector<mps::Terminated>&)>;
   std::function<ProofPlan()> plan;
-  std::function<std::vector<int>()> clients;  // host process ids, the proof's own among them
+  std::function<std::vector<int>()> clients;  // host process ids, including the proof's own
   std::function<std::vector<int>()> servers;
   std::function<void(std::vector<int> pids, Ended done)> end_clients;
   std::function<void(const std::string& why)> replace_daemon;
   std::function<void(const mps::Proof& before)> on_change;
-  // Has the pool's own limits hold for the start, and those of no grant, until the turn is dropped; `go` comes once,
-  // perhaps at once. Empty: they always do.
+  // Makes the pool's own limits, and no grant's, apply to the start until the turn is dropped; `go` runs once, perhaps
+  // inside the call. Empty: they always apply.
   std::function<ProofTurn(std::function<void()> go)> take_turn = {};
 };
 
@@ -42,7 +42,7 @@ class Prover {
   void feed(mps::ProofEvent event);
   void set_every(Duration every);  // 0 = no more proofs
   const mps::Proof& state() const { return state_; }
-  pid_t pid() const { return run_ ? run_->pid() : 0; }  // of the CUDA start that runs; 0 = none
+  pid_t pid() const { return run_ ? run_->pid() : 0; }  // of the running CUDA start; 0 = none
 
  private:
   void act(const mps::StartProof&);
@@ -61,7 +61,7 @@ class Prover {
   std::deque<mps::ProofEvent> events_;
   bool stepping_ = false;
   Timer timer_{loop_};
-  Timer soon_{loop_};  // a turn of its own for what must not happen inside another's
+  Timer soon_{loop_};  // for work that must not run inside the caller's callback
   Timer kill_timer_{loop_};
   Timer turn_timer_{loop_};
   ProofTurn turn_;

@@ -1,7 +1,7 @@
 #pragma once
-// `tranche node`'s requests to `tranche mps` (docs/internals/mps-contract.md, "Requests"): lines of JSON over mps.sock,
-// asked one after the other; the connection is made when it is needed and again when it was lost. Loop thread only; for
-// gRPC's threads there is grants/live/make_endpoint.h.
+// Sends requests of `tranche node` to `tranche mps` (docs/internals/mps-contract.md, "Requests"): lines of JSON over
+// mps.sock, one after the other. Connects on demand, and again after a lost connection. Loop thread only; gRPC's
+// threads use grants/live/make_endpoint.h.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,16 +22,17 @@ class MpsLink {
 
   MpsLink(host::Loop& loop, const std::string& mps_socket) : client_(host::StatusClient::open(loop, mps_socket)) {}
 
-  // The reply's line when it says {"ok":true,…}; its own words, or why none came, as an error. A turn of its own.
+  // `done` gets the reply's line if it has {"ok":true,…}; otherwise an error with the reply's text, or why there is no
+  // reply. It runs in a callback of its own.
   void request(std::string json, Done done, Duration deadline = std::chrono::seconds(5));
 
  private:
   std::unique_ptr<host::StatusClient> client_;
 };
 
-// The reply's line, or what it says against the request. Pure.
+// The reply's line, or the error that it reports. Pure.
 Result<std::string> read_mps_reply(const std::string& line);
-// `made` as its report has it, so that an endpoint that was made anew meanwhile stays; 0: whichever there is.
+// `made` is the number from the endpoint's report, so that a newer endpoint of the grant stays; 0: any.
 std::string remove_endpoint_request(const std::string& pool, const std::string& grant, std::uint64_t made);
 // `limits` is what clients that come by that endpoint get; it replaces what was said before for clients to come.
 // `new_tenant`: nothing of the endpoint's former tenant may reach this one.

@@ -1,7 +1,7 @@
 #pragma once
-// What `tranche mps` says about its pools (docs/reference/paths.md, "mps.sock"): one line of JSON → a value, and that
-// value + plan → the pools whose slots must not be handed out, each with its reason. Strict: a line that is not
-// understood counts as no answer, never as health. Pure; fuzzed.
+// Parses what `tranche mps` reports about its pools (docs/reference/paths.md, "mps.sock"): one line of JSON → a value;
+// and that value + plan → the pools whose slots must not be allocated, each with its reason. Strict: a line that cannot
+// be parsed counts as no answer, never as health. Pure; fuzzed.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tranche::agent {
 
-// What clients of a grant get on one device; 0 = not limited.
+// The limits of a grant's clients on one device; 0 = not limited.
 struct EndpointLimit {
   std::string uuid;
   std::uint64_t memory_mib = 0;
@@ -23,16 +23,16 @@ struct EndpointLimit {
 };
 using EndpointLimits = std::vector<EndpointLimit>;
 
-// A grant's endpoint, as its pool tells it.
+// A grant's endpoint, as reported by its pool.
 struct EndpointReport {
   std::string grant;
-  std::vector<std::int64_t> clients;  // living processes that came through it
+  std::vector<std::int64_t> clients;  // living processes that connected through it
   bool admitting = true;
   std::string reason;                         // why it does not admit
-  std::optional<EndpointLimits> limits = {};  // what openEndpoint said; absent: it was told none
-  std::string refused_why = {};               // of the process that was refused last
+  std::optional<EndpointLimits> limits = {};  // from openEndpoint; absent: it had none
+  std::string refused_why = {};               // about the process that was refused last
   std::uint64_t limits_lifted = 0;            // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                     // which endpoint of the grant this is; 0: an older `tranche mps`
+  std::uint64_t made = 0;                     // number of this endpoint of the grant; 0: an older `tranche mps`
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
@@ -46,10 +46,10 @@ struct PoolFault {
 };
 
 struct PoolProof {
-  std::string state;  // "" = it does not say; "proven", "failed", "running", "off", "unknown"
+  std::string state;  // "" = not reported; "proven", "failed", "running", "off", "unknown"
   std::string reason;
   std::int64_t age_ms = 0;
-  std::int64_t pid = 0;  // of the CUDA start that runs: a client of ours and no foreign process
+  std::int64_t pid = 0;  // of the running CUDA start: our own client, not a foreign process
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   std::map<std::string, std::uint64_t> ended;  // "clients", "servers", "daemons"
@@ -59,14 +59,14 @@ struct PoolProof {
 struct PoolReport {
   std::string id;
   std::string state;   // one of metrics::kPoolStates
-  std::string reason;  // why it is not serving; "" when it is
+  std::string reason;  // why it is not serving; "" if it is
   std::int64_t daemon_pid = 0;
   std::vector<std::int64_t> clients;
   std::uint64_t restarts = 0;
-  // From here on optional: "", 0 and empty from a `tranche mps` that does not say it.
+  // The fields below are optional: "", 0 and empty if `tranche mps` does not report them.
   std::string daemon_state;
   std::map<std::int64_t, std::string> servers;  // pid, status
-  std::string endpoint;                         // "gate", "link"; "" before its daemon is there
+  std::string endpoint;                         // "gate", "link"; "" until its daemon exists
   std::string endpoint_reason;                  // why it is a link
   std::vector<EndpointReport> endpoints;
   std::vector<PoolFault> faults;  // the last, oldest first
@@ -80,16 +80,16 @@ struct PoolReport {
 };
 
 struct PoolReports {
-  bool connected = false;     // false: tranche mps does not answer on the socket
-  std::string problem;        // why not, or what was wrong with the last line
-  std::string pages_problem;  // why tranche mps does not serve its HTTP pages; "" = it does, or none are asked for
+  bool connected = false;     // false: `tranche mps` does not answer on the socket
+  std::string problem;        // why not, or the fault in the last line
+  std::string pages_problem;  // why `tranche mps` does not serve its HTTP pages; "" = it does, or none are configured
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;
 };
 
 Result<PoolReports> parse_pool_reports(std::string_view json_line);
 
-// By pool id. A pool that `tranche mps` does not know (yet) is as faulty as one that is down.
+// By pool id. A pool that `tranche mps` does not report (yet) is as faulty as one that is down.
 std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports);
 
 }  // namespace tranche::agent

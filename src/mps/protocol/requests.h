@@ -1,7 +1,7 @@
 #pragma once
-// What `tranche node` asks of `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): one line of JSON
-// → a value, and a value → the line of JSON that answers it. Strict: a field that is missing, of another type or
-// unknown is an error that names it. Pure; fuzzed.
+// Requests of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): one line of
+// JSON → a value, and a value → the line of JSON that answers it. Strict: a field that is missing, unknown or of the
+// wrong type is an error that names it. Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace tranche::agent {
 
-// One endpoint: a pool's, of a grant.
+// An endpoint: the pool and the grant.
 struct EndpointName {
   std::string pool;
   std::string grant;
@@ -25,14 +25,14 @@ struct EndpointName {
 
 struct OpenEndpointRequest {
   EndpointName endpoint;
-  std::optional<mps::GrantLimits> limits;  // what the grant is worth; absent: nothing is said about it
+  std::optional<mps::GrantLimits> limits;  // the grant's limits; absent: unchanged
   bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
   bool any_pod = false;                    // several pods may come in by it: those of one claim
   std::string pod = {};                    // UID of the only pod that may come in by it; "": that of the first client
 };
 struct RemoveEndpointRequest {
   EndpointName endpoint;
-  std::optional<std::uint64_t> made = {};  // as the status document has it: only this endpoint, not its successor
+  std::optional<std::uint64_t> made = {};  // as in the status document: only this endpoint, not its successor
 };
 struct AdmitRequest {
   EndpointName endpoint;
@@ -47,7 +47,7 @@ struct TerminateRequest {
 struct DrainRequest {
   EndpointName endpoint;
   std::string reason;
-  bool spare = false;   // clients that the stop signal does not kill
+  bool spare = false;   // leave clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
 };
 using MpsRequest =
@@ -55,7 +55,7 @@ using MpsRequest =
 
 inline constexpr std::size_t kMostPids = 512;
 
-bool is_pool_name(std::string_view name);   // what plans call pools: no path is made of anything else
+bool is_pool_name(std::string_view name);   // the format of pool names in plans: only such names become paths
 bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
 bool is_pod_uid(std::string_view uid);      // at most 63 letters, digits and hyphens
 
@@ -63,8 +63,8 @@ Result<MpsRequest> parse_mps_request(std::string_view line);
 
 std::string done_reply();
 std::string error_reply(const Error& error);
-// `neighbours`: clients of other grants in the pool at the time, which a kill into work in flight would have hurt.
-// `problem`: why this is no success; "" when it is one.
+// `neighbours`: clients of other grants in the pool at the time, which killing a client with work in flight would have
+// hurt. `problem`: why the request failed; "" = it succeeded.
 std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0,
                              const std::string& problem = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where the driver of the grant's pool needs it, and only there, the container gets the /dev/shm of the MPS servers. A
-// volume that the pod itself has there stays what its containers see: kubelet lists it after this one. Pure.
+// Gives a container the /dev/shm of the MPS servers, but only if the driver of the grant's pool needs it. If the pod
+// has a volume of its own there, its containers see that one, because kubelet lists it after this one. Pure.
 #include "grants/allocate/grant.h"
 #include "mps/protocol/pools.h"
 

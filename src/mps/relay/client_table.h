@@ -1,8 +1,8 @@
 #pragma once
-// Private to mps: which grant each living client process belongs to, as the kernel told it when the client came
-// through the grant's endpoint. A process is forgotten when it ends (pidfd), and one that has ended is not reported
-// even before that is noticed: what is done to a number in the same callback reaches no process that was given it
-// since. Loop thread only.
+// Private to mps: the grant of each living client process, recorded when the client connects through the grant's
+// endpoint. A process is removed when it exits (pidfd). A process that has exited is not reported even before its exit
+// is noticed, so that an action on its pid in the same callback cannot reach a process that reuses the number. Loop
+// thread only.
 #include <functional>
 #include <map>
 #include <string>
@@ -21,9 +21,9 @@ class ClientTable {
   ClientTable(const ClientTable&) = delete;
   ClientTable& operator=(const ClientTable&) = delete;
 
-  // true: it is new. false: known already, or it has ended, or cannot be seen (pid 0).
+  // true: a new client. false: already known, or it has exited, or it is not visible (pid 0).
   bool remember(const std::string& grant, int pid, Fd pidfd);
-  bool remember(const std::string& grant, int pid);     // the process that has the number now
+  bool remember(const std::string& grant, int pid);     // the process that has the pid now
   void disown(const std::string& grant);                // its clients are of the grant "" from now on
   std::vector<int> of(const std::string& grant) const;  // sorted
   std::size_t size() const { return clients_.size(); }

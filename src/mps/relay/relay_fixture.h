@@ -1,6 +1,6 @@
 #pragma once
-// The relay between real sockets: the stand-in daemon behind it, tenants before it. Every wait is for an event, with a
-// deadline.
+// Test fixture: the relay between real sockets, with the stand-in daemon behind it and stand-in tenants as clients.
+// Every wait is for an event, with a deadline.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -74,7 +74,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
     (void)until([] { return false; }, time);
   }
 
-  // A client of our own making, message by message.
+  // A client that the test plays message by message.
   sim::Packet next(const sim::Fd& fd) {
     sim::Packet packet;
     EXPECT_TRUE(until([&] { return readable(fd.get()); })) << "nothing comes";
@@ -92,7 +92,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
     EXPECT_TRUE(sim::introduce(fd.get(), type));
     return fd;
   }
-  // To the end of the handshake: the socket to the server.
+  // Completes the handshake; returns the socket to the server.
   sim::Fd let_in(const std::string& grant) {
     const sim::Fd fd = introduced(grant);
     sim::Packet packet = next(fd);

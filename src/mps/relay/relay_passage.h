@@ -1,5 +1,5 @@
 #pragma once
-// Private to mps: one client's connection at an endpoint, and ours to the daemon for it. Carries out what
+// Private to mps: one client's connection at an endpoint, and our connection to the daemon for it. Carries out what
 // mps/relay/handshake.h decides. Loop thread only.
 #include <cstdint>
 #include <functional>
@@ -15,12 +15,12 @@ namespace tranche::host {
 
 class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
  public:
-  // Each is called from a turn, or from inside connect(); `ended` last, after which the passage does nothing more.
+  // Each runs in a callback of the loop or inside connect(). `ended` runs last; after it the passage does nothing more.
   struct Callbacks {
     std::function<void(RelayPassage&)> wants_turn;
-    std::function<void(RelayPassage&, const Status& as_itself)> introduced;  // to the daemon; in whose name
+    std::function<void(RelayPassage&, const Status& as_itself)> introduced;  // to the daemon; whether as the client
     std::function<void(RelayPassage&)> let_in;
-    std::function<std::string(const RelayPassage&)> answer;  // to what it asked about its share; "" = nothing is said
+    std::function<std::string(const RelayPassage&)> answer;  // to its query of its own limits; "" = none
     std::function<void(RelayPassage&)> ended;
   };
 
@@ -30,19 +30,19 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   RelayPassage(const RelayPassage&) = delete;
   RelayPassage& operator=(const RelayPassage&) = delete;
 
-  void begin();                             // greets
-  Status connect(const std::string& path);  // its turn: to the daemon. An error: nobody is there, it still waits
+  void begin();                             // sends the greeting
+  Status connect(const std::string& path);  // at its turn, to the daemon. An error: no connection, it still waits
   void refuse();
   void no_limits();
-  void abandoned();  // the process that connected has ended
+  void abandoned();  // the process that connected has exited
   void drop();       // closes both sides, without a callback
 
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }
   const mps::Passage& state() const { return state_; }
   std::uint32_t user() const { return peer_.sender.uid; }
-  bool connector_lives() const { return peer_.lives(); }  // until it is introduced
-  Fd take_connector() { return std::move(peer_.pidfd); }  // once introduced
+  bool connector_lives() const { return peer_.lives(); }  // valid until it is introduced
+  Fd take_connector() { return std::move(peer_.pidfd); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
 
  private:

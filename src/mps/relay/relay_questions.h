@@ -1,8 +1,8 @@
 #pragma once
-// What a container may ask at its endpoint in the words of nvidia-cuda-mps-control, and what it is answered: its own
-// share, in the spelling of the daemon, which hears nothing of it. The messages are the daemon's, undocumented and
-// measured (docs/internals/evidence/mps-handshake.md, "Messages on control"). Any other command stays an attempt
-// (relay.h). Pure; fuzzed with the relay.
+// The commands of nvidia-cuda-mps-control that a container may send at its endpoint, and the replies: its own limits,
+// in the daemon's format. The daemon receives nothing of it. The messages are the daemon's, undocumented and measured
+// (docs/internals/evidence/mps-handshake.md, "Messages on control"). Any other command counts as an attempt (relay.h).
+// Pure; fuzzed with the relay.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@
 namespace tranche::mps {
 
 inline constexpr std::size_t kLongestQuestion = 256;                 // bytes
-inline constexpr unsigned kMostQuestions = 16;                       // a connection
+inline constexpr unsigned kMostQuestions = 16;                       // for each connection
 inline constexpr std::string_view kRelayEnd{"\1\0\0\0\0\0\0\0", 8};  // after the caller's zero: done, status 0
 
 struct RelayQuestion {
@@ -24,12 +24,12 @@ struct RelayQuestion {
   friend bool operator==(const RelayQuestion&, const RelayQuestion&) = default;
 };
 
-// 8 bytes, little-endian: how long the next message is; 0 = no more questions. Absent: not that.
+// 8 bytes, little-endian: the length of the next message; 0 = no more questions. Absent: another message.
 std::optional<std::uint64_t> length_announced(std::string_view bytes);
 // "get_default_active_thread_percentage\n\0", "get_default_device_pinned_mem_limit 0\n\0". Absent: anything else.
 std::optional<RelayQuestion> parse_question(std::string_view bytes);
-// The message that answers it; "" where the daemon would say nothing: no such device, or no limit. `devices` are those
-// that the container holds, in the order of its ordinals.
+// The reply; "" if the daemon would print nothing: no such device, or no limit. `devices` are those that the container
+// holds, in the order of its ordinals.
 std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits, std::span<const std::string> devices);
 
 }  // namespace tranche::mps

@@ -1,7 +1,7 @@
 #pragma once
-// Private to mps: clients whose limits may not be their own yet. Two words say that they are, in either order: the
-// client's, that its server has it, and the server's log, which is waited for only so long (mps/relay/handshake.h,
-// RelayTimes). Loop thread only.
+// Private to mps: tracks clients whose limits may still change. Two confirmations end this, in either order: the
+// client's, that it is connected to its server, and the server's log, which is awaited for a bounded time
+// (mps/relay/handshake.h, RelayTimes). Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,18 +20,17 @@ class RelaySettling {
   RelaySettling& operator=(const RelaySettling&) = delete;
 
   void introduced(std::uint64_t id, int pid);
-  // The client has said its word. true: that is all there was to wait for; else settled() comes, after `patience` at
-  // the latest.
+  // The client has confirmed. true: nothing else is awaited. false: settled() follows, after `patience` at the latest.
   bool let_in(std::uint64_t id, Duration patience);
   void server_took(int pid);
-  void left(std::uint64_t id);  // its connection ended: before its word nothing is waited for any more
+  void left(std::uint64_t id);  // its connection ended: without its confirmation nothing is awaited any more
 
  private:
   struct Client {
     Client(Loop& loop, int of) : pid(of), timer(loop) {}
     int pid = 0;
-    bool taken = false;  // as the log says
-    bool in = false;     // as it says itself
+    bool taken = false;  // from the server's log
+    bool in = false;     // from the client's confirmation
     Timer timer;
   };
   void finish(std::uint64_t id);

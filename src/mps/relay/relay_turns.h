@@ -1,10 +1,11 @@
 #pragma once
-// Whose turn it is at the MPS control daemon, which serves one connection at a time and, while a client stalls, nobody
-// (docs/internals/evidence/mps-handshake.md). Two rules keep one tenant from costing the others more than moments: of
-// each grant only one client at a time is with the daemon, and a grant whose client stalled waits before its next.
-// Among grants the one that waited longest since its last turn goes first.
+// Schedules connections to the MPS control daemon, which serves one connection at a time and, while a client stalls, no
+// other (docs/internals/evidence/mps-handshake.md). Two rules bound the delay that one tenant causes for the others:
+// only one client of each grant is with the daemon at a time, and a grant whose client stalled waits before its next.
+// Among grants, the one that has waited longest since its last turn goes first.
 //
-// The daemon has one set of limits at a time for clients to come, so those who are with it together must be of one
+// The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
+// limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
 // kind: worth the same. Whoever is due and of another kind waits until they have left, and nobody goes before it. Pure.
 #include <cstdint>
 #include <map>
@@ -22,19 +23,19 @@ class RelayTurns {
   static constexpr Duration kLongestPenalty = std::chrono::minutes(1);
 
   void wait(std::uint64_t id, const std::string& grant);
-  // What its clients are worth from now on, as a word that is equal for equal limits; "" until it is said.
+  // An identifier of the limits of the grant's next clients, equal for equal limits; "" until it is set.
   void set_kind(const std::string& grant, const std::string& kind);
-  // The next one, which then is with the daemon until leave(); nothing while another is still being connected.
+  // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
   std::optional<std::uint64_t> next(MonoTime now);
-  void connected(std::uint64_t id);  // it was introduced: another grant's may be connected
-  void back(std::uint64_t id);       // there was no daemon: first in the queue again
-  // It is let in; the limits are not to be changed yet, but the grant's next client may come. Ends with leave().
+  void connected(std::uint64_t id);  // it is introduced: a client of another grant may be connected
+  void back(std::uint64_t id);       // there was no daemon: it is first in the queue again
+  // It is admitted; the limits must not change yet, but the grant's next client may connect. Ends with leave().
   void settle(std::uint64_t id);
-  // It has left the queue, or the daemon. With `stalled` its grant has to wait.
+  // It has left the queue or the daemon. With `stalled` its grant has to wait.
   void leave(std::uint64_t id, bool stalled, MonoTime now);
-  void went_well(const std::string& grant);  // a client was let in: no penalty any more
-  void forget(const std::string& grant);     // when nobody of it waits or is with the daemon
-  // When next() may have another answer without anything happening.
+  void went_well(const std::string& grant);  // a client was admitted: resets the penalty
+  void forget(const std::string& grant);     // call when no client of it waits or is with the daemon
+  // When next() may return something else without an event.
   std::optional<MonoTime> wake_at(MonoTime now) const;
   std::size_t waiting() const { return waiting_.size(); }
 
@@ -45,7 +46,7 @@ class RelayTurns {
   };
   struct WithDaemon {
     std::string grant;
-    std::string kind;  // as it was when its turn came
+    std::string kind;  // as it was at its turn
     bool settling = false;
   };
   struct Standing {
@@ -59,7 +60,7 @@ class RelayTurns {
 
   std::vector<Turn> waiting_;  // in the order of arrival
   std::map<std::uint64_t, WithDaemon> with_daemon_;
-  std::uint64_t connecting_ = 0;  // 0 = nobody
+  std::uint64_t connecting_ = 0;  // 0 = none
   std::uint64_t turns_ = 0;
   std::map<std::string, Standing> standing_;
 };
