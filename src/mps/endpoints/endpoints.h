@@ -1,8 +1,8 @@
 #pragma once
-// The endpoints of all pools: the directories `<mps-root>/pools/<pool>/doors/<grant>` with their sockets `control` and
-// `drain`. The `control` socket is a relay's (mps/relay/relay.h). With `sharing.mps.door: link`, or if the daemon's
-// greeting is not the expected one, it is a hard link to the daemon's own socket, which lets tenants with root send
-// commands to the daemon; the pool's status gives the reason.
+// The endpoints of all pools: the directories `<mps-root>/pools/<pool>/endpoints/<grant>` with their sockets `control`
+// and `drain`. The `control` socket is a relay's (mps/relay/relay.h). With `sharing.mps.endpoint: link`, or if the
+// daemon's greeting is not the expected one, it is a hard link to the daemon's own socket, which lets tenants with root
+// send commands to the daemon; the pool's status gives the reason.
 //
 // It also answers the requests on mps.sock (requests.h). Loop thread only.
 #include <functional>
@@ -111,7 +111,7 @@ class Endpoints {
   // because the limits of a namespace that has clients cannot change. Omits grants whose limits cannot be read.
   std::map<std::string, mps::GrantLimits> worth(const std::string& pool, const mps::GrantLimits& own);
   const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a known client
-  // Adds "door", "doorReason" and "doors" to a pool of the status document.
+  // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
   void describe(const std::string& pool, nlohmann::ordered_json& into) const;
 
  private:

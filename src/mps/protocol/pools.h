@@ -66,7 +66,7 @@ struct PoolReport {
   // The fields below are optional: "", 0 and empty if `tranche mps` does not report them.
   std::string daemon_state;
   std::map<std::int64_t, std::string> servers;  // pid, status
-  std::string endpoint;                         // "gate", "link"; "" until its daemon exists
+  std::string endpoint;                         // "relay", "link"; "" until its daemon exists
   std::string endpoint_reason;                  // why it is a link
   std::vector<EndpointReport> endpoints;
   std::vector<PoolFault> faults;  // the last, oldest first

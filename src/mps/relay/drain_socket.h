@@ -33,7 +33,7 @@ class DrainSocket {
     unsigned uid = 0;
     int signal = 0;  // 0: not given
   };
-  // Replaces any file at `<door>/drain`.
+  // Replaces any file at `<endpoint>/drain`.
   static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,
                                                    std::function<void(const Asked&, Reply reply)> asked);
   virtual ~DrainSocket() = default;  // the file stays

@@ -86,7 +86,7 @@ class Relay {
   static std::unique_ptr<Relay> open(Loop& loop, RelaySettings settings, Callbacks callbacks);
   virtual ~Relay() = default;  // closes everything; socket files stay, for the next start to replace
 
-  // Listens at `<door>/control` and replaces any file there. Idempotent while it listens there already.
+  // Listens at `<endpoint>/control` and replaces any file there. Idempotent while it listens there already.
   virtual Status open_endpoint(const std::string& grant, const Dir& endpoint) = 0;
   // An identifier of the limits of the grant's next clients, equal for equal limits.
   virtual void set_kind(const std::string& grant, const std::string& kind) = 0;
