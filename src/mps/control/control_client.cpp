@@ -15,7 +15,7 @@ namespace tranche::host {
 namespace {
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
-// What the program prints, on either output and with either status, when a session of somebody else is open
+// What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
 
@@ -37,7 +37,7 @@ Result<std::string> content_of(const Fd& file, const std::string& program) {
   return text;
 }
 
-// A file in memory that holds `content` and stands at its beginning.
+// A file in memory that holds `content`, positioned at its beginning.
 Result<Fd> memory_file(const char* name, const std::string& content) {
   Fd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
@@ -69,7 +69,7 @@ class RunningQuestion final : public Question {
     auto started = start(std::move(what), input);
     if (started) return;
     Error error = started.error();
-    error.kind = Kind::kUnavailable;  // says nothing about the daemon
+    error.kind = Kind::kUnavailable;  // not the daemon's fault
     timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
   }
 
@@ -100,7 +100,7 @@ class RunningQuestion final : public Question {
   void finish(const Result<std::string>& result) {
     abandon();
     const auto done = std::move(done_);
-    done(result);  // may drop this
+    done(result);  // may destroy this
   }
   void abandon() {
     timer_.stop();

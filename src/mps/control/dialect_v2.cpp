@@ -10,7 +10,7 @@ Run session(const std::vector<std::string>& commands) {
   return {.input = command::as_input(commands)};
 }
 
-// One server after the other, each in a session of its own.
+// Queries one server after the other, each in a session of its own.
 Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<int> left,
                        std::vector<ServerSeen> seen) {
   if (left.empty()) return Event(Answered{id, std::move(seen)});
@@ -20,7 +20,7 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
                     auto all = seen;
                     const auto server = parse_server_session(desired, reply);
                     if (server) all.push_back({pid, server->status, server->clients, server->limits, {}});
-                    // One that ended in between is no fault of the daemon's.
+                    // A server that exited in between is not the daemon's fault.
                     if (!server && server.error().kind != Kind::kNotFound) all.push_back({pid, "", {}, {}, {}});
                     return ask_next_server(id, desired, left, std::move(all));
                   }};
@@ -59,7 +59,7 @@ Exchange V2Dialect::read(const ReadLimits& action) const {
 Exchange V2Dialect::apply_server(const ApplyServerLimits& action) const {
   return {session(command::apply_server_session(action.server, action.limits)),
           [id = action.id](const std::string& reply) -> Onward {
-            // A refusal shows in what the server says next, as does a server that ended in between.
+            // The next answer shows whether the server refused or has exited.
             (void)parse_apply_server_session(reply);
             return Event(ServerLimitsApplied{id});
           }};

@@ -19,12 +19,12 @@ Onward failed(QuestionId id, const Error& error) {
   return Event(QuestionFailed{id, error});
 }
 
-// The one state that the manual names, in the words of the rest of this program.
+// The one state that the manual names, as version 2 spells it.
 std::string status_of(const v3::Server& server) {
   return server.status == "Ready" ? "ACTIVE" : "INITIALIZING";
 }
 
-// Commands that say nothing when they are obeyed, one after the other.
+// Sends commands that print nothing on success, one after the other.
 Onward tell(QuestionId id, std::deque<v3::Words> commands) {
   if (commands.empty()) return Event(LimitsApplied{id});
   auto first = std::move(commands.front());
@@ -44,7 +44,7 @@ v3::Limits default_limits(const DaemonLimits& limits) {
   return most;
 }
 
-// What differs, so that nothing is told to a namespace with clients, which would refuse it, that holds it already.
+// Sends only the differences: a namespace with clients refuses a command even if it already holds the value.
 Onward tell_differences(const ApplyLimits& action, const std::vector<v3::Namespace>& present) {
   std::deque<v3::Words> commands;
   const auto find = [&](const std::string& name) {
@@ -75,7 +75,7 @@ LimitsReadBack read_back(const DaemonLimits& told, std::vector<v3::Namespace> na
   LimitsReadBack read;
   const auto own = std::ranges::find(namespaces, v3::kDefaultNamespace, &v3::Namespace::name);
   if (own != namespaces.end()) {
-    // In the spelling of version 2, in which limits are compared and shown.
+    // In the format of version 2, in which limits are compared and shown.
     if (const auto held = own->memory) {
       const std::string text =
           *held >= gib(1) ? fmt::format("{}G", held->value >> 30) : fmt::format("{}M", held->in_mib());
@@ -167,7 +167,7 @@ Exchange V3Dialect::read(const ReadLimits& action) const {
           }};
 }
 
-// A server's limits are its namespaces'; the supervisor never asks for this, for ask() tells no server's limits.
+// A server's limits are its namespaces'; the supervisor never calls this, because ask() reports no server's limits.
 Exchange V3Dialect::apply_server(const ApplyServerLimits& action) const {
   return {one_run(v3::list_servers()),
           [id = action.id](const std::string&) -> Onward { return Event(ServerLimitsApplied{id}); }};

@@ -5,7 +5,7 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::size_t kMostRemembered = 256;  // deaths; a log that repeats them costs no more
+constexpr std::size_t kMostRemembered = 256;  // deaths; bounds the cost of a log that repeats them
 
 template <class T>
 void remember(std::deque<T>& all, T one) {

@@ -13,7 +13,7 @@ void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
       continue;
     }
     const auto ref = look_(pid);
-    if (ref && ref->start_ticks > asked) continue;  // looked at anew in the next list
+    if (ref && ref->start_ticks > asked) continue;  // the next list decides
     now.emplace(pid, ref ? std::optional(*ref) : std::nullopt);
   }
   known_ = std::move(now);

@@ -7,14 +7,14 @@
 namespace tranche::mps {
 namespace {
 
-// Takes `prefix` off the front; false and nothing taken when it is not there.
+// Removes `prefix` from the front; returns false and changes nothing if it is absent.
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-// Takes the digits off the front.
+// Removes the digits from the front.
 std::optional<int> take_number(std::string_view& text) {
   const auto end = text.find_first_not_of("0123456789");
   const auto number = parse_unsigned(text.substr(0, end));
@@ -23,7 +23,7 @@ std::optional<int> take_number(std::string_view& text) {
   return static_cast<int>(*number);
 }
 
-// "… {PID: 554, Context ID: 1} …": the pid, with the text after the brace left over.
+// "… {PID: 554, Context ID: 1} …": returns the pid and leaves the text after the brace.
 std::optional<int> take_client(std::string_view& text, int* context = nullptr) {
   if (!take(text, "{PID: ")) return std::nullopt;
   const auto pid = take_number(text);

@@ -32,8 +32,8 @@ LogWatch::~LogWatch() {
   loop_.cancel(watch_);
 }
 
-// Of writing: the daemon holds the file open as long as it lives, so that a watch for finished files would report
-// nothing before its end.
+// Watches for writes: the daemon holds the file open as long as it runs, so a watch for closed files would report
+// nothing before its exit.
 Result<LogWatch::Id> LogWatch::add(const std::string& path, std::function<void()> on_written) {
   const int descriptor = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
   if (descriptor < 0) return std::unexpected(error_from_errno(errno, "cannot follow the daemon's log", path));

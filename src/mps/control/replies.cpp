@@ -14,7 +14,7 @@ namespace {
 constexpr int kPidMax = 4194304;  // the kernel's largest pid_max
 
 struct Refusal {
-  std::string_view words;  // as they begin or, for "not found", as they end
+  std::string_view words;  // the beginning of the text or, for "not found", its end
   Kind kind;
 };
 constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
@@ -27,7 +27,7 @@ constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
     {"A server PID is required", Kind::kInvalid},
 }};
 
-// The refusal in a reply, if there is one: any of its lines can be it.
+// The refusal in a reply, if any: it can be any of the lines.
 std::optional<Error> refusal_in(std::string_view command, std::string_view text) {
   for (const auto line : lines_of(text)) {
     if (line.starts_with("Server ") && (line.ends_with(" not found") || line.ends_with(" not found!"))) {
@@ -65,7 +65,7 @@ Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_
   return pids;
 }
 
-// The one line that a reply must consist of.
+// The line of a reply that has exactly one line.
 Result<std::string_view> only_line(std::string_view command, std::string_view text, std::string_view expected) {
   if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
   const auto lines = lines_of(text);
@@ -123,7 +123,7 @@ Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string
   ServerReply reply;
   TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
   lines.erase(lines.begin());
-  // A server that begins still may not know them yet: then the pids follow at once.
+  // A server that is starting may not know its limits yet: then the pids follow at once.
   LimitsReadBack read;
   if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0])) {
     read.threads = lines[0];
@@ -134,7 +134,7 @@ Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string
     read.memory.emplace_back(uuid, lines[0]);
     lines.erase(lines.begin());
   }
-  // Nothing is printed for a device without a limit, so that with several devices one cannot tell which that is.
+  // Nothing is printed for a device without a limit, so with several devices it is unknown which one is missing.
   const bool whole = read.memory.size() == limits.memory.size() || (read.memory.empty() && limits.memory.size() == 1);
   if (whole && !read.threads.empty()) reply.limits = std::move(read);
   TRY(reply.clients, parse_pids("get_client_list", lines, text));
@@ -147,7 +147,7 @@ Status parse_apply_server_session(std::string_view text) {
 }
 
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {
-  // Setting memory prints nothing, whether it was taken or not; setting the percentage prints the one in force.
+  // Setting memory prints nothing, even if it is refused; setting the percentage prints the one that is enforced.
   TRY(const Percent in_force, parse_thread_percentage(text));
   const std::string difference = threads_disagreement(limits, in_force);
   if (!difference.empty()) return fail(Kind::kInvalid, difference, "set_default_active_thread_percentage");

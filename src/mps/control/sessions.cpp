@@ -8,7 +8,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr Duration kTryAgain = std::chrono::milliseconds(20);  // while somebody outside holds the session
+constexpr Duration kTryAgain = std::chrono::milliseconds(20);  // while another program holds the session
 
 }  // namespace
 
@@ -16,8 +16,8 @@ struct Sessions::Entry {
   explicit Entry(Loop& loop) : expiry(loop) {}
   SessionAsked asked;
   Done done;
-  Duration left{};           // of its time, while it waits; an urgent one's runs on
-  MonoTime due{};            // when its time is over, while it runs or is urgent
+  Duration left{};           // time left while it waits; an urgent one has `due`
+  MonoTime due{};            // deadline while it runs or is urgent
   Timer expiry;              // of an urgent one that waits
   std::optional<Error> why;  // the last refusal
   std::unique_ptr<Question> running;
@@ -37,8 +37,8 @@ class Sessions::Handle final : public Question {
 };
 
 Sessions::~Sessions() {
-  for (const auto& entry : waiting_) entry->expiry.stop();  // it holds the entry
-  if (open_) open_->running.reset();                        // it holds what holds it
+  for (const auto& entry : waiting_) entry->expiry.stop();  // breaks the cycle with the entry
+  if (open_) open_->running.reset();                        // breaks the cycle with the entry
 }
 
 bool Sessions::urgent() const {
@@ -106,7 +106,7 @@ void Sessions::finish(const Shared& entry, const Result<std::string>& result) {
   begin_soon();
   const auto done = std::exchange(entry->done, {});
   const auto running = std::move(entry->running);
-  if (done) done(result);  // may ask the next question, or drop this one
+  if (done) done(result);  // may ask the next question, or destroy this
 }
 
 void Sessions::withdraw(const Shared& entry) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kLongestName = 64;
 constexpr int kPidMax = 4194304;
 
-// Fields may be quoted, and a quoted field may hold commas; a quote in it is doubled.
+// Fields may be quoted; a quoted field may hold commas, and a quote in it is doubled.
 std::optional<std::vector<std::string>> fields_of(std::string_view line) {
   std::vector<std::string> fields{""};
   bool quoted = false;
@@ -40,7 +40,7 @@ std::string column_name(std::string_view text) {
   std::string name(text);
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == ' ' || c == '_') c = '-';  // the manual writes both
+    if (c == ' ' || c == '_') c = '-';  // the manual writes all three
   }
   return name;
 }

@@ -32,7 +32,7 @@ Result<std::string> link_of(pid_t pid, const char* name) {
   return std::string(buffer, static_cast<std::size_t>(length));
 }
 
-// The program's path, also when the file was replaced or removed under it.
+// The program's path, also if the file was replaced or removed while it runs.
 Result<std::string> program_of(pid_t pid) {
   TRY(std::string path, link_of(pid, "exe"));
   constexpr std::string_view kDeleted = " (deleted)";
@@ -49,15 +49,15 @@ bool is_ours(pid_t pid) {
   return status && is_of_user(*status, ::geteuid());
 }
 
-// The file is written without a line end, over what a longer number left there.
+// The daemon writes the file without a line end, over the digits of a longer number.
 std::optional<pid_t> pid_of(const std::string& text) {
   const auto number = parse_unsigned(trimmed(split(trimmed(text), '\n').front()));
   if (!number || *number == 0 || *number > 4194304) return std::nullopt;
   return static_cast<pid_t>(*number);
 }
 
-// Who listens at a socket, as the kernel has known it since listen(). Absent: no process does, its queue is full, or it
-// cannot be seen from here.
+// The process that listens on a socket, as the kernel recorded it at listen(). Absent: no process listens, its queue is
+// full, or it is not visible.
 std::optional<pid_t> listener_of(const std::string& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -71,13 +71,13 @@ std::optional<pid_t> listener_of(const std::string& socket) {
   return peer.pid;
 }
 
-// The same program asks a daemon and is one, which its options tell apart.
+// The same program is the client and the daemon; its options tell which.
 bool is_daemon(pid_t pid) {
   const auto options = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
   return std::ranges::any_of(split(options, '\0'), [](auto word) { return word == "-f" || word == "-d"; });
 }
 
-// Every daemon of a program of this name. Reads a link for each process of the node.
+// All daemons that run a program of this name. Reads one link for each process of the node.
 std::vector<pid_t> running_daemons() {
   std::vector<pid_t> found;
   const auto proc = Dir::open("/proc");
@@ -93,7 +93,7 @@ std::vector<pid_t> running_daemons() {
   return found;
 }
 
-// Ours, or the host's: daemons are started in no other.
+// In our own container or on the host: daemons are started nowhere else.
 bool is_outside_of_containers(pid_t pid, int host_pid) {
   const auto theirs = link_of(pid, "ns/mnt");
   if (!theirs) return false;
@@ -103,8 +103,8 @@ bool is_outside_of_containers(pid_t pid, int host_pid) {
 
 enum class Trace { kFile, kSocket, kProc };
 
-// Tries each process that may be the daemon of a pipe directory until `judge` has an answer: true = it is the one.
-// /proc is looked through only where the two others lead nowhere.
+// Passes each process that may be the daemon of a pipe directory to `judge` until one returns true. Reads /proc only if
+// the pid file and the socket give no result.
 void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe,
                     const std::function<bool(pid_t, Trace)>& judge) {
   const auto listens = listener_of(pipe + "/control");
@@ -125,8 +125,8 @@ std::string value_of(const std::map<std::string, std::string>& variables, const 
   return found == variables.end() ? std::string() : found->second;
 }
 
-// Whether a process knows this directory by the name that it was given: the MPS root may have another name where it
-// lives, and a daemon of another MPS root may serve a pool of the same id.
+// Whether the name in the process's environment leads to this directory as the process sees it: the MPS root may have
+// another path there, and a daemon of another MPS root may serve a pool with the same id.
 bool is_its_directory(pid_t pid, const std::string& name, const std::string& directory) {
   struct stat theirs{};
   struct stat ours{};
@@ -134,7 +134,7 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
          ::stat(directory.c_str(), &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
-// The daemon of a pool, also of a plan that is not in force any more.
+// The daemon of a pool, also if the pool is no longer planned.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
   const auto directory = Dir::open(pipe);
@@ -161,7 +161,7 @@ std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDir
       dirs.pipe());
 }
 
-// The same file, or what lay at its path when the process began.
+// The same file, or the file that was at its path when the process started.
 bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected) {
   struct stat theirs{};
   struct stat ours{};
@@ -174,23 +174,23 @@ bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected)
   return real && program == real.get();
 }
 
-// nullopt: it is not a daemon of this pipe directory.
+// nullopt: not a daemon of this pipe directory.
 Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs, const ExpectedDaemon& expected) {
   const auto ref = process_ref(pid);
   if (!ref || !is_ours(pid)) return std::nullopt;
   const auto program = program_of(pid);
-  if (!program && program.error().code == ENOENT) return std::nullopt;  // of the kernel, or it ended
-  if (program && !is_control_program(*program)) return std::nullopt;    // the number belongs to another program by now
-  // Before its environment is read: a process in a container can make that reading take as long as it likes.
+  if (!program && program.error().code == ENOENT) return std::nullopt;  // a kernel thread, or it has exited
+  if (program && !is_control_program(*program)) return std::nullopt;    // another program has the pid now
+  // Before its environment is read: a process in a container can block that read for as long as it likes.
   if (program && trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
   const auto environ = program ? read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
     const auto again = process_ref(pid);
-    if (!again || *again != *ref) return std::nullopt;  // it ended while we looked
+    if (!again || *again != *ref) return std::nullopt;  // it exited during the check
     return foreign(pid, to_string(program ? environ.error() : program.error()), dirs);
   }
   const auto variables = parse_environ(*environ);
-  // Another pipe directory means another daemon: a stale pid file met a recycled number.
+  // A different pipe directory means a different daemon: the pid in a stale pid file was reused.
   if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
   if (!runs(pid, *program, expected))
     return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), dirs);
@@ -217,7 +217,7 @@ std::map<std::string, std::string> parse_environ(std::string_view text) {
   return variables;
 }
 
-// The owner of /proc/<pid> would not say: it is root for a process that made itself unreadable.
+// Not the owner of /proc/<pid>: that is root for a process that made itself undumpable.
 bool is_of_user(std::string_view status, unsigned uid) {
   constexpr std::string_view kField = "Uid:";
   for (const auto line : split(status, '\n')) {

@@ -16,7 +16,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// Two questions one after the other; the first one's answer starts the second.
+// Two questions; the answer to the first starts the second.
 class Describing final : public Question {
  public:
   Describing(Loop& loop, std::string path, ProcessEnvironment env, std::function<void(Result<ControlBinary>)> done)

@@ -79,7 +79,7 @@ void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
   const auto found = present_.find(uuid);
   const auto present = found == present_.end() ? ComputeMode::kDefault : found->second;
   if (present == ComputeMode::kExclusiveProcess) return done({});
-  // Written first: killed between the two steps, we give back a mode that was never changed, which is no harm.
+  // Written first: after a kill between the two steps, a mode is restored that never changed, which is harmless.
   if (!journal_.contains(uuid)) {
     ModeJournal with = journal_;
     with[uuid] = present;
@@ -87,7 +87,7 @@ void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
       Error error = within(saved.error(), "the compute mode of " + uuid +
                                               " is not changed, because the mode it had cannot be written down; make "
                                               "the MPS root writable and free space on its file system");
-      error.kind = Kind::kUnavailable;  // no matter of rights over the GPU
+      error.kind = Kind::kUnavailable;  // not a missing permission on the GPU
       return done(std::unexpected(std::move(error)));
     }
   }

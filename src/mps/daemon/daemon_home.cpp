@@ -27,9 +27,9 @@ struct CgroupPath {
   std::string dir;     // "…/tranche/gpu-3f2a1b4c"
 };
 
-// From here to enter_cgroup(): system calls only, for they run in the child before exec.
+// From here to enter_cgroup(): only system calls, because these functions run in the child before exec.
 
-// A cgroup of version 1's cpuset takes nobody before it has processors and memory nodes: those of its parent.
+// A cpuset cgroup of version 1 accepts no process until it has processors and memory nodes: copies its parent's.
 void inherit(int dir, const char* file, const char* parents) {
   char have[2] = {};
   const int own = ::openat(dir, file, O_RDWR | O_CLOEXEC);
@@ -58,12 +58,12 @@ bool enter_cgroup(const CgroupPath& path) {
     ::close(dir);
   }
   if (procs < 0) return false;
-  const bool in = ::write(procs, "0\n", 2) == 2;  // 0 = who writes
+  const bool in = ::write(procs, "0\n", 2) == 2;  // 0 = the calling process
   ::close(procs);
   return in;
 }
 
-// Invalid when it is the one that we are in.
+// Invalid if it is our own namespace.
 Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
   const std::string own = std::string("/proc/self/ns/") + name;
@@ -111,10 +111,10 @@ std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
                                                        const std::map<std::string, std::string>& env) {
   auto there = env;
   if (!home.host) return there;
-  // Ours name the container's folders.
+  // Ours names the container's folders.
   there["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   there.erase("LD_LIBRARY_PATH");
-  // Never the root's own folders: another C library lies there (mps/daemon/driver_libraries.h).
+  // Never the root's own folders: they hold another C library (mps/daemon/driver_libraries.h).
   if (home.driver_root != "/" && !home.driver_root.empty())
     there["LD_LIBRARY_PATH"] = home.mps_root + "/" + kHostsDriverLibraries;
   return there;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64",
                               "/usr/local/nvidia/lib64"};
 
-// Name -> where it is; of two with one name the first folder's counts.
+// Name → path; of two files with the same name, the first folder's counts.
 std::map<std::string, std::string> libraries_below(const std::string& root) {
   std::map<std::string, std::string> found;
   for (const char* folder : kFolders) {

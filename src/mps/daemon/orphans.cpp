@@ -14,7 +14,7 @@ void Orphans::remember(pid_t server) {
 void Orphans::daemon_ended() {
   for (const auto& [pid, ref] : std::exchange(known_, {})) {
     auto process = Process::adopt(loop_, ref, [this, pid = pid](ExitNote) { ended(pid); });
-    if (process) watched_[pid] = *std::move(process);  // an error: it has ended
+    if (process) watched_[pid] = *std::move(process);  // an error: it has exited
   }
   if (watched_.empty() || timer_.running()) return;
   timer_.start(patience_, [this] {

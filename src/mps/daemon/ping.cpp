@@ -52,7 +52,7 @@ Status Ping::connect() {
   fd_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd_) return std::unexpected(error_from_errno(errno, "cannot make a socket", socket_));
   if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
-  // The daemon takes nobody in any more: its queue of connections is full.
+  // The daemon's queue of connections is full.
   if (errno == EAGAIN) return fail(Kind::kTimeout, "the daemon accepts no more connections", socket_);
   return std::unexpected(error_from_errno(errno, "cannot connect to the daemon", socket_));
 }

@@ -10,14 +10,14 @@
 namespace tranche::host {
 namespace {
 
-constexpr int kMostLooks = 8;                  // at one server that maps neither yet
+constexpr int kMostLooks = 8;                  // at one server that has mapped neither kind
 constexpr std::size_t kLongestMaps = 8 << 20;  // of a process with a CUDA context
 
 }  // namespace
 
 bool ServerMemory::look(const std::vector<pid_t>& servers) {
   if (servers.empty()) return false;
-  const pid_t server = servers.front();  // all are of one driver
+  const pid_t server = servers.front();  // all use the same driver
   if (server != looked_at_) {
     looked_at_ = server;
     looks_ = 0;
@@ -35,7 +35,7 @@ bool ServerMemory::look(const std::vector<pid_t>& servers) {
   return news;
 }
 
-// Containers write there as they like; only the size of a file system of its own bounds it.
+// Containers can write there without limit unless it is a file system of its own with a fixed size.
 bool ServerMemory::is_bounded() const {
   struct stat folder{};
   struct stat above{};

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kSelinux = "/sys/fs/selinux/enforce";
 constexpr const char* kLabel = "security.selinux";
 constexpr std::string_view kContainerType = "container_file_t";
-constexpr mode_t kPipeMode = 0755;  // clients of every user go in; only the owner writes
+constexpr mode_t kPipeMode = 0755;  // clients of every user enter; only the owner writes
 
 std::string label_of(const std::string& path) {
   char text[256];
@@ -28,7 +28,7 @@ std::string label_of(const std::string& path) {
   return label;
 }
 
-// "" = as it should be, or made so.
+// "" = correct, or corrected.
 std::string check_label(const std::string& path) {
   const std::string label = label_of(path);
   const std::string wanted = for_containers(label);
@@ -41,7 +41,7 @@ std::string check_label(const std::string& path) {
       path, label, wanted, std::strerror(errno), kContainerType, path);
 }
 
-// The first directory above `path` that other users cannot pass; "" = none.
+// The first directory above `path` that other users cannot enter; "" = none.
 std::string closed_parent(const std::string& path) {
   for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string parent = path.substr(0, slash);

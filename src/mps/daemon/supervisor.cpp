@@ -22,7 +22,7 @@ void Turn::on(const Start& event) {
 
 void Turn::on(const Spawned&) {
   s_.alive = true;
-  if (s_.state == State::kAbsent) return enter_stopping();  // asked to stop before the news came
+  if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
   if (s_.state == State::kStarting) s_.timer.reset();
   if (s_.state == State::kStarting && s_.question == 0) ask();
 }
@@ -44,7 +44,7 @@ void Turn::on(const DaemonExited& event) {
     case State::kAbsent:
     case State::kBackingOff:
     case State::kGivenUp:
-      return;  // what happens next does not depend on it
+      return;  // the next step does not depend on it
   }
 }
 
@@ -58,7 +58,7 @@ void Turn::on(const Answered& event) {
     return s_.verify_first ? read_limits() : apply_limits();
   }
   if (s_.state == State::kConfiguring) {
-    // After the daemon's own limits come its servers'; a change of both begins at the top.
+    // The daemon's own limits come before its servers'; a change of both starts with the daemon.
     if (!s_.read_back) return apply_limits();
     return apply_to_next_server() ? void() : serve();
   }
@@ -112,7 +112,7 @@ void Turn::on(const ClientLogged&) {
 }
 
 void Turn::on(const TurnTold& event) {
-  if (s_.state != State::kServing) return;  // what it holds is being settled otherwise
+  if (s_.state != State::kServing) return;  // the limits are set in another way in this state
   s_.turn = event.limits;
   if (s_.read_back) {
     s_.read_back->memory = event.defaults.memory;
@@ -120,7 +120,7 @@ void Turn::on(const TurnTold& event) {
   }
   s_.turn_unknown = false;
   s_.turn_problem.clear();
-  s_.older_clients.clear();  // from here on each has its own
+  s_.older_clients.clear();  // from now on each client has its own
   s_.reason = serving_note(s_);
 }
 
@@ -130,7 +130,7 @@ void Turn::on(const TurnNotTold& event) {
   s_.turn_problem = event.why;
   if (s_.state != State::kServing) return;
   s_.reason = serving_note(s_);
-  if (s_.question == 0) s_.timer = now_;  // whether it answers at all is this machine's own to ask
+  if (s_.question == 0) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
 }
 
 void Turn::on(const QuestionFailed& event) {
@@ -148,7 +148,7 @@ void Turn::on(const QuestionFailed& event) {
       s_.timer = now_ + settings_.health_every;
       return;
     default:
-      return;  // Stopping: the timer escalates
+      return;  // in Stopping, the timer escalates
   }
 }
 
@@ -225,7 +225,7 @@ void Turn::on(const DesiredChanged& event) {
       s_.failures = 0;
       return begin();
     default:
-      return;  // taken up on the way
+      return;  // the next step reads it
   }
 }
 

@@ -9,7 +9,8 @@
 namespace tranche::mps {
 namespace {
 
-constexpr int kServerTries = 2;  // a server that was told so often and says otherwise does not take limits
+constexpr int kServerTries =
+    2;  // a server that still reports other limits after so many attempts does not accept limits
 
 // SplitMix64: small, seedable, and its whole state is one number that can be compared and printed.
 std::uint64_t next_random(std::uint64_t& state) {
@@ -101,7 +102,7 @@ void Turn::ended() {
 
 QuestionId Turn::open_question(Duration deadline) {
   s_.question = ++s_.last_question;
-  // The host answers within the deadline; the machine's own is longer and covers an answer that got lost.
+  // The caller reports within the deadline; the longer one here covers a lost answer.
   s_.question_time = 2 * deadline;
   s_.question_due = now_ + s_.question_time;
   return s_.question;
@@ -136,7 +137,7 @@ bool Turn::apply_to_next_server() {
     }
     ++tries;
     for (const int client : server.clients) {
-      if (s_.turn) break;  // each has its own
+      if (s_.turn) break;  // each client has its own
       if (std::ranges::find(s_.older_clients, client) == s_.older_clients.end()) s_.older_clients.push_back(client);
     }
     actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, told(s_)});
@@ -170,7 +171,7 @@ void Turn::begin() {
   s_.may_have_clients = false;
   s_.restarts += s_.spawned_before ? 1 : 0;
   s_.spawned_before = true;
-  s_.timer = now_ + settings_.start_deadline;  // for the news whether it could be spawned
+  s_.timer = now_ + settings_.start_deadline;  // for the report whether the spawn succeeded
   actions_.push_back(SpawnDaemon{});
 }
 
@@ -197,7 +198,7 @@ void Turn::still_serving() {
   s_.reason = serving_note(s_);
   forget_failures_when_stable();
   const bool fault = std::ranges::any_of(s_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
-  // Where the greeting says nothing, only the answers to questions do.
+  // Without a greeting, only answers to questions show that the daemon responds.
   const bool rests = s_.greeting == Greeting::kGiven && !has_clients(s_) &&
                      std::ranges::all_of(s_.servers, [](const ServerSeen& one) { return one.status == "ACTIVE"; });
   s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
@@ -210,13 +211,13 @@ void Turn::look_within(Duration time) {
 void Turn::reconfigure(std::string why) {
   enter(State::kConfiguring, std::move(why));
   s_.read_back.reset();
-  ask();  // also tells which servers run by now
+  ask();  // also reports which servers run now
 }
 
 void Turn::still_mute(const Error& error) {
   const Duration mute_for = now_ - s_.unanswered_since;
   const Duration patience = s_.may_have_clients ? settings_.mute_patience : settings_.start_deadline;
-  // A question that we could not even ask says nothing against a daemon that has clients.
+  // A question that could not be sent is no evidence against a daemon that has clients.
   const bool blame = is_daemons_fault(error.kind) || !s_.may_have_clients;
   if (blame && mute_for >= patience) {
     kill();
@@ -266,7 +267,7 @@ Duration Turn::next_delay() {
   const double doubled =
       static_cast<double>(settings_.backoff_first.count()) * std::exp2(std::clamp(s_.failures - 1, 0, 30));
   const double capped = std::min(doubled, static_cast<double>(settings_.backoff_longest.count()));
-  // 75 % to 125 %, so that the daemons of a node do not all start in the same moment.
+  // 75 % to 125 %, so that the daemons of a node do not all start at the same moment.
   const double unit = static_cast<double>(next_random(s_.jitter) >> 11) * 0x1.0p-53;
   return Duration(static_cast<Duration::rep>(capped * (0.75 + 0.5 * unit)));
 }

@@ -7,7 +7,7 @@
 namespace tranche::mps {
 namespace {
 
-// Options are listed as "-S,--static-partitioning   words": what stands before the first blank, cut at commas.
+// Options are listed as "-S,--static-partitioning   words": the text before the first blank, split at commas.
 bool lists_option(std::string_view help, std::string_view option) {
   for (const auto line : lines_of(help)) {
     for (const auto word : words_of(line)) {

@@ -9,7 +9,7 @@
 namespace tranche::agent {
 namespace {
 
-// A process that may not be looked at (no CAP_SYS_PTRACE) or has ended comes in or not by other rules.
+// A process that cannot be inspected (no CAP_SYS_PTRACE) or has exited is not refused here; other rules decide.
 std::string why_not(int pid, const std::vector<std::string>& devices) {
   const auto value = host::variable_of(pid, mps::kPinnedLimitVariable).value_or(std::nullopt);
   return value ? mps::lifting(*value, devices).value_or("") : std::string();

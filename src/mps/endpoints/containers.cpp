@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kDeepestNamespaces = 32;  // pid_namespaces(7)
 
-// "mnt:[4026531840]"; "" when the process has ended or may not be looked at.
+// "mnt:[4026531840]"; "" if the process has exited or cannot be inspected.
 std::string namespace_of(const std::string& process, const char* kind) {
   char link[64];
   const auto length = ::readlink(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), link, sizeof link);
@@ -40,7 +40,7 @@ std::optional<guard::Container> by_cgroup(int pid) {
   return text ? guard::container_of_cgroup(*text) : std::nullopt;
 }
 
-// "" where it is ours, and where it cannot be told.
+// "" if it is ours, or if it cannot be determined.
 std::string outermost_pid_namespace(int pid) {
   const std::string ours = namespace_of("self", "pid");
   if (namespace_of(pid, "pid") == ours) return {};
@@ -92,10 +92,11 @@ std::optional<host::ProcessRef> oldest_of(const std::string& container, int memb
   std::optional<host::ProcessRef> oldest;
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
   if (!all || container.empty()) return oldest;
-  // The first process has the container's own pid namespace, never a nested one: one cheap look leaves out most others.
+  // The first process is in the container's own pid namespace, never in a nested one: this cheap check skips most
+  // others.
   const auto own = outermost_pid_namespace(member);
   const auto pids = own.empty() ? namespace_of("self", "pid") : own;
-  // As many looks as the node has processes: each is looked at once.
+  // The limit is never reached: each process is inspected once.
   host::Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max());
   while (const dirent* entry = ::readdir(all.get())) {
     int pid = 0;

@@ -26,7 +26,7 @@ void Draining::drain(const EndpointName& endpoint, const DrainOrder& order, Repl
                                 "drain", 0}));
     members.emplace(own, order.caller);
   }
-  // A client too many to be looked at counts as the caller's: it is a client of the same grant.
+  // A client beyond the limit of inspections counts as the caller's: it is a client of the same grant.
   host::Ancestors ancestors;
   std::map<int, std::string> of;
   for (const int pid : pids) of[pid] = container_of(pid, ancestors).value_or(own);
@@ -66,7 +66,7 @@ void Draining::drain(const EndpointName& endpoint, const DrainOrder& order, Repl
   request.companions.assign(companions.begin(), companions.end());
 
   const auto neighbours = callbacks_.neighbours ? callbacks_.neighbours(endpoint) : 0;
-  // A container may ask as often as it likes; the node's own requests are few.
+  // A container may send any number of requests; the node's own requests are few.
   const auto untold = order.caller > 0 ? pace_.due(endpoint.grant, "drain", begun) : std::optional<std::uint64_t>(0);
   if (untold)
     log::info("drain.begun", {{"pool", endpoint.pool},
@@ -108,7 +108,8 @@ std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int
   std::vector<stopping::Fate> fates(pids.size());
   std::vector<int> unknown;
   std::vector<std::size_t> places;
-  std::vector<Result<host::ProcessRef>> refs;  // taken first: a verdict is about no later process of that number
+  std::vector<Result<host::ProcessRef>>
+      refs;  // read first: a verdict must not apply to a later process with the same pid
   for (std::size_t i = 0; i < pids.size(); ++i) {
     auto ref = host::process_ref(pids[i]);
     const auto known = std::ranges::find_if(
@@ -130,7 +131,7 @@ std::vector<stopping::Fate> Draining::fates_of(const std::vector<int>& pids, int
   return fates;
 }
 
-// Why a container that asks is not free of clients; "" when it is, or those that are left keep their grace.
+// Why the container still has clients; "" if it has none, or only clients that survive the stop signal.
 std::string Draining::not_ended(const EndpointName& endpoint, const std::string& container,
                                 const Terminated& all) const {
   std::vector<int> left;
@@ -157,10 +158,10 @@ void Draining::close(const EndpointName& endpoint, const Containers& first, cons
     const auto ref = known == first.end() ? Result<host::ProcessRef>(fail(Kind::kNotFound, "not known"))
                                           : host::process_ref(known->second);
     const auto init = ref ? std::optional(*ref) : oldest_of(container, member);
-    if (!init) continue;  // no process of it is left
+    if (!init) continue;  // all of its processes have exited
     auto watched = host::Process::adopt(
         loop_, *init, [this, endpoint, container](const host::ExitNote&) { container_ended(endpoint, container); });
-    // Closed without an end would keep a successor out if the kernel gave it the same namespace number.
+    // Without a watched end, this entry would refuse a successor to which the kernel gives the same namespace number.
     if (watched) {
       if (closed.size() == kMostClosed) closed.erase(closed.begin());
       closed.push_back({container, *std::move(watched)});

@@ -144,7 +144,7 @@ Result<Endpoints::Pool*> Endpoints::find(const std::string& id) {
   return &found->second;
 }
 
-// An endpoint in link mode has its drain socket too.
+// An endpoint in link mode also has a drain socket.
 Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& grant) {
   auto made = host::Dir::open(settings_.paths.endpoints(id));
   if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of endpoints"));
@@ -157,7 +157,7 @@ Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& g
         [this, name = EndpointName{id, grant}](const host::DrainSocket::Asked& asked,
                                                const host::DrainSocket::Reply& reply) {
           const bool spare = asked.signal != SIGKILL;
-          // The node's own container runtime speaks for whichever container is there.
+          // The node's own container runtime may act for any container.
           if (asked.uid == 0 && is_of_the_node(asked.pid))
             return draining_.drain(name, {0, "its container is about to be signalled", spare, asked.signal}, reply);
           if (asked.pid > 0)
@@ -175,7 +175,7 @@ Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& g
     return {};
   }
   const auto linked = directory->hard_link(socket_of(id, grant), "control");
-  // Without a daemon there is nothing to link; its start does it.
+  // Without a daemon there is nothing to link; its start creates the link.
   if (!linked && linked.error().kind != Kind::kNotFound)
     return std::unexpected(within(linked.error(), "cannot put the pool's control socket into the grant's endpoint"));
   return {};
@@ -186,7 +186,7 @@ Status Endpoints::open_pool(const std::string& id) {
   Pool& pool = pools_.at(id);
   pool.wants_clients = true;
   if (settings_.policy == config::EndpointPolicy::kLink) return use_links(id, kAskedForLinks);
-  // Each start may be another driver's: its first words are looked at before clients are sent there.
+  // Each start may use a different driver: its greeting is checked before clients are connected to it.
   const std::string below = pool.server.empty() ? "" : "/" + pool.server;
   pool.probe = host::probe_daemon(loop_, settings_.paths.pipe(id) + below + "/control", settings_.greeting,
                                   [this, id](const Status& status) { on_greeting(id, status); });
@@ -202,7 +202,7 @@ void Endpoints::on_greeting(const std::string& id, const Status& status) {
       log::error("endpoints.not_linked", {{"pool", id}, {"why", linked.error()}});
     return;
   }
-  // A daemon that does not answer is the pool's to notice; clients wait at the relay meanwhile.
+  // The pool notices a daemon that does not answer; meanwhile clients wait at the relay.
   if (!status) log::warning("endpoints.unanswered", {{"pool", id}, {"why", status.error()}});
   if (!pool.relay) {
     make_relay(id, pool);
@@ -386,7 +386,7 @@ void Endpoints::end_former_clients(const EndpointName& name, const std::vector<i
   const auto ended = [this, name, once, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(name);
   };
-  loop_.after(settings_.former_clients, ended);  // a pool that goes meanwhile does not answer
+  loop_.after(settings_.former_clients, ended);  // terminate() does not answer if the pool is removed meanwhile
   world_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
     for (const auto& each : outcomes)
       if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
@@ -404,8 +404,8 @@ void Endpoints::former_clients_ended(const EndpointName& name) {
   if (pool != pools_.end() && pool->second.relay) pool->second.relay->keep_waiting(name.grant, false);
 }
 
-// The directory is mounted into one container only, so the pod that comes first is the one that kubelet gave it to. A
-// process of a different pod has been handed a way in.
+// The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
+// A process of a different pod got a descriptor from it.
 void Endpoints::note_pod(const std::string& id, const std::string& grant, int pid) {
   const auto pool = pools_.find(id);
   if (pool == pools_.end()) return;

@@ -1,4 +1,4 @@
-// What an endpoint's clients are worth: kept beside it, and told to the pool's daemon before one of them comes in.
+// The limits of an endpoint's clients: stored beside it, and set on the pool's daemon before one of them connects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tranche::agent {
 
-// Grants of one kind may come in together; where each has a namespace, all may.
+// Grants with the same limits may connect together; if each has a namespace, all may.
 void Endpoints::set_kinds(Pool& pool) {
   if (!pool.relay) return;
   for (const auto& [grant, endpoint] : pool.endpoints) {
@@ -17,7 +17,7 @@ void Endpoints::set_kinds(Pool& pool) {
   }
 }
 
-// Written first: should we end here, the endpoint does not listen yet, or knows its limits at the next start.
+// Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
 Status Endpoints::keep_limits(const EndpointName& name, Pool& pool, const mps::GrantLimits& limits) {
   const auto known = pool.endpoints.find(name.grant);
   if (known != pool.endpoints.end() && known->second.limits == limits && known->second.unreadable.empty()) return {};
@@ -59,7 +59,7 @@ host::ProofTurn Endpoints::take_turn(const std::string& id, std::function<void()
     go();
     return nullptr;
   }
-  // The relay may go before the turn does: with the pool, or to make room for links.
+  // The relay may be destroyed before the turn ends: with the pool, or when links replace it.
   const std::weak_ptr relay = found->second.relay;
   const auto turn = found->second.relay->take_turn(std::move(go));
   return {this, [relay, turn](void*) {
@@ -78,8 +78,8 @@ void Endpoints::prepare(const std::string& id, const std::string& grant, const h
                    });
 }
 
-// The devices that the container holds, in the order in which it was told of them; the pool's, where it is worth the
-// pool's own.
+// The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
+// pool's own limits.
 std::string Endpoints::told_of_itself(const std::string& id, const std::string& grant,
                                       const mps::RelayQuestion& question) const {
   const auto pool = pools_.find(id);
@@ -98,11 +98,12 @@ std::string Endpoints::told_of_itself(const std::string& id, const std::string& 
   return mps::answer_to(question, *limits, devices);
 }
 
-// A container may see other devices of the pool than its grant's: before kubelet has said what it holds besides, and
-// where it is privileged. So all of them count, and what lifts the limit for fewer only is the guard's to hold.
+// A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
+// and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
+// devices.
 void Endpoints::look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done) {
   auto devices = pools_.at(id).devices;
-  // What the driver makes of a GPU's UUID where a MIG device is seen, nobody has measured.
+  // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
   looks_.look(pid, std::move(devices), [this, id, grant, done](const std::string& why_not) {
     if (!why_not.empty()) note_refusal(id, grant, why_not, true);
@@ -130,7 +131,7 @@ void Endpoints::tell_trouble(const std::string& id, const std::string& grant, co
   log_.trouble(id, grant, passage, user, why, loop_.now());
 }
 
-// Through links anybody comes in at any time: no grant's limits may stay behind.
+// Through links clients connect at any time: no grant's limits may stay set.
 void Endpoints::tell_own_limits(const std::string& id) {
   if (!world_.tell_next) return;
   world_.tell_next(id, std::nullopt, [id](const Status& status) {

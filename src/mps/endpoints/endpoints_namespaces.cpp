@@ -1,5 +1,5 @@
-// Endpoints of a pool in tier v3, where each grant has a namespace of the daemon's server, with a socket and limits of
-// its own.
+// Endpoints of a pool in tier v3: each grant has a namespace of the daemon's server, with a socket and limits of its
+// own.
 #include "mps/endpoints/endpoints.h"
 #include "os/log/log.h"
 
@@ -25,7 +25,7 @@ std::map<std::string, mps::GrantLimits> Endpoints::worth(const std::string& id, 
   if (found == pools_.end()) return worth;
   for (auto& [grant, endpoint] : found->second.endpoints) {
     if (!endpoint.unreadable.empty()) continue;
-    if (!endpoint.limits && own.empty()) continue;  // a pool that only ends
+    if (!endpoint.limits && own.empty()) continue;  // the pool is only being stopped
     if (!endpoint.limits) {
       if (const auto kept = write_endpoint_limits(settings_.paths, {id, grant}, own); !kept)
         log::warning("endpoint.limits_not_kept", {{"pool", id}, {"grant", grant}, {"why", kept.error()}});

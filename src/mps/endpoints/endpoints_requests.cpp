@@ -1,4 +1,4 @@
-// The requests of mps.sock, each with its answer.
+// Answers the requests on mps.sock.
 #include <utility>
 
 #include "mps/endpoints/endpoints.h"

@@ -1,5 +1,5 @@
-// How many clients a pool's server still takes. The ceiling is the server's on each GPU (docs/guide/share-sizes.md), so
-// where a pool joins several, each is counted by itself.
+// How many more clients a pool's server accepts. The limit is the server's on each GPU (docs/guide/share-sizes.md), so
+// a pool of several GPUs counts each GPU separately.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::size_t Endpoints::clients_on(const Pool& pool, const std::string& device) {
   return clients;
 }
 
-// For the other grants that hold this device: what they were promised, less the clients that they have.
+// Places reserved for the other grants that hold this device: their promised places without the clients they have.
 std::size_t Endpoints::kept_on(const Pool& pool, const std::string& device, const std::string& grant) {
   std::size_t kept = 0;
   for (const auto& [other, endpoint] : pool.endpoints) {
@@ -44,8 +44,8 @@ std::size_t Endpoints::kept_on(const Pool& pool, const std::string& device, cons
   return kept;
 }
 
-// Where more grants have an endpoint than the server takes clients, each gets what it was promised as long as there is
-// room at all.
+// If the endpoints were promised more places than the server has, each still gets its promise as long as there is any
+// place.
 std::string Endpoints::no_room(const Pool& pool, const std::string& grant) {
   if (pool.most_clients == 0) return {};
   const auto endpoint = pool.endpoints.find(grant);

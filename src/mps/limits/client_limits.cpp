@@ -14,7 +14,7 @@ struct Unit {
   std::string_view text;
   unsigned shift;
 };
-// Longest first: "MB" must not be read as "M" with rubbish behind it.
+// Longest first: "MB" must not be read as "M" with trailing text.
 constexpr std::array<Unit, 4> kUnits{{{"MB", 20}, {"GB", 30}, {"M", 20}, {"G", 30}}};
 
 std::unexpected<Error> refuse(std::string what) {

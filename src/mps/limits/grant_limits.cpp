@@ -12,14 +12,15 @@ namespace {
 
 constexpr const char* kWhere = "a grant's limits";
 constexpr std::size_t kLongestUuid = 80;
-constexpr Percent kLeastThreads{10};  // the getter prints one decimal; below 6 percent every GPU gives its fewest SMs
+constexpr Percent kLeastThreads{
+    10};  // the getter prints one decimal; below 6 percent every GPU uses its minimum of SMs
 constexpr std::uint64_t kMostMib = kNoMemoryLimit.in_mib();
 
 std::unexpected<Error> wrong(std::string what) {
   return fail(Kind::kInvalid, std::move(what), kWhere);
 }
 
-// GPU-… or MIG-…, old spelling (MIG-GPU-…/1/0) included: it becomes a word of a command, so nothing else.
+// GPU-… or MIG-…, also in the old form (MIG-GPU-…/1/0). Only these, because the name becomes part of a command.
 bool is_device_name(std::string_view name) {
   const auto plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';

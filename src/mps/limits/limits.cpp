@@ -9,7 +9,7 @@
 namespace tranche::mps {
 namespace {
 
-// The getter rounds percentages to one decimal; limits are at least a whole percent apart when they differ in earnest.
+// The getter rounds percentages to one decimal; limits that really differ are at least one percent apart.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
 std::string memory_disagreement(const std::string& uuid, Bytes told, const LimitsReadBack& read) {

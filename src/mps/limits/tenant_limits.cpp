@@ -13,7 +13,7 @@ bool all_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Fractions count (measured); more of them than we keep are cut off.
+// Fractions count (measured); digits beyond those we keep are dropped.
 std::optional<Percent> threads_of(std::string_view text) {
   if (const auto point = text.find('.'); point != std::string_view::npos) {
     if (!all_digits(text.substr(point + 1))) return std::nullopt;
@@ -30,8 +30,8 @@ bool same_letters(char a, char b) {
   return lower(a) == lower(b);
 }
 
-// Whether the driver finds no device for this key. The beginning of a UUID in any case may do, and blanks around a
-// number: nobody has measured it, so they count as found.
+// Whether the driver finds no device for this key. The beginning of a UUID in either case, and blanks around a number,
+// may be valid: not measured, so they count as found.
 bool names_none(std::string_view key, const std::vector<std::string>& visible) {
   if (visible.empty()) return key.empty();
   constexpr std::string_view kKind = "GPU-";
@@ -46,7 +46,7 @@ bool names_none(std::string_view key, const std::vector<std::string>& visible) {
   return !place || *place >= visible.size();
 }
 
-// Whether the driver reads no amount here: no number at the front, or zero. A negative one keeps the limit (measured).
+// Whether the driver reads no amount: no number at the front, or zero. A negative number keeps the limit (measured).
 bool is_no_amount(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('-') || text.starts_with('+')) return false;
@@ -55,7 +55,7 @@ bool is_no_amount(std::string_view text) {
 }
 
 bool lifts(std::string_view value, const std::vector<std::string>& visible) {
-  if (value.empty()) return false;                   // the same as none (measured)
+  if (value.empty()) return false;                   // same as unset (measured)
   if (value.ends_with(',')) value.remove_suffix(1);  // harmless (measured)
   return std::ranges::any_of(split(value, ','), [&](std::string_view entry) {
     const auto equals = entry.find('=');
@@ -64,7 +64,7 @@ bool lifts(std::string_view value, const std::vector<std::string>& visible) {
   });
 }
 
-// A key is the UUID of a device that the client sees, or its place among them.
+// A key is the UUID of a device that the client sees, or its ordinal.
 const DeviceMemory* device_of(std::string_view key, const TenantWorth& worth) {
   const auto found = std::ranges::find(worth.memory, key, &DeviceMemory::first);
   if (found != worth.memory.end()) return &*found;
@@ -73,7 +73,7 @@ const DeviceMemory* device_of(std::string_view key, const TenantWorth& worth) {
 }
 
 std::optional<Bytes> amount_of(std::string_view text) {
-  // Our own parser takes whole UUIDs only, whatever the entry's key is.
+  // Our own parser accepts only whole UUIDs, but the entry's key may have another form.
   constexpr std::string_view kAnyDevice = "GPU-00000000-0000-0000-0000-000000000000=";
   const auto parsed = parse_pinned_limit(std::string(kAnyDevice) + std::string(text));
   return parsed && parsed->size() == 1 ? std::optional(parsed->front().second) : std::nullopt;
@@ -120,7 +120,7 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
 }
 
 std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth& worth) {
-  if (text.empty()) return std::nullopt;  // the same as none (measured)
+  if (text.empty()) return std::nullopt;  // same as unset (measured)
   const auto entries = entries_of(text, worth);
   if (!entries) {
     return TenantRemark{

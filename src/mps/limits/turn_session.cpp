@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kWhere = "the limits of the next clients";
 
-// What one of them printed: a memory limit for each device, then the percentage.
+// The output for one of them: a memory limit for each device, then the percentage.
 Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
                                        const std::vector<std::string_view>& lines, std::size_t at) {
   LimitsReadBack read;
@@ -46,10 +46,10 @@ std::vector<std::string> turn_session(const std::vector<int>& servers, const Dae
 
 Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
                                      std::string_view text) {
-  TRY_STATUS(parse_apply_server_session(text));  // no refusal in any line
+  TRY_STATUS(parse_apply_server_session(text));  // no line is a refusal
   const auto lines = lines_of(text);
-  // Setting memory prints nothing, setting a percentage the one in force; a memory limit that is not set prints
-  // nothing.
+  // Setting memory prints nothing, setting a percentage prints the enforced one, and a memory limit that is not set
+  // prints nothing.
   const std::size_t set = 1 + servers.size();
   const std::size_t each = limits.memory.size() + 1;
   if (lines.size() < set + each * set)

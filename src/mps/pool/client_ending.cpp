@@ -19,8 +19,8 @@ std::chrono::milliseconds in_ms(Duration duration) {
 
 bool runs_again(const Process& process) {
   const auto sight = look_at_process(process.ref().pid);
-  // 't': a tracer holds it, which stops it as well. 'D': it is in a call of the driver and stops when that returns.
-  // 'Z', 'X': it has exited.
+  // 't': a tracer holds it, which stops it as well. 'D': it is in a driver call and stops when the call returns. 'Z',
+  // 'X': it has exited.
   return sight && sight->ref == process.ref() && std::string_view("TtDZX").find(sight->state) == std::string_view::npos;
 }
 
@@ -61,7 +61,7 @@ void ClientEnding::hold(const ProcessRef& ref) {
   if (process && (*process)->signal(SIGSTOP)) companions_.push_back(*std::move(process));
 }
 
-// Signals are delivered when the process runs next, well below a millisecond; its state is checked before the kill.
+// A signal is delivered when the process runs next, well below a millisecond; its state is checked before the kill.
 void ClientEnding::wait() {
   ++stops_;
   stopped_ = loop_.now();

@@ -42,7 +42,7 @@ void Endings::begin(ClientEnding::Settings settings, const EndedProcesses& proce
   keep();
   endings_[id] = std::make_unique<ClientEnding>(
       loop_, settings, processes, [this, id, done = std::move(done)](std::vector<mps::Terminated> outcomes) {
-        const auto ended = endings_.extract(id);  // until this callback returns
+        const auto ended = endings_.extract(id);  // keeps it until this callback returns
         stopped_.erase(id);
         keep();
         done(std::move(outcomes));

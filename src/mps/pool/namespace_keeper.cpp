@@ -40,12 +40,12 @@ void NamespaceKeeper::ended(const Status& status, const Namespaces& next) {
   busy_ = false;
   if (status) all_ = next;
   answer(std::exchange(answered_, {}), status);
-  if (busy_) return;  // by one of those who were answered
+  if (busy_) return;  // one of the callbacks started it
   if (!waiting_.empty()) return begin();
   look();
 }
 
-// Whoever was in the way may have left.
+// The clients that blocked a removal may have exited.
 void NamespaceKeeper::look() {
   const auto& daemon = world_.daemon();
   const std::size_t clients = mps::live_clients(daemon);

@@ -34,7 +34,7 @@ std::map<std::string, std::string> daemon_environment_of(const PoolSettings& set
   return there;
 }
 
-// What people see of a supervisor: everything else changes all the time.
+// Whether the properties that are shown are equal; all others change continuously.
 bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
   return a.state == b.state && a.reason == b.reason && a.desired == b.desired && a.read_back == b.read_back &&
          a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
@@ -102,8 +102,7 @@ ProverMeans Pool::prover_means() {
           .take_turn = settings_.take_turn};
 }
 
-// In tier v3 a CUDA start goes through the server's own socket: through the daemon's it would be given a server of its
-// user.
+// In tier v3 a CUDA start uses the server's own socket: through the daemon's, the start would get a server of its user.
 std::map<std::string, std::string> Pool::proof_environment() const {
   auto env = environment_;
   if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
@@ -133,7 +132,7 @@ void Pool::want(const mps::DaemonLimits& limits) {
                                                       : mps::Event(mps::DesiredChanged{limits}));
   }
   const auto adopted = adopt_leftover();
-  // A daemon that is not ours: starting fails with the same words, and is tried again.
+  // With a daemon that is not ours, the start fails with the same message and is retried.
   feed(mps::Start{limits, adopted.value_or(false)});
 }
 
@@ -141,20 +140,21 @@ void Pool::aside(mps::Exchange question, Duration deadline, Aside::Done done) {
   const std::uint64_t id = ++last_aside_;
   asides_[id] = std::make_unique<Aside>(loop_, sessions_, target(), std::move(question), deadline,
                                         [this, id, done = std::move(done)](const mps::Event& event) {
-                                          const auto ended = asides_.extract(id);  // until this turn is over
+                                          const auto ended =
+                                              asides_.extract(id);  // keeps it until this callback returns
                                           done(event);
                                         });
 }
 
 void Pool::change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done) {
   const auto failed = [this, limits, done](const std::string& why) {
-    // What is there now is not known: the supervisor looks, and tells the limits of before.
+    // The daemon's state is unknown: the supervisor reads it and restores the earlier limits.
     const auto before = state_.desired;
     feed(mps::DesiredChanged{limits});
     feed(mps::DesiredChanged{before});
     done(fail(Kind::kUnavailable, why, settings_.id));
   };
-  auto next = mps::told(state_);  // whose turn it is keeps its limits
+  auto next = mps::told(state_);  // keeps the limits of the client whose turn it is
   next.namespaces = limits.namespaces;
   aside(dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
     if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));
@@ -182,7 +182,7 @@ void Pool::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>
   listed_.heard(asked, pids);
 }
 
-// The relay holds its clients: what it names lives.
+// The relay holds its clients' processes: each pid that it reports is alive.
 std::optional<ProcessRef> Pool::client(int pid) const {
   const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
   if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
@@ -205,8 +205,8 @@ std::vector<ProcessRef> Pool::listed() const {
   return processes;
 }
 
-// Without neighbours there is nobody to hurt. The pool's own CUDA start counts as a neighbour: it tells whether new
-// clients can start.
+// Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
+// new clients can start.
 bool Pool::are_alone(const std::vector<int>& pids) const {
   if (!settings_.relay_clients || !settings_.relay_clients()) return false;
   const auto all = clients();
@@ -214,7 +214,7 @@ bool Pool::are_alone(const std::vector<int>& pids) const {
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
 }
 
-// What is known of the servers' clients is up to a few seconds old: about others the daemon is asked.
+// The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
 void Pool::end_clients(const EndRequest& request, ClientEnding::Done done) {
   EndedProcesses known;
   std::vector<ProcessRef> asked_about;
@@ -260,7 +260,7 @@ void Pool::end_known(const EndedProcesses& processes, std::vector<mps::Terminate
                             done = std::move(done)](std::vector<mps::Terminated> outcomes) {
                              if (alive.expired()) return;
                              outcomes.insert(outcomes.end(), others.begin(), others.end());
-                             look();  // that they have left MPS
+                             look();  // checks that they have left MPS
                              done(std::move(outcomes));
                            });
 }
@@ -269,7 +269,7 @@ bool Pool::gone() const {
   return state_.state == mps::State::kAbsent && !daemon_ && orphans_.none_left();
 }
 
-// Actions may cause events at once (a daemon that cannot be executed): they wait for their turn.
+// Actions may raise events at once (a daemon that cannot be executed): these are queued.
 void Pool::feed(mps::Event event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
@@ -371,7 +371,7 @@ void Pool::tell_server(const mps::LogLine& line) {
   }
 }
 
-// What a wedge has been seen to follow: faults, servers that ended, clients that ended without closing their contexts.
+// Events that preceded a wedge in practice: faults, exits of servers, clients that exit without closing their contexts.
 void Pool::doubt(const mps::LogLine& line) {
   switch (line.what) {
     case mps::LogWhat::kFatalCulprit:

@@ -1,4 +1,4 @@
-// Pool's actions: starting its daemon, asking it, ending it.
+// Pool's actions: start its daemon, query it, stop it.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ Result<bool> Pool::adopt_leftover() {
   TRY(const auto leftover, find_leftover(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!leftover) return false;
   auto process = Process::adopt(loop_, leftover->ref, [this](ExitNote note) { daemon_ended(note); });
-  if (!process && process.error().kind == Kind::kNotFound) return false;  // it ended in between
+  if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
   if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
   daemon_ = *std::move(process);
   start_notes_.clear();
@@ -35,9 +35,9 @@ Status Pool::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
   TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.endpoints(), servers_of_users));
   TRY_STATUS(dirs_.remove_stale_sockets());
-  TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // of whatever tier the last one was
-  // In the foreground the daemon reads commands from stdin and, on some drivers, ends with it. It holds the writing end
-  // itself (as descriptor 3), so that stdin neither ends nor blocks, whatever becomes of us.
+  TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // the last one may have had either tier
+  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
+  // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
@@ -54,9 +54,8 @@ Status Pool::spawn() {
   return {};
 }
 
-// The daemon serves one connection at a time. Our own CUDA start does not come through a relay, so while it waits for a
-// server that is stuck, the daemon answers no other connection: that is a finding about the server, and the start's
-// deadline ends it.
+// The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
+// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
 bool Pool::proof_holds_daemon() const {
   return prover_.pid() != 0;
 }
@@ -101,11 +100,11 @@ void Pool::converse(mps::QuestionId id, mps::Exchange exchange) {
         auto& event = std::get<mps::Event>(onward);
         if (auto* answered = std::get_if<mps::Answered>(&event)) {
           heard_servers(asked_, answered->servers);
-          // A namespace that was given up while this was asked is not missed.
+          // A namespace that was removed during the query is not missing.
           if (looking_for_ != mps::told(state_)) answered->missing.clear();
           for (auto& server : answered->servers) {
             orphans_.remember(server.pid);
-            // Told otherwise meanwhile: what was read says nothing about what it holds now.
+            // The limits changed during the query: the values read do not describe the present ones.
             if (looking_for_ != mps::told(state_)) server.limits.reset();
           }
         }
@@ -130,7 +129,7 @@ void Pool::act(const mps::ApplyServerLimits& action) {
 
 void Pool::act(const mps::Ping&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
-  settings_.logs->rest();  // the daemon notes who connects, and that it left
+  settings_.logs->rest();  // the daemon logs the connection and its end
   ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
                                  [this](const Status& greeted) {
                                    const auto ended = std::move(ping_);
@@ -141,13 +140,13 @@ void Pool::act(const mps::Ping&) {
 }
 
 void Pool::act(const mps::OpenEndpoints&) {
-  // An endpoint that cannot be linked keeps one grant out, not the pool: said beside the state.
+  // An endpoint that cannot be linked blocks one grant, not the pool: reported beside the state.
   const auto opened = settings_.open_endpoints ? settings_.open_endpoints() : dirs_.relink_endpoints();
   if (!opened) state_.reason = to_string(opened.error());
 }
 
 void Pool::act(const mps::Quit& action) {
-  run(action.id, dialect_.quit(action.patience), action.patience, [](const std::string&) {});  // the exit is the answer
+  run(action.id, dialect_.quit(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
 }
 
 void Pool::act(const mps::SignalTerm&) {

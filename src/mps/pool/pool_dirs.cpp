@@ -35,13 +35,13 @@ Status set_reach(const std::string& mps_root, Reach reach) {
   const mode_t mode = reach == Reach::kOwner ? 0700 : 0711;
   TRY(const Dir root, Dir::create(mps_root, 0755));
   TRY(const Dir pools, root.make_subdir("pools", mode));
-  // What is there may be of a version that let every user pass.
+  // An existing directory may be from a version that let every user enter.
   const Fd fd(::openat(pools.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd && ::fchmod(fd.get(), mode) == 0) return {};
   return std::unexpected(error_from_errno(errno, "cannot close the pools' directory to other users", pools.path()));
 }
 
-// Whatever was put in their place: the daemon makes them anew.
+// Removes whatever is at their names: the daemon creates them.
 Status PoolDirs::remove_stale_sockets() const {
   for (const char* name : {"control", kLongestName, "log", kPidFile, "control_lock"})
     TRY_STATUS(pipe_.remove_tree(name));

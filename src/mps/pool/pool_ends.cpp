@@ -1,4 +1,4 @@
-// When a pool of a set may end, and when one may begin: never over what another holds.
+// When a pool of a set may stop, and when one may start: never while another holder has its GPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,15 +27,15 @@ void PoolSet::look_again() {
   });
 }
 
-// Not begun yet, or wanted again while it ends or before its last server was gone: whoever came to its GPUs meanwhile
-// is waited for as at a first beginning.
+// It has not started, or it is planned again while it stops or before its last server has exited: then it waits for the
+// present holders of its GPUs, as at its first start.
 bool PoolSet::begins_anew(const Member& member) {
   if (!member.pool) return true;
   const auto state = member.pool->supervisor().state;
   return !member.switching && (state == mps::State::kAbsent || state == mps::State::kStopping);
 }
 
-// Clients that are known of may be gone by now: what is known is up to a few seconds old.
+// The client list may be a few seconds stale; refresh it.
 void PoolSet::retire(Member& member) {
   retire_if_idle(member);
   if (member.pool) member.pool->look();
@@ -54,7 +54,7 @@ void PoolSet::retire_if_idle(Member& member) {
   member.pool->stop();
 }
 
-// After which nobody uses it any more; "" = nobody does.
+// The event after which the pool has no users; "" = it has none.
 std::string PoolSet::end_of_use(const Member& member) const {
   const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
   if (std::ranges::any_of(member.pool->supervisor().servers, has_clients)) return "client has left";
@@ -62,8 +62,8 @@ std::string PoolSet::end_of_use(const Member& member) const {
   return has_endpoints ? "container is gone" : "";
 }
 
-// On a node where containers held GPUs before us, word of them may come when a pool has begun already: as long as
-// nobody uses it, it ends again for them.
+// On a node where containers held GPUs before this program started, their report may arrive after a pool has started:
+// the pool stops again as long as it has no users.
 void PoolSet::yield_if_idle(Member& member) {
   if (stopped_ || !member.wanted || member.preparing || member.switching || begins_anew(member)) return;
   const bool held = std::ranges::any_of(member.planned.devices,
@@ -75,7 +75,7 @@ void PoolSet::yield_if_idle(Member& member) {
   member.pool->stop();
 }
 
-// Endpoints stay where they are: they lead nowhere once the pool is gone, and to the same grants should it come back.
+// Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
 void PoolSet::retire_by_force(Member& member) {
   const std::string id = member.planned.id;
   std::set<int> pids;
@@ -87,7 +87,7 @@ void PoolSet::retire_by_force(Member& member) {
   member.problem = "it is ended by force (" + why + ")";
   member.forced = true;
   log::warning("pool.forced", {{"pool", id}, {"clients", pids.size()}, {"why", why}});
-  if (settings_.endpoints != nullptr) settings_.endpoints->hold_pool(id);  // nobody comes in any more
+  if (settings_.endpoints != nullptr) settings_.endpoints->hold_pool(id);  // refuses new clients
   if (pids.empty()) return member.pool->stop();
   member.pool->end_clients({{pids.begin(), pids.end()}}, [this, id](const auto& outcomes) {
     const auto found = members_.find(id);
@@ -95,7 +95,7 @@ void PoolSet::retire_by_force(Member& member) {
     const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
     log::info("pool.drained", {{"pool", id}, {"ended", ended}, {"of", outcomes.size()}});
     if (!found->second.wanted || stopped_) return found->second.pool->stop();
-    // It is configured again by now: who is left, and whoever comes, is served on.
+    // It is configured again by now: serves the remaining and new clients.
     found->second.forced = false;
     found->second.problem.clear();
     if (settings_.endpoints == nullptr) return;

@@ -1,5 +1,5 @@
-// The limits for whom the pool's daemon takes next: told and read back in one control session, before a relay lets the
-// next grant's client in (docs/internals/mps-contract.md, "A grant's own limits").
+// Sets the limits for the clients that the pool's daemon accepts next: sets them and reads them back in one control
+// session, before a relay admits the next grant's client (docs/internals/mps-contract.md, "A grant's own limits").
 #include <utility>
 
 #include "mps/control/control_text.h"
@@ -9,7 +9,7 @@
 namespace tranche::host {
 namespace {
 
-// A server that begins while the session runs makes it one more; more than one at a time does not happen.
+// A server that starts during the session requires one more; not more than one server starts at a time.
 constexpr int kMostSessions = 4;
 
 }  // namespace
@@ -20,7 +20,7 @@ bool Pool::holds(const mps::DaemonLimits& limits) const {
 }
 
 void Pool::tell_next(const mps::DaemonLimits& limits, Told done) {
-  // There each grant's namespace has its own.
+  // In v3, each grant's namespace has its own limits.
   if (dialect_.tier() == mps::Tier::kV3) return done({});
   if (state_.state != mps::State::kServing)
     return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
@@ -42,7 +42,7 @@ void Pool::tell_servers(std::vector<int> servers) {
   telling_->question =
       sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
                     [this, servers = std::move(servers)](const Result<std::string>& reply) {
-                      // As long as this runs, what runs it must live.
+                      // keeps the question until this callback returns
                       const auto question = std::move(telling_->question);
                       hear_servers(servers, reply);
                     });
@@ -66,7 +66,7 @@ void Pool::told(const Result<mps::LimitsReadBack>& read) {
   feed(read ? mps::Event(mps::TurnTold{telling.limits, *read})
             : mps::Event(mps::TurnNotTold{to_string(status.error())}));
   telling.done(status);
-  if (telling_ || !telling_next_) return;  // the listener may have asked for the next already
+  if (telling_ || !telling_next_) return;  // the callback may have started the next one already
   const auto next = std::exchange(telling_next_, nullptr);
   tell_next(next->limits, std::move(next->done));
 }

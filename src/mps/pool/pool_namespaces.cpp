@@ -21,7 +21,7 @@ mps::GrantLimits own_worth(const plan::PlannedPool& pool) {
 
 }  // namespace
 
-// A namespace has one memory limit, whatever the device, so the grants of joined GPUs cannot have each its own.
+// A namespace has one memory limit for all devices, so grants of joined GPUs cannot have one for each.
 Status PoolSet::may_have_namespaces(const Member& member) const {
   if (member.planned.devices.size() != 1)
     return fail(Kind::kUnsupported,
@@ -68,7 +68,7 @@ NamespaceKeeper::Namespaces PoolSet::wanted_namespaces(const std::string& id) {
   const auto worth = settings_.endpoints->worth(id, own_worth(planned));
   for (const auto& [grant, limits] : worth) {
     const auto* before = keeper == nullptr ? nullptr : mps::find(keeper->all(), grant);
-    if (device == nullptr && before != nullptr) {  // not planned any more: as it was
+    if (device == nullptr && before != nullptr) {  // no longer planned: keeps its earlier value
       wanted.push_back(*before);
       continue;
     }

@@ -23,7 +23,7 @@ PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes&
 PoolSet::~PoolSet() {
   if (settings_.endpoints == nullptr) return;
   for (const auto& [id, member] : members_)
-    settings_.endpoints->remove_pool(id);  // no client may connect while they end
+    settings_.endpoints->remove_pool(id);  // no client may connect while they stop
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
@@ -73,7 +73,7 @@ void PoolSet::prepare(const std::string& id) {
   Member& member = members_.at(id);
   member.retry.stop();
   if (!binary_) {
-    member.problem = to_string(binary_.error());  // set_binary() comes back here
+    member.problem = to_string(binary_.error());  // set_binary() retries
     return;
   }
   if (begins_anew(member)) {
@@ -81,7 +81,7 @@ void PoolSet::prepare(const std::string& id) {
     member.waits = !why.empty();
     if (member.waits) {
       if (member.problem != why) log::info("pool.waits", {{"pool", id}, {"why", why}});
-      member.problem = std::move(why);  // look_again() comes back here
+      member.problem = std::move(why);  // look_again() retries
       return sweep();
     }
   }
@@ -89,7 +89,7 @@ void PoolSet::prepare(const std::string& id) {
   make_next_exclusive(id, is_exclusive(member.planned) ? member.planned.devices : std::vector<std::string>{});
 }
 
-// One GPU after the other; the daemon starts after the last.
+// Sets one GPU after the other; the daemon starts after the last.
 void PoolSet::make_next_exclusive(const std::string& id, std::vector<std::string> left) {
   const auto found = members_.find(id);
   if (found == members_.end()) return;
@@ -110,8 +110,8 @@ void PoolSet::make_next_exclusive(const std::string& id, std::vector<std::string
     if (again == members_.end()) return;
     again->second.preparing = false;
     Error error = status.error();
-    // Without the right there is a choice. A file that cannot be written, or a driver that does not answer, is to be
-    // corrected where it is: leaving the mode alone would give the protection away.
+    // Only a missing permission leaves the operator a choice. A file that cannot be written, or a driver that does not
+    // answer, must be fixed: leaving the mode unchanged would remove the protection.
     if (error.kind == Kind::kDenied) error.what += "; run as root, or set sharing.mps.computeMode: leave";
     fail_member(again->second, error);
   });
@@ -163,7 +163,7 @@ Status PoolSet::open_pool(Member& member) {
 
 void PoolSet::run(Member& member) {
   if (!member.wanted || member.switching) return sweep();
-  // Somebody came while its compute modes were set.
+  // Another holder took the GPUs while the compute modes were set.
   if (begins_anew(member) && !waits_for(member.planned.id, member).empty()) return prepare(member.planned.id);
   if (!member.pool) {
     if (const auto opened = open_pool(member); !opened) {
@@ -181,7 +181,7 @@ void PoolSet::run(Member& member) {
   switch_tier_if_idle(member);
 }
 
-// Opening them is the pool's own act, in the turn in which its limits were read back.
+// The pool itself opens them, in the callback in which its limits were read back.
 void PoolSet::tell_endpoints(const std::string& id, const mps::Supervisor& before, const mps::Supervisor& after) {
   if (settings_.endpoints == nullptr) return;
   if (after.state != mps::State::kServing && before.state == mps::State::kServing) settings_.endpoints->hold_pool(id);
@@ -266,7 +266,7 @@ void PoolSet::pool_changed(const std::string& id, const mps::Supervisor& before,
     log::warning("pool.nearly_full", {{"pool", id}, {"why", room}});
   if (room.empty()) found->second.nearly_full = false;
   on_change_();
-  // Not inside the pool's own turn: the pool may go.
+  // Not inside the pool's own callback, because the pool may be destroyed.
   loop_.post([this] {
     for (auto& [other, member] : members_) {
       if (!member.wanted) {
@@ -342,7 +342,7 @@ void PoolSet::sweep() {
   }
   sweeping_ = false;
   if (members_.size() != before) {
-    look_again();  // at those that waited for it
+    look_again();  // at pools that waited for it
     on_change_();
   }
   give_back_unneeded();
@@ -367,7 +367,7 @@ void PoolSet::give_back_unneeded() {
         log::warning("compute_mode.kept", {{"gpu", uuid}, {"why", status.error()}});
       }
       give_back_unneeded();
-      look_again();  // at those that waited for it
+      look_again();  // at pools that waited for it
       on_change_();
     });
   }
@@ -390,7 +390,7 @@ void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()>
       log::warning("pool.not_ended", {{"pool", one.id}, {"why", opened.error()}});
       continue;
     }
-    member.pool->want({});  // takes it over; the limits are never told, for stop() comes before an answer
+    member.pool->want({});  // adopts it; the limits are never set, because stop() comes before an answer
   }
   stop(std::move(done));
 }

@@ -19,7 +19,7 @@ mps::TierChoice PoolSet::tier_of(const Member& member) const {
   return mps::until_clients_leave(member.pool->settings().tier, choice.tier);
 }
 
-// What a slot of a device is worth, as the resource that it is advertised under says.
+// The limits of a slot of a device, from the resource that it is advertised under.
 const plan::PlannedDevice* PoolSet::planned_device(const std::string& uuid, const std::string& pool) const {
   for (const auto& resource : plan_.resources) {
     for (const auto& device : resource.devices) {
@@ -60,7 +60,7 @@ void PoolSet::tell_next(const std::string& id, const std::optional<mps::GrantLim
   });
 }
 
-// A daemon's tier is an option of its start. One with clients is never ended for another.
+// A daemon's tier is an option at its start. A daemon with clients is never stopped to change its tier.
 void PoolSet::switch_tier_if_idle(Member& member) {
   if (!member.pool || member.switching || !binary_ || stopped_) return;
   const auto& s = member.pool->supervisor();

@@ -1,4 +1,4 @@
-// `tranche probe` and nothing else, for the tests of this folder: the whole program would bring gRPC along.
+// `tranche probe` alone, for the tests of this folder: the whole program would link gRPC.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

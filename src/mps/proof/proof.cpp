@@ -24,7 +24,7 @@ class ProofTurn {
       p_.trusted = true;
       return;
     }
-    if (p_.state == ProofState::kOff) {  // turned on while it serves
+    if (p_.state == ProofState::kOff) {  // enabled while the pool serves
       p_.state = ProofState::kUnknown;
       p_.reason = "not tried yet";
       if (p_.trusted) p_.due = now_ + settings_.settle;
@@ -47,7 +47,7 @@ class ProofTurn {
       p_.step_due.reset();
       p_.fault_since.reset();
     }
-    if (p_.state == ProofState::kOff || p_.state == ProofState::kFailed) return;  // the reason stays worth reading
+    if (p_.state == ProofState::kOff || p_.state == ProofState::kFailed) return;  // keeps the useful reason
     p_.state = ProofState::kUnknown;
     p_.reason = "not tried since the daemon last served";
   }
@@ -107,7 +107,7 @@ class ProofTurn {
   void on(const ProofTick&) {
     if (p_.lost_at && now_ >= *p_.lost_at) {
       actions_.push_back(CancelProof{});
-      // Of clients and servers nothing is known: both are ended, which is nothing where there are none.
+      // Clients and servers are unknown: both are terminated, which does nothing if there are none.
       on(ProofEnded{ProofVerdict::kWedged, "the CUDA start left no report", true, true});
     }
     if (p_.step_due && now_ >= *p_.step_due) on(StepDone{});
@@ -159,7 +159,7 @@ class ProofTurn {
     p_.due.reset();
     p_.step_due = now_ + settings_.step_patience;
     ++(step == Step::kClients ? p_.clients_ended : step == Step::kServers ? p_.servers_ended : p_.daemons_ended);
-    if (step == Step::kClients && p_.fault_since) p_.fault_since = now_;  // it gets its patience anew
+    if (step == Step::kClients && p_.fault_since) p_.fault_since = now_;  // its patience restarts
     actions_.push_back(EndStep{step, why});
   }
 

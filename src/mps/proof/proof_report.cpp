@@ -14,13 +14,13 @@ namespace {
 
 using enum ProofVerdict;
 
-constexpr std::size_t kManyClients = 15;  // the smallest ceiling is 16 (before Volta), the proof included
+constexpr std::size_t kManyClients = 15;  // the smallest limit is 16 (before Volta), including the proof
 
 bool says(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
 }
 
-// What the probe said of its failure: the last line, without its name.
+// The probe's message about its failure: the last line, without its name.
 std::string words_of_failure(std::string_view output) {
   std::string_view last;
   for (const auto line : lines_of(output)) {
@@ -31,7 +31,7 @@ std::string words_of_failure(std::string_view output) {
   return cut_text(last, 400);
 }
 
-// nullopt: there is no report in it.
+// nullopt: the output has no report.
 std::optional<bool> connected(std::string_view output) {
   for (const auto line : lines_of(output)) {
     if (!line.starts_with('{')) continue;

@@ -9,7 +9,7 @@ namespace tranche::host {
 namespace {
 
 constexpr std::size_t kLongestOutput = 64 << 10;
-// Starting CUDA, making a context and the rest each have the deadline; the child ends itself when one takes too long.
+// Starting CUDA, creating a context, and the rest each have the deadline; the child exits if one takes too long.
 constexpr int kStages = 2;
 
 }  // namespace
@@ -43,7 +43,7 @@ void ProofRun::start_next() {
 
 void ProofRun::ended(const ExitNote& note, bool timed_out) {
   timer_.stop();
-  process_.reset();  // killed, if it still runs
+  process_.reset();  // kills it if it still runs
   const auto reading = mps::read_proof({.exit_code = note.signalled ? -1 : note.code,
                                         .timed_out = timed_out,
                                         .output = output_,

@@ -9,7 +9,7 @@ namespace tranche::host {
 namespace {
 
 constexpr Duration kServerPatience = std::chrono::seconds(2);  // from SIGTERM to SIGKILL
-constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are coming in; then without a turn
+constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are connecting; then without a turn
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void Prover::act(const mps::StartProof&) {
   turn_timer_.start(kTurnPatience, [this] { start(); });
   turn_.reset();
   turn_ = means_.take_turn([this] {
-    if (!turn_timer_.running()) return;  // it began without
+    if (!turn_timer_.running()) return;  // it started without a turn
     turn_timer_.stop();
     start();
   });
@@ -94,7 +94,7 @@ void Prover::end_clients() {
   means_.end_clients(means_.clients(), [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
 }
 
-// Servers are children of the daemon, not ours; the next client makes it start another.
+// Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
 void Prover::end_servers() {
   ending_.clear();
   for (const int pid : means_.servers()) {

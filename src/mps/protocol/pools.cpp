@@ -37,7 +37,7 @@ PoolProof read_proof(const Json& proof) {
           count_at(proof, "passed"), count_at(proof, "failed"), counts_at(proof, "ended")};
 }
 
-// All of them as they should be, or none.
+// All of them if valid, otherwise none.
 std::optional<EndpointLimits> read_limits(const Json& endpoint) {
   EndpointLimits limits;
   for (const Json& entry : list_at(endpoint, "limits")) {
@@ -110,7 +110,7 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
 }
 
 namespace {
-// Words for a pool whose daemon serves.
+// The states of a pool whose daemon serves.
 bool says_pool(std::string_view state) {
   return state == "proving" || state == "wedged";
 }

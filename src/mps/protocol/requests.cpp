@@ -23,7 +23,7 @@ std::unexpected<Error> wrong(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
 }
 
-// The fields of one request, each read once and by its type.
+// The fields of one request, each read once and checked for its type.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -87,7 +87,7 @@ Result<mps::GrantLimit> read_limit(const Json& json) {
   TRY(limit.uuid, fields.text("uuid"));
   TRY(const auto memory, whole_number(json, "memoryMiB"));
   TRY(const auto threads, whole_number(json, "threadsHundredths"));
-  // Beyond these nothing is right, and below them nothing overflows.
+  // Larger values are never valid, and smaller ones cannot overflow.
   constexpr std::uint64_t kTooMuch = 1u << 31;
   limit.memory = mib(std::min(memory, kTooMuch));
   limit.threads = Percent{static_cast<std::uint32_t>(std::min(threads, kTooMuch))};
@@ -107,7 +107,7 @@ Result<mps::GrantLimits> read_limits(const Json& list) {
   return limits;
 }
 
-// A `tranche node` of an earlier release sends "slots" too, during an upgrade; nothing depends on them.
+// A `tranche node` of an earlier release also sends "slots" during an upgrade; nothing depends on it.
 Result<MpsRequest> read_open_endpoint(const Fields& fields) {
   TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod", "pod"}));
   OpenEndpointRequest request;
@@ -155,7 +155,7 @@ Result<MpsRequest> read_terminate(const Fields& fields) {
 }
 
 Result<MpsRequest> read_drain(const Fields& fields) {
-  // Agents of version 0.1 send deadlineMs: how long a drain takes is ours to say now.
+  // Agents of version 0.1 send deadlineMs; the duration of a drain is now decided here.
   TRY_STATUS(fields.only({"pool", "grant", "reason", "spare", "signal", "deadlineMs"}));
   DrainRequest request;
   TRY(request.endpoint, fields.endpoint());

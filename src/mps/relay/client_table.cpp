@@ -24,7 +24,7 @@ bool ClientTable::remember(const std::string& grant, int pid, Fd pidfd) {
   if (pid <= 0 || !pidfd || has_ended(pidfd)) return false;
   if (const auto known = clients_.find(pid); known != clients_.end()) {
     if (known->second.alive()) return false;
-    forget(pid);  // its number is a new process's
+    forget(pid);  // a new process reuses its pid
   }
   const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { forget(pid); });
   if (watch == 0) return false;

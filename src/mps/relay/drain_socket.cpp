@@ -21,7 +21,7 @@ constexpr std::size_t kLongestRequest = 16;
 constexpr int kLargestSignal = 64;
 constexpr std::string_view kWaiting = "{\"waiting\":true}\n";
 
-// "drain" or "drain N", without the end of line; absent: neither.
+// "drain" or "drain N", without the line end; absent: any other text.
 std::optional<int> signal_of(std::string_view line) {
   constexpr std::string_view kWord = "drain";
   if (line == kWord) return 0;
@@ -68,7 +68,7 @@ class EndpointDrain final : public DrainSocket, public std::enable_shared_from_t
   std::function<void(const Asked&, Reply)> asked_;
   Loop::Id watch_ = 0;
   Timer pause_{loop_};
-  double accepts_ = limits_.burst;  // that may still come at once
+  double accepts_ = limits_.burst;  // connections that may still be accepted at once
   MonoTime counted_ = loop_.now();
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Caller> callers_;
@@ -117,12 +117,12 @@ void EndpointDrain::accept_some() {
     caller.watch = loop_.watch(caller.fd.get(), EPOLLIN | EPOLLRDHUP, [this, id](std::uint32_t) { hear(id); });
     if (caller.watch == 0) close(id);
   }
-  loop_.cancel(std::exchange(watch_, 0));  // close() looks again
+  loop_.cancel(std::exchange(watch_, 0));  // close() starts it again
 }
 
 void EndpointDrain::hear(std::uint64_t id) {
   Caller& caller = callers_.at(id);
-  if (caller.asked) return close(id);  // it hung up; the drain goes on
+  if (caller.asked) return close(id);  // it hung up; the drain continues
   char bytes[64];
   const auto got = ::recv(caller.fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -135,18 +135,18 @@ void EndpointDrain::hear(std::uint64_t id) {
   }
   const auto signal = signal_of(std::string_view(caller.words).substr(0, end));
   if (!signal || end + 1 != caller.words.size()) return close(id);
-  // Its number may be that of a process of another container by now, which has asked for nothing.
+  // A process of another container may have its pid by now, and did not ask for this.
   if (!caller.peer.lives()) return close(id);
   caller.asked = true;
-  loop_.cancel(std::exchange(caller.watch, 0));  // whatever else it says is not heard, but that it has gone is
+  loop_.cancel(std::exchange(caller.watch, 0));  // further input is ignored, but a hang-up is noticed
   caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
   caller.timer.start(limits_.answer, [this, id] { close(id); });
-  caller.peer.pidfd.reset();  // it is not looked at again
+  caller.peer.pidfd.reset();  // no longer needed
   const auto peer = caller.peer.sender;
   asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
     if (const auto self = weak.lock()) self->answer(id, json);
   });
-  // The clients are stopped by now; the answer may have been given as well.
+  // The clients are stopped by now; the answer may have been sent as well.
   if (const auto found = callers_.find(id); *signal != 0 && found != callers_.end())
     (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -154,7 +154,7 @@ void EndpointDrain::hear(std::uint64_t id) {
 void EndpointDrain::answer(std::uint64_t id, const std::string& json) {
   const auto found = callers_.find(id);
   if (found == callers_.end()) return;
-  // A caller that does not read loses its answer, not our time.
+  // A caller that does not read loses its answer; this program does not wait.
   const std::string line = json + "\n";
   (void)::send(found->second.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   close(id);
@@ -168,7 +168,7 @@ void EndpointDrain::close(std::uint64_t id) {
   if (!pause_.running()) watch();
 }
 
-// Replies hold the one that does the work weakly; whoever drops this one ends it.
+// Replies hold the implementation weakly; destroying this object ends it.
 class OwnedDrain final : public DrainSocket {
  public:
   explicit OwnedDrain(std::shared_ptr<EndpointDrain> drain) : drain_(std::move(drain)) {}

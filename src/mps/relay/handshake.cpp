@@ -3,7 +3,7 @@
 namespace tranche::mps {
 namespace {
 
-// Types that were seen (docs/internals/evidence/mps-handshake.md).
+// Observed types (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 
@@ -29,7 +29,7 @@ RelayAction hear_type(Passage& passage, const RelayMessage& message, MonoTime no
     enter(passage, RelayStage::kTurn, now, times.turn);
     return RelayAction::kAskTurn;
   }
-  if (is_plain(message, kCommandsFollow)) {  // its time goes on: all that it asks has to come in it
+  if (is_plain(message, kCommandsFollow)) {  // the deadline stays: all questions have to arrive before it
     passage.stage = RelayStage::kQuestions;
     return RelayAction::kNothing;
   }
@@ -66,7 +66,7 @@ RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime 
   switch (passage.stage) {
     case RelayStage::kCredentials:
       if (!is_plain(message, kRelayCredentials) || !message.sender) return ended(passage, RelayEnd::kGarbled);
-      // Root of a user namespace may write another pid of its own into the credentials; who connected is beyond it.
+      // Root of a user namespace may write another pid of its own into the credentials, but cannot change SO_PEERCRED.
       if (message.sender->pid != passage.connected_by) return ended(passage, RelayEnd::kNotItself);
       passage.client = *message.sender;
       passage.stage = RelayStage::kType;
@@ -81,7 +81,7 @@ RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime 
       if (!is_plain(message, kRelayTaken)) return ended(passage, RelayEnd::kGarbled);
       enter(passage, RelayStage::kIn, now, Duration::zero());
       return RelayAction::kLetIn;
-    default:  // nothing is said here by any CUDA process
+    default:  // no CUDA process sends anything in these stages
       return ended(passage, RelayEnd::kGarbled);
   }
 }
@@ -94,7 +94,7 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
       return RelayAction::kIntroduce;
     case RelayStage::kServer:
       if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
-      // Anything but the socket is a refusal in words that nobody has written down: the client's to read.
+      // Any message without the socket is a refusal in an undocumented text, meant for the client.
       if (message.bytes != kRelayDescriptor || message.descriptors == 0) return RelayAction::kToClient;
       enter(passage, RelayStage::kTaken, now, times.taken);
       return RelayAction::kHandOver;
@@ -153,7 +153,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
     case RelayEvent::kConnected:
       if (passage.stage == RelayStage::kTurn) enter(passage, RelayStage::kGreeting, now, times.greeting);
       return RelayAction::kNothing;
-    case RelayEvent::kNoDaemon:  // back into the queue; what is left of its time goes on
+    case RelayEvent::kNoDaemon:  // it is queued again with its remaining time
       return RelayAction::kNothing;
     case RelayEvent::kRefused:
       return ended(passage, RelayEnd::kRefused);

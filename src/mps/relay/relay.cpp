@@ -20,9 +20,9 @@ namespace {
 constexpr int kAcceptedPerTurn = 16;
 constexpr int kLateInARow = 2;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
-constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is away or busy although the pool serves
+constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is gone or busy although the pool serves
 
-const std::string kOurselves;  // where a grant's name stands
+const std::string kOurselves;  // in place of a grant's name
 
 bool may_pass(Kind kind) {
   return kind == Kind::kConflict || kind == Kind::kTimeout || kind == Kind::kUnavailable;
@@ -125,10 +125,10 @@ class SocketRelay final : public Relay {
   std::size_t connections_ = 0;
   bool serving_ = false;
   bool pumping_ = false;
-  bool try_again_ = false;  // nothing can be done for a moment
+  bool try_again_ = false;  // wait before the next attempt
   bool told_not_itself_ = false;
-  bool stuck_ = false;  // somebody stalled, and nobody was let in since
-  int late_ = 0;        // clients in a row that got no server in time
+  bool stuck_ = false;  // a client stalled, and none was admitted since
+  int late_ = 0;        // consecutive clients that got no server in time
   Timer wake_{loop_};
 };
 
@@ -196,18 +196,18 @@ bool SocketRelay::has_room(const Endpoint& endpoint) const {
          (endpoint.connections < settings_.connections_always || connections_ < settings_.connections);
 }
 
-// A newcomer that finds no room is not accepted yet, instead of being sent away: a CUDA process that nobody greets
-// would run beside MPS.
+// A new client that does not fit is not accepted yet, instead of being disconnected: a CUDA process that gets no
+// greeting would run without MPS.
 void SocketRelay::accept_some(const std::string& grant) {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
     const auto found = endpoints_.find(grant);
-    if (found == endpoints_.end()) return;  // closed by a callback
+    if (found == endpoints_.end()) return;  // a callback closed it
     Endpoint& endpoint = found->second;
     if (!has_room(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
     Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
-    if (!fd) {  // out of descriptors or memory: the socket stays readable, so do not look at it for a while
+    if (!fd) {  // out of descriptors or memory: the socket stays readable, so pause the watch
       loop_.cancel(std::exchange(endpoint.watch, 0));
       endpoint.pause.start(kPauseWhenFull, [this, grant] { watch_endpoint(grant); });
       return;
@@ -269,11 +269,11 @@ void SocketRelay::prepare(std::uint64_t id, const std::string& grant) {
 void SocketRelay::prepared(std::uint64_t id, const Status& status) {
   if (own_turns_.contains(id)) return own_turn(id);
   const auto found = passages_.find(id);
-  if (found == passages_.end()) return;  // it has left meanwhile, and with it its turn
+  if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
   const auto passage = found->second;
   if (!status && !may_pass(status.error().kind)) return passage->no_limits();
-  // Nobody there, or somebody else holds the daemon: the pool will hear of it by its own ways; until then nobody is let
-  // in or sent away.
+  // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
+  // admitted nor disconnected.
   if (status && serving_ && passage->connect(socket_for(passage->grant()))) return;
   turns_.back(id);
   if (pumping_) {
@@ -309,14 +309,14 @@ void SocketRelay::wants_turn(RelayPassage& passage) {
 
 void SocketRelay::looked(std::uint64_t id, bool refused) {
   const auto found = passages_.find(id);
-  if (found == passages_.end()) return;  // it has left meanwhile
+  if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
   if (refused) return passage->refuse();
   turns_.wait(id, passage->grant());
   pump();
 }
 
-// From here on the daemon knows it: whoever lists the grant's clients has to see it.
+// From here on the daemon knows the client, so a list of the grant's clients must include it.
 void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
   settling_.introduced(passage.id(), passage.state().client.pid);
@@ -337,7 +337,7 @@ void SocketRelay::let_in(RelayPassage& passage) {
   --endpoint.handshakes;
   --handshakes_;
   turns_.went_well(passage.grant());
-  // Where all are worth the same there is nothing to settle.
+  // If all grants have the same limits, there is nothing to settle.
   if (!callbacks_.prepare || settling_.let_in(passage.id(), settings_.times.settled)) {
     turns_.leave(passage.id(), false, loop_.now());
   } else {

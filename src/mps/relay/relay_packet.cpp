@@ -20,10 +20,10 @@ constexpr int kBacklog = 128;
 #ifdef SO_PEERPIDFD
 constexpr int kPeerPidfd = SO_PEERPIDFD;
 #else
-constexpr int kPeerPidfd = 77;  // of Linux 6.5; younger than the headers
+constexpr int kPeerPidfd = 77;  // since Linux 6.5; newer than the headers
 #endif
 
-// Room for all the descriptors that we take, and for credentials.
+// Space for all accepted descriptors and for credentials.
 struct Ancillary {
   alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * mps::kRelayMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
 };
@@ -84,7 +84,7 @@ Arrival receive_packet(int fd, RelayPacket& packet) {
   ssize_t got = 0;
   do {
     got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    // A peer that hung up with our message unread is told once as ECONNRESET, before what it had sent us.
+    // A peer that hung up with our message unread yields one ECONNRESET, before the data that it had sent.
   } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
   packet = {};
@@ -174,8 +174,8 @@ Peer peer_of(int fd) {
   Peer who{{peer.pid, peer.uid, peer.gid}, {}};
   int pidfd = -1;
   size = sizeof pidfd;
-  // Any other failure is that of a process that has ended and was waited for (newer kernels give a pidfd of it, too),
-  // or there is no descriptor for it: without one the owner of the number is not known.
+  // Any other failure means that the process has exited and was reaped (newer kernels give a pidfd of it, too), or that
+  // no descriptor is free: without a pidfd the owner of the pid is unknown.
   if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
     who.pidfd = Fd(pidfd);
   } else if (errno == ENOPROTOOPT && peer.pid > 0) {

@@ -74,7 +74,7 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       arm();
       return callbacks_.wants_turn(*this);
     case mps::RelayAction::kAnswer:
-      // Whoever asks and does not read has a full socket, and is not waited for.
+      // A client that asks and does not read has a full socket; its reply is dropped.
       if (const auto text = callbacks_.answer(*this); !text.empty() && !send_packet(client_.get(), text))
         return happens(mps::RelayEvent::kClientGone);
       break;
@@ -105,7 +105,7 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
 }
 
 void RelayPassage::introduce() {
-  // A process that had the number since its turn came would be introduced in its place.
+  // Otherwise a process that reused the pid since its turn would be introduced in its place.
   if (!peer_.lives()) return abandoned();
   auto sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
@@ -118,7 +118,7 @@ void RelayPassage::introduce() {
 }
 
 void RelayPassage::hand_over(const RelayPacket& packet) {
-  // First the daemon, which serves nobody until it has this (measured: clients start as usual).
+  // First the daemon, which serves no other client until it has this (measured: clients start as usual).
   if (!send_packet(daemon_.get(), mps::kRelayTaken)) drop_daemon();
   to_client(packet);
 }

@@ -9,7 +9,7 @@
 namespace tranche::host {
 namespace {
 
-// Hangs up as soon as it has heard the first message: as long as it is open, the daemon serves nobody else.
+// Hangs up after the first message: the daemon serves no other connection while this one is open.
 class Probe final : public RelayProbe {
  public:
   Probe(Loop& loop, std::string socket, std::function<void(const Status&)> done)
@@ -51,7 +51,7 @@ class Probe final : public RelayProbe {
     const Status kept = status;
     const auto done = std::exchange(done_, {});
     close();
-    if (done) done(kept);  // may drop this
+    if (done) done(kept);  // may destroy this
   }
 
   Loop& loop_;

@@ -10,7 +10,7 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::string_view kText{"\0\0\0\0", 4};  // what follows in this message is for people
+constexpr std::string_view kText{"\0\0\0\0", 4};  // the text that follows in this message is for people
 
 std::string text(const std::string& said) {
   return std::string(kText) + said;

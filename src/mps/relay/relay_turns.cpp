@@ -98,7 +98,7 @@ std::optional<MonoTime> RelayTurns::wake_at(MonoTime now) const {
   std::optional<MonoTime> first;
   for (const auto& turn : waiting_) {
     const auto& standing = standing_.find(turn.grant)->second;
-    if (standing.with_daemon || standing.not_before <= now) continue;  // told otherwise, or may go already
+    if (standing.with_daemon || standing.not_before <= now) continue;  // an event will wake it, or it may go already
     if (!first || standing.not_before < *first) first = standing.not_before;
   }
   return first;
