@@ -1,5 +1,5 @@
 #pragma once
-// Letters of ASCII alone, whatever the locale. Pure.
+// ASCII letters only, independent of the locale. Pure.
 
 namespace tranche {
 

@@ -1,7 +1,6 @@
 #pragma once
-// How long to wait before the next attempt: twice as long each time, up to a most, then jittered down to between half
-// and all of it, so that the nodes of a cluster do not ask in step. A plain value; the seed makes it
-// repeatable. No clock is read here.
+// The wait before the next attempt: doubles each time up to a maximum, then jittered to 50–100 % of it, so that the
+// nodes of a cluster do not retry in step. A plain value; the seed makes it repeatable. Reads no clock.
 #include <cstdint>
 
 #include "base/time.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Moments at which everything with a period, or a multiple of it, is due together: one wake-up of the process for all.
+// Common due times for everything with the same period or a multiple of it, so that all share one wake-up of the
+// process.
 #include "base/time.h"
 
 namespace tranche {

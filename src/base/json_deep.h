@@ -4,7 +4,7 @@
 
 namespace tranche {
 
-// Of any text: more brackets open at once, outside of strings, than any document of ours or Kubernetes' has.
+// For any text: whether more brackets are open at once, outside strings, than in any document of ours or of Kubernetes.
 bool is_deep(std::string_view text);
 
 }  // namespace tranche

@@ -1,13 +1,13 @@
 #pragma once
-// JSON of a long list, without the memory of all of it. Pure.
+// Parses JSON with a long list without holding the whole list in memory. Pure.
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace tranche {
 
-// json_of() (json_text.h) without the elements of the list at `key`, each of which `element` gets when it has been read
-// and which is forgotten then. What was given is of no use when the document turns out to be none.
+// json_of() (json_text.h), but passes each element of the list at `key` to `element` once it is parsed, and then drops
+// it. The elements are invalid if the result is discarded.
 nlohmann::json json_of_list(std::string_view text, std::string_view key,
                             const std::function<void(const nlohmann::json&)>& element);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Reading JSON that another process wrote, without trusting it: a member of another type is as absent as one that is
-// not there, and nothing throws. For documents whose every fault is reported, see the strict readers of their owners
-// (gpu/inventory/json.cpp, mps/protocol/requests.cpp). Text becomes JSON by json_of (json_text.h). Pure.
+// Reads JSON from another process without trusting it: a member of the wrong type counts as absent, and nothing throws.
+// For documents in which every fault is reported, see the strict readers of their owners (gpu/inventory/json.cpp,
+// mps/protocol/requests.cpp). json_of (json_text.h) parses the text. Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tranche {
 
-// References live as long as `object`, or indefinitely where the member is absent.
+// A returned reference lives as long as `object`, or indefinitely if the member is absent.
 const nlohmann::json& member_at(const nlohmann::json& object, std::string_view key);  // null when absent
 const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
 const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
@@ -20,7 +20,7 @@ std::optional<std::int64_t> number_at(const nlohmann::json& object, std::string_
 std::uint64_t count_at(const nlohmann::json& object, std::string_view key);  // 0 when absent or negative
 bool truth_at(const nlohmann::json& object, std::string_view key);           // false when absent
 
-// The value itself: absent when it is not a whole number, or does not fit.
+// The value itself; absent if it is not a whole number or does not fit.
 std::optional<std::int64_t> number_of(const nlohmann::json& value);
 
 }  // namespace tranche

@@ -1,5 +1,5 @@
 #pragma once
-// How long something took, for people. Pure.
+// A duration as text for people. Pure.
 #include <cstdint>
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
-// A Problem is a fault in something a person wrote (a configuration file, a flag, a variable, a simulator profile):
-// what is wrong, where, and what to write instead. Parsers report all Problems of an input, not the first.
+// A Problem is a fault in a person's input (a configuration file, a flag, a variable, a simulator profile): what is
+// wrong, where, and what to write instead. Parsers report all Problems of an input, not only the first.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,7 +9,7 @@ namespace tranche {
 
 enum class Severity { kWarning, kError };
 
-// Where in a person's input. line and column count from 1; 0 means "the whole file", as for flags and variables.
+// A position in a person's input. line and column count from 1; 0 means the whole input, as for flags and variables.
 struct Place {
   std::string source;  // file name, "--mig-strategy", "$MIG_STRATEGY"
   int line = 0;
@@ -21,7 +21,7 @@ struct Place {
 struct Problem {
   Severity severity = Severity::kError;
   Place place;
-  std::string path;    // the field, as one would say it: "sharing.mps.resources[0].replicas"
+  std::string path;    // the field, as people write it: "sharing.mps.resources[0].replicas"
   std::string what;    // "must be a whole number, but is \"four\""
   std::string remedy;  // "write for example: replicas: 4"
 
@@ -32,7 +32,7 @@ std::string to_string(const Place& place);      // "config.yaml:14:7"
 std::string to_string(const Problem& problem);  // "config.yaml:14:7: error: sharing…: must be …; write …"
 bool has_error(const std::vector<Problem>& problems);
 
-// The candidate closest to `word` by edit distance, or "" when none is close enough to be meant.
+// The candidate closest to `word` by edit distance, or "" if none is close enough.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace tranche

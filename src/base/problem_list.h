@@ -1,7 +1,7 @@
 #pragma once
-// The Problems of one input, bounded where they are made: a file of one megabyte can have 300,000 of them, and they go
-// into logs, status documents and events. The first 100 stay; later errors replace the last warnings; the rest is
-// counted. Texts of a Problem are cut at 1,000 bytes, since they may quote the input. One thread.
+// The Problems of one input, bounded as they are added: a file of one megabyte can have 300,000 of them, and they go
+// into logs, status documents and events. The list keeps the first 100; later errors replace the last warnings; the
+// rest is counted. Texts of a Problem are cut at 1,000 bytes, because they may quote the input. One thread.
 #include <string>
 #include <vector>
 
@@ -14,13 +14,13 @@ class ProblemList {
   static constexpr std::size_t kMost = 100;
 
   void add(Problem problem);
-  // Whether add() would only count a Problem of this severity, so that its text need not be made.
+  // Whether add() would only count a Problem of this severity, so that the caller need not create its text.
   bool full(Severity severity) const {
     return problems_.size() >= kMost && (severity == Severity::kWarning || errors_ >= kMost);
   }
   bool has_error() const { return errors_ > 0; }
   void sort_by_place();
-  // With a last Problem that counts the rest, without a place, when there is a rest.
+  // If Problems were dropped, the last one counts them and has no place.
   std::vector<Problem> take();
 
  private:
@@ -31,6 +31,6 @@ class ProblemList {
 };
 
 std::vector<Problem> bounded(std::vector<Problem> problems);
-void bound_notes(std::vector<std::string>& notes);  // the first 100, and a last one that counts the rest
+void bound_notes(std::vector<std::string>& notes);  // keeps the first 100, and adds one that counts the rest
 
 }  // namespace tranche

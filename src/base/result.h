@@ -1,7 +1,7 @@
 #pragma once
-// Expected failures are return values. `Result<T>` is a T, or an Error that says what went wrong, where, and of which
-// kind. A Kind exists only where it changes what the caller does; texts are for people. Nothing of ours throws: code
-// that calls a throwing library converts at that call. Thread-safe: plain values.
+// Expected failures are return values. `Result<T>` is a T or an Error with what went wrong, where, and its Kind. A Kind
+// exists only if it changes what the caller does; texts are for people. Nothing of ours throws: code that calls a
+// throwing library converts the exception at that call. Thread-safe: plain values.
 #include <expected>
 #include <string>
 #include <string_view>
@@ -10,19 +10,19 @@
 namespace tranche {
 
 enum class Kind {
-  kInvalid,      // somebody wrote something wrong: tell them, keep the last good state
-  kNotFound,     // the thing asked for is not there
-  kUnsupported,  // this driver, kernel or device cannot: leave the feature out and report it once
+  kInvalid,      // wrong input: report it to its author, keep the last good state
+  kNotFound,     // the requested object does not exist
+  kUnsupported,  // this driver, kernel or device lacks the feature: do without it and report it once
   kUnavailable,  // not now: retry with back-off
   kTimeout,      // no answer before the deadline: retry with back-off
-  kDenied,       // no right to do it: degraded, and shown
-  kConflict,     // somebody else holds it, or it changed under us
+  kDenied,       // missing permission: continue degraded, and report it
+  kConflict,     // another process holds it, or it changed meanwhile
 };
 
 struct Error {
   Kind kind = Kind::kUnavailable;
   std::string what;   // "pipe directory is not writable", outermost layer first
-  std::string where;  // a path, "config.yaml:14:7", "nvmlDeviceGetUUID": what the failure was about
+  std::string where;  // the subject of the failure: a path, "config.yaml:14:7", "nvmlDeviceGetUUID"
   int code = 0;       // errno, nvmlReturn_t or gRPC code: kept for the record, not interpreted twice
 
   friend bool operator==(const Error&, const Error&) = default;
@@ -36,7 +36,7 @@ inline std::unexpected<Error> fail(Kind kind, std::string what, std::string wher
   return std::unexpected(Error{kind, std::move(what), std::move(where), code});
 }
 
-// An errno as an Error of the kind that fits it. `doing` reads on: "cannot open".
+// Converts an errno to an Error of the matching kind. `doing` is a phrase such as "cannot open".
 Error error_from_errno(int err, std::string_view doing, std::string_view where);
 
 // Adds one layer of context in front: within(e, "advertise gpu.shared").
@@ -57,7 +57,7 @@ std::string_view to_string(Kind kind);
 #define TRY_STATUS(...) \
   if (auto try_status = (__VA_ARGS__); !try_status) return std::unexpected(std::move(try_status).error())
 
-// Impossible conditions only, never outside input: prints and aborts, and the restart is the recovery.
+// For impossible conditions, never for outside input: prints and aborts; the restart is the recovery.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, const char* message);
 #define CHECK_THAT(condition, message) \
   (static_cast<bool>(condition) ? void(0) : ::tranche::check_failed(#condition, __FILE__, __LINE__, message))

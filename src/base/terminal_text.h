@@ -1,7 +1,7 @@
 #pragma once
-// Text for a terminal in one manner everywhere: headings, tables with aligned columns, sentences wrapped behind a mark.
-// Foreign text cannot control the terminal: what is not our own colour is shown as visible_text() shows it. Widths are
-// counted in bytes. One thread.
+// Formats text for a terminal in one style: headings, tables with aligned columns, wrapped sentences with a mark.
+// Foreign text cannot control the terminal: everything except our own colours is printed as by visible_text(). Widths
+// are counted in bytes. One thread.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -15,9 +15,9 @@ class TerminalText {
 
   TerminalText(bool colour, int width) : colour_(colour), width_(width) {}
 
-  void heading(const std::string& text);  // an empty line before it, unless it is the first
+  void heading(const std::string& text);  // preceded by an empty line, unless it is the first
   void line(const std::string& text);     // indented by two, unless it is empty
-  // The first row is the head, and no row is longer. Columns are as wide as their widest cell.
+  // The first row is the heading, and no row is longer. Columns are as wide as their widest cell.
   void table(const std::vector<Row>& rows);
   void sentence(const std::string& mark, std::string_view text, const char* colour);
 
@@ -32,8 +32,8 @@ class TerminalText {
   std::string out_;
 };
 
-// The text with no line wider than `width` columns: broken at blanks, continued with a deeper indentation. Escapes of
-// colours have no width. For text that is complete; width 0 leaves it as it is.
+// Wraps the text to `width` columns: breaks at blanks, and indents continuation lines more deeply. Colour escapes have
+// no width. For complete text; width 0 returns it unchanged.
 std::string fitted(std::string_view text, int width);
 
 }  // namespace tranche

@@ -1,6 +1,6 @@
 #pragma once
-// Reading text from outside without trusting it: everything here returns "no" rather than guessing, allocates no more
-// than its input, and never throws. Pure.
+// Parses text from outside without trusting it: these functions return "no" instead of guessing, allocate no more than
+// their input, and never throw. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ std::string in_quotes(std::string_view text);  // for messages: in double quotes
 std::string in_markup(std::string_view text);  // for HTML and XML: & < > " ' as entities; control characters stay
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// A stable 64-bit hash (FNV-1a) for names that must be the same in every run and version.
+// A stable 64-bit hash (FNV-1a) for names that must be equal in every run and version.
 std::uint64_t stable_hash(std::string_view text);
 std::string hex16(std::uint64_t value);  // 16 lower-case hexadecimal digits
 

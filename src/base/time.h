@@ -1,5 +1,5 @@
 #pragma once
-// Time is an argument: decisions take `now`, only os/clock and os/loop read a clock (a check in ./dev lint).
+// Time is an argument: decisions take `now`, and only os/clock and os/loop read a clock (checked by ./dev lint).
 #include <chrono>
 #include <cstdint>
 

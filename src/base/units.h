@@ -1,5 +1,5 @@
 #pragma once
-// Quantities that must not be mixed up: bytes of memory and percentages of a GPU. Pure values.
+// Types for quantities that must not be confused: bytes of memory and percentages of a GPU. Pure values.
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -35,7 +35,7 @@ struct Percent {
   constexpr double value() const { return hundredths / 100.0; }
   friend constexpr auto operator<=>(Percent, Percent) = default;
 };
-// "25", "12.5", "33.33": the shortest decimal, the way the MPS control daemon takes it.
+// "25", "12.5", "33.33": the shortest decimal, as the MPS control daemon accepts it.
 std::string to_string(Percent percent);
 
 // A decimal of at most two places from 0 to 1000000, such as "25.0" or "12.5"; the whole text must be the number.

@@ -1,14 +1,14 @@
 #pragma once
-// Bytes from outside as text that every document accepts: cut between characters, and valid UTF-8. Sizes are in bytes.
-// Pure.
+// Turns bytes from outside into text that every document accepts: valid UTF-8, cut between characters. Sizes are in
+// bytes. Pure.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace tranche {
 
-// The size of the character at the beginning of `text`; 0 when none is valid (RFC 3629: no overlong form, no surrogate,
-// nothing above U+10FFFF) and for empty text.
+// The size of the character at the beginning of `text`; 0 if it is empty or not valid (RFC 3629: no overlong form, no
+// surrogate, nothing above U+10FFFF).
 std::size_t character_at(std::string_view text);
 bool is_control(std::string_view character);  // U+0000 to U+001F and U+007F to U+009F
 
@@ -16,7 +16,7 @@ std::string_view first_bytes(std::string_view text, std::size_t most_bytes);  //
 std::string cut_text(std::string_view text, std::size_t most_bytes);  // first_bytes, with "…" at the end when cut
 
 // On one line and harmless to a terminal: control characters and bytes that are not UTF-8 become \n, \x1b, \xff. A
-// character of `marked` gets a backslash before it.
+// character in `marked` gets a backslash before it.
 std::string visible_text(std::string_view text, std::string_view marked = {});
 
 }  // namespace tranche

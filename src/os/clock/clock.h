@@ -1,5 +1,5 @@
 #pragma once
-// The clocks of this machine, read here and in os/loop only: decisions take `now` as an argument. Thread-safe.
+// The clocks of this machine, read only here and in os/loop: decisions take `now` as an argument. Thread-safe.
 #include <cstdint>
 #include <string>
 

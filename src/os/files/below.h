@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/files: paths that must stay below a directory, and the steps that both reading and removing need.
+// Private to os/files: checks that a path stays below a directory, and shared steps of reading and removing.
 #include <sys/types.h>
 
 #include <string>
@@ -14,7 +14,7 @@ Status check_below(std::string_view relative);  // not empty, not absolute, no "
 
 std::string joined(const std::string& directory, std::string_view relative);  // for messages
 
-// The directory that holds the last piece of `relative`, reached without following links, and that piece.
+// The directory that holds the last component of `relative`, reached without following links, and that component.
 struct Parent {
   Fd held;  // not set when the parent is `directory` itself
   int fd = -1;
@@ -22,7 +22,7 @@ struct Parent {
 };
 Result<Parent> parent_of(int directory, const std::string& directory_path, std::string_view relative);
 
-// A name beside `name` that nobody else uses: hidden, so that readers of the directory pass over it.
+// A unique name next to `name`: hidden, so that readers of the directory skip it.
 std::string temporary_name(const std::string& name);
 // The name that a temporary one was made of; "": it is not a temporary name of ours.
 std::string_view name_of_temporary(std::string_view temporary);

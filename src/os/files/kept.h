@@ -15,14 +15,15 @@ namespace tranche::host {
 inline constexpr const char* kAsideSuffix = ".unreadable";
 
 struct KeptFile {
-  std::optional<std::string> text;  // absent: there is none, or it was put aside
-  std::string lost;                 // what of it was lost, why, and where it is now; "" = nothing
+  std::optional<std::string> text;  // absent: the file does not exist, or was put aside
+  std::string lost;                 // what was lost, why, and the file's new name; "" = nothing
 };
 
-// Whole lines only: all that we keep ends with a line end, so a last line without one was cut. Follows no link.
+// Returns whole lines only: all our files end with a line end, so a last line without one is truncated. Follows no
+// link.
 KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit = 1 << 20);
 
-// write_atomically() also where a directory lies in the file's place: that is put aside.
+// write_atomically(), also if a directory is at the file's path: the directory is put aside.
 Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode,
                   Sync sync = Sync::kNo);
 

@@ -1,18 +1,18 @@
 #pragma once
-// Symbolic links that others look through: replaced in one step, so that nobody ever finds none. Any thread.
+// Symbolic links that other programs read: replaced atomically, so that a reader always finds one. Any thread.
 #include <string>
 
 #include "base/result.h"
 
 namespace tranche::host {
 
-// `path` becomes a link to `target`, whatever file or link was there before; kConflict when it is a folder.
+// Makes `path` a link to `target` and replaces a file or link there; kConflict if it is a directory.
 Status put_link(const std::string& target, const std::string& path);
 
-// Where the link at `path` leads, as it is written; kNotFound when there is none, kInvalid when that is no link.
+// The target of the link at `path`, as written; kNotFound if nothing is there, kInvalid if it is not a link.
 Result<std::string> read_link(const std::string& path);
 
-// Whether both names lead to one file in the end.
+// Whether both names resolve to the same file.
 bool lead_to_one_file(const std::string& a, const std::string& b);
 
 }  // namespace tranche::host

@@ -1,5 +1,5 @@
 #pragma once
-// What the mount that a folder lies on allows. Any thread.
+// The properties of the mount that a directory is on. Any thread.
 #include <string>
 
 #include "base/result.h"
@@ -9,7 +9,7 @@ namespace tranche::host {
 struct MountFacts {
   bool no_exec = false;
   bool read_only = false;
-  // In the writable layer of this process' container: other containers and the node see nothing of it.
+  // It is in the writable layer of this process's container: invisible to other containers and to the node.
   bool own_layer = false;
 };
 Result<MountFacts> mount_facts(const std::string& path);

@@ -1,5 +1,5 @@
 #pragma once
-// Paths as a program would see them whose root directory is somewhere else: another system's files, mounted here.
+// Resolves paths as a program with a different root directory would: for another system's files that are mounted here.
 // No thread affinity.
 #include <optional>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tranche::host {
 
-// Where `path` leads for a program whose root directory is `root`: links on the way and at the end are followed as they
-// would be there, so that an absolute one starts at `root` again and none leads out. Nothing when it is not there.
-// `root` itself is taken as it stands; "" means "/". Only a look: what is opened by the answer may have changed
-// meanwhile, so this is for trees whose owner is trusted, such as the driver's.
+// The path here of `path` for a program whose root directory is `root`: resolves links as that program would, so that
+// an absolute link starts at `root` again and none leads out. Absent if it does not exist. `root` itself is not
+// resolved; "" means "/". The file may change before the result is opened, so use this only for trees whose owner is
+// trusted, such as the driver's.
 std::optional<std::string> path_in_root(const std::string& root, std::string_view path);
 
 }  // namespace tranche::host

@@ -1,5 +1,6 @@
 #pragma once
-// For tests of host/*: a directory of the test's own, gone with it. Short, because socket paths end at 107 bytes.
+// For tests of host/*: a directory of the test's own, removed with the object. Its path is short, because socket paths
+// are limited to 107 bytes.
 #include <stdlib.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/http: where to listen, as people write it. Pure.
+// Private to os/http: parses the address to listen on. Pure.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,11 +1,12 @@
 #pragma once
 // One line per event: a stable name, then fields. Text for people on a terminal, JSON lines otherwise or on request.
-// Stages never log; they return values that the caller may log. Log transitions, not ticks. Thread-safe. To stderr;
-// text from info upward until configure() is called. Values are escaped and bounded here, keys and events are ours.
+// Pure code never logs; it returns values that the caller may log. Log transitions, not ticks. Thread-safe. Writes to
+// stderr; text from level info until configure() is called. Values are escaped and bounded here; keys and event names
+// are ours.
 //
-// No call waits for the reader of stderr (a pipe, a socket or a terminal; a file is written as it is): lines wait in a
-// bounded queue while it does not read, and are counted and dropped where the queue is full. The queue is written with
-// the next line, by flush(), and at exit, for at most a second.
+// No call waits for the reader of stderr (a pipe, a socket or a terminal; a file never blocks): while the reader does
+// not read, lines wait in a bounded queue, and are counted and dropped if the queue is full. The queue is written with
+// the next line, by flush(), and at exit for at most one second.
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -35,10 +36,10 @@ struct Field {
   Value value;
 };
 
-void configure(Format format, Level lowest);  // before threads start
+void configure(Format format, Level lowest);  // call before threads start
 
-// Writes what waits, as far as the reader takes it, and once all is written reports how many lines were dropped. A
-// program with a loop calls it every second or so; cheap when nothing waits.
+// Writes queued lines as far as the reader accepts them, and once all are written reports how many lines were dropped.
+// A program with a loop calls it about every second; cheap if nothing is queued.
 void flush();
 std::uint64_t dropped_lines();  // since configure()
 

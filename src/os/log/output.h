@@ -1,8 +1,8 @@
 #pragma once
-// Private to os/log: whole lines on their way to a file descriptor that may have a reader who does not read. Nothing
-// waits, and the file description, which other processes share, keeps its flags: a pipe and a terminal are opened once
-// more for ourselves, to a socket is sent without waiting, and everything else (files, /dev/null) never makes a writer
-// wait for a reader. Not thread-safe: its owner has a lock.
+// Private to os/log: writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
+// description, which other processes share, keeps its flags: a pipe and a terminal are opened once more for this
+// process, a socket is written with a non-blocking send, and everything else (files, /dev/null) never waits for a
+// reader. Not thread-safe: its owner has a lock.
 #include <sys/types.h>
 
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace tranche::log {
 
 class OutputQueue {
  public:
-  static constexpr std::size_t kMost = 256 << 10;  // bytes that wait; lines beyond are dropped
+  static constexpr std::size_t kMost = 256 << 10;  // limit of queued bytes; lines beyond it are dropped
   static constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
 
-  explicit OutputQueue(int fd) : fd_(fd) {}  // which stays the caller's and may come to mean something else (dup2)
-  ~OutputQueue();                            // writes what waits, for at most kPatienceAtExit
+  explicit OutputQueue(int fd) : fd_(fd) {}  // fd stays the caller's and may later be another file (dup2)
+  ~OutputQueue();                            // writes queued lines, for at most kPatienceAtExit
   OutputQueue(const OutputQueue&) = delete;
   OutputQueue& operator=(const OutputQueue&) = delete;
 

@@ -1,5 +1,5 @@
 #pragma once
-// A file descriptor that is closed when its owner goes. Header only, so that os/loop and os/files share it.
+// A file descriptor that its owner's destructor closes. Header only, so that os/loop and os/files share it.
 #include <unistd.h>
 
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
-// A loop's sign of life: a timer writes down the time once a second, and any thread asks how long ago that was. A loop
-// that is stuck in a callback, or a process that is stopped, grows old. on_beat is called with each beat.
-// Opened and destroyed on the loop's thread.
+// A loop's liveness: a timer records the time once a second, and any thread reads how long ago that was. The age grows
+// while the loop is stuck in a callback or the process is stopped. on_beat is called with each beat. Opened and
+// destroyed on the loop's thread.
 #include <atomic>
 #include <functional>
 

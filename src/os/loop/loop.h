@@ -1,9 +1,9 @@
 #pragma once
 // The one thread that owns state. An epoll loop: file descriptors, timers, signals, child exits (by pidfd) and closures
-// posted from other threads, each handled as one uninterrupted turn during which now() stands still. Everything except
-// post() and stop() may be called on the loop's own thread only. Callbacks may add and remove watches, also their own.
-// A cancelled callback never runs again, even if its event was already fetched; it is destroyed when cancelled, or, if
-// it is running, when it returns. Whoever holds a Loop& must be gone before the loop.
+// posted from other threads, each handled in one uninterrupted callback during which now() does not change. Everything
+// except post() and stop() may be called only on the loop's own thread. Callbacks may add and remove watches, including
+// their own. A cancelled callback never runs again, even if its event was already fetched; it is destroyed when
+// cancelled, or, if it is running, when it returns. Every holder of a Loop& must be destroyed before the loop.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -23,23 +23,23 @@ class Loop {
   static Result<std::unique_ptr<Loop>> open();
   virtual ~Loop() = default;
 
-  virtual MonoTime now() const = 0;  // when the current turn began; outside of turns, the time
+  virtual MonoTime now() const = 0;  // when the current callback began; outside callbacks, the time
   virtual WallTime wall_now() const = 0;
 
   virtual void post(std::function<void()> turn) = 0;  // any thread; runs in order; dropped after the loop is gone
 
   virtual Id after(Duration delay, std::function<void()> turn) = 0;  // once
-  // fd stays the caller's, who cancels before closing it. Level-triggered; one watch per fd. 0 when the kernel refuses
-  // (a regular file, no memory, too many watches).
+  // fd stays the caller's, which cancels before closing it. Level-triggered; one watch per fd. Returns 0 if the kernel
+  // refuses (a regular file, no memory, too many watches).
   virtual Id watch(int fd, std::uint32_t epoll_events, std::function<void(std::uint32_t)> turn) = 0;
   virtual void cancel(Id id) = 0;  // a timer or a watch; unknown ids are ignored
 
-  // Blocks the signals for the whole process (call before threads start) and delivers them as turns. A later call adds
-  // signals or replaces the turn of one. They stay blocked when the loop is gone.
+  // Blocks the signals for the whole process (call before threads start) and delivers them as callbacks. A later call
+  // adds signals or replaces a signal's callback. They stay blocked after the loop is destroyed.
   virtual Status on_signals(std::initializer_list<int> signals, std::function<void(int)> turn) = 0;
 
   virtual void run() = 0;   // until stop(); may be called again
-  virtual void stop() = 0;  // any thread; the turn that runs is the last; before run(), that run returns at once
+  virtual void stop() = 0;  // any thread; the running callback is the last; before run(), that run returns at once
 };
 
 }  // namespace tranche::host

@@ -1,5 +1,5 @@
 #pragma once
-// Closures from other threads on their way to the loop: a queue and an eventfd that is readable while it is not empty.
+// Closures from other threads for the loop: a queue and an eventfd that is readable while the queue is not empty.
 // post() from any thread; the rest on the loop's thread.
 #include <cstddef>
 #include <deque>
@@ -18,10 +18,10 @@ class Mailbox {
   void post(std::function<void()> turn);
   void wake();  // any thread
 
-  std::size_t open();            // forgets the wake-up; how many are waiting now
-  std::function<void()> take();  // the oldest; {} when there is none
+  std::size_t open();            // clears the wake-up; returns how many closures wait now
+  std::function<void()> take();  // the oldest; {} if there is none
   void close();                  // wakes again if some are left
-  void clear();                  // drops what waits; the closures are destroyed outside the lock
+  void clear();                  // drops all closures; they are destroyed outside the lock
 
  private:
   Fd eventfd_;

@@ -1,6 +1,6 @@
 #pragma once
-// A one-shot timer of the loop that belongs to its owner: it never fires after the owner is gone, and starting it again
-// replaces it. Loop thread only.
+// A one-shot timer of the loop that belongs to its owner: it never fires after the owner is destroyed, and starting it
+// again replaces it. Loop thread only.
 #include <functional>
 #include <utility>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The loop's timers: a heap by deadline; equal deadlines keep the order in which they were added. Knows no clock: its
-// owner asks for the earliest deadline and takes what is due. Pure bookkeeping, one thread.
+// The loop's timers: a heap by deadline; equal deadlines keep the order in which they were added. Reads no clock: its
+// owner asks for the earliest deadline and takes due timers. Pure data structure, one thread.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,8 +18,9 @@ class Timers {
   void add(Id id, MonoTime deadline, std::function<void()> turn);
   bool cancel(Id id);
   std::optional<MonoTime> earliest();
-  // The next one due at `now` whose id is below `limit`, removed; {} when none is. The limit keeps timers that are
-  // added by timers for the next round, so that a chain of zero delays cannot starve everything else.
+  // Removes and returns the next timer that is due at `now` and whose id is below `limit`; {} if there is none. The
+  // limit leaves timers that are added by timers to the next round, so that a chain of zero delays cannot starve other
+  // events.
   std::function<void()> take_due(MonoTime now, Id limit);
   std::size_t size() const { return turns_.size(); }
   void clear();

@@ -1,6 +1,6 @@
 #pragma once
-// Where an ELF file defines a dynamic symbol: what the loader would find there. 64-bit, little-endian; anything else
-// has none. The file is somebody else's: nothing in it is believed, and the work is bounded by its size. Pure; fuzzed.
+// Finds where an ELF file defines a dynamic symbol, as the loader would. 64-bit, little-endian; any other file has
+// none. The file is not trusted: the work is bounded by its size. Pure; fuzzed.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -8,8 +8,8 @@
 namespace tranche::host {
 
 struct ElfSymbol {
-  std::uint64_t address = 0;  // relative to where the file is mapped, unless it is fixed
-  bool fixed = false;         // an executable that is always mapped where it says
+  std::uint64_t address = 0;  // relative to the file's mapping, unless it is fixed
+  bool fixed = false;         // an executable that is always mapped at its own address
   friend bool operator==(const ElfSymbol&, const ElfSymbol&) = default;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/process: bytes in pieces → whole lines of bounded length. Pure.
+// Private to os/process: splits bytes into whole lines of bounded length. Pure.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@ class LineReader {
  public:
   explicit LineReader(std::size_t longest) : longest_(longest) {}
 
-  // The lines that `bytes` complete, without their "\n" or "\r\n". Of one that is too long the beginning is given with
-  // "…" behind it, as soon as it is too long, and the rest of it is dropped.
+  // The lines that `bytes` complete, without their "\n" or "\r\n". The beginning of a too long line is returned as soon
+  // as the limit is reached, with "…" at its end; the rest of the line is dropped.
   std::vector<std::string> take(std::string_view bytes);
   std::vector<std::string> finish();  // the last line, if it had no end
 
@@ -21,7 +21,7 @@ class LineReader {
 
   std::size_t longest_;
   std::string line_;
-  bool skipping_ = false;  // inside the rest of a line that was too long
+  bool skipping_ = false;  // inside the rest of a too long line
 };
 
 }  // namespace tranche::host

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/process: from a Command to a running child and the ends of its pipes.
+// Private to os/process: starts a Command and returns the child and the ends of its pipes.
 #include <sys/types.h>
 
 #include "base/result.h"

@@ -1,7 +1,7 @@
 #pragma once
-// Private to os/socket: one client of a StatusServer. Requests are answered in order, one at a time: while an answer
-// is not there yet, or waits for the client to read, no more requests are taken. Holds at most one answer and one piece
-// of input.
+// Private to os/socket: one client of a StatusServer. Requests are answered in order, one at a time: while an answer is
+// pending or not read by the client, the connection reads no more requests. Holds at most one answer and one piece of
+// input.
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,8 +22,8 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
                    const StatusLimits& limits, std::function<void()> on_closed);
 
   void begin();
-  void refuse(const Error& why);            // says why and closes
-  void changed(const std::string& newest);  // for a watcher; others are not told. `newest` is a whole line
+  void refuse(const Error& why);            // sends the error and closes
+  void changed(const std::string& newest);  // for a watcher; ignored by others. `newest` is a whole line
   void close();                             // idempotent; calls on_closed
   bool watching() const { return watching_; }
 
@@ -58,9 +58,9 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   bool watching_ = false;
   bool stale_ = false;        // a watcher that has not been sent the newest state
   bool half_closed_ = false;  // the client sends no more
-  bool last_answer_ = false;  // close when it is out
-  std::uint64_t asked_ = 0;   // requests that are answered later, so far
-  bool waiting_ = false;      // for the answer of the last of them
+  bool last_answer_ = false;  // close once it is sent
+  std::uint64_t asked_ = 0;   // number of requests answered later
+  bool waiting_ = false;      // for the last of these answers
   bool answering_ = false;    // inside advance()
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/socket: what arrives on a connection → requests. Pure.
+// Private to os/socket: splits the bytes of a connection into requests. Pure.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ class RequestReader {
   static constexpr std::size_t kLongest = 8192;  // two hundred process ids and a reason
 
   void take(std::string_view bytes);
-  // The next whole line, without blanks around it; empty lines are passed over. kInvalid for one that is too long, not
-  // even complete, or that holds anything but printable ASCII; after that the connection is of no more use.
+  // The next whole line, without surrounding blanks; empty lines are skipped. kInvalid for a line that is too long
+  // (even if incomplete) or holds anything except printable ASCII; the connection is unusable after that.
   std::optional<Result<std::string>> next();
 
  private:

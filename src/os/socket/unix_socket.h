@@ -12,14 +12,14 @@ namespace tranche::host {
 
 Result<sockaddr_un> unix_address(const std::string& path);  // kInvalid when the path does not fit (unix(7): 107 bytes)
 
-// A listening socket, mode 0600. Replaces a socket file that nobody answers on, nothing else.
+// A listening socket, mode 0600. Replaces a socket file on which no program answers, and nothing else.
 Result<Fd> listen_at(const std::string& path);
 
-// The same, but the path is taken from the program that listens there, or from whatever lies there, a directory
-// included. The path is never missing in between.
+// The same, but takes the path from the program that listens there, or from any other file, including a directory. The
+// path exists at every moment.
 Result<Fd> listen_in_place_of(const std::string& path);
 
-// A connected socket. Non-blocking, or blocking for at most what SO_SNDTIMEO and SO_RCVTIMEO say.
+// A connected socket: non-blocking, or blocking for at most the time in SO_SNDTIMEO and SO_RCVTIMEO.
 Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 0);
 
 // {"error":"…"}
