@@ -5,7 +5,7 @@
 namespace tranche {
 namespace {
 
-// SplitMix64: one addition and three mixes; every seed, zero too, gives a full-period sequence.
+// SplitMix64: one addition and three mixes; every seed, including zero, gives a full-period sequence.
 std::uint64_t draw(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15U);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;

@@ -1,6 +1,6 @@
-// {fmt} once, as a static library. Debian ships it shared or header-only: shared is one more library in every image,
-// and header-only makes each of some 400 sources compile the formatter again (half of a small source's compile time).
-// What is instantiated here is what fmt 9's core.h and format.h declare and leave to be linked.
+// Compiles {fmt} once, as a static library. Debian ships it shared or header-only: shared adds a library to every
+// image, and header-only makes each of some 400 sources compile the formatter again (half of a small source's compile
+// time). This file instantiates what fmt 9's core.h and format.h declare without a definition.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

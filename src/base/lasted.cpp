@@ -4,7 +4,7 @@
 
 namespace tranche {
 
-// Two places are enough for people.
+// Two units are precise enough for people.
 std::string lasted(std::uint64_t ms) {
   const std::uint64_t seconds = ms / 1000;
   const std::uint64_t minutes = seconds / 60;

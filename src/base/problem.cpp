@@ -9,7 +9,7 @@
 namespace tranche {
 namespace {
 
-// Letters of either case are equal here.
+// Ignores the case of letters.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -33,7 +33,7 @@ std::string to_string(const Place& place) {
   return text;
 }
 
-// Paths and remedies may hold a configuration's own keys and words; the text goes to terminals, logs and events.
+// Paths and remedies may hold keys and values of the configuration; the text goes to terminals, logs and events.
 std::string to_string(const Problem& problem) {
   std::string text = to_string(problem.place);
   if (!text.empty()) text += ": ";

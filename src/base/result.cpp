@@ -42,7 +42,7 @@ Kind kind_of_errno(int err) {
 
 Error error_from_errno(int err, std::string_view doing, std::string_view where) {
   char buffer[256];
-  // GNU strerror_r returns the text, which need not be in the buffer.
+  // GNU strerror_r returns the text, which may not be in the buffer.
   const char* text = strerror_r(err, buffer, sizeof buffer);
   return Error{kind_of_errno(err), std::string(doing) + ": " + text, std::string(where), err};
 }

@@ -71,7 +71,7 @@ void TerminalText::sentence(const std::string& mark, std::string_view text, cons
 
 namespace {
 
-// Bytes of the character or escape at the front, and the columns that it takes.
+// The size of the first character or escape in bytes, and its width in columns.
 std::pair<std::size_t, std::size_t> front(std::string_view text) {
   if (text.starts_with("\x1b[")) {
     const auto end = text.find('m');
@@ -82,7 +82,7 @@ std::pair<std::size_t, std::size_t> front(std::string_view text) {
   return {bytes, 1};
 }
 
-// Where the part of a line that fits ends, and where the rest begins.
+// The end of the part of a line that fits, and the start of the rest.
 std::pair<std::size_t, std::size_t> break_of(std::string_view line, std::size_t width) {
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
   std::size_t columns = 0;

@@ -53,7 +53,7 @@ Result<Parent> parent_of(int directory, const std::string& directory_path, std::
 }
 
 std::string temporary_name(const std::string& name) {
-  // Names that this process never used before; another process has another pid, and O_EXCL decides the rest.
+  // A name that this process never used before; another process has another pid, and O_EXCL rejects a collision.
   static std::atomic<unsigned> counter = 0;
   constexpr std::size_t kRoom = 200;  // NAME_MAX is 255
   return "." + name.substr(0, kRoom) + "." + std::to_string(::getpid()) + "." +

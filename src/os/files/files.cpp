@@ -20,16 +20,16 @@ namespace {
 using files::joined;
 
 constexpr int kOpenDir = O_PATH | O_DIRECTORY | O_CLOEXEC;
-constexpr int kAttempts = 100;  // at a free temporary name
+constexpr int kAttempts = 100;  // to find a free temporary name
 
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// One directory below another: made with exactly `mode` when it is not there. Returns it opened.
+// Opens one directory below another; creates it with exactly `mode` if it does not exist.
 Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std::string& path) {
   if (::mkdirat(parent, name.c_str(), mode) == 0) {
-    // The umask took something away; the new directory is ours alone, so this is the one that we made.
+    // The umask may have removed bits; only we can write into the new directory, so this is the one that we made.
     const Fd made(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (made && ::fchmod(made.get(), mode) != 0) {
       return std::unexpected(error_from_errno(errno, "cannot set the mode of a directory", path));
@@ -42,7 +42,7 @@ Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std:
   return opened;
 }
 
-// Puts a file, made by `make` under a temporary name, in the place of `parent.name`.
+// Atomically replaces `parent.name` with a file that `make` creates under a temporary name.
 template <class Make>
 Status replace(const files::Parent& parent, const std::string& path, std::string_view doing, Make make) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -55,7 +55,7 @@ Status replace(const files::Parent& parent, const std::string& path, std::string
     }
     const int renamed = ::renameat(parent.fd, temporary.c_str(), parent.fd, parent.name.c_str());
     const int err = errno;
-    // rename() of two links to one file succeeds and leaves both (POSIX), so the temporary name goes in any case.
+    // rename() of two links to one file succeeds and keeps both (POSIX), so the temporary name is always removed.
     ::unlinkat(parent.fd, temporary.c_str(), 0);
     if (renamed != 0) return std::unexpected(error_from_errno(err, doing, path));
     return {};
@@ -84,7 +84,7 @@ Result<Dir> Dir::create(const std::string& path, mode_t mode) {
     if (piece->empty()) continue;
     if (!so_far.empty() && so_far.back() != '/') so_far += '/';
     so_far += *piece;
-    // Existing directories on the way may be reached through links (/var/run); new ones are real.
+    // Existing directories may be reached through links (/var/run); new ones are real.
     Fd next(::openat(at.get(), std::string(*piece).c_str(), kOpenDir));
     if (!next && errno == ENOENT) {
       const bool is_last = piece == std::prev(last.base());
@@ -118,7 +118,7 @@ Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
 Result<std::string> Dir::read(std::string_view relative, std::size_t limit) const {
   TRY_STATUS(files::check_below(relative));
   const std::string path = joined(path_, relative);
-  // O_NONBLOCK so that a named pipe put in a file's place cannot hold us up.
+  // O_NONBLOCK so that a named pipe in a file's place cannot block us.
   const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", path));
   struct stat status{};
@@ -133,7 +133,7 @@ Status Dir::write_atomically(std::string_view relative, std::string_view content
   TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
     const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a file", path));
-    if (::fchmod(fd.get(), mode) != 0) {  // whatever the umask
+    if (::fchmod(fd.get(), mode) != 0) {  // despite the umask
       return std::unexpected(error_from_errno(errno, "cannot set the mode of a file", path));
     }
     auto written = files::write_all(fd.get(), content, path);
@@ -167,7 +167,7 @@ Status Dir::hard_link(std::string_view from_path, std::string_view relative) con
   const std::string path = joined(path_, relative);
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
   const std::string from(from_path);
-  // Mostly there is nothing to replace.
+  // In most cases there is no file to replace.
   if (::linkat(AT_FDCWD, from.c_str(), parent.fd, parent.name.c_str(), 0) == 0) return {};
   if (errno != EEXIST) return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
   return replace(parent, path, "cannot put a link in place", [&](int at, const std::string& name) -> Status {
@@ -216,7 +216,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   struct stat status{};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot open", path));
   if (!S_ISREG(status.st_mode)) {
-    // A pipe of a shell lies in no file system that anybody could put one into.
+    // A shell's pipe is not in a file system in which a process can create files.
     struct statfs where{};
     const bool named = ::fstatfs(fd.get(), &where) != 0 || where.f_type != PIPEFS_MAGIC;
     if (S_ISFIFO(status.st_mode) && named) return fail(Kind::kInvalid, "cannot read: it is a named pipe", path);

@@ -11,7 +11,7 @@
 namespace tranche::host {
 namespace {
 
-// S_IFREG and so on, of a link itself; 0 = nothing is there.
+// S_IFREG and so on, of a link itself; 0 = the name does not exist.
 mode_t type_of(const Dir& folder, const std::string& name) {
   struct stat status{};
   return ::fstatat(folder.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? status.st_mode & S_IFMT : 0;

@@ -11,7 +11,7 @@
 namespace tranche::host {
 
 Status put_link(const std::string& target, const std::string& path) {
-  // A name of this process's own; one that a killed process with our id left is ours to replace.
+  // A name of this process alone; a file of a killed process with our pid may be replaced.
   const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
   ::unlink(beside.c_str());
   if (::symlink(target.c_str(), beside.c_str()) != 0)

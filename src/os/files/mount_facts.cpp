@@ -12,7 +12,7 @@
 namespace tranche::host {
 namespace {
 
-// Linux 5.8 and later; nothing before.
+// Linux 5.8 and later; absent before.
 std::optional<std::uint64_t> mount_id(const std::string& path) {
   struct statx info = {};
   if (::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &info) != 0 || (info.stx_mask & STATX_MNT_ID) == 0)
@@ -20,7 +20,7 @@ std::optional<std::uint64_t> mount_id(const std::string& path) {
   return info.stx_mnt_id;
 }
 
-// Containers' roots are overlays. A folder on the same mount as such a root was not brought in from outside.
+// Containers' roots are overlays. A directory on the same mount as such a root is not a volume.
 bool on_overlaid_root(const std::string& path) {
   struct statfs root = {};
   if (::statfs("/", &root) != 0 || root.f_type != OVERLAYFS_SUPER_MAGIC) return false;

@@ -12,15 +12,15 @@
 namespace tranche::host::files {
 namespace {
 
-// Deeper than anything of ours; keeps a hostile tree from using up the stack and the descriptors.
+// Deeper than any tree of ours; bounds the stack and the descriptors that a hostile tree can use.
 constexpr int kDeepest = 64;
 
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// Removing what is mounted below would remove somebody else's files. Kernels before 5.8 do not know; the device number
-// tells most mounts apart there.
+// Entering a mount would remove another owner's files. Kernels before 5.8 do not report mounts; there, the device
+// number distinguishes most of them.
 bool is_mount_point(int parent, const char* name) {
   struct statx own{};
   struct statx above{};
@@ -56,7 +56,7 @@ Status remove_level(int parent, const std::string& name, const std::string& path
   const Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT) return {};
-    const int err = errno == ENOTDIR || errno == ELOOP ? refused : errno;  // not a directory: unlink's reason counts
+    const int err = errno == ENOTDIR || errno == ELOOP ? refused : errno;  // not a directory: unlink's error counts
     return std::unexpected(error_from_errno(err, "cannot remove", path));
   }
   TRY(const auto names, names_in(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0), path));

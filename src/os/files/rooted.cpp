@@ -11,7 +11,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr int kMostLinks = 40;  // as many as the kernel follows
+constexpr int kMostLinks = 40;  // the kernel's limit
 
 std::string joined(const std::string& root, const std::vector<std::string>& pieces) {
   std::string path = root;
@@ -19,7 +19,7 @@ std::string joined(const std::string& root, const std::vector<std::string>& piec
   return path;
 }
 
-// The pieces yet to go, the next one last.
+// The remaining components, the next one last.
 void put_in_front(std::vector<std::string>& to_go, std::string_view path) {
   const auto pieces = split(path, '/');
   for (auto it = pieces.rbegin(); it != pieces.rend(); ++it)

@@ -54,7 +54,7 @@ void InotifyWatch::read_events() {
   alignas(inotify_event) char buffer[8192];
   const ssize_t got = ::read(fd_.get(), buffer, sizeof buffer);
   if (got <= 0) return;
-  // A write makes several events; each name is told once per round.
+  // A write raises several events; each name is reported once per round.
   std::vector<std::string> names;
   const std::size_t end = static_cast<std::size_t>(got);
   for (std::size_t at = 0; at + sizeof(inotify_event) <= end;) {
@@ -73,7 +73,7 @@ void InotifyWatch::read_events() {
   const auto turn = turn_;
   for (const auto& name : names) {
     (*turn)(name);
-    if (!*alive) return;  // the callback dropped us
+    if (!*alive) return;  // the callback destroyed us
   }
 }
 

@@ -21,7 +21,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr int kBacklog = 1024;  // a client that finds no room waits a second for its second try (TCP)
+constexpr int kBacklog = 1024;  // a client beyond it waits one second for its next attempt (TCP)
 constexpr int kAcceptedPerCallback = 8;
 constexpr int kSilentSeconds = 1;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
@@ -64,7 +64,7 @@ std::string message_of(const HttpAnswer& answer, bool with_body) {
   return message;
 }
 
-// An address of either family in one form: IPv4 is mapped into IPv6.
+// An address of either family in one form: IPv4 is mapped to IPv6.
 std::string peer_of(const sockaddr_storage& address) {
   in6_addr key{};
   if (address.ss_family == AF_INET6) {
@@ -100,7 +100,7 @@ class LoopHttpServer final : public HttpServer {
     Loop::Id watch = 0;
     Timer deadline;
   };
-  using Connections = std::map<std::uint64_t, Connection>;  // the oldest first
+  using Connections = std::map<std::uint64_t, Connection>;  // oldest first
 
   Result<Fd> listen();
   Result<Fd> listen_on(int family);
@@ -125,7 +125,7 @@ class LoopHttpServer final : public HttpServer {
   Loop::Id watch_ = 0;
   std::uint64_t next_id_ = 1;
   Connections connections_;
-  std::thread thread_;  // runs the loop; everything above is its own once it has started
+  std::thread thread_;  // runs the loop; owns all members above once started
 };
 
 LoopHttpServer::~LoopHttpServer() {
@@ -139,7 +139,7 @@ Result<Fd> LoopHttpServer::listen_on(int family) {
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot listen for HTTP", to_string(address_)));
   const int yes = 1, no = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // A connection reaches us with its first bytes, which are mostly the whole request, or after this many seconds.
+  // The kernel reports a connection with its first bytes, usually the whole request, or after this many seconds.
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
@@ -170,7 +170,7 @@ Result<Fd> LoopHttpServer::listen() {
   if (address_.host.find(':') != std::string::npos) return listen_on(AF_INET6);
   if (!address_.host.empty()) return listen_on(AF_INET);
   auto both = listen_on(AF_INET6);
-  // The kernel may have no IPv6; a port that is taken is taken in either family.
+  // The kernel may have no IPv6; a port in use is in use for either family.
   return both || both.error().kind == Kind::kConflict ? std::move(both) : listen_on(AF_INET);
 }
 
@@ -195,7 +195,7 @@ bool LoopHttpServer::watch_listening() {
 }
 
 void LoopHttpServer::accept_some() {
-  // A few at a time, so that requests that have come are answered between two rounds of a flood.
+  // A few at a time, so that arrived requests are answered between two rounds of a flood.
   for (int i = 0; i < kAcceptedPerCallback; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -206,7 +206,7 @@ void LoopHttpServer::accept_some() {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
-    // Out of descriptors or memory: the socket stays readable, so it is not looked at for a while.
+    // Out of descriptors or memory: the socket stays readable, so pause the watch.
     loop_->cancel(std::exchange(watch_, 0));
     loop_->after(kPauseWhenFull, [this] { watch_listening(); });
     return;
@@ -220,7 +220,7 @@ void LoopHttpServer::make_room_for(const std::string& peer) {
   if (const auto own = counts.find(peer); own != counts.end() && own->second >= limits_.of_one_peer) {
     loser = peer;
   } else if (connections_.size() >= limits_.connections) {
-    // Of several addresses with as many, the one whose connection is the oldest.
+    // Among addresses with equally many, the one with the oldest connection.
     const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->second;
     loser = std::ranges::find_if(connections_, [&](const auto& entry) {
               return counts[entry.second.peer] == most;
@@ -240,7 +240,7 @@ void LoopHttpServer::add(Fd fd, std::string peer) {
   connection.fd = std::move(fd);
   connection.peer = std::move(peer);
   enter(id, connection, Phase::kHead, kReadable, limits_.head);
-  advance(id);  // before any newer connection can take its place
+  advance(id);  // before a newer connection can replace it
 }
 
 void LoopHttpServer::enter(std::uint64_t id, Connection& connection, Phase phase, std::uint32_t events,
@@ -291,7 +291,7 @@ void LoopHttpServer::write_answer(std::uint64_t id, Connection& connection) {
     connection.sent += static_cast<std::size_t>(sent);
   }
   connection.out = {};
-  // Closing at once, with input unread, would make the kernel discard what the client has not read yet.
+  // Closing at once, with input unread, would make the kernel discard output that the client has not read yet.
   ::shutdown(connection.fd.get(), SHUT_WR);
   enter(id, connection, Phase::kEnd, kReadable, limits_.head);
 }

@@ -10,7 +10,7 @@ namespace tranche::host {
 namespace {
 
 bool is_ip(int family, const std::string& text) {
-  if (text.find('\0') != std::string::npos) return false;  // inet_pton would see only what is before it
+  if (text.find('\0') != std::string::npos) return false;  // inet_pton would stop at the NUL
   in6_addr address{};                                      // large enough for both families
   return ::inet_pton(family, text.c_str(), &address) == 1;
 }

@@ -1,5 +1,5 @@
-// The only file that includes spdlog: it costs four seconds to compile. spdlog brings the pattern, its colours and the
-// lock of a sink; what a line says is decided in render.cpp, and how it leaves in output.cpp.
+// The only file that includes spdlog, which takes four seconds to compile. spdlog provides the pattern, its colours and
+// the lock of a sink; render.cpp decides the text of a line, and output.cpp how it is written.
 #include "os/log/log.h"
 
 #include <unistd.h>
@@ -33,14 +33,14 @@ std::string_view colour_of(spdlog::level::level_enum level) {
   }
 }
 
-// Colours only when stderr is a terminal. Standard output is for the data that a command prints.
+// Colours only if stderr is a terminal. Standard output is for a command's data.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::uint64_t dropped() {
     const std::lock_guard lock(mutex_);
     return output_.dropped();
   }
-  // How many lines were dropped since the last call, once everything that waited is written; 0 before.
+  // The number of lines dropped since the last call, once all queued lines are written; 0 before.
   std::uint64_t take_dropped() {
     const std::lock_guard lock(mutex_);
     output_.flush();
@@ -93,13 +93,13 @@ Output make_output(Format format, Level lowest) {
   output.logger = std::make_shared<spdlog::logger>("tranche", output.sink);
   output.logger->set_pattern(format == Format::kJson ? "%v" : "%H:%M:%S.%e %^%-5l%$ %v");
   output.logger->set_level(level_of(lowest));
-  // spdlog catches what goes wrong in its sinks; a log that cannot be written (full disk, closed pipe) must not stop
-  // us.
+  // spdlog catches errors of its sinks; a log that cannot be written (full disk, closed pipe) must not stop the
+  // program.
   output.logger->set_error_handler([](const std::string&) {});
   return output;
 }
 
-// One per process, like stderr itself. Text from info upward until configure() says otherwise.
+// One for each process, like stderr itself. Text from level info until configure() is called.
 Output& output() {
   static Output the = make_output(Format::kText, Level::kInfo);
   return the;

@@ -31,7 +31,7 @@ void OutputQueue::write(std::string_view line) {
     const ssize_t sent = put(line);
     line.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
     if (line.empty()) return;
-    if (sent > 0) {  // the rest of a line that has begun is always kept
+    if (sent > 0) {  // always keeps the rest of a line that was partly written
       waiting_ = line;
       return;
     }
@@ -51,7 +51,7 @@ void OutputQueue::flush() {
   }
 }
 
-// What the descriptor is now.
+// Determines what kind of file the descriptor is now.
 void OutputQueue::look() {
   struct stat status{};
   if (::fstat(fd_, &status) != 0) {
@@ -75,8 +75,8 @@ void OutputQueue::look() {
   }
 }
 
-// How much the reader took; -1 when it takes nothing now. What cannot be written to at all (closed, a full disk) counts
-// as taken: the log must not stop us.
+// The number of bytes that the reader accepted; -1 if it accepts none now. If writing is impossible (closed, a full
+// disk), the bytes count as accepted: the log must not stop the program.
 ssize_t OutputQueue::put(std::string_view text) {
   look();
   ssize_t sent = -1;
@@ -91,7 +91,7 @@ ssize_t OutputQueue::put(std::string_view text) {
       sent = ::write(own_.get(), text.data(), text.size());
       break;
     case Kind::kShared: {
-      // A pipe that polls as writable has room for PIPE_BUF bytes, unless a process that shares it was faster.
+      // A pipe that polls as writable has space for PIPE_BUF bytes, unless a process that shares it was faster.
       pollfd writable{.fd = fd_, .events = POLLOUT, .revents = 0};
       if (::poll(&writable, 1, 0) == 0) return -1;
       sent = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));

@@ -21,7 +21,7 @@
 namespace tranche::host {
 namespace {
 
-// Tags of our own three descriptors in epoll's data; ids of watches start above.
+// Tags of our own three descriptors in epoll's data; ids of watches are above them.
 constexpr std::uint64_t kMailTag = 1;
 constexpr std::uint64_t kTimerTag = 2;
 constexpr std::uint64_t kSignalTag = 3;
@@ -83,7 +83,7 @@ class EpollLoop final : public Loop {
 };
 
 EpollLoop::~EpollLoop() {
-  // Captures may cancel or post when they are destroyed: every container is empty and whole before its content goes.
+  // Captures may cancel or post in their destructors: every container is consistent before its content is destroyed.
   mailbox_.clear();
   timers_.clear();
   const auto watches = std::exchange(watches_, {});
@@ -180,16 +180,16 @@ void EpollLoop::dispatch(const epoll_event& event) {
     default:
       break;
   }
-  // Not there when an earlier turn of this round cancelled it.
+  // Absent if an earlier callback of this round cancelled it.
   const auto found = watches_.find(tag);
   if (found == watches_.end()) return;
-  const auto watch = found->second;  // kept while it runs: it may cancel itself
+  const auto watch = found->second;  // keeps it while it runs: it may cancel itself
   begin_turn();
   watch->turn(event.events);
 }
 
 void EpollLoop::read_mail() {
-  // Only what waits now: a closure that posts again goes behind descriptors and timers.
+  // Only closures that wait now: one that posts again runs after descriptors and timers.
   for (auto count = mailbox_.open(); count > 0 && !stopping_.load(std::memory_order_acquire); --count) {
     const auto turn = mailbox_.take();
     if (!turn) break;
@@ -201,7 +201,7 @@ void EpollLoop::read_mail() {
 
 void EpollLoop::fire_timers() {
   std::uint64_t expirations = 0;
-  // Nothing to read when the timer was set anew after epoll saw it; what is due is decided by the heap alone.
+  // Nothing to read if the timer was set again after epoll reported it; only the heap decides what is due.
   [[maybe_unused]] const auto got = ::read(timer_.get(), &expirations, sizeof expirations);
   armed_for_ = MonoTime::max();
   const MonoTime due = mono_now();
@@ -227,8 +227,8 @@ void EpollLoop::read_signals() {
   }
 }
 
-// Once before each wait, for all timers that were added since. A timer that is cancelled leaves the descriptor armed:
-// one early wake-up that finds nothing due costs less than a system call at every cancel.
+// Once before each wait, for all timers that were added since. Cancelling a timer leaves the descriptor armed: one
+// early wake-up without a due timer costs less than a system call at every cancel.
 void EpollLoop::arm_timer() {
   const auto earliest = timers_.earliest();
   if (!earliest || *earliest >= armed_for_) return;

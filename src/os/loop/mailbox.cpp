@@ -18,13 +18,13 @@ void Mailbox::post(std::function<void()> turn) {
 
 void Mailbox::wake() {
   const std::uint64_t one = 1;
-  // Fails only when the counter is full, and then the loop is awake already.
+  // Fails only if the counter is full, and then the loop is awake already.
   [[maybe_unused]] const auto written = ::write(eventfd_.get(), &one, sizeof one);
 }
 
 std::size_t Mailbox::open() {
   std::uint64_t count = 0;
-  // Fails only when nobody woke us, which is fine.
+  // Fails only if no wake-up is pending, which is fine.
   [[maybe_unused]] const auto got = ::read(eventfd_.get(), &count, sizeof count);
   const std::lock_guard lock(mutex_);
   return waiting_.size();

@@ -14,9 +14,9 @@ void Timers::add(Id id, MonoTime deadline, std::function<void()> turn) {
 bool Timers::cancel(Id id) {
   const auto found = turns_.find(id);
   if (found == turns_.end()) return false;
-  const auto turn = std::move(found->second);  // destroyed last: its captures may call back into us
+  const auto turn = std::move(found->second);  // destroyed last: its captures may call this object
   turns_.erase(found);
-  // Timeouts are mostly cancelled long before they are due: do not let their entries pile up.
+  // Most timeouts are cancelled long before they are due: do not let their entries accumulate.
   constexpr std::size_t kWorthIt = 64;
   if (heap_.size() > kWorthIt && heap_.size() > 2 * turns_.size()) {
     std::erase_if(heap_, [this](const Entry& entry) { return !turns_.contains(entry.id); });

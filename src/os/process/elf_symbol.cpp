@@ -7,7 +7,7 @@
 namespace tranche::host {
 namespace {
 
-// `count` bytes at an offset, or nothing where the file does not have them.
+// `count` bytes at an offset; absent if the file does not have them.
 std::optional<std::string_view> part(std::string_view file, std::uint64_t offset, std::uint64_t count) {
   if (offset > file.size() || count > file.size() - offset) return std::nullopt;
   return file.substr(offset, count);
@@ -22,7 +22,7 @@ std::optional<Record> record_at(std::string_view file, std::uint64_t offset) {
   return record;
 }
 
-// The section's bytes, cut to what the file has.
+// The section header at `index`; absent if the file does not have it.
 std::optional<Elf64_Shdr> section_at(std::string_view file, const Elf64_Ehdr& header, std::uint64_t index) {
   if (index >= header.e_shnum || header.e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
   if (header.e_shoff > file.size()) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<ElfSymbol> dynamic_symbol(std::string_view file, std::string_view 
     const auto symbols = part(file, section->sh_offset, section->sh_size);
     const auto names = strings ? part(file, strings->sh_offset, strings->sh_size) : std::nullopt;
     if (!symbols || !names) continue;
-    // There is one such section in a file that a linker made: no other is looked at, which bounds the work.
+    // A linker creates only one such section: no other is read, which bounds the work.
     const auto address = value_in(*symbols, *names, name);
     return address ? std::optional(ElfSymbol{*address, header->e_type == ET_EXEC}) : std::nullopt;
   }

@@ -72,8 +72,8 @@ std::optional<MappedFile> first_mapping(std::string_view maps, const Wanted& wan
   return std::nullopt;
 }
 
-// A regular file alone, and that is seen before it is opened: a tenant chooses what the path leads to, and opening a
-// device can do something.
+// Opens only a regular file, and checks that before opening: a tenant chooses the path's target, and opening a device
+// can have effects.
 std::optional<std::string> file_at(const Fd& place) {
   struct stat facts{};
   if (!place || ::fstat(place.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kLargestFile)
@@ -90,7 +90,7 @@ std::optional<std::string> file_at(const Fd& place) {
   return content;
 }
 
-// Page by page, for what follows may not be there: as much as could be read.
+// Reads page by page, because later pages may not be mapped; returns as much as could be read.
 std::string memory_of(pid_t pid, std::uint64_t address, std::size_t count) {
   std::string bytes(count, '\0');
   std::size_t have = 0;
@@ -114,8 +114,8 @@ std::uint64_t word_at(pid_t pid, std::uint64_t address) {
   return word;
 }
 
-// Where the process keeps `environ`: the executable's, if it has a copy of its own (that of the C library is not used
-// then), or the C library's.
+// The address of `environ` in the process: the executable's, if it has a copy of its own (then the C library's is
+// unused), or the C library's.
 std::optional<std::uint64_t> environ_address(pid_t pid) {
   constexpr std::string_view kNames[] = {"environ", "__environ"};
   const auto maps = read_file(fmt::format("/proc/{}/maps", pid), kLongestMaps);
@@ -157,7 +157,7 @@ std::optional<MappedFile> mapped_in(std::string_view maps, std::string_view path
 std::optional<LiveVariable> live_variable(pid_t pid, const std::string& name) {
   const auto at = environ_address(pid);
   const std::uint64_t list = at ? word_at(pid, *at) : 0;
-  if (list == 0) return std::nullopt;  // not there, or not set up yet
+  if (list == 0) return std::nullopt;  // absent, or not initialised yet
   const std::string wanted = name + "=";
   for (std::size_t i = 0; i < kMostVariables; ++i) {
     const std::uint64_t entry = word_at(pid, list + i * sizeof(std::uint64_t));

@@ -21,8 +21,8 @@ extern "C" {
 namespace tranche::host {
 namespace {
 
-// What is watched. The loop's callbacks own it, so that it outlives a callback that drops the Process and so that a
-// child that lives on after its Process is still reaped.
+// The watched process. The loop's callbacks own it, so that it outlives a callback that destroys the Process, and so
+// that a child that keeps running after its Process is still reaped.
 class Watched : public std::enable_shared_from_this<Watched> {
  public:
   Watched(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child)
@@ -44,7 +44,7 @@ class Watched : public std::enable_shared_from_this<Watched> {
 
   Loop& loop_;
   ProcessRef ref_;
-  Fd pidfd_;  // open exactly while the process is not known to have ended, or not watched any more
+  Fd pidfd_;  // open until the process is known to have exited or is no longer watched
   bool is_our_child_;
   Fd output_;
   Fd input_;
@@ -77,10 +77,10 @@ void Watched::drop(bool kill) {
   dropped_ = true;
   const auto on_output = std::exchange(on_output_, {});
   const auto on_exit = std::exchange(on_exit_, {});
-  if (kill) (void)signal(SIGKILL);  // fails only when it has ended
+  if (kill) (void)signal(SIGKILL);  // fails only if it has exited
   close_output();
   input_.reset();
-  if (is_our_child_) return;  // which we reap
+  if (is_our_child_) return;  // we reap it
   loop_.cancel(std::exchange(exit_watch_, 0));
   pidfd_.reset();
 }
@@ -95,7 +95,7 @@ Status Watched::signal(int number) {
 void Watched::tell(const std::vector<std::string>& lines) {
   for (const auto& line : lines) {
     if (dropped_ || !on_output_) return;
-    const auto on_output = on_output_;  // kept while it runs: it may drop us
+    const auto on_output = on_output_;  // keeps it while it runs: it may destroy us
     on_output(line);
   }
 }
@@ -105,7 +105,7 @@ void Watched::close_output() {
   output_.reset();
 }
 
-// One piece per turn: a child that writes without end must not keep the loop from anything else.
+// One piece per callback: a child that writes without end must not block the loop.
 void Watched::read_output() {
   const auto self = shared_from_this();
   char buffer[16384];
@@ -116,8 +116,8 @@ void Watched::read_output() {
   close_output();
 }
 
-// The process has ended, so what it wrote is in the pipe by now. Exactly that much is read: a grandchild may go on
-// writing.
+// The process has exited, so all of its output is in the pipe by now. Reads exactly that much: a grandchild may
+// continue to write.
 void Watched::read_what_is_left() {
   int left = 0;
   if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
@@ -138,13 +138,13 @@ void Watched::ended() {
   loop_.cancel(std::exchange(exit_watch_, 0));
   siginfo_t info{};
   ExitNote note{.signalled = false, .code = -1};
-  // A foreign process (ECHILD) is reaped by its own parent, who alone learns how it ended.
+  // A foreign process (ECHILD) is reaped by its own parent, which alone gets its exit status.
   if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 &&
       info.si_pid != 0) {
     note.signalled = info.si_code != CLD_EXITED;
     note.code = info.si_status;
   }
-  // From here on the pid may belong to somebody else: the handle goes in the same instant.
+  // From here on another process may reuse the pid, so the handle is closed at once.
   pidfd_.reset();
   input_.reset();
   read_what_is_left();
@@ -200,13 +200,13 @@ Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& comma
                                                 std::function<void(const std::string& line)> on_output,
                                                 std::function<void(ExitNote)> on_exit) {
   TRY(Spawned spawned, spawn(command));
-  // Not reaped before ended() runs, so this is the child even if it has ended already.
+  // Not reaped before ended() runs, so this is the child even if it has exited already.
   const auto ref = process_ref(spawned.pid);
   const auto watched =
       std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd), true);
   auto process = std::make_unique<WatchedProcess>(watched, command.kill_on_drop);
   if (const auto begun = watched->begin(&spawned, std::move(on_output), std::move(on_exit)); !begun) {
-    (void)watched->signal(SIGKILL);  // without a watch nobody would ever reap it
+    (void)watched->signal(SIGKILL);  // without a watch it would never be reaped
     return std::unexpected(within(begun.error(), command.argv[0]));
   }
   return process;
@@ -217,7 +217,7 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   const auto gone = [&] { return fail(Kind::kNotFound, "the process has ended", "pid " + std::to_string(ref.pid)); };
   if (ref.pid <= 0) return gone();
   TRY(Fd pidfd, open_pidfd(ref.pid));
-  // Checked after the handle is held: from now on the pid cannot come to mean another process behind our back.
+  // Checked while the handle is held: from now on the pid cannot be reused unnoticed.
   const auto seen = look_at_process(ref.pid);
   if (!seen || seen->ref != ref) return gone();
   const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), seen->parent == ::getpid());

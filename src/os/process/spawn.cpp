@@ -1,6 +1,6 @@
-// vfork and exec, by hand: posix_spawn cannot set a death signal, close what it does not know, or enter a namespace.
-// Between the two the child runs on our memory while our thread stands still, so child_side() makes system calls on
-// values prepared before and touches nothing else.
+// vfork and exec by hand: posix_spawn cannot set a death signal, close unknown descriptors, or enter a namespace.
+// Between the two the child runs in our memory while our thread waits, so child_side() makes only system calls on
+// values that were prepared before.
 #include "os/process/spawn.h"
 
 #include <fcntl.h>
@@ -31,9 +31,9 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
-// What the child says when it does not execute the program.
+// The child's report if it does not execute the program.
 struct Failure {
-  int step = -1;  // of before_exec; -1 = what is done for every child
+  int step = -1;  // of before_exec; -1 = a step of every child
   int error = 0;
 };
 
@@ -46,7 +46,7 @@ struct ChildPlan {
   int input = -1;
   int output = -1;
   int kept = -1;
-  int failure = -1;  // where a Failure goes when exec does not happen; closed by exec
+  int failure = -1;  // receives a Failure if exec fails; closed by exec
   const std::vector<BeforeExec>& before_exec;
   pid_t parent = 0;
   bool die_with_parent = false;
@@ -58,8 +58,8 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-// Only those below `first` and `failure` stay: a daemon that lives for weeks must not hold our sockets, locks or device
-// files. Kernels before 5.9 lack the call; there close-on-exec does what it can.
+// Keeps only descriptors below `first` and `failure`: a daemon that runs for weeks must not hold our sockets, locks or
+// device files. Kernels before 5.9 lack the call; there only close-on-exec applies.
 void close_from(unsigned first, int failure) {
   const auto kept = static_cast<unsigned>(failure);
   if (kept > first) ::syscall(SYS_close_range, first, kept - 1, 0u);
@@ -74,9 +74,9 @@ void close_from(unsigned first, int failure) {
     if (!plan.before_exec[step].run()) give_up(plan, static_cast<int>(step));
   if (plan.die_with_parent) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan);
-    if (::getppid() != plan.parent) ::_exit(127);  // it died before the line above
+    if (::getppid() != plan.parent) ::_exit(127);  // the parent exited before the line above
   }
-  ::setpgid(0, 0);  // whoever has a session of its own has that already
+  ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
   if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(plan.output, 2) < 0) give_up(plan);
   if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
   close_from(plan.kept >= 0 ? 4 : 3, plan.failure);
@@ -88,14 +88,14 @@ void close_from(unsigned first, int failure) {
   give_up(plan);
 }
 
-// In a function of its own, so that nothing of the caller's frame lives in registers across the second return.
+// In a function of its own, so that no value of the caller's frame is in a register across the second return.
 [[gnu::noinline]] pid_t start_child(const ChildPlan& plan) {
   const pid_t pid = ::vfork();
   if (pid == 0) child_side(plan);
   return pid;
 }
 
-// The descriptors that become 0 to 3 must not themselves be one of these, where one dup2 would overwrite the next.
+// The descriptors that become 0 to 3 must not be among these themselves, because one dup2 would overwrite the next.
 Result<Fd> above_targets(int fd) {
   Fd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 4));
   if (!duplicate) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
@@ -106,7 +106,7 @@ Result<Fd> above_targets(Fd fd) {
   return above_targets(fd.get());
 }
 
-// Words as execve takes them: a pointer each and a null pointer last, valid as long as `strings` is unchanged.
+// Arguments for execve: pointers and a final null pointer, valid while `strings` is unchanged.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (auto& text : strings) pointers.push_back(text.data());
@@ -152,7 +152,7 @@ void reap(pid_t pid) {
 Result<Fd> open_pidfd(pid_t pid) {
   Fd fd(::pidfd_open(pid, 0));
   if (!fd) {
-    // EINVAL: the number is a thread's or no pid at all.
+    // EINVAL: the number is a thread's, or not a valid pid.
     const int err = errno == EINVAL ? ESRCH : errno;
     return std::unexpected(error_from_errno(err, "cannot watch a process", "pid " + std::to_string(pid)));
   }
@@ -220,7 +220,7 @@ Result<Spawned> spawn(const Command& command) {
     const auto& step = command.before_exec[static_cast<std::size_t>(failed.step)];
     return std::unexpected(error_from_errno(failed.error, step.what, step.where.empty() ? path : step.where));
   }
-  // Our child and not yet reaped: the pid is still its own, even if it has ended.
+  // Our child, and not reaped yet: the pid is still its own, even if it has exited.
   auto pidfd = open_pidfd(spawned.pid);
   if (!pidfd) {
     ::kill(spawned.pid, SIGKILL);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestDocument = 16 << 20;
 
-// Every blocking call is given what is left of the whole deadline.
+// Gives every blocking call the remaining time of the whole deadline.
 class Patience {
  public:
   explicit Patience(Duration whole) : end_(mono_now() + whole) {}

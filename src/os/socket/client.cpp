@@ -23,7 +23,7 @@ struct Asked {
   Timer timer;
 };
 
-// Owned by the loop's callbacks too, so that it outlives a callback that drops the StatusClient.
+// The loop's callbacks own it too, so that it outlives a callback that destroys the StatusClient.
 class Asker : public std::enable_shared_from_this<Asker> {
  public:
   Asker(Loop& loop, std::string path) : loop_(loop), path_(std::move(path)) {}
@@ -41,7 +41,7 @@ class Asker : public std::enable_shared_from_this<Asker> {
 
   Loop& loop_;
   std::string path_;
-  std::list<Asked> waiting_;  // the first one is being asked while asking_
+  std::list<Asked> waiting_;  // the first one is in progress while asking_
   std::uint64_t next_id_ = 1;
   bool asking_ = false;
   Fd fd_;
@@ -91,14 +91,14 @@ bool Asker::connect() {
 
 void Asker::advance() {
   if (asking_ || failing_.running() || waiting_.empty()) return;
-  // A request is shorter than what a connection takes without waiting, and only one is under way.
+  // A request is shorter than what a connection accepts without blocking, and only one is in progress.
   const auto sent = [&] {
     const auto& line = waiting_.front().line;
     return ::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
   };
   const bool had = static_cast<bool>(fd_);
   asking_ = connect() && sent();
-  if (!asking_ && had) {  // the server had closed it meanwhile: that is no answer to this request
+  if (!asking_ && had) {  // the server had closed it earlier: not an answer to this request
     disconnect();
     asking_ = connect() && sent();
   }
@@ -107,7 +107,7 @@ void Asker::advance() {
   fail_soon(waiting_.front().id, {Kind::kUnavailable, "no program answers there; check that it runs", path_, 0});
 }
 
-// As a turn of its own, never inside request().
+// In a callback of its own, never inside request().
 void Asker::fail_soon(std::uint64_t id, const Error& error) {
   failing_.start(Duration::zero(),
                  [self = shared_from_this(), id, error] { self->finish(id, std::unexpected(error)); });
@@ -124,14 +124,14 @@ void Asker::read_some() {
     if (end == std::string::npos && partial_.size() <= kLongestAnswer) return;
     if (end != std::string::npos) {
       const std::string line = partial_.substr(0, end);
-      partial_.clear();  // one question, one line
+      partial_.clear();  // one request, one line
       asking_ = false;
       return finish(waiting_.front().id, line);
     }
   }
   const bool asked = asking_;
   disconnect();
-  if (!asked) return;  // idle for long: closed by the server
+  if (!asked) return;  // idle for long: the server closed it
   finish(waiting_.front().id,
          fail(Kind::kUnavailable, "the connection was closed before the answer was complete", path_));
 }
@@ -143,7 +143,7 @@ void Asker::finish(std::uint64_t id, const Result<std::string>& result) {
   const bool first = found == waiting_.begin();
   const auto done = std::move(found->done);
   waiting_.erase(found);
-  if (first && asking_) disconnect();  // its answer would be taken for the next one's
+  if (first && asking_) disconnect();  // its answer would be mistaken for the next one's
   done(result);
   advance();
 }

@@ -20,7 +20,7 @@ constexpr const char* kBeat = "\n";
 }  // namespace
 
 std::string as_line(std::string json) {
-  // Line ends in JSON text stand only between its tokens, where a blank means the same.
+  // JSON text has line ends only between its tokens, where a blank is equivalent.
   std::ranges::replace(json, '\n', ' ');
   json += '\n';
   return json;
@@ -94,7 +94,7 @@ void StatusConnection::read_some() {
   requests_.take({buffer, static_cast<std::size_t>(got)});
 }
 
-// Everything that can be done without waiting for the client.
+// Does everything that does not have to wait for the client.
 void StatusConnection::advance() {
   const auto self = shared_from_this();
   answering_ = true;
@@ -114,8 +114,8 @@ void StatusConnection::advance() {
   const bool done = half_closed_ && !watching_ && !waiting_;
   if (out_.empty() && (last_answer_ || done)) return close();
   if (!out_.empty()) return want(EPOLLOUT);
-  // A watcher that sends no more is served until it hangs up, which the kernel tells unasked.
-  // Neither is one heard that waits for an answer: what it sends meanwhile stays in the socket.
+  // A watcher that half-closed is served until it hangs up, which the kernel reports without a request. A connection
+  // that waits for an answer is not read either: its input stays in the socket.
   want(half_closed_ || waiting_ ? 0 : kReadable);
 }
 
@@ -149,13 +149,13 @@ void StatusConnection::answer(const Result<std::string>& request) {
 }
 
 void StatusConnection::begin_to_watch() {
-  out_ += kBeat;  // says that beats will come
+  out_ += kBeat;  // announces that beats will follow
   if (std::exchange(watching_, true)) return;
   beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
                     [self = shared_from_this()] { self->beat(); });
 }
 
-// A watcher that does not read needs none: what waits for it is sent first.
+// A watcher that does not read needs no beat: its queued lines are sent first.
 void StatusConnection::beat() {
   beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
                     [self = shared_from_this()] { self->beat(); });
@@ -179,7 +179,7 @@ void StatusConnection::answer_later(const std::string& request) {
   });
 }
 
-// Also from inside later_, which advance() called: then that one goes on.
+// May run inside later_, which advance() called: then that call continues.
 void StatusConnection::answered(std::uint64_t number, const Result<std::string>& json) {
   if (!fd_ || !waiting_ || number != asked_) return;
   waiting_ = false;
@@ -189,7 +189,7 @@ void StatusConnection::answered(std::uint64_t number, const Result<std::string>&
   advance();
 }
 
-// One timer that looks again when it is due, instead of one that is moved at every byte.
+// One timer that checks again when due, instead of one that is moved at every byte.
 void StatusConnection::check_idle() {
   const Duration left = last_activity_ + idle_ - loop_.now();
   const bool busy = watching_ || waiting_;

@@ -66,7 +66,7 @@ class UnixStatusServer final : public StatusServer {
 UnixStatusServer::~UnixStatusServer() {
   loop_.cancel(watch_);
   for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
-  // Only our own: a successor may have put its socket there already.
+  // Removes only our own file: a successor may have replaced it already.
   struct stat status{};
   if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
     ::unlink(path_.c_str());
@@ -91,7 +91,7 @@ void UnixStatusServer::listen_again() {
   struct stat status{};
   if (::lstat(path_.c_str(), &status) == 0) {
     if (status.st_dev == device_ && status.st_ino == inode_) return;
-    // Somebody newer answers there: whoever watches us should watch them.
+    // A newer instance answers there: our watchers have to connect to it.
     for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
     return;
   }
@@ -119,7 +119,7 @@ void UnixStatusServer::accept_some() {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
-    // Out of descriptors or memory: the socket stays readable, so do not look at it for a while.
+    // Out of descriptors or memory: the socket stays readable, so pause the watch.
     loop_.cancel(std::exchange(watch_, 0));
     pause_.start(kPauseWhenFull, [this] { begin(); });
     return;

@@ -28,13 +28,13 @@ const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// The mode is set before bind(), which gives it to the file (Linux): at no moment can others connect.
+// Sets the mode before bind(), which applies it to the file (Linux): other users can never connect.
 int bind_private(int fd, const sockaddr_un& address) {
   if (::fchmod(fd, 0600) != 0) return errno;
   return ::bind(fd, generic(address), sizeof address) == 0 ? 0 : errno;
 }
 
-// Removes what a program that was killed left behind.
+// Removes the socket of a killed program.
 Status clear_stale(const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return {};
@@ -75,7 +75,7 @@ Result<Fd> listen_in_place_of(const std::string& path) {
   TRY(Fd fd, listen_at(newer));
   if (::rename(newer.c_str(), path.c_str()) != 0) {
     int err = errno;
-    // Only a directory cannot be replaced: it changes places with the socket and is removed there.
+    // Only a directory cannot be replaced: it is exchanged with the socket and then removed.
     if (err == EISDIR) {
       if (::renameat2(AT_FDCWD, newer.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
         std::error_code ignored;
@@ -108,7 +108,7 @@ Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
   TRY(Fd fd, stream_socket(blocking ? 0 : SOCK_NONBLOCK, path));
   if (blocking) {
     const timeval limit{.tv_sec = timeout_us / 1'000'000, .tv_usec = timeout_us % 1'000'000};
-    // connect() waits for room in the other side's queue as long as SO_SNDTIMEO says (socket(7)).
+    // connect() waits for space in the peer's queue for SO_SNDTIMEO (socket(7)).
     ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }
   if (::connect(fd.get(), generic(address), sizeof address) != 0) {

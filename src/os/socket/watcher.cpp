@@ -19,7 +19,7 @@ constexpr Duration kWithoutSocket = std::chrono::seconds(10);
 constexpr std::size_t kLongestLine = 16 << 20;
 constexpr std::string_view kRequest = "watch\n";
 
-// Owned by the loop's callbacks too, so that it outlives a callback that drops the StatusWatcher.
+// The loop's callbacks own it too, so that it outlives a callback that destroys the StatusWatcher.
 class Follower : public std::enable_shared_from_this<Follower> {
  public:
   Follower(Loop& loop, std::string path, std::function<void(const std::string&)> on_line)
@@ -52,7 +52,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
   Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
   Duration pause_ = kFirstPause;
   std::string partial_;
-  bool beats_ = false;  // the server of this connection sends them
+  bool beats_ = false;  // the server of this connection sends beats
   bool told_gone_ = false;
   bool dropped_ = false;
 };
@@ -76,13 +76,13 @@ void Follower::watch_directory() {
     const auto self = weak.lock();
     if (!self || self->dropped_) return;
     if (name.empty()) {
-      self->appears_.reset();  // the directory is gone: look for a new one at the next attempt
+      self->appears_.reset();  // the directory is gone: opens a new watch at the next attempt
     } else if (name == self->name_ && !self->fd_) {
       self->pause_ = kFirstPause;
       self->connect();
     }
   });
-  // Without it (the directory is not there yet) the timer alone finds the socket.
+  // Without a watch (the directory does not exist yet), only the timer finds the socket.
   if (opened) appears_ = std::move(*opened);
 }
 
@@ -91,12 +91,12 @@ void Follower::connect() {
   watch_directory();
   auto connected = connect_to(path_, false);
   if (!connected) {
-    // The watched directory tells when it appears; to ask as well is for a watch that tells nothing.
+    // The directory watch reports when the socket appears; the slow retry is for a watch that reports nothing.
     if (connected.error().code == ENOENT && appears_) pause_ = kWithoutSocket;
     return disconnected();
   }
   fd_ = std::move(*connected);
-  // A new connection has room for six bytes.
+  // A new connection has space for six bytes.
   if (::send(fd_.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
     return disconnected();
   }
@@ -125,7 +125,7 @@ void Follower::read_some() {
   for (std::size_t end = 0; fd_ && (end = partial_.find('\n')) != std::string::npos;) {
     const std::string line = partial_.substr(0, end);
     partial_.erase(0, end + 1);
-    if (line.empty()) {  // a beat; "" means something else to the one who listens
+    if (line.empty()) {  // a beat; for on_line, "" has another meaning
       beats_ = true;
       continue;
     }
@@ -142,7 +142,7 @@ void Follower::expect_more(Duration within) {
   timer_.start(within, [self = shared_from_this(), due = loop_.now() + within] { self->look_whether_silent(due); });
 }
 
-// What has come while this loop was busy and waits in the socket counts.
+// Input that arrived while this loop was busy and waits in the socket counts.
 void Follower::look_whether_silent(MonoTime due) {
   read_some();
   if (!fd_ || timer_.running()) return;
@@ -151,7 +151,7 @@ void Follower::look_whether_silent(MonoTime due) {
 }
 
 void Follower::tell(const std::string& line) {
-  const auto on_line = on_line_;  // kept while it runs: it may drop us
+  const auto on_line = on_line_;  // keeps it while it runs: it may destroy us
   if (on_line) on_line(line);
 }
 
