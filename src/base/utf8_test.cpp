@@ -19,7 +19,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Every length of text of every width of character, so that the cut falls on every byte of one.
+// Texts of every length with characters of every width, so that the cut falls on every byte of a character.
 TEST(Utf8, AMessageIsNeverCutInsideACharacter) {
   for (const std::string character : {"a", "é", "版", "😀"})
     for (std::size_t before = 0; before < 5; ++before) {

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 const std::string kGpu = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
 const DaemonLimits kLimits{{{kGpu, mib(14377)}}, Percent::whole(10)};
 
-// Gives one reply after the other; the inputs of all runs, and what it came to.
+// Plays a list of replies; records the inputs of all runs and the final event.
 struct Talk {
   std::vector<std::string> inputs;
   std::optional<Event> event;

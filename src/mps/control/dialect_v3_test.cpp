@@ -19,7 +19,7 @@ DaemonLimits limits() {
   return wanted;
 }
 
-// Gives one reply after the other; all commands, and what it came to.
+// Plays a list of replies; records all commands and the final event.
 struct Talk {
   std::vector<std::string> commands;
   std::optional<Event> event;

@@ -1,4 +1,4 @@
-// What a pid of a server's list stands for, with made-up processes.
+// Which process a pid of a server's list identifies, with simulated processes.
 #include "mps/control/listed_clients.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 class Listed : public ::testing::Test {
  protected:
-  std::map<pid_t, std::uint64_t> started_;  // the processes that there are
+  std::map<pid_t, std::uint64_t> started_;  // the living processes
   ListedClients listed_{[this](pid_t pid) -> Result<ProcessRef> {
     const auto found = started_.find(pid);
     if (found == started_.end()) return fail(Kind::kNotFound, "no such process");
@@ -23,7 +23,7 @@ TEST_F(Listed, APidIsTheProcessThatHadItWhenItWasListedFirst) {
   started_[7] = 100;
   listed_.heard(500, {7});
   EXPECT_EQ(listed_.find(7), (ProcessRef{7, 100}));
-  started_[7] = 300;  // given again
+  started_[7] = 300;  // the pid is reused
   EXPECT_EQ(listed_.find(7), std::nullopt);
   EXPECT_TRUE(listed_.has(7));
 }

@@ -60,7 +60,7 @@ TEST(LogLines, ThatMatterAreToldApart) {
       {"[2026-11-21 17:27:37.540 Other   532] ", {"Startup", LogRole::kOther, LogWhat::kOther, 0, 0, -1}},
   };
   for (const auto& [prefix, want] : rows) {
-    const std::string text = prefix + want.text;  // the line views it
+    const std::string text = prefix + want.text;  // the line refers to it
     const auto line = parse_log_line(text);
     ASSERT_TRUE(line) << want.text;
     EXPECT_EQ(line->text.substr(0, 8), std::string_view(want.text).substr(0, 8));

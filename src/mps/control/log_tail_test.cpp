@@ -30,7 +30,7 @@ class LogTailTest : public ::testing::Test {
     ASSERT_TRUE(tail) << to_string(tail.error());
     tail_ = *std::move(tail);
   }
-  // As the daemon does, which holds the file open as long as it lives.
+  // Like the daemon, which holds the file open as long as it runs.
   void write(const std::string& text) {
     ASSERT_EQ(::write(tail_->fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
@@ -78,7 +78,7 @@ TEST_F(LogTailTest, FilesAreFollowedByOneWatchAndOneThatIsGoneEndsNoOther) {
                           [&](const std::string& line) { others.push_back(line); });
   };
   auto other = open_other();
-  auto again = open_other();  // the pool's next, before this one is gone
+  auto again = open_other();  // opened before this one is destroyed
   other.reset();
   ASSERT_EQ(::write(again->fd(), "new\n", 4), 4);
   write("one\n");

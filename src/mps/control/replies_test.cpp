@@ -77,13 +77,13 @@ TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
   ASSERT_TRUE(unset && unset->limits);
   EXPECT_THAT(unset->limits->memory, IsEmpty());
   EXPECT_THAT(disagreement(one, *unset->limits), HasSubstr("was not read back"));
-  // Of two devices one cannot tell which it is that has none.
+  // With two devices it is unknown which one has no limit.
   const DaemonLimits two{{{kUuid, mib(500)}, {kOther, mib(500)}}, Percent::whole(10)};
   const auto half = parse_server_session(two, "ACTIVE\n10.0\n500M\n886\n");
   ASSERT_TRUE(half);
   EXPECT_FALSE(half->limits);
   EXPECT_THAT(half->clients, ElementsAre(886));
-  // As from a server that begins.
+  // As from a server that is starting.
   const auto early = parse_server_session(one, "INITIALIZING\n");
   ASSERT_TRUE(early);
   EXPECT_FALSE(early->limits);

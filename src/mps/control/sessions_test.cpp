@@ -1,5 +1,5 @@
-// Sessions with a program of the test's own in place of the control client: it notes what it was asked, and refuses
-// while a file says that somebody else holds the session.
+// Sessions with a program of the test in place of the control client: it records its input, and refuses while a file
+// says that another program holds the session.
 #include "mps/control/sessions.h"
 
 #include <gmock/gmock.h>
@@ -121,7 +121,7 @@ TEST_F(SessionsTest, MakeRoomWhenAQuestionIsWithdrawn) {
     questions_[1].reset();  // waiting
   });
   run_until(1);
-  EXPECT_THAT(answers_, ElementsAre(testing::AnyOf("b\n", "second session\n")));  // the killed one left its mark
+  EXPECT_THAT(answers_, ElementsAre(testing::AnyOf("b\n", "second session\n")));  // the killed session wrote its mark
 }
 
 }  // namespace

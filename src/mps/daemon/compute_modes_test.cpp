@@ -75,7 +75,7 @@ TEST_F(ComputeModesTest, AreGivenBackByTheNextStartAfterAKill) {
     killed.make_exclusive(kB, done());
   }
   auto next = open();
-  next.seen(kB, ComputeMode::kExclusiveProcess);  // as it is found: not what it was
+  next.seen(kB, ComputeMode::kExclusiveProcess);  // the mode found now, not the earlier one
   next.make_exclusive(kB, done());
   EXPECT_TRUE(last_);
   next.give_back(kB, done());
@@ -121,7 +121,7 @@ TEST_F(ComputeModesTest, OfAJournalThatCannotBeUsedAreThoseOfTheDriver) {
   for (const char* text : {"{\"GPU-a\": 3}\n", "{\"GPU-a\": \"FAST\"}\n", "{\"\": \"DEFAULT\"}\n"})
     kinds.push_back({text, [text](const std::string& path) { std::ofstream(path) << text; }});
   for (const auto& kind : kinds) {
-    if (kind.name == "without any rights" && ::geteuid() == 0) continue;  // which root reads
+    if (kind.name == "without any rights" && ::geteuid() == 0) continue;  // root can read it
     SCOPED_TRACE(kind.name);
     std::filesystem::remove_all(scratch_ / "compute-mode.json");
     ASSERT_TRUE(dir->write_atomically("compute-mode.json", render_mode_journal({{kA, ComputeMode::kProhibited}})));

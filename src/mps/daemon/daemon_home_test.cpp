@@ -1,4 +1,4 @@
-// A daemon's home on the host, tried with ordinary programs. What this machine does not allow is skipped, with the
+// A daemon's home on the host, tested with ordinary programs. What this machine does not permit is skipped, with the
 // reason.
 #include "mps/daemon/daemon_home.h"
 
@@ -88,7 +88,7 @@ class DaemonHomeTest : public ::testing::Test {
   }
 
   std::unique_ptr<Loop> loop_;
-  const int host_pid_ = ::getpid();  // process 1 shows its namespaces to few
+  const int host_pid_ = ::getpid();  // only privileged processes can read process 1's namespaces
   Fd in_, out_;
   ExitNote note_{false, -1};
 };
@@ -104,7 +104,7 @@ TEST_F(DaemonHomeTest, OnTheHostHasASessionOfItsOwnAndOnlyItsDescriptors) {
   wait();
   EXPECT_EQ(note_.code, 0);
   const std::string text = output();
-  const std::string first = text.substr(0, text.find('\n'));  // the words are views of it
+  const std::string first = text.substr(0, text.find('\n'));  // the result refers to it
   const auto words = split(first, ' ');
   ASSERT_GT(words.size(), 6u) << text;
   EXPECT_EQ(words[5], std::to_string(pid)) << "session";
@@ -124,11 +124,11 @@ TEST_F(DaemonHomeTest, SaysWhichProgramCannotBeExecuted) {
 
 // Promise: mps/daemon-home: A failed step is named and leaves no process.
 TEST_F(DaemonHomeTest, SaysWhichCgroupCannotBeEnteredAndLeavesNoProcess) {
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // what tests before this one killed at their end
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // killed by earlier tests at their end
   }
   const Scratch scratch;
   const DaemonHome home{
-      .host = true, .host_pid = host_pid_, .cgroup = scratch.path()};  // an ordinary folder, without cgroup.procs
+      .host = true, .host_pid = host_pid_, .cgroup = scratch.path()};  // an ordinary directory, without cgroup.procs
   const auto process = start(home, {"/bin/true"});
   ASSERT_FALSE(process);
   EXPECT_THAT(to_string(process.error()), HasSubstr("cannot put the daemon into a cgroup of its own"));
@@ -136,7 +136,7 @@ TEST_F(DaemonHomeTest, SaysWhichCgroupCannotBeEnteredAndLeavesNoProcess) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "reaped";
 }
 
-// A real cgroup for as long as the test runs, wherever this machine lets us make one.
+// A real cgroup for the duration of the test, wherever this machine permits one.
 class ScratchCgroup {
  public:
   ScratchCgroup() {
@@ -171,8 +171,8 @@ TEST_F(DaemonHomeTest, OnTheHostIsInACgroupOfItsOwn) {
   EXPECT_THAT(output(), HasSubstr(cgroup.path().substr(cgroup.path().rfind('/')) + "/gpu-1\n"));
 }
 
-// In a child with a mount namespace of its own, as a container has: the daemon must be in that of this process, which
-// stands for the host's first.
+// In a child with a mount namespace of its own, like a container: the daemon must be in the mount namespace of this
+// process, which plays the host's first.
 // Promise: mps/daemon-home: A daemon on the host is in the host's mount namespace.
 TEST_F(DaemonHomeTest, OnTheHostIsInTheHostsMountNamespace) {
   if (TRANCHE_THREAD_SANITIZED != 0)

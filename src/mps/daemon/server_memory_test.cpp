@@ -21,7 +21,7 @@ class ServerMemoryTest : public PoolTest {
     if (in_dev_shm_) s.binary.env["TRANCHE_SIM_SHARED_MEMORY"] = "/dev/shm";
     return s;
   }
-  // Of the pool, once its first client is in.
+  // The pool's servers, once its first client is connected.
   std::vector<pid_t> servers() {
     serve();
     (void)start_client({"--hold"});
@@ -68,7 +68,7 @@ TEST_F(ServerMemoryTest, InADevShmThatContainersCannotBeGivenIsAProblemThatSaysW
   EXPECT_THAT(memory.problem(), HasSubstr("mount " + (scratch_ / "shm") + " at /dev/shm of tranche mps"));
 }
 
-// The server's /dev/shm is this folder, as where `tranche mps` is a container with it mounted there.
+// The server's /dev/shm is this directory, as if `tranche mps` ran in a container with it mounted there.
 TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to mount";
   in_dev_shm_ = true;

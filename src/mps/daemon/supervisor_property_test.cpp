@@ -1,5 +1,5 @@
-// After any order of events the supervisor can still reach Serving, or it says GivenUp and desired limits bring it
-// there.
+// After any order of events the supervisor can still reach Serving, or it is in GivenUp and desired limits bring it to
+// Serving.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -40,7 +40,7 @@ struct World {
     }
     ASSERT_TRUE(s.state == State::kAbsent || s.state == State::kGivenUp || wake_at(s)) << "it would sleep for ever";
   }
-  // What a well-behaved world answers to an action.
+  // The events with which a working environment answers an action.
   void obey(const Action& action) {
     struct Obey {
       World& w;
@@ -67,7 +67,7 @@ struct World {
 
 Event any_event(std::mt19937_64& random, const Supervisor& s) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
-  // Mostly the id that is open, sometimes a stale or a foreign one.
+  // Usually the open id, sometimes a stale or foreign one.
   const QuestionId id = below(4) != 0 ? s.question : below(s.last_question + 2);
   switch (below(22)) {
     case 20:
@@ -132,7 +132,7 @@ TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
       world.feed(any_event(random, world.s));
       ASSERT_FALSE(HasFatalFailure());
     }
-    // From here on everything goes well.
+    // From here on everything succeeds.
     if (world.s.state == State::kGivenUp)
       world.feed(DesiredChanged{kWanted[0]});
     else if (world.s.state == State::kAbsent || world.s.state == State::kStopping)

@@ -1,4 +1,4 @@
-// What the supervisor learns between two questions: servers and their limits, pings, sessions of others.
+// What the supervisor learns between two questions: servers and their limits, pings, sessions of other programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -223,7 +223,7 @@ TEST(Supervisor, DoesNotBringBackAServerThatEndedWhileItWasAskedAbout) {
   rig.wake().feed(ServerLogged{12, ""}).answer({server_with(12, kRead), server_with(13, kRead)});
   ASSERT_EQ(rig.s.servers.size(), 1u);
   EXPECT_EQ(rig.s.servers[0].pid, 13);
-  rig.wake().answer({server_with(12, kRead)});  // the number was given out anew
+  rig.wake().answer({server_with(12, kRead)});  // the pid is reused
   EXPECT_EQ(rig.s.servers[0].pid, 12);
 }
 

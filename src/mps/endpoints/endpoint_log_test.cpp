@@ -1,4 +1,4 @@
-// The pace of log lines about what tenants do.
+// The rate limit of log lines about tenants' actions.
 #include "mps/endpoints/endpoint_log.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,6 @@ using namespace std::chrono_literals;
 constexpr MonoTime kT0{100s};
 
 // Promise: mps/relay: A tenant's events have one log line a minute for each kind, which counts the others.
-// between.
 TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
   LogPace pace;
   EXPECT_THAT(pace.due("a", "drain", kT0), Optional(0u));

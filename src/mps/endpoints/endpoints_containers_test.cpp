@@ -1,4 +1,4 @@
-// Which container a request to end clients comes from, and which clients are its.
+// Which container a request to terminate clients comes from, and which clients are in it.
 #include "mps/endpoints/endpoints_fixture.h"
 
 #include <sys/mount.h>
@@ -8,8 +8,9 @@
 namespace tranche::agent {
 namespace endpoints_test {
 
-// A process in a mount namespace of its own, and perhaps a pid namespace, as a container's first, with a shim above it:
-// it does what one byte asks for. Made before anything is connected to the daemon: it keeps what it inherits open.
+// A process in a mount namespace of its own, and optionally a pid namespace, as a container's first process, with a
+// shim as its parent. It carries out one-byte commands. Created before any connection to the daemon, because it keeps
+// inherited descriptors open.
 class Container {
  public:
   explicit Container(const std::string& endpoint, bool own_pids = false) {
@@ -43,7 +44,7 @@ class Container {
   }
   void kill() {
     if (shim_ <= 0) return;
-    ::kill(shim_, SIGKILL);  // and with it the others, each with its parent
+    ::kill(shim_, SIGKILL);  // ends the others too, each with its parent
     ::waitpid(std::exchange(shim_, 0), nullptr, 0);
     ::close(ends_[0]);
   }
@@ -68,7 +69,7 @@ class Container {
     }
     return in ? "in" : "out";
   }
-  // As kubelet mounts it into a container of the grant.
+  // As kubelet mounts it into the grant's container.
   static bool mount_endpoint(const std::string& endpoint) {
     const std::string inside = allocate::kEndpointInContainer;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
@@ -80,7 +81,7 @@ class Container {
   // As bubblewrap, apptainer and `unshare -m` start a program.
   static std::string come_in_nested(const std::string& endpoint) {
     int says[2];
-    std::signal(SIGTERM, [](int) {});  // as an init that hands the signal on
+    std::signal(SIGTERM, [](int) {});  // like an init that forwards the signal
     if (::pipe2(says, O_CLOEXEC) != 0) return "no pipe";
     if (::fork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -101,7 +102,7 @@ class Container {
       std::string said;
       if (what == 'd') said = ask_to_drain(endpoint);
       if (what == 'm') {
-        (void)::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);  // held, so that no number comes again
+        (void)::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);  // held, so that the number is not reused
         said = ::unshare(CLONE_NEWNS) == 0 ? ask_to_drain(endpoint) : "no mount namespace";
       }
       if (what == 'n') said = come_in_nested(endpoint);
@@ -147,7 +148,7 @@ TEST_F(EndpointsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesA
   EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; })) << "its init has ended";
 }
 
-// Which clients are a container's: with a pid namespace of its own, and in the host's.
+// Clients of a container: in a pid namespace of its own, and in the host's.
 class NestedClients : public EndpointsOfContainers, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(OwnPids, NestedClients, ::testing::Bool());
 
@@ -162,7 +163,7 @@ TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
   container.tell('d');
   ASSERT_TRUE(until([&] { return !asked_.empty(); }, 5s)) << "the client was not found";
   EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0])));
-  // It did not end: the container must not be reported as free of clients.
+  // It has not exited: the container must not be reported as free of clients.
   done_({{came_[0], mps::TerminateOutcome::kTimedOut, "the process has not exited"}});
   ASSERT_TRUE(until([&] { return readable(container.fd()); }));
   const Json reply = Json::parse(container.said());

@@ -1,4 +1,4 @@
-// One endpoint: its sockets, its admission, its tenants one after the other.
+// One endpoint: its sockets, its admission, and consecutive tenants.
 #include "mps/endpoints/endpoints_fixture.h"
 
 namespace tranche::agent {
@@ -59,7 +59,7 @@ TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
   EXPECT_THAT(first_line(*again), HasSubstr("\"mps\":true"));
 }
 
-// By the stand-in as by the driver: with this value it would have all of the GPU's memory.
+// For the stand-in as for the driver: with this value the client would have all of the GPU's memory.
 // Promise: mps/relay: A client whose environment lifts its limit is refused.
 TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
   open();
@@ -180,7 +180,7 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "link"; }));
   EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("words that this program does not know"));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
-  // The next daemon may be another: it is looked at anew.
+  // The next daemon may differ: it is checked again.
   start_daemon();
   ASSERT_TRUE(endpoints_->open_pool(kPool));
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "relay"; }));
@@ -208,7 +208,7 @@ TEST_F(EndpointsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
 
 TEST_F(EndpointsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
   open();
-  const auto before = std::signal(SIGUSR2, SIG_IGN);  // a process inherits what is ignored
+  const auto before = std::signal(SIGUSR2, SIG_IGN);  // a process inherits ignored signals
   auto process = client();
   std::signal(SIGUSR2, before);
   (void)first_line(*process);
@@ -257,8 +257,8 @@ TEST_F(EndpointsTest, ADrainWithoutClientsIsDoneAtOnce) {
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-// What a tenant may have kept: the directory (here as a descriptor, as over a socket to a different pod), a connection
-// that waits, a client.
+// What a tenant may have kept: the directory (here as a descriptor, as if sent over a socket to a different pod), a
+// waiting connection, a client.
 TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
   open();
   auto former = client();
@@ -277,7 +277,7 @@ TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) 
   EXPECT_EQ(old_one.st_nlink, 0u) << "it is gone";
   auto stale = world_.start_client({}, {{"CUDA_MPS_PIPE_DIRECTORY", way}});
   EXPECT_THAT(first_line(*stale), Not(HasSubstr("\"mps\":true")));
-  // Newcomers wait until the former client has ended, and then come in.
+  // New clients wait until the former client has exited, and are then admitted.
   came_.clear();
   auto next = client();
   EXPECT_FALSE(until([&] { return !came_.empty(); }, 200ms));
@@ -301,7 +301,7 @@ TEST_F(EndpointsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
   auto next = client();
   EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true")) << "nothing was reported of the former client";
   EXPECT_GE(loop_->now() - begun, former_clients_);
-  // The report may still come.
+  // The report may still arrive.
   done_(well(asked_[0]));
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
@@ -329,7 +329,7 @@ TEST_F(EndpointsTest, ARemovedEndpointEndsItsClientsAndNeverThatOfANewTenant) {
   EXPECT_FALSE(fs::exists(paths_.endpoint(kPool, kGrant)));
 }
 
-// Its number may be a different process's by the time that the loop hears of its end.
+// A different process may have its pid by the time that the loop learns of its exit.
 TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   open();
   auto process = client();
@@ -341,7 +341,7 @@ TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
 }
 
-// As on a full disk.
+// As with a full disk.
 TEST_F(EndpointsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
   open();
   const auto ask = [&](const std::string& grant, const std::string& more) {

@@ -41,7 +41,7 @@ TEST(TenantLimits, AnUnreadablePercentageIsSaidWithWhatToWriteInstead) {
   }
 }
 
-// Those that were measured to lift every memory limit, and those that the driver does not know.
+// Values that were measured to lift every memory limit, and values that the driver does not know.
 TEST(TenantLimits, AnUnreadableMemoryLimitIsSaidWithWhatToWriteInstead) {
   for (const char* memory : {"zz", "0=zz", "0=", "=", "0=0", " ", "2=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz", "8192M",
                              "0=-1G", "0=1.5G", "0=$(LIMIT)"}) {
@@ -55,7 +55,7 @@ TEST(TenantLimits, AnUnreadableMemoryLimitIsSaidWithWhatToWriteInstead) {
 
 const std::vector<std::string> kOne{kFirst};
 
-// Measured on H200 (docs/internals/mps-contract.md, "Client variables"), with one device to be seen.
+// Measured on H200 (docs/internals/mps-contract.md, "Client variables"), with one visible device.
 // Promise: guard: Every value that was measured to lift the memory limit is named.
 TEST(LiftingLimits, EveryValueThatWasMeasuredToLiftTheLimitIsNamed) {
   for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
@@ -73,7 +73,7 @@ TEST(LiftingLimits, WhatKeepsOrLowersTheLimitIsNot) {
     EXPECT_FALSE(lifting(value, kOne)) << value;
 }
 
-// Nobody has measured what the driver makes of these, and a client is not refused on a guess.
+// Not measured: how the driver treats these; a client is not refused on a guess.
 TEST(LiftingLimits, WhatIsNotKnownToLiftIsNotNamed) {
   for (const char* value : {"0=1.5G", "0=2048", "0=2T", "0= 2G", " 0=2G", "0=+2G", "GPU-aaaaaaaa=2G",
                             "gpu-AAAAAAAA-0000-4000-8000-00000000000a=2G", "00=2G"})
@@ -88,7 +88,7 @@ TEST(LiftingLimits, WhichDevicesAreSeenDecides) {
   EXPECT_TRUE(lifting("2=1G", two));
   EXPECT_TRUE(lifting("0=2G,1=3G", kOne)) << "measured with one GPU to be seen";
   EXPECT_TRUE(lifting(std::string(kSecond) + "=1G", kOne));
-  // Not known which are seen: only what is wrong for any.
+  // The visible devices are not known: only faults that apply to any device count.
   EXPECT_FALSE(lifting("7=1G", {}));
   EXPECT_FALSE(lifting("GPU-bad=1G", {}));
   for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "0=1G,0=zz"}) EXPECT_TRUE(lifting(value, {})) << value;

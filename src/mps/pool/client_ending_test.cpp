@@ -1,4 +1,4 @@
-// Ending clients of the stand-in daemon: processes as tenants start them, one outcome for each.
+// Terminates clients of the stand-in daemon: processes as tenants start them, one outcome for each.
 #include <linux/sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ char state_of(pid_t pid) {
   return sight ? sight->state : 'X';
 }
 
-// A process that has this number, as if the kernel had come round to it; 0 = this may not be chosen here.
+// Starts a process with this pid, as if the kernel reused it; 0 = not permitted here.
 pid_t start_as(pid_t pid) {
   clone_args how{};
   how.exit_signal = SIGCHLD;
@@ -54,7 +54,7 @@ TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAnd
   pool_->set_stop_patience(600ms);
   const pid_t busy = start_client({"--allocate", "1G", "--kernel-ms", "200", "--hold"});
   const pid_t peer = start_client({"--allocate", "1G", "--hold"});
-  // The servers list it a moment after it has attached; the relay of a real pool knows it at once.
+  // The servers list it shortly after it has attached; the relay of a real pool knows it at once.
   ASSERT_TRUE(until([&] {
     const auto& servers = pool_->supervisor().servers;
     return !servers.empty() && servers[0].clients.size() == 2;

@@ -1,4 +1,4 @@
-// Ends that one run of the program began and another one finishes, with sleeping processes.
+// Terminations that one run of the program began and the next one finishes, with sleeping processes.
 #include "mps/pool/endings.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class EndingsTest : public ::testing::Test {
   bool ended(const ProcessRef& ref) {
     return until([&] { return state(ref) == 'X' || state(ref) == 'Z'; });
   }
-  // As if the program was killed while it waits.
+  // As if the program were killed while it waits.
   void leave(const EndedProcesses& all) {
     endings_->begin({.patience = 60s}, all, [](const auto&) { FAIL() << "nothing has ended"; });
     for (const auto& ref : all.clients) ASSERT_TRUE(until([&] { return state(ref) == 'T'; }));

@@ -1,4 +1,4 @@
-// Fifty kills in a row: nothing of ours leaks, and the pool serves again each time by itself.
+// Fifty kills in a row: nothing of ours leaks, and the pool serves again each time without help.
 #include <fstream>
 
 #include "mps/pool/pool_fixture.h"
@@ -43,10 +43,10 @@ TEST_F(PoolKills, FiftyOfTheDaemonLeaveNoProcessNoDescriptorNoFileAndNoMemory) {
   }
   for (const pid_t pid : pids) EXPECT_FALSE(runs(pid)) << pid;
   EXPECT_EQ(pool_->supervisor().restarts, static_cast<std::uint64_t>(kKills));
-  // A question or a ping may be open at this moment; it is not a leak, and it goes.
+  // A question or a ping may be open at this moment; it is not a leak and ends.
   EXPECT_TRUE(until([&] { return open_descriptors() <= descriptors; })) << open_descriptors() << " of " << descriptors;
   EXPECT_EQ(files_under(scratch_.path()), files);
-#if !TRANCHE_SANITIZED  // they keep what was freed
+#if !TRANCHE_SANITIZED  // sanitizers keep freed memory
   EXPECT_LT(resident_kib() - warm, 1024) << "KiB more than after " << kKills / 5 << " kills";
 #endif
 }
@@ -65,7 +65,8 @@ TEST_F(PoolKills, FiftyOfTheServerLeaveNoProcessAndNoDescriptorAndNeedNoOtherDae
     ASSERT_EQ(::kill(pid, SIGKILL), 0);
     ASSERT_TRUE(until([&] { return server() != pid; })) << i;
     EXPECT_EQ(pool_->state_word(), "serving") << pool_->reason();
-    // The next client gets another; one that comes while the daemon still mourns the last is refused (805).
+    // The next client gets a new one; a client that connects while the daemon still handles the last exit is refused
+    // (805).
     for (int tries = 0; server() == 0 && tries < 5; ++tries) {
       (void)start_client({"--seconds", "0"});
       clients_.clear();

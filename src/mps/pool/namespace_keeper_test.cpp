@@ -47,7 +47,7 @@ class NamespaceKeeperTest : public ::testing::Test {
 
   NamespaceKeeper::Namespaces endpoints_;
   mps::Supervisor daemon_;
-  std::vector<std::size_t> changes_;  // how many namespaces it should be
+  std::vector<std::size_t> changes_;  // the expected number of namespaces
   std::vector<std::string> removed_, answers_;
   NamespaceKeeper::Done done_;
   int retold_ = 0;

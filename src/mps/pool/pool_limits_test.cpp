@@ -1,4 +1,4 @@
-// The limits for whom the daemon takes next: told, read back, and not fought over with the pool's own watching.
+// The limits for the clients that the daemon accepts next: set, read back, and not undone by the pool's own checks.
 #include "mps/pool/pool_fixture.h"
 
 namespace tranche::host {
@@ -23,7 +23,7 @@ class PoolTelling : public PoolTest {
   std::string server() const {
     return pool_->supervisor().servers.empty() ? "" : std::to_string(pool_->supervisor().servers[0].pid);
   }
-  // Long enough for several looks at the servers.
+  // Waits for several looks at the servers.
   void looks() {
     const auto before = pool_->supervisor().last_question;
     ASSERT_TRUE(until([&] { return pool_->supervisor().last_question > before + 3; }));
@@ -99,7 +99,7 @@ TEST_F(PoolTelling, TheSameLimitsAgainCostNoSession) {
 // Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
 TEST_F(PoolTelling, LimitsThatDoNotReadBackAreAnErrorThatThePoolTells) {
   serve();
-  const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M takes a limit away
+  const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M removes a limit
   EXPECT_THAT(told(impossible), HasSubstr("a limit of the daemon is not set"));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
   EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);

@@ -1,4 +1,4 @@
-// One pool's life: starting, serving, being killed, adopted, stopped.
+// One pool: start, service, kill, adoption, stop.
 #include "mps/pool/pool_fixture.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
 
 // Promise: mps/daemon: A mute daemon leaves `serving` within two seconds and needs no restart.
 TEST_F(PoolTest, LeavesServingWithinOneAndAHalfSecondsOfAMuteDaemonAndServesAgainWithoutARestart) {
-  fast_.health_every = fast_.rest_every = 5s;  // as it ships: what tells is the ping
+  fast_.health_every = fast_.rest_every = 5s;  // as shipped: the ping detects it
   serve();
   ASSERT_TRUE(until([&] { return pool_->supervisor().greeting == mps::Greeting::kGiven; }));
   const pid_t pid = pool_->daemon_pid();
@@ -176,7 +176,7 @@ TEST_F(PoolTest, PoolsAreClosedToOtherUsersAlsoWhereTheyWereOpen) {
   EXPECT_EQ(mode(), 0700u);
 }
 
-// What runs under the daemon's name and environment without being it: of another user, in a container, another program.
+// Runs with the daemon's name and environment but is not the daemon: of another user, in a container, another program.
 class Impostor {
  public:
   enum class As { kNobody, kInAContainer, kOurUser };
@@ -190,7 +190,7 @@ class Impostor {
       const int fd = ::open(program.c_str(), O_PATH | O_CLOEXEC);
       if (as == As::kInAContainer && ::unshare(CLONE_NEWNS) != 0) ::_exit(1);
       if (as == As::kNobody && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
-      const char* argv[] = {program.c_str(), "-f", "/dev/null", nullptr};  // a daemon's option too
+      const char* argv[] = {program.c_str(), "-f", "/dev/null", nullptr};  // an option that the daemon has, too
       const char* env[] = {first.c_str(), second.c_str(), nullptr};
       ::fexecve(fd, const_cast<char**>(argv), const_cast<char**>(env));
       ::_exit(1);

@@ -315,7 +315,7 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
       ASSERT_TRUE(!waits || wake_at(rig.p, rig.settings)) << "it would sleep for ever";
       ASSERT_FALSE(rig.p.trusted && rig.p.state == ProofState::kFailed);
     }
-    // From here on every start works.
+    // From here on every start succeeds.
     rig.feed(PoolServes{});
     for (int i = 0; i < 20 && !rig.p.trusted; ++i) rig.p.running ? rig.ended(kPassed) : rig.wake();
     ASSERT_TRUE(rig.p.trusted) << rig.p.reason;

@@ -1,5 +1,5 @@
-// A pool that proves itself by CUDA starts: with the real probe on the stand-in driver, and with a program of the
-// test's own that hangs while a file says so, because the stand-in daemon has no wedge.
+// A pool that proves itself with CUDA starts: with the real probe on the stand-in driver, and with a program of the
+// test that hangs while a file exists, because the stand-in daemon has no wedge.
 #include <poll.h>
 #include <sys/stat.h>
 
@@ -157,8 +157,8 @@ TEST_F(PoolProof, ThatHangsIsKilledAtItsDeadline) {
   ASSERT_TRUE(until_word("serving"));
 }
 
-// A client takes its descriptor and hangs up: the server takes nobody any more, and each CUDA start that hangs there
-// holds the daemon.
+// A client takes its descriptor and hangs up: the server accepts no more clients, and each CUDA start that hangs on it
+// blocks the daemon.
 TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNotFlap) {
   proof_.deadline = 1s;
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};

@@ -1,5 +1,5 @@
-// Connections whose connector has ended, held open by another process: the kernel gives its number to a process that
-// has nothing to do with them (docs/guide/security.md).
+// Connections whose connector has exited and that another process holds open: the kernel gives the connector's pid to
+// an unrelated process (docs/guide/security.md).
 #include "mps/relay/relay_fixture.h"
 
 #include <linux/sched.h>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A connection that a process made, and said the words on, that has ended by now.
+// A connection on which a process sent its messages and that has exited by now.
 struct Planted {
   sim::Fd fd;
   pid_t connector = -1;
@@ -35,7 +35,7 @@ Planted plant(const std::string& path, int type, bool (*speaks)(int fd)) {
   Planted planted{sim::Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0)), -1};
   planted.connector = ::fork();
   if (planted.connector == 0) ::_exit(connects(planted.fd.get(), path) && speaks(planted.fd.get()) ? 0 : 1);
-  siginfo_t how{};  // it stays to be waited for
+  siginfo_t how{};  // it is not reaped yet
   EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(planted.connector), &how, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(how.si_status, 0) << path;
   return planted;
@@ -45,7 +45,7 @@ Planted plant_client(const std::string& path) {
   return plant(path, SOCK_SEQPACKET, [](int fd) { return sim::introduce(fd, ConnectionType::kClient); });
 }
 
-// Before Linux 6.5 it does not: who has the number at the accept is taken for the one that connected.
+// Not before Linux 6.5: there, the process that has the pid at the accept counts as the connector.
 bool kernel_tells_the_process() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
@@ -57,7 +57,7 @@ bool kernel_tells_the_process() {
   return tells;
 }
 
-// A process of that number, as the kernel would make one in the end. false: we may not choose numbers here.
+// A process with that pid, as the kernel would create one in time. false: choosing pids is not permitted here.
 class Successor {
  public:
   explicit Successor(pid_t number) {
@@ -66,7 +66,7 @@ class Successor {
     how.set_tid = reinterpret_cast<std::uintptr_t>(&number);
     how.set_tid_size = 1;
     pid_ = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
-    if (pid_ == 0) ::syscall(SYS_close_range, 0U, ~0U, 0U);  // or connections would stay open by it
+    if (pid_ == 0) ::syscall(SYS_close_range, 0U, ~0U, 0U);  // otherwise it would keep connections open
     while (pid_ == 0) ::pause();
   }
   ~Successor() {
@@ -84,7 +84,7 @@ class Successor {
 
 // Promise: mps/relay: A connection of a process that has ended is refused.
 TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
-  const Planted planted = plant_client(path(kOne) + "/control");  // not waited for yet
+  const Planted planted = plant_client(path(kOne) + "/control");  // not reaped yet
   EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
   EXPECT_EQ(next(planted.fd).bytes, "end");
   ::waitpid(planted.connector, nullptr, 0);
@@ -111,7 +111,7 @@ TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) 
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
 }
 
-// It lived when its turn came, and the daemon greets after its end.
+// It lived at its turn, and the daemon greets after its exit.
 TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   const std::string daemon = world_.dir() + "/slow";
   socket_ = [&daemon](const std::string&) { return daemon; };

@@ -1,5 +1,5 @@
-// Clients of grants that are worth different limits, one kind after the other (docs/internals/mps-contract.md, "A
-// grant's own limits").
+// Clients of grants with different limits, one kind after the other (docs/internals/mps-contract.md, "A grant's own
+// limits").
 #include "mps/relay/relay_fixture.h"
 
 namespace tranche::host {
@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Where grants are worth different limits: what the test says to `prepare`, and when the log would name a client.
+// Grants with different limits: the test answers `prepare`, and decides when the log names a client.
 class RelayWithLimits : public RelayAtTheEndpoint {
  protected:
   RelayWithLimits() {
@@ -159,7 +159,7 @@ TEST_F(RelayThatSettlesSoon, ALogThatNeverNamesAClientHoldsOthersUpForAMoment) {
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }
 
-// Where each grant has a socket of its own (tier v3).
+// Each grant has a socket of its own (tier v3).
 class RelayOfSockets : public RelayAtTheEndpoint {
  protected:
   RelayOfSockets() {

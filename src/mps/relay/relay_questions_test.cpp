@@ -36,7 +36,7 @@ TEST(RelayQuestions, LengthsAreEightBytes) {
   EXPECT_FALSE(length_announced(""));
 }
 
-// As a Tesla T4 (15360 MiB) with four slots is answered.
+// As a Tesla T4 (15360 MiB) with four slots answers.
 TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
   const std::vector<std::string> devices{"GPU-a", "GPU-b"};
   const DaemonLimits limits{{{"GPU-a", mib(3840)}, {"GPU-b", mib(500)}, {"GPU-c", kNotTheirs}}, Percent{2500}};

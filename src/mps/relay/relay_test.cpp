@@ -1,4 +1,4 @@
-// The relay between real sockets: the stand-in daemon behind it, tenants before it.
+// The relay between real sockets, with the stand-in daemon behind it and stand-in tenants as clients.
 // docs/internals/evidence/mps-handshake.md, "What was tried". Every wait is for an event, with a deadline.
 #include "mps/relay/relay_fixture.h"
 
@@ -78,7 +78,7 @@ TEST_F(RelayAtTheEndpoint, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
 }
 
-// By the control program, as a person asks it in a pod; the daemon itself would say 100.0.
+// With the control program, as a person runs it in a pod; the daemon itself would print 100.0.
 // Promise: mps/relay: A container may ask for its own share and nothing else.
 TEST_F(RelayAtTheEndpoint, TellsAContainerItsOwnShareAndTheDaemonHearsNothingOfIt) {
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOne)), "25.0\n");
@@ -121,7 +121,7 @@ TEST_F(RelayAtTheEndpoint, ACommandAfterHavingBeenLetInGoesNowhere) {
   const sim::Fd fd = introduced(kOne);
   sim::Packet packet = next(fd);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
-  ASSERT_TRUE(sim::send_type(fd.get(), ConnectionType::kCommands));  // where four zero bytes are waited for
+  ASSERT_TRUE(sim::send_type(fd.get(), ConnectionType::kCommands));  // instead of the four zero bytes that are expected
   EXPECT_EQ(next(fd).bytes, "end");
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kGarbled));
   EXPECT_EQ(relay_->endpoint(kOne).counters.let_in, 0u);
@@ -164,14 +164,14 @@ TEST_F(RelayAtTheEndpoint, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway
   EXPECT_EQ(next(next_one).bytes, sim::kHello);
 }
 
-// Many tenants together: none is kept out by the others.
+// Many tenants together: none is locked out by the others.
 TEST_F(RelayAtTheEndpoint, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   const auto kept_out = [&](const char* grant) {
     const sim::Fd fd = sim::connect_to(path(grant) + "/control");
     turns(50ms);
     return !readable(fd.get());
   };
-  // Two connections of one grant fill what all have together; one of another grant still comes in, and no second.
+  // Two connections of one grant reach the common limit; one of another grant is still accepted, and no second.
   const auto filled = [&] {
     open_relay();
     for (const char* grant : {kOne, kOther}) open_endpoint(grant);
@@ -192,7 +192,7 @@ TEST_F(RelayAtTheEndpoint, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   const sim::Fd next_one = greeted(kOther);
 }
 
-// The daemon of this test leaves the connections of clients that are in open.
+// The daemon of this test keeps the connections of admitted clients open.
 TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
   bounds_.connections_per_grant = 2;
   const std::string daemon = world_.dir() + "/patient";
@@ -258,7 +258,7 @@ TEST_F(RelayWithShortTimes, AClientThatStallsHoldsNeitherCommandsNorOtherHandsha
   EXPECT_EQ(next(stalled).bytes, "end");
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kStalled));
   EXPECT_EQ(relay_->endpoint(kOne).counters.stalled, 1u);
-  // Its next one has to wait: it would get the server that replaces this one stuck just as fast.
+  // Its next client has to wait: it could make the replacement server stuck just as fast.
   const sim::Fd again = introduced(kOne);
   EXPECT_TRUE(let_in(kOther).valid());
   EXPECT_FALSE(readable(again.get()));
@@ -317,7 +317,7 @@ TEST_F(RelayWithShortTimes, WhileThePoolDoesNotServeClientsWaitAndInTheEndAreSen
 }
 
 TEST_F(RelayAtTheEndpoint, AServerThatStartsIsNoStall) {
-  // The first client of all: its server is started for it, and others of other grants are not held up by that.
+  // The very first client: its server is started for it, and clients of other grants do not wait for that.
   auto first = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, first->pid()));
   EXPECT_EQ(relay_->endpoint(kOne).counters.stalled, 0u);
@@ -331,7 +331,7 @@ TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
     waiting.push_back(sim::connect_to(path(grants[i % 4]) + "/control"));
     ASSERT_TRUE(waiting.back().valid());
   }
-  // All at once, each as far as it comes.
+  // All at once, each as far as it gets.
   std::vector<int> stage(waiting.size());
   std::vector<sim::Fd> servers;
   const auto advance = [&](std::size_t i) {
@@ -362,7 +362,7 @@ TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
 TEST_F(RelayAtTheEndpoint, AClientThatWaitsWhileTheDaemonIsReplacedIsLetInByTheNextOne) {
   world_.daemon().signal(SIGKILL);
   world_.daemon().wait();
-  const sim::Fd early = introduced(kOne);  // nobody has told the relay yet
+  const sim::Fd early = introduced(kOne);  // the relay was not notified yet
   turns(20ms);
   relay_->hold();
   const sim::Fd later = introduced(kOther);
@@ -436,7 +436,7 @@ TEST_F(RelayAtTheEndpoint, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsFo
   relay_->close_endpoint(kOne);
   looks[2].second("");  // of a connection that has ended
   relay_.reset();
-  looks[2].second("");  // and after the relay's end
+  looks[2].second("");  // and after the relay is destroyed
 }
 
 TEST_F(RelayAtTheEndpoint, AClosedEndpointEndsItsHandshakesAndNobodyElses) {

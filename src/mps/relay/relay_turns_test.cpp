@@ -11,7 +11,7 @@ using ::testing::Optional;
 
 const MonoTime kNow{100s};
 
-// With the daemon from the moment of the introduction on.
+// With the daemon from its introduction on.
 void connect(RelayTurns& turns, std::uint64_t id) {
   ASSERT_THAT(turns.next(kNow), Optional(Eq(id)));
   turns.connected(id);
@@ -84,7 +84,7 @@ TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
   ASSERT_THAT(turns.next(kNow), Optional(Eq(1u)));
   turns.back(1);
   EXPECT_EQ(turns.waiting(), 2u);
-  // Its grant had the newest turn, so the other one tries; nobody is lost.
+  // Its grant had the most recent turn, so the other one tries; no client is lost.
   const auto first = turns.next(kNow);
   ASSERT_TRUE(first);
   turns.connected(*first);

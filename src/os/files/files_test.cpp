@@ -109,7 +109,7 @@ TEST_F(FilesTest, ChangesNeverGoThroughALinkOnTheWay) {
   EXPECT_FALSE(dir_->remove_tree("trap/precious"));
   EXPECT_FALSE(dir_->hard_link(outside / "precious", "trap/link"));
   EXPECT_FALSE(dir_->make_subdir("trap/sub"));
-  EXPECT_EQ(dir_->read("trap/precious"), "x");  // reading may
+  EXPECT_EQ(dir_->read("trap/precious"), "x");  // reading is permitted
   EXPECT_THAT(other->list().value(), ElementsAre("precious"));
 }
 
@@ -205,7 +205,7 @@ TEST_F(FilesTest, ATreeTooDeepToBeOursIsLeftAlone) {
   for (int i = 0; i < 80; ++i) deep += "/d";
   ASSERT_TRUE(dir_->make_subdir(deep));
   EXPECT_EQ(dir_->remove_tree("d").error().kind, Kind::kInvalid);
-  // In two steps it fits.
+  // In two steps it is within the limit.
   EXPECT_TRUE(dir_->remove_tree(deep.substr(0, 79)));
   EXPECT_TRUE(dir_->remove_tree("d"));
 }

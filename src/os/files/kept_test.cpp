@@ -36,7 +36,7 @@ TEST_F(KeptTest, OfALineThatWasCutNothingIsRead) {
   EXPECT_EQ(read_kept(dir_, "kept").text, "");
 }
 
-// Whatever became of it: reading returns at once, follows no link, and the next write finds its place.
+// Whatever the damage: reading returns at once, follows no link, and the next write succeeds.
 TEST_F(KeptTest, SurvivesEveryDamage) {
   const std::string passwd = *read_file("/etc/passwd");
   for (const auto& kind : all_damage()) {

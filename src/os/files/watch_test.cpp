@@ -82,7 +82,7 @@ TEST_F(WatchTest, SeesALinkSwappedAsForAMountedConfigMap) {
 }
 
 TEST_F(WatchTest, TellsThatTheDirectoryItselfIsGone) {
-  dir_.reset();  // a directory that is held open is not gone for the kernel
+  dir_.reset();  // the kernel reports no removal while a descriptor is open
   watch();
   ASSERT_EQ(::rmdir(scratch_.path().c_str()), 0);
   run_until("");

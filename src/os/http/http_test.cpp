@@ -38,14 +38,14 @@ Fd connect_to_port(std::uint16_t port, const char* from = nullptr) {
   return fd;
 }
 
-// One that has begun a request: the kernel hands a connection to the server with its first bytes.
+// Begins a request: the kernel reports a connection to the server with its first bytes.
 Fd begun(std::uint16_t port, const char* from = nullptr) {
   auto fd = connect_to_port(port, from);
   EXPECT_EQ(::send(fd.get(), "G", 1, MSG_NOSIGNAL), 1);
   return fd;
 }
 
-// Everything the server answers to these bytes.
+// The server's whole answer to these bytes.
 std::string talk(std::uint16_t port, const std::string& bytes) {
   const auto fd = connect_to_port(port);
   EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-// What `act` writes to stderr, through a temporary file in its place.
+// What `act` writes to stderr, captured in a temporary file.
 template <class Act>
 std::string stderr_of(Act act) {
   ::testing::internal::CaptureStderr();
@@ -106,7 +106,7 @@ TEST(Log, LinesFromManyThreadsStayWhole) {
   for (const auto line : lines) ASSERT_TRUE(nlohmann::json::accept(line)) << line;
 }
 
-// A pipe in the place of stderr.
+// A pipe in place of stderr.
 class StalledStderr {
  public:
   StalledStderr() {
@@ -176,7 +176,7 @@ TEST(Log, WhatWaitsIsWrittenAtTheEnd) {
     std::thread reader([&] {
       while (text.find("\"i\":99") == std::string::npos && pipe.wait()) text += pipe.read();
     });
-    configure(Format::kText, Level::kInfo);  // ends the output as the program's end does
+    configure(Format::kText, Level::kInfo);  // writes the queue as the program's exit does
     reader.join();
   }
   EXPECT_EQ(lines_of(text).size(), 100u);

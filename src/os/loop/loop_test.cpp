@@ -25,7 +25,7 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     loop_ = std::move(*opened);
   }
-  // Runs until somebody calls stop(), at most ten seconds.
+  // Runs until stop() is called, at most ten seconds.
   void run() {
     bool late = false;
     const auto deadline = loop_->after(10s, [&] {
@@ -93,7 +93,7 @@ TEST_F(LoopTest, CapturesMayCancelWhileTheLoopIsDestroyed) {
 
 TEST_F(LoopTest, TimersFireByDeadlineAndThenInOrderOfAdding) {
   std::vector<int> fired;
-  loop_->post([&] {  // one turn, so that all start from the same instant
+  loop_->post([&] {  // one callback, so that all start at the same moment
     loop_->after(3ms, [&] {
       fired.push_back(4);
       loop_->stop();
@@ -229,7 +229,7 @@ TEST_F(LoopTest, ARecycledDescriptorDoesNotGetTheEventsOfItsPredecessor) {
       loop_->cancel(ids[i]);
       const int number = fds[other]->get();
       fds[other]->reset();
-      // A new, quiet descriptor under the old number, watched in the same round.
+      // A new, quiet descriptor with the old number, watched in the same round.
       auto [quiet, quiet_far] = sockets();
       ASSERT_TRUE(quiet.get() == number || quiet_far.get() == number);
       loop_->watch(number, EPOLLIN, [](std::uint32_t) { FAIL() << "an event of the old descriptor"; });

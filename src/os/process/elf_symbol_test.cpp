@@ -14,7 +14,7 @@
 namespace tranche::host {
 namespace {
 
-// Where the C library of this process is: its file, and where it is mapped.
+// The C library of this process: its file, and its mapping.
 struct Here {
   std::string path;
   std::uint64_t base = 0;
@@ -41,7 +41,7 @@ std::string libc_file() {
 
 TEST(ElfSymbol, IsWhereTheLoaderFindsIt) {
   const std::string file = libc_file();
-  // Not of everybody: a sanitizer's own of some names comes first.
+  // Not through the global scope: a sanitizer's own definition of some names comes first.
   void* libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   ASSERT_NE(libc, nullptr);
   for (const char* name : {"getpid", "getppid", "puts", "environ"}) {
@@ -67,11 +67,11 @@ TEST(ElfSymbol, WhatIsNoElfFileHasNone) {
   EXPECT_FALSE(dynamic_symbol(file, "getpid"));
 }
 
-// Of a file that is cut off anywhere nothing beyond its end is read.
+// In a truncated file, no byte beyond its end is read.
 TEST(ElfSymbol, ACutFileIsReadToItsEndOnly) {
   const std::string file = libc_file();
   for (std::size_t size = 0; size < file.size(); size += 1 + file.size() / 300) {
-    const std::string part(file, 0, size);  // its own memory: a sanitizer sees what lies beyond
+    const std::string part(file, 0, size);  // separate memory: a sanitizer detects reads beyond it
     EXPECT_FALSE(dynamic_symbol(part, "getpid")) << size << ": section headers stand at the end";
   }
 }

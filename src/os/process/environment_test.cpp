@@ -1,4 +1,4 @@
-// The environment of other processes: children of the test that change theirs.
+// The environment of other processes: children of the test that change their own.
 #include "os/process/environment.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kName = "TRANCHE_TEST_VARIABLE";
 
-// A child that does something to its environment, and then waits to be ended.
+// A child that changes its environment and then waits to be killed.
 class Child {
  public:
   explicit Child(void (*what)()) {

@@ -31,7 +31,7 @@ class ProcessTest : public ::testing::Test {
     ASSERT_TRUE(opened);
     loop_ = std::move(*opened);
   }
-  // Shell scripts are only what the children of these tests do; Command itself takes no shell.
+  // Only the children of these tests run shell scripts; Command itself uses no shell.
   static Command shell(const std::string& script) {
     return {.argv = {"/bin/sh", "-c", script}, .env = {{"PATH", "/usr/bin:/bin"}}};
   }
@@ -120,7 +120,7 @@ TEST_F(ProcessTest, ASignalIsToldByName) {
 TEST_F(ProcessTest, ASignalAfterTheEndIsNothingAndReachesNobody) {
   const auto process = start(shell("exit 0"));
   run();
-  // Reaped: the pid is free for others from here on, and the handle is gone with it.
+  // Reaped: other processes may use the pid from here on, and the handle is closed.
   EXPECT_EQ(::kill(process->ref().pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
   EXPECT_TRUE(process->signal(SIGKILL));
@@ -129,7 +129,7 @@ TEST_F(ProcessTest, ASignalAfterTheEndIsNothingAndReachesNobody) {
 
 TEST_F(ProcessTest, ASignalBetweenTheEndAndItsNoticeIsNothingToo) {
   const auto process = start(shell("exit 0"));
-  // Wait for the child to be a zombie without letting the loop notice.
+  // Waits for the child to be a zombie without running the loop.
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(process->ref().pid), &info, WEXITED | WNOWAIT), 0);
   EXPECT_TRUE(process->signal(SIGKILL));
@@ -222,7 +222,7 @@ TEST_F(ProcessTest, TheChildHasStandardSignalsAndItsOwnGroup) {
   sigaddset(&blocked, SIGTERM);
   ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
   const auto old = ::signal(SIGPIPE, SIG_IGN);
-  // grep itself reads its own state: no shell in between that would set anything.
+  // grep reads its own state: a shell in between could change it.
   const auto process = start({.argv = {"/bin/grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"}});
   ASSERT_TRUE(process);
   EXPECT_NE(::getpgid(process->ref().pid), ::getpgrp());
@@ -264,7 +264,7 @@ TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
     ASSERT_TRUE(witness) << to_string(witness.error());
     process.reset();
     if (!kill) {
-      // Not even a moment later has it ended: SIGKILL from the drop would be there before this timer.
+      // It has not exited a moment later either: a SIGKILL from the drop would take effect before this timer.
       loop_->after(20ms, [this] { loop_->stop(); });
       run();
       EXPECT_TRUE((*witness)->running());
@@ -273,7 +273,7 @@ TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
     run();
     EXPECT_FALSE((*witness)->running());
   }
-  EXPECT_EQ(exits_, 0);  // a dropped Process tells nothing any more
+  EXPECT_EQ(exits_, 0);  // a dropped Process reports nothing any more
 }
 
 TEST_F(ProcessTest, AChildThatOutlivesItsObjectIsStillReaped) {
@@ -281,7 +281,7 @@ TEST_F(ProcessTest, AChildThatOutlivesItsObjectIsStillReaped) {
   run_until("ready");
   const auto ref = process->ref();
   process.reset();
-  ASSERT_EQ(::kill(ref.pid, SIGKILL), 0);  // our child and not reaped: the pid cannot be another's
+  ASSERT_EQ(::kill(ref.pid, SIGKILL), 0);  // our child and not reaped: the pid cannot be another process's
   bool reaped = false;
   std::function<void()> look = [&] {
     reaped = ::kill(ref.pid, 0) != 0 && errno == ESRCH;
@@ -293,7 +293,7 @@ TEST_F(ProcessTest, AChildThatOutlivesItsObjectIsStillReaped) {
   EXPECT_TRUE(reaped);
 }
 
-// Its parent reaps it, so nothing has to be held until its end: a tenant's process may live for as long as it likes.
+// Its parent reaps it, so nothing has to be held until its exit: a tenant's process may run for any time.
 TEST_F(ProcessTest, ADroppedProcessThatIsNotOursHoldsNoDescriptor) {
   const auto parent = start(shell("sleep 600 & echo $!; wait"));
   std::function<void()> look = [&] { lines_.empty() ? void(loop_->after(1ms, look)) : loop_->stop(); };
@@ -368,7 +368,7 @@ TEST_F(ProcessTest, AdoptingTellsTheEndOfOurOwnChildWithItsStatus) {
 }
 
 TEST_F(ProcessTest, AdoptingAForeignProcessTellsItsEndWithoutAStatus) {
-  // The shell's child is ours only in the second degree.
+  // The shell's child is only a grandchild of ours.
   const auto parent = start(shell("sleep 600 & echo $!; exec sleep 600"));
   ExitNote ended{.signalled = true, .code = 99};
   std::function<void()> look = [&] {
@@ -398,7 +398,7 @@ TEST_F(ProcessTest, AdoptingAForeignProcessTellsItsEndWithoutAStatus) {
 TEST_F(ProcessTest, ARecycledPidIsNotAdopted) {
   auto ref = process_ref(::getpid());
   ASSERT_TRUE(ref);
-  ref->start_ticks += 1;  // as it would look if another process had our number now
+  ref->start_ticks += 1;  // as if another process had reused our pid
   const auto adopted = Process::adopt(*loop_, *ref, {});
   ASSERT_FALSE(adopted);
   EXPECT_EQ(adopted.error().kind, Kind::kNotFound);
@@ -412,7 +412,7 @@ TEST_F(ProcessTest, DiesWithTheThreadThatStartedItWhenAsked) {
   command.die_with_parent = true;
   std::unique_ptr<Process> process;
   std::thread starter([&] {
-    // Stands in for the death of the whole program: PDEATHSIG counts threads.
+    // Simulates the exit of the whole program: PDEATHSIG counts threads.
     auto started = Process::start(
         *loop_, command, [this](const std::string& line) { on_line(line); },
         [this](ExitNote note) {

@@ -1,4 +1,4 @@
-// Requests that are answered later, and the client that asks them. One loop for both sides; every wait has a deadline.
+// Requests that are answered later, and the client that sends them. One loop for both sides; every wait has a deadline.
 #include <gmock/gmock.h>
 
 #include "os/files/scratch.h"

@@ -72,7 +72,7 @@ class StatusTest : public ::testing::Test {
   static void say(const Fd& fd, const std::string& text) {
     ASSERT_EQ(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // One line that is no beat; "" at the end of the connection; "late" when nothing came in twenty seconds.
+  // One line that is not a beat; "" at the end of the connection; "late" if nothing arrives in twenty seconds.
   static std::string hear(const Fd& fd) {
     std::string line;
     char byte = 0;
@@ -146,7 +146,7 @@ TEST_F(StatusTest, AWatcherIsToldAtOnceAndAtEveryChange) {
 }
 
 TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
-  filler_ = std::string(300'000, 'x');  // more than a socket holds
+  filler_ = std::string(300'000, 'x');  // more than a socket buffers
   serve();
   const auto fd = client(path_);
   say(fd, "watch\n");
@@ -154,10 +154,10 @@ TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
   ASSERT_EQ(::poll(&first, 1, 20'000), 1);
   for (int state = 2; state <= 50; ++state) {
     change(state);
-    (void)ask(path_, "status", 10s);  // the change has been dealt with
+    (void)ask(path_, "status", 10s);  // the change has been processed
   }
   const auto beginning = [&] { return hear(fd).substr(0, 12); };
-  EXPECT_EQ(beginning(), "{\"state\":1,\"");  // whole, although it was stuck half-way
+  EXPECT_EQ(beginning(), "{\"state\":1,\"");  // whole, although it was blocked half-way
   EXPECT_EQ(beginning(), "{\"state\":50,");
   change(51);
   EXPECT_EQ(beginning(), "{\"state\":51,");
@@ -218,7 +218,7 @@ TEST_F(StatusTest, AThousandWatchersComeAndGoWithoutLeaks) {
     const auto at_most = open_fds();
     EXPECT_GE(at_most, 2 * kWatchers);
     watchers.clear();
-    // The server sees the ends in its own time: ask until the count has settled, with a deadline.
+    // The server notices hang-ups in its own time: repeat until the count is stable, with a deadline.
     std::size_t now = open_fds();
     for (int i = 0; i < 5000 && now >= at_most - 2 * kWatchers + 3; ++i) {
       ASSERT_TRUE(ask(path_, "status", 10s));
@@ -331,7 +331,7 @@ TEST_F(StatusTest, AskingNobodySaysSo) {
 }
 
 TEST_F(StatusTest, AskingAMuteServerEndsAtTheDeadline) {
-  ASSERT_TRUE(listen());  // nobody runs its loop
+  ASSERT_TRUE(listen());  // no loop runs
   const auto answer = ask(path_, "status", 30ms);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kTimeout);

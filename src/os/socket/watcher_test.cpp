@@ -67,7 +67,7 @@ TEST_F(StatusWatcherTest, TellsOnceThatNobodyIsThereAndThenFindsTheServer) {
   follow();
   run();
   EXPECT_THAT(lines_, ElementsAre(""));
-  loop_->after(100ms, [this] { serve(); });  // several attempts fail in silence before
+  loop_->after(100ms, [this] { serve(); });  // several attempts fail silently before
   run();
   EXPECT_THAT(lines_, ElementsAre("", "one"));
 }
@@ -133,7 +133,7 @@ TEST_F(StatusWatcherTest, ManyFollowersAreAllTold) {
   EXPECT_EQ(told, 2 * kFollowers);
 }
 
-// A server of another make: it answers "watch" with `first` and says no more.
+// A different kind of server: it answers "watch" with `first` and sends nothing more.
 class OtherServer {
  public:
   OtherServer(Loop& loop, const std::string& path, std::string first) : loop_(loop), first_(std::move(first)) {
