@@ -6,7 +6,6 @@
 //
 // The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
 // limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
-// kind: worth the same. Whoever is due and of another kind waits until they have left, and nobody goes before it. Pure.
 #include <cstdint>
 #include <map>
 #include <optional>

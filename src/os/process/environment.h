@@ -6,7 +6,6 @@
 // The other process can write all of it, so every read is bounded, and the result is only the process's own claim.
 // Reading a process's memory can block for as long as that process likes (a page that its own file system has to
 // fetch): use a thread that may wait (os/worker), never the loop.
-// has to fetch): this is for a thread that may wait (os/worker), never for the loop.
 #include <sys/types.h>
 
 #include <cstdint>
