@@ -1,7 +1,7 @@
 #pragma once
 // A ResourceClaim as the API server has it → what it allocates of one driver's devices. Checks the shape of the object
 // and that it is the claim that kubelet asks for; whether the devices exist and have room is for dra/prepare.h. Strict
-// about everything that is used: a field of another type, a negative amount and a configuration that is too long are
+// about everything that is used: a field of a wrong type, a negative amount and a configuration that is too long are
 // errors that name the field and say what to do. Fields that are not used may be there, as newer API servers have more.
 // Pure; fuzzed.
 #include <compare>

@@ -24,7 +24,7 @@ cdi::Device record_of(const PreparedClaim& claim) {
   return device;
 }
 
-// "…/pools/<pool>/doors/<grant>"
+// "…/pools/<pool>/endpoints/<grant>"
 std::optional<std::pair<std::string, std::string>> endpoint_at(std::string_view path) {
   constexpr std::string_view kPools = "/pools/", kEndpoints = "/endpoints/";
   const auto endpoints = path.rfind(kEndpoints);

@@ -1,7 +1,7 @@
 #pragma once
 // The prepared claims of a node as its status document has them (docs/reference/status.md, `dra`), with who holds each
-// and whether its limits are enforced: for the programs that show or check a node. The document is another process's
-// and is not trusted. Pure.
+// and whether its limits are enforced: for the programs that show or check a node. The document comes from a different
+// process and is not trusted. Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

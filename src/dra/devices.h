@@ -6,8 +6,8 @@
 // `dra.devices: none` yields no device. With `all`, each GPU has
 //   gpu-N          kWhole    for one claim at a time
 //   gpu-N-shared   kShared   for many claims, each with a part of memory and SMs
-//   gpu-N-monitor  kMonitor  for claims with admin access: it takes no part of the GPU
-// where N is the driver's index. The GPU's UUID is the identity: after a reboot the index can name another GPU.
+//   gpu-N-monitor  kMonitor  for claims with admin access: it uses no capacity of the GPU
+// where N is the driver's index. The GPU's UUID is the identity: after a reboot the index can name a different GPU.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -49,7 +49,7 @@ struct Device {
   std::optional<std::uint32_t> numa_node{};
   std::string driver_version;                // "580.159.04"
   int cuda_driver_version = 0;               // 1000·major + 10·minor; 0 = unknown
-  std::optional<health::Unhealthy> fault{};  // takes no new claims while set
+  std::optional<health::Unhealthy> fault{};  // accepts no new claims while set
   friend bool operator==(const Device&, const Device&) = default;
 };
 

@@ -180,7 +180,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
                    fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
                                offered.devices.size(), kMakeAnew));
     TRY_STATUS(check_access(allocated, *device));
-    // Admin access takes no part of the GPU, whichever device it names.
+    // Admin access uses no capacity of the GPU, whichever device it names.
     const Kind kind = allocated.admin_access ? Kind::kMonitor : device->kind;
     if (device->fault && kind != Kind::kMonitor)
       return error(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",

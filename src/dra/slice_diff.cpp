@@ -20,7 +20,7 @@ std::string taint_key(const Json& device, const Json& taint) {
          text_at(taint, "effect");
 }
 
-// `act` for every taint of every device; a spec of another shape has none.
+// `act` for every taint of every device; a spec of a different shape has none.
 template <class Act>
 void for_each_taint(Json& spec, const Act& act) {
   const auto devices = spec.find("devices");

@@ -143,7 +143,7 @@ Json json_of_device(const Device& device, const Pool& pool) {
   return json;
 }
 
-// Whether the server can be told enough of a device that the scheduler keeps to it.
+// Whether the server stores enough fields of a device for the scheduler to respect its limits.
 bool can_be_published(const Device& device, const Features& features) {
   if (device.kind == Kind::kShared && !(features.shares && features.counters)) return false;
   if (device.kind == Kind::kMonitor) return features.shares;

@@ -25,7 +25,7 @@ inline constexpr std::size_t kMostDevicesInSlice = 64;
 inline constexpr std::size_t kMostCounterSetsInSlice = 8;
 inline constexpr std::size_t kLongestAttribute = 64;
 
-// What an API server keeps of a slice: it drops the fields of a feature relay that is off without a word.
+// What an API server keeps of a slice: it drops the fields of a feature gate that is off and returns no error.
 struct Features {
   bool shares = true;    // allowMultipleAllocations, requestPolicy: DRAConsumableCapacity
   bool counters = true;  // sharedCounters, consumesCounters: DRAPartitionableDevices

@@ -10,8 +10,8 @@
 //
 //   * Slots are free when two answers in a row do not name them, `confirm` apart, or `confirm_none` where kubelet names
 //     no container at all.
-//   * A grant is limited to what it was given with. One that is not known any more is limited to what `tranche mps` was
-//     told for its endpoint, otherwise to what the plan says; what a claim's record says always counts.
+//   * A grant is limited to what it was given with. The limits of a grant that is not known any more are those of its
+//     endpoint in `tranche mps`, otherwise those of the plan. The record of a claim always takes precedence.
 //   * An endpoint goes with the first answer without its grant when the API server reports its pod's end, otherwise
 //     after two answers without it, `endpoint_confirm` apart. A grant that kubelet never listed to us needs
 //     `endpoint_unlisted` between the two, and so does any while kubelet lists nothing. With a living client it stays
@@ -58,7 +58,7 @@ struct Endpoint {
   std::string grant;
   bool has_clients = false;
   std::uint64_t made = 0;                    // which endpoint of the grant
-  std::vector<allocate::GrantLimit> limits;  // of clients; empty: it was told none
+  std::vector<allocate::GrantLimit> limits;  // of clients; empty: it has none
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
@@ -94,7 +94,7 @@ class Ledger {
   std::vector<Held> held() const;
   // Was held, and is free by now beyond doubt.
   const std::vector<Held>& freed() const { return freed_; }
-  // Something may be free: kubelet's next answer would tell.
+  // Something may be free: kubelet's next answer decides.
   bool in_doubt() const;
 
   const Shares& shares() const { return kept_.shares; }
@@ -105,7 +105,7 @@ class Ledger {
   void take(const GrantOnDevice& share, const std::string& text);
   void give_back(const GrantOnDevice& share) { kept_.taken.erase(share); }
   void keep_taken(const std::set<GrantOnDevice>& held);
-  // What was taken of a grant and was not told yet. It counts as told from now on.
+  // What was taken of a grant and was not reported yet. It counts as reported from now on.
   std::vector<std::pair<std::string, std::string>> tell_taken(const std::string& grant);  // device, text
 
   const Kept& kept() const { return kept_; }  // to be written down

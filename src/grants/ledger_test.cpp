@@ -32,8 +32,8 @@ TEST(LedgerSlots, AreNotKnownUntilKubeletAnsweredAndWhenItStopsTo) {
   EXPECT_NE(slots.unknown(), "");
   slots.listed({kA}, at(0s));
   EXPECT_EQ(slots.unknown(), "");
-  slots.not_answered("nobody there");
-  EXPECT_EQ(slots.unknown(), "nobody there");
+  slots.not_answered("kubelet does not answer");
+  EXPECT_EQ(slots.unknown(), "kubelet does not answer");
   EXPECT_THAT(slots.held(), ElementsAre(kA)) << "what was known stays";
 }
 
@@ -75,7 +75,7 @@ TEST(LedgerSlots, ThatAreNamedAgainAreHeldAsBefore) {
   slots.listed({kA, kB}, at(2s));
   EXPECT_FALSE(slots.in_doubt());
   slots.listed({kB}, at(4s));
-  EXPECT_EQ(slots.held().size(), 2u) << "the count begins anew";
+  EXPECT_EQ(slots.held().size(), 2u) << "the count starts again";
 }
 
 TEST(LedgerSlots, AreBelievedFreeLaterWhereKubeletNamesNobodyAsAfterItsStart) {
@@ -146,7 +146,7 @@ TEST(LedgerEndpoints, ALivingClientKeepsNoEndpointOfAPodThatIsGone) {
   EXPECT_THAT(look(ledger, kBusy, kOther, kStart + 61s), ElementsAre(kBusy));
 }
 
-// kubelet that was started anew while the API server is away lists nothing, and containers run on.
+// A kubelet that restarts while the API server is down lists nothing, and containers go on.
 TEST(LedgerEndpoints, ALivingClientKeepsItsEndpointWhileKubeletListsNothingOrNeverListedIt) {
   Ledger ledger;
   Ledger unlisted;

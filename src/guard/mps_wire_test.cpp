@@ -55,7 +55,7 @@ TEST(MpsWire, APoolsOwnProcessesClientsAndEndpointsAreRead) {
   EXPECT_EQ(pool.state, "serving");
   EXPECT_THAT(pool.own, ElementsAre(3, 11, 12, 13));
   EXPECT_THAT(pool.grant_of, ElementsAre(Pair(101, "a"), Pair(102, "a"), Pair(103, "b")));
-  EXPECT_THAT(pool.endpoints, ElementsAre(Pair("a", true), Pair("b", false))) << "c was closed by somebody else";
+  EXPECT_THAT(pool.endpoints, ElementsAre(Pair("a", true), Pair("b", false))) << "a different program closed c";
   EXPECT_THAT(pools.at("gpu-2").own, ElementsAre(3));
 }
 

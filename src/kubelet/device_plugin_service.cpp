@@ -21,7 +21,7 @@ std::vector<As> all_of(const Repeated& repeated) {
   return {repeated.begin(), repeated.end()};
 }
 
-// kubelet asks for one container at a time; who asks for several is told which one it was (they have no names here).
+// kubelet asks for one container at a time. An error for several containers names the index (they have no names here).
 Error in_container(Error error, int index, int count) {
   return count == 1 ? std::move(error) : within(std::move(error), fmt::format("container {} of {}", index + 1, count));
 }

@@ -13,7 +13,7 @@ class Endpoint {
   using Place = SocketServer::Place;
   using Finding = SocketServer::Finding;
 
-  // temporary_name: unlike any that another process could choose in this directory.
+  // temporary_name: unlike any that a different process could choose in this directory.
   static Result<std::unique_ptr<Endpoint>> open(std::unique_ptr<DevicePluginService> service, std::string path,
                                                 const std::string& temporary_name, Duration stop_within);
   ~Endpoint();  // finishes streams, waits for calls under way (not longer than stop_within), removes the socket if ours

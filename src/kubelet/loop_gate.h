@@ -1,8 +1,8 @@
 #pragma once
-// How gRPC's threads reach the loop: turns posted through a gate are dropped once the gate's owner is gone, and many
-// posts before the turn runs become one. With a `wait` that is so for everything that comes in so long after the first,
-// and the loop is woken once: for what is told to people and may be told a little later. Created and destroyed on the
-// loop thread; knock() from any thread.
+// How gRPC's threads reach the loop: callbacks posted through a gate are dropped once the gate's owner is destroyed,
+// and many posts before the callback runs become one. With a `wait`, all posts within that time after the first become
+// one, and the loop wakes once: for output to people, which may be a little late. Created and destroyed on the loop
+// thread; knock() from any thread.
 #include <atomic>
 #include <functional>
 #include <memory>

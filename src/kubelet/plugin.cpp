@@ -150,7 +150,7 @@ bool Plugin::streams_are_over() {
   streams.finish_all();
   const bool over = streams.count().ending == 0;
   if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
-  // Their end knocks at the gate; a connection that takes no bytes any more may not hold us up for ever.
+  // Their end knocks at the gate; a connection that accepts no bytes any more must not block indefinitely.
   if (!over && loop_.now() < *streams_end_by_) {
     recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
     return false;
@@ -162,7 +162,7 @@ bool Plugin::streams_are_over() {
 void Plugin::watch_the_watchers() {
   const WatchStreams::Count count = endpoint_->streams().count();
   // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which one
-  // cannot be told from here: the loss of any is taken for the loss of that one.
+  // is not known here: the loss of any counts as the loss of that one.
   if (count.open > 0 && count.lost == lost_before_) {
     unwatched_.stop();
     backoff_.reset();
@@ -191,7 +191,7 @@ void Plugin::read_outcome() {
   registering_.reset();
   if (*outcome) {
     registered_ = true;
-    ++registrations_;  // a problem stays on show until somebody watches
+    ++registrations_;  // a problem is shown until a stream opens
   } else {
     retry_later(to_string(outcome->error()));
   }

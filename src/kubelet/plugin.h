@@ -1,9 +1,9 @@
 #pragma once
 // One resource on its way to being advertised, as one level-triggered question asked again after every event: is our
-// socket in place, does kubelet know of it, is somebody watching? look() takes whatever step is missing.
+// socket in place, does kubelet know of it, is a stream open? look() does the step that is missing.
 //
 //   unbound ──bind──► serving ──Register──► registered ──stream opens──► watched
-//      ▲                 ▲                      │ nobody watches for a while
+//      ▲                 ▲                      │ no stream for a while
 //      │ socket deleted  └──────────────────────┘ kubelet restarted, refused, absent: back-off
 //      └─ taken by a live foreign process: wait until it is gone, register nothing
 //
@@ -32,7 +32,7 @@ class Plugin {
 
   void offer(const advertise::Advertised& advertised);
   void look(bool kubelet_is_there);
-  void kubelet_started();  // its socket was made anew: it knows nothing of us any more
+  void kubelet_started();  // its socket was replaced: it does not know us any more
 
   const std::string& resource() const { return resource_; }
   const std::string& socket_name() const { return socket_name_; }

@@ -105,7 +105,7 @@ class KubeletPluginHost final : public PluginHost {
     if (watches_lost_) reopen_watches();
     const std::optional<SocketFile> before = std::exchange(kubelet_, look_at_socket(settings_.kubelet_socket));
     // An event counts even when the file looks the same, because a new socket may have the old inode number within one
-    // tick of the file system's clock; but one start is told in several events, and counts once.
+    // tick of the file system's clock; but one start causes several events, and counts once.
     const bool touched = std::exchange(kubelet_touched_, false);
     const bool started = kubelet_ && (kubelet_ != before || (touched && loop_.now() - kubelet_started_ > kOneStart));
     if (started) kubelet_started_ = loop_.now();

@@ -40,7 +40,7 @@ struct PluginHostSettings {
   std::string kubelet_socket;                                  // "" = plugin_dir + "/kubelet.sock"
   bool register_with_kubelet = true;                           // --kubelet-socket "" of NVIDIA's plugin
   Duration registration_deadline = std::chrono::seconds(10);
-  Duration unwatched_grace = std::chrono::seconds(2);    // registered, and nobody opened a stream: register again after
+  Duration unwatched_grace = std::chrono::seconds(2);    // registered, and no stream opened: register again after
   Duration lost_grace = std::chrono::milliseconds(500);  // a stream was there and is lost: register again after
   // Our socket took the place of a live one: what that instance needs to see it and to end its streams. Its streams
   // have to end before we register, or kubelets that follow kubernetes/kubernetes#121994 (1.36 among them, as seen)
@@ -61,7 +61,7 @@ struct PluginState {
   bool registered = false;
   int watchers = 0;     // open ListAndWatch streams
   std::string problem;  // "" or why it is not registered, or not serving: one sentence
-  std::string note;     // "" or something worth a log line: whose socket was taken over
+  std::string note;     // "" or a line for the log: whose socket was taken over
   std::uint64_t registrations = 0;
   std::uint64_t allocations = 0;
   std::uint64_t refused = 0;

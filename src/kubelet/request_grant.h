@@ -1,7 +1,7 @@
 #pragma once
-// Asks a device plugin's socket for slots as kubelet would: the same call, the same answer. For proving what a grant is
-// worth on a node that runs (`tranche verify --deep`). Whoever asks must know that no pod holds the slots, since
-// kubelet is not told. Blocks up to a deadline; not for the loop.
+// Asks a device plugin's socket for slots as kubelet would: the same call, the same answer. For trying the limits
+// of a grant on a running node (`tranche verify --deep`). The caller must know that no pod holds the slots, since
+// kubelet does not know of the request. Blocks up to a deadline; not for the loop.
 #include <map>
 #include <string>
 #include <vector>

@@ -74,7 +74,7 @@ Listener probe_listener(const std::string& path) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return {.alive = errno == EAGAIN, .pid = 0};  // EAGAIN: its queue is full, so somebody holds it
+    return {.alive = errno == EAGAIN, .pid = 0};  // EAGAIN: its queue is full, so a process holds it
   }
   ucred peer{};
   socklen_t size = sizeof(peer);

@@ -1,6 +1,6 @@
 #pragma once
-// What lies at the path of a unix socket, and whether anybody answers there. A bound socket keeps its inode alive even
-// after the file was unlinked, so for as long as we serve no other file can have our inode number: dev + inode say
+// What lies at the path of a unix socket, and whether a process answers there. A bound socket keeps its inode alive
+// even after the file was unlinked, so for as long as we serve no other file can have our inode number: dev + inode say
 // "ours" with certainty. No thread affinity; never blocks.
 #include <sys/types.h>
 
@@ -16,7 +16,7 @@ namespace tranche::host {
 struct SocketFile {
   dev_t device = 0;
   ino_t inode = 0;
-  std::int64_t changed_ns = 0;  // ctime: tells a re-created file even where the inode number came back
+  std::int64_t changed_ns = 0;  // ctime: differs for a re-created file even where the inode number is the same
 
   bool same_file(const SocketFile& other) const { return device == other.device && inode == other.inode; }
   friend bool operator==(const SocketFile&, const SocketFile&) = default;
@@ -31,12 +31,12 @@ struct Listener {
 };
 Listener probe_listener(const std::string& path);
 
-// A socket is served under a name of its own and then renamed, so that nobody finds one that does not answer yet. Of a
-// process that was killed in between the name stays. The number in it is the time, one count for all processes of the
+// A socket is served under a name of its own and then renamed, so that no client finds one that does not answer yet. Of
+// a process that was killed in between the name stays. The number in it is the time, one count for all processes of the
 // node; the last four digits are the resource's: no two servers choose the same.
 std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
-// Takes away what killed servers of this socket left in its directory: of another time than about now, and nobody
-// there.
+// Removes what killed servers of this socket left in its directory: names of an earlier time at which no process
+// answers.
 void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
 
 // sun_path ends the same way for everybody: 107 characters.

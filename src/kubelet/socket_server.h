@@ -2,8 +2,8 @@
 // gRPC services on a unix socket: bound, served and removed without a moment in which a newcomer's socket could be
 // taken down by an old server's farewell. It listens on a name of its own, which is then renamed over the real one:
 // kubelet never finds the path missing or refusing, and gRPC's habit of unlinking what it listened on, when it stops,
-// hits a name nobody uses. Taking over from another process that serves there is deliberate: during a rolling update
-// the newest instance is the one that stays. Loop thread only.
+// removes a name that is not in use. Taking over from a different process that serves there is deliberate: during a
+// rolling update the newest instance is the one that stays. Loop thread only.
 #include <grpcpp/server.h>
 
 #include <memory>
@@ -19,11 +19,11 @@ namespace tranche::host {
 
 class SocketServer {
  public:
-  // The services must outlive it. temporary_name: unlike any that another process could choose in this directory.
+  // The services must outlive it. temporary_name: unlike any that a different process could choose in this directory.
   static Result<std::unique_ptr<SocketServer>> open(const std::vector<grpc::Service*>& services, std::string path,
                                                     const std::string& temporary_name, Duration stop_within);
   // Removes the socket if it is ours, and waits for calls under way not longer than stop_within; then they are
-  // cancelled, and whoever answers them must finish them.
+  // cancelled, and their handlers must finish them.
   ~SocketServer();
   SocketServer(const SocketServer&) = delete;
   SocketServer& operator=(const SocketServer&) = delete;
@@ -33,9 +33,9 @@ class SocketServer {
 
   enum class Place {
     kOurs,      // the path leads to us
-    kDeleted,   // nothing is there: kubelet restarts, or somebody tidied up
-    kTaken,     // another process answers there
-    kDeserted,  // a socket is there, not ours, and nobody answers (or not yet)
+    kDeleted,   // nothing is there: kubelet restarts, or the file was removed
+    kTaken,     // a different process answers there
+    kDeserted,  // a socket is there, not ours, and does not answer (or not yet)
   };
   struct Finding {
     Place place = Place::kOurs;

@@ -2,7 +2,7 @@
 // The open streams of one call of kubelet's whose every message is the whole state (ListAndWatch of one resource, the
 // health of a driver's devices). Each holds at most one message in flight and one newest to send next,
 // so that a slow reader gets the newest state and not a backlog; every stream sees every state (one queue with several
-// readers, as in other plugins, would give each update to whoever reads first).
+// readers, as in other plugins, would give each update to the first reader only).
 //
 // Threads: any. on_count is called on gRPC's threads, after the counts changed. Must outlive the server that calls
 // open.
@@ -52,8 +52,9 @@ class Streams {
   bool closed_ = false;
 };
 
-// Who may call Finish: whoever finds, under the lock, no message in flight and sets ending_ first; with a message in
-// flight it is OnWriteDone. So Finish happens once, never beside a write, and gRPC's objects are not touched after it.
+// Which caller may call Finish: the one that finds, under the lock, no message in flight and sets ending_ first; with a
+// message in flight it is OnWriteDone. So Finish happens once, never beside a write, and gRPC's objects are not touched
+// after it.
 template <class Message>
 class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message> {
  public:

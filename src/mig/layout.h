@@ -1,8 +1,8 @@
 #pragma once
-// The exact search for where the wanted instances lie. Over every legal layout of the wanted set it takes the one that
-// destroys the fewest held instances, then the fewest instances at all, then the fewest compute instances, then creates
-// the fewest, then leaves the most room for further instances; ties go to the lowest placements. A GPU has at most a
-// few thousand layouts, so nothing is guessed. Pure.
+// The exact search for the places of the wanted instances. Of all legal layouts of the wanted set it chooses the one
+// that destroys the fewest held instances, then the fewest instances at all, then the fewest compute instances, then
+// creates the fewest, then leaves the most room for further instances; ties go to the lowest placements. A GPU has at
+// most a few thousand layouts, so nothing is guessed. Pure.
 #include <cstdint>
 #include <expected>
 #include <optional>

@@ -62,7 +62,7 @@ class Steps {
     if (gpu_.pending != on)
       plan_.steps.push_back(
           {.what = on ? Step::What::kModeOn : Step::What::kModeOff, .why = "the configuration asks for it"});
-    if (gpu_.enabled == on) return;  // only the pending mode was another one
+    if (gpu_.enabled == on) return;  // only the pending mode was different
     plan_.needs_reset = resets || gpu_.pending == on;
     if (resets) {
       plan_.mode_why =

@@ -1,6 +1,6 @@
 #pragma once
 // From a configuration and the GPUs as they are to the steps that change only what must change: what stays, what goes,
-// what is made and where, whether the mode changes and what that takes, and which holders are in the way. The live
+// what is made and where, whether the mode changes and what that needs, and which holders are in the way. The live
 // engine (mig/driver) carries the steps out in order and plans again after each failure. Pure.
 #include <cstdint>
 #include <optional>

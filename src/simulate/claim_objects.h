@@ -1,7 +1,7 @@
 #pragma once
 // Private to src/simulate: the objects of resource.k8s.io and what pods say of claims. Unlike other objects, these are
 // read strictly: an unknown key is an error, as it is to kubectl, for a claim with a misspelt key asks for something
-// that nobody meant.
+// that was not meant.
 #include <cstddef>
 #include <string_view>
 #include <utility>

@@ -64,7 +64,7 @@ std::string text_of(const Json& value) {
   return parts.empty() ? "none" : join(parts, ", ");
 }
 
-// The field by which every entry of a list can be told, "" when there is none such.
+// The field that identifies every entry of a list, "" when there is none.
 std::string key_of(const Json& list) {
   for (const char* key : {"uuid", "name", "id", "slots", "what"}) {
     const auto has = [key](const Json& item) { return item.is_object() && item.contains(key); };
@@ -73,7 +73,7 @@ std::string key_of(const Json& list) {
   return {};
 }
 
-// What several slots are worth, in one text; one slot is the device's share.
+// The limits of several slots, as one text; one slot is the device's share.
 void request_leaves(const Json& requests, std::map<std::string, std::string>& into) {
   for (const Json& item : requests) {
     const auto slots = item.value("slots", std::uint64_t{0});
@@ -202,7 +202,8 @@ void compare_pools(const Json& before, const Json& after, Comparison& out) {
   }
 }
 
-// One slot may be worth the same by two policies, and several not, also by a number that the document does not list.
+// One slot may have the same limits under two policies, and several not, also by a number that the document does not
+// list.
 void compare_several_slots(const plan::Plan& before, const plan::Plan& after, Comparison& out) {
   for (const PlannedResource& was : before.resources) {
     const PlannedResource* is = plan::find_resource(after, was.name);

@@ -1,7 +1,7 @@
 #pragma once
-// What another configuration would change: two plans of the same node, and where the same pods land on each. Whatever
-// the plan's document (plan/json.h) shows differently is a difference, also fields that this file has no word for.
-// Pure.
+// What a different configuration would change: two plans of the same node, and where the same pods land on each.
+// Whatever the plan's document (plan/json.h) shows differently is a difference, also fields that this file has no word
+// for. Pure.
 #include <map>
 #include <string>
 #include <vector>

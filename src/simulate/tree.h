@@ -1,6 +1,6 @@
 #pragma once
 // Private to src/simulate: looking into an object of Kubernetes, of which only a few fields are of interest: unknown
-// keys are nobody's fault. A value of another type is reported once and then as good as absent.
+// keys are not reported. A value of a wrong type is reported once and then counts as absent.
 #include <optional>
 #include <string>
 #include <string_view>

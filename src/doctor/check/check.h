@@ -41,7 +41,7 @@ struct DraLook {
 };
 
 struct CheckOptions {
-  std::string root = "/";         // what every path below stands under
+  std::string root = "/";         // prefix of every path below
   std::string driver_root = "/";  // for the driver's libraries; under `root` when that is not "/"
   std::string config_path;        // the configuration that was read, "" = none
   std::vector<Problem> config_problems;
@@ -54,7 +54,8 @@ struct CheckOptions {
   Duration deadline = std::chrono::seconds(5);  // for each program that is run
 };
 
-// In the order in which one would mend them: driver, devices, MPS, kubelet, claims, runtime, system, configuration.
+// In the order in which an operator would fix them: driver, devices, MPS, kubelet, claims, runtime, system,
+// configuration.
 std::vector<Finding> run_checks(const CheckOptions& options);
 
 bool has_error(const std::vector<Finding>& findings);

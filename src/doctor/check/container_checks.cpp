@@ -1,4 +1,4 @@
-// What stands between a container and a GPU besides the driver: the container runtime's reading of CDI, SELinux, and
+// What a container needs for a GPU besides the driver: the container runtime's reading of CDI, SELinux, and
 // whose user ids count.
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ void check_selinux(const CheckOptions& options, Findings& findings) {
   }
 }
 
-// The MPS daemon goes by the kernel's user ids, and setting compute modes takes root.
+// The MPS daemon goes by the kernel's user ids, and setting compute modes needs root.
 void check_users(const CheckOptions& options, Findings& findings) {
   const std::string path = "/proc/self/uid_map";
   const std::string text = first_line(under_root(options, path));

@@ -13,7 +13,7 @@
 namespace tranche::check {
 namespace {
 
-constexpr const char* kOtherPipes = "/tmp/nvidia-mps";       // where a daemon listens that was told nothing else
+constexpr const char* kOtherPipes = "/tmp/nvidia-mps";       // where a daemon listens by default
 constexpr std::string_view kDaemonName = "nvidia-cuda-mps";  // the kernel keeps 15 characters of both programs' names
 
 std::string find_program(const CheckOptions& options) {
@@ -25,7 +25,7 @@ std::string find_program(const CheckOptions& options) {
   return {};
 }
 
-// In a container the driver's programs are below its mounted root, for another container to run.
+// In a container the driver's programs are below its mounted root, for a different container to run.
 std::string find_in_driver_root(const CheckOptions& options) {
   if (options.driver_root == "/" || options.driver_root.empty()) return {};
   for (const char* folder : {"/usr/bin/", "/usr/local/bin/", "/usr/sbin/", "/bin/"}) {

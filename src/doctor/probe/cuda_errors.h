@@ -1,6 +1,6 @@
 #pragma once
-// What the CUDA driver's error numbers mean for somebody whose program shares a GPU, and what to do about them. Facts:
-// docs/reference/probe.md. Pure.
+// What the CUDA driver's error numbers mean for the owner of a program that shares a GPU, and what to do about them.
+// Facts: docs/reference/probe.md. Pure.
 #include <span>
 
 #include "base/result.h"

@@ -1,5 +1,5 @@
 #pragma once
-// `--gemm` on a context that stands. Kernels end within what one product takes; nothing is in flight when it returns.
+// `--gemm` on an existing context. Kernels end within the time of one product; nothing is in flight when it returns.
 // One thread.
 #include <functional>
 

@@ -93,7 +93,7 @@ void hold(std::optional<Duration> at_most) {
   ::sigtimedwait(&set, nullptr, &wait);
 }
 
-// What a report's answers mean to whoever looks at the exit status.
+// The exit status for a report.
 int verdict(const ProbeReport& report, std::FILE* err) {
   if (report.wrong_words != 0) {
     std::fprintf(err,

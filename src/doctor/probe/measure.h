@@ -1,5 +1,5 @@
 #pragma once
-// The measurements of the probe on a context that stands: which SMs, right answers, speed, memory. One thread.
+// The measurements of the probe on an existing context: which SMs, right answers, speed, memory. One thread.
 #include <cstdint>
 #include <memory>
 #include <vector>

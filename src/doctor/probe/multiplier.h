@@ -1,5 +1,5 @@
 #pragma once
-// One product by cuBLAS on a context that stands: half and single precision by cublasGemmEx, fp8 by cuBLASLt, both with
+// One product by cuBLAS on an existing context: half and single precision by cublasGemmEx, fp8 by cuBLASLt, both with
 // accumulation in single precision, as frameworks call them. Column-major, as cuBLAS has it. One thread.
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
-// A small GPU program that tells what a process gets here: which GPU, how many SMs, how much memory, whether it
+// A small GPU program that reports what a process gets here: which GPU, how many SMs, how much memory, whether it
 // computes right and how fast. Started inside a grant it proves the grant; on a bare node it proves the node. Every
-// CUDA call blocks for as long as the driver likes (an MPS daemon may keep a client waiting for ever), so run it as a
-// process of its own with a deadline (main.h). It ends with no work in flight, since that would hurt its neighbours
+// CUDA call blocks for as long as the driver likes (an MPS daemon may keep a client waiting indefinitely), so run it as
+// a process of its own with a deadline (main.h). It ends with no work in flight, since that would hurt its neighbours
 // under MPS. One thread.
 #include <cstdint>
 #include <functional>

@@ -29,7 +29,7 @@ bool is_folder(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// What a program could not use and put aside goes too.
+// A file that a program could not use and renamed is removed too.
 void add_put_aside(std::vector<std::string>& names) {
   for (std::size_t i = 0, all = names.size(); i < all; ++i) names.push_back(names[i] + host::kAsideSuffix);
 }
@@ -44,13 +44,13 @@ void add(const std::string& folder, const std::string& name, const std::string& 
                     }});
 }
 
-// Such as a volume of our container: it is whoever mounted it who takes it away.
+// Such as a volume of our container: kubelet, which mounted it, removes it.
 bool is_mounted(const std::string& path) {
   struct statx own{};
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &own) != 0) return false;
   if ((own.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) return (own.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   struct stat here{};
-  struct stat above{};  // kernels before 5.8 do not say; the device number tells most mounts apart
+  struct stat above{};  // kernels before 5.8 do not say; the device number distinguishes most mounts
   return ::stat(path.c_str(), &here) == 0 && ::stat((path + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
 }
 

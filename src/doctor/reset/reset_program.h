@@ -1,7 +1,7 @@
 #pragma once
-// `tranche reset`: takes away from a node everything that our programs made there, so that it is as it was found: the
+// `tranche reset`: removes from a node everything that Tranche's programs made there: the
 // MPS daemons end, compute modes are given back, sockets, directories and CDI specs go, and so do our labels and our
-// condition on the Node. It does nothing while a pod holds a GPU, unless told to, and nothing while `tranche node`
+// condition on the Node. It does nothing while a pod holds a GPU, unless forced, and nothing while `tranche node`
 // runs, which would make it all again. Doing it twice is the same as once. One thread; blocks.
 #include <string>
 

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr Duration kHolderAnswer = std::chrono::seconds(5);
 
-// Processes that came in through endpoints, by the word of `tranche mps`; none when it does not run.
+// Processes that connected through endpoints, as reported by `tranche mps`; none when it does not run.
 std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
   std::vector<std::string> users;
   const auto answer = host::ask(mps_root + "/mps.sock", "status", kHolderAnswer);

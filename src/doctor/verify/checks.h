@@ -1,6 +1,6 @@
 #pragma once
-// The groups of checks. Each takes what was found as it came (status documents of docs/reference/status.md, objects of
-// the API server, an inventory) and appends what it means. Documents are not trusted; fuzzed. Pure.
+// The groups of checks. Each receives what was found unchanged (status documents of docs/reference/status.md, objects
+// of the API server, an inventory) and appends what it means. Documents are not trusted; fuzzed. Pure.
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -25,7 +25,7 @@ struct ProbeRun {
 };
 inline constexpr int kNoContainer = 4;  // exit status of a probe that could not be like a container
 
-// 95 % and 105 % of the grant. A context takes memory of the grant as well, so that of a small one less can be had.
+// 95 % and 105 % of the grant. A context uses memory of the grant as well, so a small grant has less left.
 std::uint64_t within_mib(std::uint64_t memory_mib);
 std::uint64_t beyond_mib(std::uint64_t memory_mib);
 
@@ -40,13 +40,13 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
 // The probe said that it may use every SM.
 void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
 // Two processes of one container that together want a fifth more than the grant. `observed`: the policy says that such
-// is only told.
+// is only reported.
 void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun& second, bool observed, Checks& checks);
 void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Checks& checks);
 // What came back when the endpoint was asked for get_server_list, which changes nothing and is no tenant's to know:
 // with a server there, its pid where commands pass.
 void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks);
-// A probe in another grant that computed all the while, until it was told to end.
+// A probe in a different grant that computed all the while, until it was stopped.
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
 
 }  // namespace tranche::verify

@@ -32,7 +32,7 @@ std::string last_words(const ProbeRun& run) {
   return words.empty() ? end : words + " (" + end + ")";
 }
 
-// The guard killed it, it was not let in, or CUDA told it that there is no memory.
+// The guard killed it, the relay refused it, or CUDA reported that there is no memory.
 bool was_ended(const ProbeRun& run) {
   constexpr int kKilled = 128 + 9;
   if (run.status == kKilled && !run.timed_out) return true;

@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kNeighbourSeconds = 30;  // as long as a trial takes, and some
-constexpr int kLongestSeconds = 180;   // of a pod, should nobody take it away
+constexpr int kNeighbourSeconds = 30;  // longer than a trial
+constexpr int kLongestSeconds = 180;   // of a pod that is not deleted
 constexpr std::size_t kMostChecks = 256;
 constexpr std::size_t kLongestText = 1000;
 

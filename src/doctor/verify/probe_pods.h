@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kNeighbourUser = 65534;  // nobody; a trial runs 
 struct ProbePod {
   std::string resource;
   std::string sms;         // of a slot, by GPU: "GPU-a=12,GPU-b=12"
-  bool observed = false;   // the guard only tells
+  bool observed = false;   // the guard only reports
   bool neighbour = false;  // it computes beside a trial
 };
 

@@ -273,7 +273,7 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
                  }
                  const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
                  if (opening != Opening::kMissing) return done(std::unexpected(why));
-                 // One pool's failure keeps nothing from another pool's part.
+                 // The failure of one pool does not affect the parts of other pools.
                  open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
                });
 }
@@ -433,7 +433,7 @@ void Claims::restore_specs() {
 // A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
 void Claims::watch_specs() {
   auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
-    if (name.empty()) specs_watch_.reset();  // the directory may have been made anew
+    if (name.empty()) specs_watch_.reset();  // the directory may have been replaced
     if (!name.empty() && !dra::is_claim_spec_file(name)) return;
     restore_specs();
   });

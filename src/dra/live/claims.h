@@ -3,8 +3,8 @@
 // claim it reads the ResourceClaim from the API server, has dra/prepare.h decide, writes the decision into
 // `<run_dir>/claims.txt`, has `tranche mps` open an endpoint with the limits for each part, writes the claim's CDI
 // specification, and only then answers. Asked again, it gives the same answer and puts back what is missing. A claim
-// that does not fit beside what is prepared waits for a while for the end of another claim: the scheduler frees a
-// device when a pod is force-deleted, kubelet seconds later.
+// that does not fit beside what is prepared waits for a while until a different claim ends: the scheduler frees a
+// device when a pod is force-deleted, and kubelet seconds later.
 //
 // It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
@@ -37,7 +37,7 @@ struct ClaimsSettings {
   std::string mps_root;  // where the MPS root is for this process
   std::string run_dir;
   std::string cdi_root;
-  Duration room_patience = std::chrono::seconds(20);  // for the end of another claim; kubelet waits 45 s
+  Duration room_patience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
 };
 
 // What the node has for claims, as of the newest plan.

@@ -1,6 +1,6 @@
 #pragma once
-// The claims of this node, for the status document, and for code that must tell endpoints of claims from those of
-// slots. Values.
+// The claims of this node, for the status document, and for code that has to distinguish endpoints of claims from those
+// of slots. Values.
 #include <set>
 #include <string>
 

@@ -24,7 +24,7 @@ using What = dra::SliceWrite::What;
 constexpr Duration kFirstRetry = 100ms;
 constexpr Duration kMostRetry = 5min;
 constexpr Duration kMostRestoring = 30s;
-constexpr Duration kQuietAfter = 1min;  // without a change by another program, and the next is restored at once
+constexpr Duration kQuietAfter = 1min;  // without a foreign change for so long, the next one is restored at once
 constexpr const char* kRole = "deploy/rbac/dra.yaml";
 
 kube::ReflectorSettings settings_for(const std::string& driver, const std::string& node, std::uint64_t seed) {

@@ -1,10 +1,11 @@
 #pragma once
 // Keeps the ResourceSlices of this node what they should be: it watches those of its driver on its node, and writes
-// when they differ from what is wanted, also after another program (kubelet, an administrator) deleted them. At rest it
-// sends nothing. Before the first write a dry run shows which fields the API server keeps; shared devices are published
-// only where they stay shared. With nothing wanted, and nothing ever wanted before, it asks the API server for nothing;
-// slices of an earlier process go with kubelet, which deletes those of a driver that is not registered. Slices that
-// another program changes again and again (an older agent during a rolling update) are restored less and less often.
+// when they differ from what is wanted, also after a different program (kubelet, an administrator) deleted them. At
+// rest it sends nothing. Before the first write a dry run shows which fields the API server keeps; shared devices are
+// published only where they stay shared. With nothing wanted, and nothing ever wanted before, it asks the API server
+// for nothing; slices of an earlier process go with kubelet, which deletes those of a driver that is not registered.
+// Slices that a different program changes again and again (an older agent during a rolling update) are restored less
+// and less often.
 //
 // What to write is dra/slice_diff.h. A refusal is retried with a growing delay, at most 5 minutes, and reported. Loop
 // thread only.
@@ -38,7 +39,7 @@ class SlicePublisher {
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
-  void use(host::KubeClient* client);  // nullptr: not reachable (yet); another one replaces it for good
+  void use(host::KubeClient* client);  // nullptr: not reachable (yet); a later call replaces the client
   void want(SliceWish wish);
   SliceReport report() const;
 
@@ -64,7 +65,7 @@ class SlicePublisher {
   std::uint64_t seed_;
   std::function<void()> on_change_;
   Backoff backoff_;
-  Backoff restoring_;  // between two restorations of what another program changes again and again
+  Backoff restoring_;  // between two restorations of what a different program changes again and again
   std::optional<MonoTime> disturbed_at_;
   host::KubeClient* client_ = nullptr;
   SliceWish wish_;

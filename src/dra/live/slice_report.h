@@ -1,5 +1,5 @@
 #pragma once
-// How the publishing of ResourceSlices stands (slice_publisher.h), for status.
+// The state of publishing ResourceSlices (slice_publisher.h), for the status document.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 #pragma once
-// Inside allocate/: the variables that tell a container with a share of a GPU what the share is worth, and that keep
-// frameworks in it which go by the whole GPU otherwise (docs/guide/frameworks.md). Under MPS a process sees the memory
-// of the whole GPU as the total, so what takes a fraction of the total takes more than the share. Pure.
+// Inside allocate/: variables with the limits of a container's share, and variables that keep frameworks within it
+// (docs/guide/frameworks.md). Under MPS a process sees the memory of the whole GPU as the total, so a framework that
+// allocates a fraction of the total allocates more than the share. Pure.
 //
-// They are defaults for honest programs: no limit rests on them, and a container's own variables come before them.
+// They are defaults for honest programs: no limit depends on them, and a container's own variables come before them.
 #include <span>
 
 #include "grants/allocate/mps_answer.h"

@@ -33,7 +33,7 @@ struct DeviceNode {
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
-// What the grant is worth on one device. A process has one thread percentage for all its devices, so on several it is
+// The limits of the grant on one device. A process has one thread percentage for all its devices, so on several it is
 // the smallest.
 struct GrantLimit {
   std::string uuid;
@@ -86,7 +86,7 @@ struct Settings {
   // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
   // one for GPUs, what has none is left out of answers; GPUs never are.
   std::set<std::string> cdi_classes;
-  // Whether containers with a share are told what it is worth (framework_environment.h):
+  // Whether containers get variables with the limits of their share (framework_environment.h):
   // sharing.mps.frameworkEnvironment.
   bool framework_environment = true;
   std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
@@ -100,7 +100,7 @@ struct Around {
   bool pool_is_joined = false;
   struct Room {
     std::uint32_t live = 0;               // grants on the device, without the one that is asked for
-    std::uint32_t most = 0;               // clients that its MPS server takes; 0 = not known
+    std::uint32_t most = 0;               // clients that its MPS server accepts; 0 = not known
     std::optional<std::uint32_t> held{};  // slots of the device in other grants; nothing: not known
     friend bool operator==(const Room&, const Room&) = default;
   };
@@ -109,7 +109,7 @@ struct Around {
 // Without the living grants, which no plan knows.
 Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
 
-// What a CUDA context takes of its share at the least (measured on an H200 at 12 SMs; docs/guide/share-sizes.md).
+// What a CUDA context uses of its share at the least (measured on an H200 at 12 SMs; docs/guide/share-sizes.md).
 inline constexpr Bytes kLeastMemory = mib(72);
 
 // Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared

@@ -1,6 +1,6 @@
 #pragma once
-// Inside allocate/: what MPS asks of an answer. Whether the slots may go together, what they are worth, the endpoint,
-// and the variables by which honest clients keep to their limits. Pure.
+// Inside allocate/: the part of an answer that concerns MPS. Whether the slots may go together, their limits, the
+// endpoint, and the variables by which honest clients keep to their limits. Pure.
 #include <vector>
 
 #include "grants/allocate/grant.h"

@@ -34,7 +34,7 @@ class Change {
   std::optional<plan::Plan> newest_;
   std::vector<Step> planned_;  // from what was in force when the newest plan came
   Settled now_;
-  std::optional<std::vector<HeldShare>> assumed_;  // since when nobody says who holds what
+  std::optional<std::vector<HeldShare>> assumed_;  // while the holders are not known
   std::vector<Step> steps_;
 };
 

@@ -18,20 +18,20 @@ struct HeldShare {
   std::string device;    // UUID
   std::vector<std::string> slots;
   std::string pool;     // the MPS pool that they were given in; "" = not by MPS
-  Bytes memory;         // what they are worth together; 0 = not limited, or not known
+  Bytes memory;         // their memory limit together; 0 = not limited, or not known
   bool taken = false;   // by force: kubelet still counts its slots, and they give nothing any more
-  std::string grant{};  // whose; what is assumed is nobody's
+  std::string grant{};  // "" = an assumed share, without a grant
   friend bool operator==(const HeldShare&, const HeldShare&) = default;
 };
 
 struct Holdings {
-  std::string unknown;  // why nobody knows who holds what; "" = it is known
+  std::string unknown;  // why the holders are not known; "" = they are known
   std::vector<HeldShare> held;
   friend bool operator==(const Holdings&, const Holdings&) = default;
 };
 
-// By which means a device is given out. A device changes from one to another when nobody holds anything of it: a
-// process that talks to MPS and one that does not can not share it, nor can clients of two daemons.
+// By which means a device is given out. A device changes its means when no container holds any of it: a
+// process that uses MPS and one that does not cannot share it, nor can clients of two daemons.
 struct Means {
   config::SharingStrategy strategy = config::SharingStrategy::kNone;
   std::string pool;  // of MPS
@@ -48,7 +48,7 @@ const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, st
 const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid);
 // Whether an id is one of the device's slots.
 bool is_slot_of(const plan::PlannedDevice& device, std::string_view id);
-// Every slot of a plan as held: what is assumed while nobody says who holds what.
+// Every slot of a plan as held: what is assumed while the holders are not known.
 std::vector<HeldShare> all_of(const plan::Plan& plan);
 
 }  // namespace tranche::change

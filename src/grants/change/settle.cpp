@@ -31,7 +31,7 @@ std::pair<std::uint64_t, std::uint64_t> by_index(const PlannedDevice& device) {
   return {number(0), number(1)};
 }
 
-// kubelet tells of the devices of every vendor's plugin. Ours may be of a GPU that no plan has any more.
+// kubelet lists the devices of every vendor's plugin. Ours may be of a GPU that no plan has any more.
 bool is_ours(const HeldShare& share, const Plan& before, const Plan& newest) {
   if (!share.pool.empty()) return true;
   if (share.resource.starts_with("nvidia.com/") &&

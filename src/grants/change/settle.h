@@ -3,13 +3,13 @@
 // without being handed out. Nothing that is held is taken away or comes to mean something else:
 //
 //   * a held slot that the newest plan does not have stays, unhealthy, until it is free;
-//   * an id that is held under another resource is not given a second time;
+//   * an id that is held under a different resource is not given a second time;
 //   * a device that changes its means (exclusive, time-slicing, an MPS pool) stays as it is, and gives out nothing,
 //   while
 //     anything of it is held; the devices of a joined pool change together; all others change at once;
-//   * by force it changes at once all the same; what was taken so from a container (HeldShare::taken) is in nobody's
-//     way from then on;
-//   * where slots come to be worth more together than what is free of a device, as many wait.
+//   * by force it changes at once all the same; what was taken so from a container (HeldShare::taken) delays
+//     no change from then on;
+//   * where the limits of all slots exceed what is free of a device, that many slots wait.
 //
 // Level-triggered: the same question is asked again whenever the plan or the holdings are new, also after a restart,
 // when `before` is empty. Equal inputs give equal answers, and with nothing held the newest plan is the answer. Pure.
@@ -30,10 +30,10 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-// Every slot that kubelet sees, as held: what is assumed of it once nobody says who holds what.
+// Every slot that kubelet sees, as held: what is assumed once the holders are not known.
 std::vector<HeldShare> shown(const Settled& settled);
 
-// Where nobody says who holds what, the holdings are what is assumed; why stands in their `unknown`.
+// While the holders are not known, the holdings are assumed; `unknown` has the reason.
 Settled settle(const Settled& before, const plan::Plan& newest, const Holdings& holdings, Policy policy);
 
 }  // namespace tranche::change

@@ -1,6 +1,6 @@
 #pragma once
 // From one plan to the next, as the steps that a person would name: first what goes, then what becomes something else,
-// then what comes. The same words stand in `tranche status`, in the log and in `tranche plan --against`. Pure.
+// then what comes. The same text is in `tranche status`, in the log and in `tranche plan --against`. Pure.
 #include <string>
 #include <vector>
 

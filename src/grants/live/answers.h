@@ -13,7 +13,8 @@
 
 namespace tranche::agent {
 
-// What was answered since it was last asked for, in order: for the log, and for whoever asks kubelet what came of it.
+// What was answered since it was last asked for, in order: for the log, and for the caller that asks kubelet what
+// became of it.
 struct Answered {
   std::vector<allocate::Grant> given;
   MonoTime last_given{};

@@ -16,13 +16,13 @@ class EndpointCollecting {
   EndpointCollecting(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_socket)
       : loop_(loop), ledger_(ledger), link_(loop, mps_socket) {}
 
-  // Endpoints of pools that are not planned any more keep these from ending: those whose grants are free beyond doubt
-  // go at once, others that nobody holds when a second answer of kubelet's has confirmed it. True: there are such, and
-  // another answer is wanted.
+  // An endpoint of a pool that is no longer planned keeps the pool from ending. It is removed at once if the ledger
+  // knows that its slots are free, otherwise after a second answer of kubelet without its grant. True: some wait for
+  // that answer.
   bool retire(const PoolReports& pools, const Snapshot& snapshot);
-  // Endpoints of claims are not its concern: kubelet says when those go.
+  // Leaves endpoints of claims alone: kubelet's NodeUnprepareResources ends those.
   void look(const PoolReports& pools, const Snapshot& snapshot);
-  // As reported by the API server: it goes with kubelet's next answer that does not list it.
+  // As reported by the API server: the endpoint is removed after kubelet's next answer without it.
   void pod_ended(const std::string& pool, const std::string& grant);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::minutes(1);
-constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after it was told
+constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after the request
 
 Duration pause_after(int failures) {
   Duration pause = kFirstPause;
@@ -34,7 +34,7 @@ void EndpointKeeping::follow(const guard::Tenants& tenants, const PoolReports& p
   std::set<Name> wrong;
   for (const auto& [name, tenant] : tenants) {
     const auto pool = pools.pools.find(tenant.pool);
-    if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // behind links nobody is told apart
+    if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // a link does not distinguish clients
     const EndpointLimits limits = limits_of(tenant);
     if (limits.empty()) continue;
     for (const auto& grant : tenant.grants) {

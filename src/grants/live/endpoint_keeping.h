@@ -1,9 +1,9 @@
 #pragma once
-// Keeps what `tranche mps` lets clients of each grant have equal to what their tenant is worth (guard/tenants.h): a
-// container that holds several grants of a pool comes in by one of their endpoints and uses the devices of all. A
-// grant's endpoint is opened with its own worth (endpoints.h); kubelet names the container only after that, and then
-// each of its endpoints is told the worth of all. Until then a device that is not the grant's own has too little memory
-// for a context, so a late word costs a client its start and gives nobody more. Loop thread only.
+// Keeps the limits of each endpoint equal to the limits of its tenant (guard/tenants.h): a container that holds several
+// grants of a pool connects through one of their endpoints and uses the devices of all. `tranche mps` opens an endpoint
+// with the limits of its own grant (endpoints.h). kubelet names the container only after that, and then each of its
+// endpoints gets the limits of all its grants. Until then a device of a different grant has too little memory for a
+// context: a late request delays a client's start, and no client gets more than its limits. Loop thread only.
 #include <map>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@
 
 namespace tranche::agent {
 
-// What the endpoints of a tenant are told; empty when it is not known on every device. Pure.
+// The limits for the endpoints of a tenant; empty while they are not known for every device. Pure.
 EndpointLimits limits_of(const guard::Tenant& tenant);
 
 class EndpointKeeping {

@@ -1,6 +1,6 @@
 #pragma once
-// Which pod and container a grant belongs to: kubelet's word (PodResources: namespace, pod, container, slots) joined
-// with the API server's (uid, container id, whether it is going). Pure.
+// Which pod and container a grant belongs to: as reported by kubelet (PodResources: namespace, pod,
+// container, slots) and the API server (uid, container id, whether it is being deleted). Pure.
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
-// Asks kubelet (PodResources) who holds what: kubelet tells nobody, so it is asked after a grant, when a pod ended,
-// when somebody looks, and now and then. Loop thread only; the question itself is asked on the worker.
+// Asks kubelet (PodResources) which containers hold which devices. kubelet sends no events, so it is asked after a
+// grant, when a pod ended, when a user reads the status, and now and then. Loop thread only; the question itself is
+// asked on the worker.
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ class Holdings {
   void ask();
   void ask_in(Duration delay);  // and not when it was due otherwise
   // When to ask next: `behind` while kubelet still lists pods that are gone, or not yet what it was given, a little
-  // later each time; `told` when somebody tells of every pod that ends, so that asking is for safety only.
+  // later each time; `told` when the API server reports every pod that ends, so that asking is for safety only.
   void settle(bool behind, bool told);
   // When the question was asked whose answer came last; what was granted later is not in it.
   MonoTime answer_of() const { return answer_of_; }
@@ -36,7 +37,7 @@ class Holdings {
   host::Timer timer_{loop_};
   MonoTime answer_of_{};
   bool asked_ = false;
-  bool again_ = false;  // somebody wants an answer to a question asked later than the one under way
+  bool again_ = false;  // an answer is wanted to a question asked later than the one under way
   Duration behind_wait_{};
 };
 

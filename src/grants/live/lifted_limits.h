@@ -1,7 +1,7 @@
 #pragma once
-// Processes that `tranche mps` did not let in because their environment lifts their memory limit, as news about pods:
-// each container hears of it once for each value. Who holds a grant that was just given is known only later, when
-// kubelet says so; until then the news waits. Pure.
+// Processes that `tranche mps` did not let in because their environment lifts their memory limit, as events about pods:
+// one for each container and value. Who holds a grant that was just given is known only later, when
+// kubelet says so; until then the event waits. Pure.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -22,18 +22,18 @@ struct LiftedLimit {
 
 class LiftedLimits {
  public:
-  // A grant was handed out: whoever had the same slots before has them no longer.
+  // A grant was handed out: the former holder of the same slots has them no longer.
   void given(const std::string& grant);
   void holders(const std::map<std::string, std::string>& holder_of_grant);
   void pools(const PoolReports& reports);
-  std::vector<LiftedLimit> news();  // what was not told before
+  std::vector<LiftedLimit> news();  // what was not reported before
 
  private:
   std::map<std::string, std::uint64_t> seen_;   // refusals, by grant
   std::map<std::string, std::string> waiting_;  // why, by grant
   std::map<std::string, std::string> holder_of_;
   std::set<std::pair<std::string, std::string>> told_;  // holder, why
-  bool first_ = true;  // what the first report says happened before our time, and was told then
+  bool first_ = true;  // refusals in the first report are from before this start, and were reported then
 };
 
 }  // namespace tranche::agent

@@ -1,7 +1,7 @@
 #pragma once
-// How many grants are alive on each device, so that no more are given than its MPS server takes clients: where slots
-// are units of account, there are many more of them than clients. By kubelet's word (PodResources), which is late by
-// moments, and by what was given since. Pure.
+// How many grants are alive on each device, so that no more are given than its MPS server accepts clients: where slots
+// are units of account, there are many more of them than clients. As reported by kubelet (PodResources), which is late
+// by moments, and by what was given since. Pure.
 #include <map>
 #include <span>
 #include <string>
@@ -19,8 +19,8 @@ class LiveGrants {
   static constexpr Duration kListedAfter = std::chrono::seconds(5);
 
   void given(const allocate::Grant& grant, MonoTime now);
-  // By device, without those that have a slot that is asked for: kubelet hands out what nobody holds. `listed`: when
-  // kubelet said `holdings`.
+  // By device, without those that have a slot that is asked for: kubelet hands out what no container holds. `listed`:
+  // when kubelet reported `holdings`.
   struct Live {
     std::uint32_t grants = 0;
     std::uint32_t slots = 0;

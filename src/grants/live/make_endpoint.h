@@ -1,8 +1,7 @@
 #pragma once
-// A grant's endpoint, `<mps-root>/pools/<pool>/doors/<grant>`, before the grant leaves: `tranche mps`, whose sockets
-// are in it, opens it for a new tenant, with what the grant is worth. kubelet asks for slots only when no container
-// holds them, so whatever is left of a former tenant (its directory, its clients) is not this one's. May be asked
-// again. Any thread; blocks for at most a second.
+// Has `tranche mps` open a grant's endpoint, `<mps-root>/pools/<pool>/endpoints/<grant>`, with the grant's limits,
+// before kubelet gets the grant. kubelet asks for slots only when no container holds them, so everything that a former
+// tenant left (its directory, its clients) is removed. May be called again. Any thread; blocks for at most a second.
 #include <string>
 
 #include "base/result.h"

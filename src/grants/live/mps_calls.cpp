@@ -11,7 +11,7 @@ namespace {
 constexpr Duration kAdmissionDeadline = std::chrono::seconds(5);
 // `tranche mps` stops the clients, waits for their queued work for sharing.mps.stopPatience (60 s at most), does so up
 // to three times more when their container continues them, and kills them. It answers when they have exited. One that
-// ends or is started anew closes the connection, which is an answer at once; the deadline is for one that hangs.
+// ends or restarts closes the connection, which is an answer at once; the deadline is for one that hangs.
 constexpr Duration kTerminateDeadline = 4 * std::chrono::seconds(60) + std::chrono::seconds(10);
 
 }  // namespace

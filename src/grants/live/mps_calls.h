@@ -1,8 +1,8 @@
 #pragma once
 // Asking `tranche mps` to end clients or to open and close endpoints: one line to mps.sock, one back. Loop thread only;
-// answers are callbacks of the loop, and none comes after the object has gone. Ending clients takes seconds, and a
-// connection is served one request at a time: each request has a connection that is free, so that the next tenant's
-// does not wait.
+// answers are callbacks of the loop, and none comes after the object is destroyed. Ending clients takes seconds, and a
+// connection is served one request at a time: each request uses a connection that is free, so that a request for the
+// next tenant does not wait.
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // Containers that hold slots of several MPS pools. Each answer to kubelet names one endpoint, kubelet merges the
-// answers of a container, and a CUDA process talks to one daemon: what the other pools hold for it lies idle. No single
-// answer can tell, so it is noticed once kubelet has named the container (the plan warns of it before that). Pure.
+// answers of a container, and a CUDA process connects to one daemon: its slots of the other pools are idle. A single
+// answer does not show it, so it is found once kubelet has named the container (the plan warns before that). Pure.
 #include <set>
 #include <span>
 #include <string>
@@ -19,7 +19,7 @@ struct SplitContainer {
 
 class SplitContainers {
  public:
-  // Those that were not told yet, of all endpoints that are held now; one that is gone is forgotten.
+  // The containers that were not reported yet, of all endpoints that are held now. One that is gone is forgotten.
   std::vector<SplitContainer> look(std::span<const HeldEndpoint> endpoints);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // The limits that pods set for themselves (mps/limits/tenant_limits.h), as the API server shows them, beside what their
-// containers were granted: each remark once a pod, for an event and the log. Nothing rests on them: what is in a
-// process's own environment is the tenant's to write, and is not looked at. Pure.
+// containers were granted: each remark once for a pod, as an event and in the log. No limit depends on them: a
+// tenant can write any environment for its own processes, and it is not read. Pure.
 #include <map>
 #include <set>
 #include <string>
@@ -25,7 +25,7 @@ struct ToldWords {
 class TenantWords {
  public:
   void pods(const kube::PodChanges& changes);
-  // What has not been told yet, of containers that hold a grant.
+  // The remarks that were not reported yet, of containers that hold a grant.
   std::vector<ToldWords> look(const std::vector<Holder>& holders);
 
  private:

@@ -20,7 +20,7 @@ std::string holder_name(const Holder& holder) {
   return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
 }
 
-// The pool in which the grant's endpoint stands: another plan may have its devices in another.
+// The pool that has the grant's endpoint: a later plan may have its devices in a different pool.
 std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
   for (const auto& device : holder.devices) {
     const auto share = snapshot.shares.find({holder.grant, device.uuid});
@@ -184,7 +184,7 @@ void Tenants::tell_words(const std::vector<ToldWords>& told) const {
   }
 }
 
-// Who is refused by `tranche mps` is in its log; here it is told whose container that was.
+// The log of `tranche mps` names the process that it refused; this names the container.
 void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
   for (const auto& [holder, grant, why] : lifted) {
     log::warning("tenant.refused", {{"holder", holder}, {"grant", grant}, {"why", why}});

@@ -1,7 +1,7 @@
 #pragma once
-// Everything the node agent does for and about those who hold grants: the guard of their memory, draining them before
-// they are stopped, taking away endpoints that nobody needs, telling whose pod a fault was. It puts the parts together
-// and decides nothing itself. Asks `tranche mps` for what is to be done. Loop thread only.
+// Everything that the node agent does about tenants: the guard of their memory, ending their clients before they are
+// stopped, removing unused endpoints, naming the pod that a fault belongs to. It composes the parts and decides nothing
+// itself; `tranche mps` acts on its requests. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,7 +37,7 @@ struct TenantsWorld {
   std::function<void(std::vector<host::SampleWish>)> sample;
   std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
   std::function<MonoTime()> last_sample_of_any;
-  std::function<void()> changed;  // what report() gives is another
+  std::function<void()> changed;  // report() has changed
   guard::SharedFigures* figures = nullptr;
   std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> tell;
   std::function<void(const kube::Reason& reason, const std::string& message)> tell_node;
@@ -54,10 +54,10 @@ class Tenants {
   void on_pools(const std::string& line, const PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
   void on_holdings(const Snapshot& snapshot);  // an answer of kubelet's
-  // After the ledger has them. holders_known: kubelet has said since who holds them.
+  // After the ledger has them. holders_known: kubelet has named their holders since.
   void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
   void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
-  bool retires_endpoints() const { return retiring_; }  // another answer of kubelet's may end a pool
+  bool retires_endpoints() const { return retiring_; }  // the next answer of kubelet may end a pool
   void sample_again() { guarding_->sample_again(); }
 
   void report(Snapshot& into) const;

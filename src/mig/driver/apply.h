@@ -18,7 +18,7 @@ struct MigOutcome {
     kDone,
     kInUse,       // `holders` use instances that the change removes; nothing that is in use was touched
     kNeedsReset,  // the mode is pending until the GPU is reset
-    kStopped,     // told to stop between two calls; the journal has where it was
+    kStopped,     // stopped between two calls; the journal has the step
     kFailed,      // `why`, and `left` when the layout is not what it was before
   };
   What what = What::kDone;
@@ -37,7 +37,7 @@ class MigApply {
     std::function<std::vector<std::string>(const MigGpu& gpu, const MigGpuInstance* instance)> holders{};
     std::function<bool()> stop{};                        // asked between calls
     std::function<void(const MigStep& step)> on_step{};  // before each call
-    std::function<bool(Duration)> pause{};               // between two tries; false: told to stop
+    std::function<bool(Duration)> pause{};               // between two tries; false: stop
   };
   MigApply(MigAdmin& admin, const MigJournal& journal, Callbacks callbacks)
       : admin_(admin), journal_(journal), callbacks_(std::move(callbacks)) {}

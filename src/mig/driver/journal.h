@@ -33,7 +33,7 @@ class MigJournal {
 
   Status write(const MigChange& change) const;
   Status forget(const std::string& gpu) const;
-  // What was not finished; files that make no sense are put aside, one sentence each in `lost`.
+  // What was not finished. A file that cannot be read is renamed, with a sentence in `lost`.
   std::vector<MigChange> unfinished(std::vector<std::string>& lost) const;
 
  private:

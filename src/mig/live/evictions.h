@@ -21,7 +21,7 @@ class Evictions {
     std::string name;
     std::string uid;  // the eviction is of this pod and of no successor; "" = not known
   };
-  // told: "evicted" or why not, one turn each.
+  // told: "evicted" or why not, one callback each.
   Evictions(host::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> told);
   ~Evictions();
   Evictions(const Evictions&) = delete;

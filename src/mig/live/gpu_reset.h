@@ -14,13 +14,13 @@
 
 namespace tranche::agent {
 
-// The words that run it, of a driver root that is mounted at another place with that root's own loader and libraries.
-// kNotFound: there is none.
+// The words that run it, of a driver root that is mounted at a different place with that root's own loader and
+// libraries. kNotFound: there is none.
 Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid);
 
 class GpuReset {
  public:
-  // done: nothing on success, otherwise why not; a turn of its own. Ends the program when it takes too long.
+  // done: nothing on success, otherwise why not; in a callback of its own. Ends the program when it runs too long.
   GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
   Status start(const std::string& driver_root, const std::string& gpu_uuid);
 

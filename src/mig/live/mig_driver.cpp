@@ -41,7 +41,7 @@ struct MigDriver::Job {
     const std::lock_guard lock(mutex);
     return stop;
   }
-  bool pause(Duration duration) {  // false: told to stop
+  bool pause(Duration duration) {  // false: stop
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, duration, [this] { return stop; });
   }

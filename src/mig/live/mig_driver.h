@@ -24,7 +24,7 @@ class MigDriver {
     std::vector<host::MigGpu> gpus;
     std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
     std::vector<host::MigChange> unfinished;
-    std::vector<std::string> lost;  // records that were put aside
+    std::vector<std::string> lost;  // records that could not be read and were renamed
   };
   struct Work {
     unsigned index = 0;
@@ -42,7 +42,8 @@ class MigDriver {
   MigDriver& operator=(const MigDriver&) = delete;
 
   void use_is(const MigUse& use);  // who holds what; asked before each step that destroys something
-  // One of the two at a time; `done` comes as a turn of its own. A call that takes longer than driver.silence hangs.
+  // One of the two at a time; `done` comes as a callback of its own. A call that takes longer than driver.silence
+  // hangs.
   void read(const host::NvmlSettings& driver, std::function<void(Reading)> done);
   void apply(const host::NvmlSettings& driver, std::vector<Work> work, std::string config,
              std::function<void(std::vector<Done>)> done);

@@ -40,7 +40,7 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
                    },
                .state_label = [this](const std::string& value) { state_label_.is(value); }}),
       waits_(1s, 30s, stable_hash(settings_.node_name + " mig waits")),
-      // Under the GPU Operator each try takes its pods away.
+      // Under the GPU Operator each try pauses its pods.
       retries_(settings_.options.in_operators_place ? 1min : 5s, settings_.options.in_operators_place ? 30min : 5min,
                stable_hash(settings_.node_name + " mig retries")),
       state_label_(loop, settings_.node_name,
@@ -465,7 +465,7 @@ void MigManager::tell_changed() {
   changed_gpus_.clear();
 }
 
-// What one GPU's change waits for takes no new pods, whatever becomes of a different GPU's.
+// Devices that the change of one GPU waits for get no new pods, whatever becomes of other GPUs.
 void MigManager::failed(const std::string& reason, std::string message) {
   evictions_.want({});
   withdraw(waiting_devices_);

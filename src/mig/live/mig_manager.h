@@ -1,7 +1,7 @@
 #pragma once
 // The MIG manager of the node agent: partitions this node's GPUs as its label nvidia.com/mig.config asks, changing only
 // what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does. What is asked for, MigChoice
-// knows; how it is carried out stands here.
+// knows; how it is carried out is here.
 //
 //   idle ─news─► reading ─► as asked ─────────────────────────────► success
 //                   │

@@ -31,7 +31,7 @@ struct MigReport {
   std::string config;         // the name that is followed
   std::string source;         // where its definition is
   std::string written;        // the state label as it was written last
-  std::uint64_t changes = 0;  // of GPUs that were partitioned anew
+  std::uint64_t changes = 0;  // of GPUs that were partitioned
   std::uint64_t failures = 0;
   std::uint64_t evictions = 0;
   std::optional<Duration> last_change;  // of the last success that changed something, from the request on

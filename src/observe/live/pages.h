@@ -2,7 +2,7 @@
 // What the node agent shows on its HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it
 // is there for) and /status, the part of the status document that the network may see. They read the newest snapshot,
 // on one thread at a time, and make a page once for each snapshot, however often it is asked for. What changes without
-// a snapshot, the figures of GPUs and tenants, is made anew at most once a second.
+// a snapshot, the figures of GPUs and tenants, is rendered at most once a second.
 #include <functional>
 
 #include "gpu/live/gpu_figures.h"

@@ -1,7 +1,7 @@
 #pragma once
-// What the node measures at one moment, and its text in Prometheus' format. A Page is built from a snapshot by whoever
-// has one; label values may be any text (names from the driver, the cluster, a tenant): they are bounded and made valid
-// here. Pure values.
+// What the node measures at one moment, and its text in Prometheus' format. A Page is built from a snapshot by the
+// program that has one; label values may be any text (names from the driver, the cluster, a tenant): they are bounded
+// and made valid here. Pure values.
 #include <initializer_list>
 #include <string>
 #include <string_view>

@@ -17,7 +17,7 @@ namespace tranche::agent {
 
 class HttpPages {
  public:
-  // Older than this, and /healthz answers 503: a loop beats once a second, and nothing that it does takes so long.
+  // Older than this, and /healthz answers 503: a loop beats once a second, and none of its callbacks runs so long.
   static constexpr Duration kOldestBeat = std::chrono::seconds(5);
 
   // listen "" = no pages. on_change: problem() has changed; never from within open().

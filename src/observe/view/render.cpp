@@ -119,7 +119,7 @@ void put_lines(std::string& out, const char* title, const std::vector<Line>& lin
     out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, visible_text(line.why));
 }
 
-// A word of another program's counts as "no": nothing is promised by it.
+// An unknown value of a different program counts as "no".
 const char* colour_of(const std::string& state) {
   return state == "yes" ? kGreen : state == "partly" ? kYellow : kRed;
 }

@@ -311,8 +311,8 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "mps/ending.txt"));
 }
 
-// The proof is a CUDA start that comes through no endpoint: it gets the pool's own limits, and holds nobody up for
-// long. Promise: mps/limits/limits: A proof runs with the pool's own limits.
+// The proof is a CUDA start without an endpoint: it gets the pool's own limits, and delays clients only briefly.
+// Promise: mps/limits/limits: A proof runs with the pool's own limits.
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;

@@ -13,9 +13,8 @@
 
 namespace tranche::agent {
 
-// What containers hold, by grant and device. Under MPS every grant has an endpoint or a worth of its own; while nobody
-// can say so because `tranche mps` does not answer, the plan in force is believed. Pure. What was taken from a
-// container by force is marked.
+// What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
+// `tranche mps` does not answer, the plan in force counts. What was taken from a container by force is marked. Pure.
 std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot);
 
 // Devices of which a share is held without MPS and was not taken. Pure.

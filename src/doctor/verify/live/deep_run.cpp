@@ -1,4 +1,4 @@
-// Takes slots that no pod holds, as kubelet would, and tries from inside what they are worth, GPU by GPU.
+// Requests slots that no pod holds, as kubelet would, and tries their limits from inside, GPU by GPU.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,8 +33,8 @@ struct DeviceAsk {
   verify::DeepGrant grant;
   std::string resource;
   std::string endpoint;            // of the plugin's socket
-  bool observed = false;           // the guard only tells
-  std::vector<std::string> slots;  // that nobody holds, the last ones first
+  bool observed = false;           // the guard only reports
+  std::vector<std::string> slots;  // that no container holds, the last ones first
 };
 
 // By kubelet's word, now.

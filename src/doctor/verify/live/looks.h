@@ -1,5 +1,6 @@
 #pragma once
-// Private to doctor/verify/live: the ways of looking. Each tells every check as it is made.
+// Private to doctor/verify/live: where to verify from (cluster, node, container). Each reports every check as it is
+// made.
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -30,7 +31,7 @@ struct ClusterLook {
 
 // An Error: there is nothing to look at, such as no API server.
 Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell);
-// Makes probe pods on the node, waits for them, and takes them away again.
+// Creates probe pods on the node, waits for them, and deletes them.
 Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell);
 // In a container that holds shares of MPS.
 Status try_inside(const VerifyOptions& options, const Tell& tell);

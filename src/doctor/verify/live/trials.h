@@ -11,8 +11,8 @@ namespace tranche::agent {
 struct Trial {
   verify::DeepGrant worth;
   GrantHere grant;
-  std::optional<GrantHere> neighbour;  // another slot of the same GPU
-  bool observed = false;               // the guard only tells
+  std::optional<GrantHere> neighbour;  // a different slot of the same GPU
+  bool observed = false;               // the guard only reports
 };
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
