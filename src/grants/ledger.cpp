@@ -216,6 +216,7 @@ std::set<std::string> Ledger::ids_of_held() const {
 
 Ledger::Retiring Ledger::retire(const std::vector<Endpoint>& endpoints, bool known) {
   const auto before = std::exchange(unheld_, {});
+  if (!known) retired_.clear();  // a request that was under way may be lost
   if (!known || !unknown_.empty()) return {};
   Retiring retiring;
   const auto held = endpoints.empty() ? std::set<std::string>{} : ids_of_held();

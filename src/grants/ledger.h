@@ -114,7 +114,7 @@ class Ledger {
   std::vector<Endpoint> over(const std::vector<Endpoint>& endpoints, MonoTime now);
   // `endpoints`: those without clients of pools that are not planned any more. `known`: these are all.
   struct Retiring {
-    std::vector<Endpoint> now;  // each once
+    std::vector<Endpoint> now;  // each once, and again after the pools were not known
     bool later = false;         // for others an answer of kubelet's is wanted
   };
   Retiring retire(const std::vector<Endpoint>& endpoints, bool known);

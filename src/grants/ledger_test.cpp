@@ -221,6 +221,10 @@ TEST(LedgerEndpoints, OfAPoolThatEndsAndThatNoContainerEverHadGoWithTheSecondAns
   EXPECT_THAT(retiring.now, ElementsAre(kEndpoint));
   EXPECT_FALSE(retiring.later);
   EXPECT_THAT(ledger.retire({kEndpoint}, false).now, IsEmpty()) << "not while the pools are not known";
+  ledger.listed(kOther, kStart + 4s);
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, IsEmpty()) << "the count starts again";
+  ledger.listed(kOther, kStart + 6s);
+  EXPECT_THAT(ledger.retire({kEndpoint}, true).now, ElementsAre(kEndpoint)) << "the first request may be lost";
 }
 
 const MonoTime kNow = kStart;
