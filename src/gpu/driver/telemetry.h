@@ -1,7 +1,7 @@
 #pragma once
 // Measures the activity of the GPUs on request: one GPU per step, because a step may take several milliseconds (energy
 // and GPM) and memory holders are sampled in between. Activity is the average since the previous reading; the first
-// reading has none. Driver thread only.
+// reading has none. The energy counter is read every 10 seconds at most. Driver thread only.
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +34,10 @@ class Telemetry {
     std::optional<MonoTime> at;
     GpuActivity last;
   };
+  struct Energy {
+    std::optional<MonoTime> at;
+    std::optional<double> joules;
+  };
   template <class Take>
   GpuActivity activity(const Library& library, const std::string& key, MonoTime now, Take take);
   std::optional<GpuActivity> between(const Functions& f, const Window& window) const;
@@ -43,6 +47,7 @@ class Telemetry {
   std::vector<Held> waiting_;
   std::vector<GpuTelemetry> round_;
   std::map<std::string, Window> windows_;
+  std::map<std::string, Energy> energies_;  // by GPU
 };
 
 }  // namespace tranche::host::nvml

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gpu/driver/driver.h"
+#include "gpu/driver/telemetry.h"
 #include "gpu/driver/watcher_fixture.h"
 #include "os/clock/clock.h"
 
@@ -62,6 +64,26 @@ TEST_F(Reading, TellsPowerClocksAndErrorsOfEachGpu) {
   EXPECT_EQ(gpu.ecc_uncorrected, 0u);
   EXPECT_TRUE(gpu.memory_used);
   EXPECT_EQ(round[1].clock_reasons, 1u) << "idle";
+}
+
+TEST_F(Reading, TheEnergyCounterIsReadEveryTenSeconds) {
+  SimFixture sim("gpus: {profile: H200, count: 1}\ntopology: vm\n");
+  const auto driver = Driver::open(quick(sim));
+  ASSERT_TRUE(driver) << to_string(driver.error());
+  ASSERT_TRUE((*driver)->scan());
+  Telemetry telemetry;
+  const auto energy_at = [&](MonoTime now) {
+    telemetry.begin((*driver)->held());
+    EXPECT_TRUE(telemetry.step((*driver)->library(), now));
+    return telemetry.round()[0].energy_joules;
+  };
+  const MonoTime start = mono_now();
+  const auto first = energy_at(start);
+  ASSERT_TRUE(first);
+  sim.node().update_gpu(0, [](sim::GpuState& gpu) { gpu.power_mw *= 2; });  // doubles the stand-in's counter
+  EXPECT_EQ(energy_at(start + std::chrono::seconds(9)), first);
+  EXPECT_GT(energy_at(start + std::chrono::seconds(10)), first);
+  telemetry.forget((*driver)->library());
 }
 
 TEST_F(Reading, ActivityIsTheMeanBetweenTwoReadings) {

@@ -72,7 +72,14 @@ std::vector<host::GpuTelemetry> GpuFigures::look(MonoTime now) {
 
 std::optional<MonoTime> GpuFigures::next_measurement() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(due_, std::nullopt);
+  if (!due_ || (scheduled_ && *scheduled_ <= *due_)) return {};
+  scheduled_ = std::exchange(due_, std::nullopt);
+  return scheduled_;
+}
+
+void GpuFigures::begin_measurement() {
+  const std::lock_guard lock(mutex_);
+  scheduled_.reset();
 }
 
 void GpuFigures::put(std::vector<host::GpuTelemetry> round) {

@@ -17,8 +17,9 @@ class GpuFigures {
   // Any thread. Returns the newest figures unless they are too old. The call counts as a scrape, and scrapes cause
   // measurements.
   std::vector<host::GpuTelemetry> look(MonoTime now);
-  // Loop thread, after look(): when to measure; absent if that is already scheduled.
+  // Loop thread, after look(): when to measure; absent if a measurement is scheduled for then or earlier.
   std::optional<MonoTime> next_measurement();
+  void begin_measurement();  // the scheduled one; a later next_measurement() may schedule the next
   void put(std::vector<host::GpuTelemetry> round);
 
  private:
@@ -26,6 +27,7 @@ class GpuFigures {
   std::vector<host::GpuTelemetry> round_;
   std::optional<MonoTime> looked_;
   std::optional<MonoTime> due_;  // not scheduled yet
+  std::optional<MonoTime> scheduled_;
 };
 
 // wall: the wall clock at `now`.

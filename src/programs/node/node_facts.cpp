@@ -102,12 +102,14 @@ void NodeProgram::on_pages() {
   publish();
 }
 
-// A scheduled measurement stays scheduled; scrapes in the meantime are considered after it.
+// After a pause of the reader the next scrape is expected after a pause as long; scrapes that come sooner bring the
+// measurement forward.
 void NodeProgram::on_looked() {
-  if (stopping_ || measure_timer_->running()) return;
+  if (stopping_) return;
   const auto due = gpu_figures_.next_measurement();
   if (!due) return;
   measure_timer_->start(std::max<Duration>(*due - loop_->now(), 0s), [this] {
+    gpu_figures_.begin_measurement();
     if (nvml_ && state_.inventory) nvml_->measure();
     on_looked();
   });
