@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "node/bed.h"
+#include "os/clock/clock.h"
 
 namespace tranche::e2e {
 namespace {
@@ -48,6 +49,21 @@ TEST_F(NodeMps, AKilledDaemonTakesOnlyItsOwnGpusSlotsAwayAndItsEndpointsWorkAgai
   const auto line = attached(start_cuda(grant, {}));
   EXPECT_EQ(line["mps"], true) << "through the same endpoint: " << line;
   EXPECT_EQ(line["gpu"], uuid(gpu));
+}
+
+// Promise: observe/status: One request for the status shows the processes that the driver lists now.
+TEST_F(NodeMps, OneRequestForTheStatusShowsWhatTheDriverListsNow) {
+  start_all(1, 2);
+  const auto grant = admitted(kubelet(), "a", 1);
+  ASSERT_EQ(attached(start_cuda(grant, {"--allocate", "1G", "--hold"}))["event"], "attached");
+  const auto begin = host::mono_now();
+  ASSERT_TRUE(until([&] { return host::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
+  Program& top = start({tranche(), "top", "--json", "--socket", node_socket()});
+  ASSERT_EQ(finish(top), 0) << top.err();
+  const Json shown = Json::parse(top.out(), nullptr, false);
+  ASSERT_EQ(shown["tenants"].size(), 1u) << top.out();
+  EXPECT_EQ(shown["tenants"][0]["processes"], 1) << top.out();
+  EXPECT_GE(shown["tenants"][0]["usedMiB"], 1024) << top.out();
 }
 
 TEST_F(NodeMps, APoolThatIsConfiguredAgainWhileItEndsBeginsAgain) {

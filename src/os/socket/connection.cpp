@@ -36,6 +36,7 @@ StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, cons
       fd_(std::move(fd)),
       answer_(answer),
       later_(later),
+      later_word_(limits.later),
       idle_(limits.idle),
       beat_every_(limits.beat),
       on_closed_(std::move(on_closed)),
@@ -142,7 +143,7 @@ void StatusConnection::answer(const Result<std::string>& request) {
     last_answer_ = true;
     return;
   }
-  if (later_ && request->starts_with('{')) return answer_later(*request);
+  if (later_ && (request->starts_with('{') || *request == later_word_)) return answer_later(*request);
   const auto reply = answer_(*request);
   out_ = answer_line(reply);
   if (*request == kWatch && reply) begin_to_watch();

@@ -44,6 +44,7 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   Fd fd_;
   const Answer& answer_;
   const StatusServer::Later& later_;
+  const std::string later_word_;
   Duration idle_;
   Duration beat_every_;
   std::function<void()> on_closed_;

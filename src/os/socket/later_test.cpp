@@ -57,6 +57,17 @@ TEST_F(LaterTest, AWordIsAnsweredAtOnceAsBefore) {
   EXPECT_TRUE(asked_.empty());
 }
 
+TEST_F(LaterTest, OneWordMayBeAnsweredLaterToo) {
+  serve({.later = "status"});
+  ask("status");
+  ASSERT_TRUE(until([&] { return replies_.size() == 1; }));
+  EXPECT_THAT(asked_, ElementsAre("status"));
+  EXPECT_TRUE(answers_.empty());
+  replies_[0]("{\"fresh\":true}");
+  ASSERT_TRUE(until([&] { return answers_.size() == 1; }));
+  EXPECT_THAT(answers_, ElementsAre("{\"fresh\":true}"));
+}
+
 TEST_F(LaterTest, AJsonRequestIsAnsweredWhenItsAnswerIsThereAndTheNextWaitsForIt) {
   ask("{\"a\":1}");
   ask("{\"now\":2}");

@@ -22,6 +22,7 @@ struct StatusLimits {
   bool take_over = false;
   Duration audit = std::chrono::seconds(30);  // how often the older one checks
   Duration beat = std::chrono::seconds(1);    // how often a watcher is sent an empty line, the loop's sign of life
+  std::string later{};                        // a word that is answered later, as requests in JSON are
 };
 
 class StatusServer {
@@ -29,7 +30,7 @@ class StatusServer {
   // Answers a request later: once, in any callback. Further calls, and calls after the client hung up, do nothing. The
   // client's next requests wait for it.
   using Reply = std::function<void(const Result<std::string>& json)>;
-  // Handles requests in JSON ("{…}") that are not answered at once.
+  // Handles requests in JSON ("{…}"), and StatusLimits::later, which are not answered at once.
   using Later = std::function<void(const std::string& request, Reply reply)>;
 
   // answer(request) returns the JSON for a request, or an Error that becomes {"error": "…"}. It runs inside callbacks

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kHoldingsAfterGrant = 50ms;  // kubelet records a grant shortly after the response
 constexpr Duration kUseFreshFor = 400ms;
+constexpr Duration kUseWait = 300ms;
 
 }  // namespace
 
@@ -64,13 +65,15 @@ void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
 }
 
 void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
-  if (!use) return;
+  if (!use) return answer_waiting();
+  use_read_ = loop_->now();
   health_.on_use(*use, loop_->now());
   state_.use = *use;
   std::erase_if(state_.use, [this](const host::GpuUse& gpu) {
     return inventory::find_gpu(known_inventory(), gpu.uuid) == nullptr;
   });
   turn();
+  answer_waiting();
 }
 
 void NodeProgram::on_pools(const std::string& line) {
@@ -164,17 +167,26 @@ void NodeProgram::tell(const std::vector<NodeNews>& news) {
 
 Result<std::string> NodeProgram::answer(const std::string& request) {
   if (request == "alive") return std::string(R"({"alive":true})");
-  if (request != "status" && request != "watch") {
-    return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
-  }
-  if (request == "status") {  // a client reads the status: prepare newer figures for its next request
-    if (loop_->now() - use_wanted_ > kUseFreshFor && nvml_ && state_.inventory) {
-      use_wanted_ = loop_->now();
-      nvml_->ask_use();
-    }
-    holdings_->ask();
-  }
-  return json_text(status_document(*box_.get()));
+  if (request == "watch") return json_text(status_document(*box_.get()));
+  return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
+}
+
+// A reader gets what the driver says now. A driver that does not answer delays it by kUseWait.
+void NodeProgram::answer(const std::string& request, const host::StatusServer::Reply& reply) {
+  if (request != "status") return reply(answer(request));
+  holdings_->ask();
+  status_readers_.push_back(reply);
+  if (!nvml_ || !state_.inventory || loop_->now() - use_read_ < kUseFreshFor) return answer_waiting();
+  if (use_timer_->running()) return;
+  nvml_->ask_use();
+  use_timer_->start(kUseWait, [this] { answer_waiting(); });
+}
+
+void NodeProgram::answer_waiting() {
+  use_timer_->stop();
+  if (status_readers_.empty()) return;
+  const auto document = json_text(status_document(*box_.get()));
+  for (const auto& reply : std::exchange(status_readers_, {})) reply(document);
 }
 
 }  // namespace tranche::agent

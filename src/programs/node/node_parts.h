@@ -81,6 +81,8 @@ class NodeProgram {
   void on_pages();
   void on_looked();
   Result<std::string> answer(const std::string& request);
+  void answer(const std::string& request, const host::StatusServer::Reply& reply);
+  void answer_waiting();
 
   NodeOptions options_;
   std::unique_ptr<host::Loop> loop_;
@@ -89,10 +91,11 @@ class NodeProgram {
   GpuHealth health_;
   std::unique_ptr<host::Timer> health_timer_;
   bool stopping_ = false;
-  bool waits_for_kubelet_ = false;               // for a change, or for endpoints to be removed
-  MonoTime use_wanted_{};                        // by a reader of the status
-  Snapshot state_;                               // the loop's own copy; other threads read SnapshotBox
-  std::optional<inventory::Inventory> scanned_;  // all GPUs, including missing ones; state_ has those in use
+  bool waits_for_kubelet_ = false;                         // for a change, or for endpoints to be removed
+  MonoTime use_read_{};                                    // when the driver answered what its GPUs are used for
+  std::vector<host::StatusServer::Reply> status_readers_;  // wait for a newer answer
+  Snapshot state_;                                         // the loop's own copy; other threads read SnapshotBox
+  std::optional<inventory::Inventory> scanned_;            // all GPUs, including missing ones; state_ has those in use
   std::vector<std::string> missing_;
   host::Presence presence_;
   config::DeviceFilter kept_by_;
@@ -102,6 +105,7 @@ class NodeProgram {
 
   std::unique_ptr<host::LoopGate> looked_;  // GPU figures were read
   std::unique_ptr<host::Timer> measure_timer_;
+  std::unique_ptr<host::Timer> use_timer_;
   host::NvmlSettings driver_settings_;
   std::unique_ptr<DeviceNodes> nodes_;
   std::unique_ptr<host::LoopGate> answered_;

@@ -84,12 +84,15 @@ Status NodeProgram::open() {
   plugins_ = *std::move(plugins);
   if (run_dir) {  // during a rolling update the previous agent may still answer there
     TRY(status_,
-        host::StatusServer::open(*loop_, options_.run_dir + "/node.sock",
-                                 [this](const std::string& request) { return answer(request); }, {.take_over = true}));
+        host::StatusServer::open(
+            *loop_, options_.run_dir + "/node.sock", [this](const std::string& request) { return answer(request); },
+            {.take_over = true, .later = "status"},
+            [this](const std::string& request, const auto& reply) { answer(request, reply); }));
   }
   pools_ =
       host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
   measure_timer_ = std::make_unique<host::Timer>(*loop_);
+  use_timer_ = std::make_unique<host::Timer>(*loop_);
   looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
   http_ = std::make_unique<HttpPages>(
       *loop_, options_.listen,
