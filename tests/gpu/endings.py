@@ -45,6 +45,7 @@ def arguments():
     parser.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
     parser.add_argument("--victims", type=int, default=6, help="that are prepared at once")
     parser.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
+    parser.add_argument("--endpoint", choices=("relay", "link"), default="relay", help="of the containers; no link refuses a program at its start")
     parser.add_argument("--silent", action="store_true", help="tell the node of no deletion: what would happen without it")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
@@ -55,6 +56,7 @@ def arguments():
     args.shapes = args.shapes.split(",")
     args.gpu_slots, args.neighbour_slots, args.victim_slots = (int(n) for n in args.slots.split(","))
     EndingsNode.has_slots(args.gpu_slots)
+    EndingsNode.has_endpoint(args.endpoint)
     for kind in args.kinds:
         if kind not in ending_rows.KINDS:
             parser.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")

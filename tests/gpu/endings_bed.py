@@ -28,6 +28,11 @@ class EndingsNode(Node):
         cls.MPS, cls.SLOTS = cls.MPS.replace("replicas: 12", f"replicas: {slots}"), slots
         cls.CONFIG = config(cls.MPS)
 
+    @classmethod
+    def has_endpoint(cls, endpoint):
+        cls.MPS = cls.MPS.replace("computeMode: leave\n", f"computeMode: leave\n    endpoint: {endpoint}\n")
+        cls.CONFIG = config(cls.MPS)
+
     def __init__(self, machine):
         self.api, self.wires = PodsApi(), {}
         super().__init__(machine)

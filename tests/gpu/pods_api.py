@@ -1,15 +1,19 @@
-"""The part of the Kubernetes API that `tranche node` asks for: list and watch of pods. Events and the node's condition are accepted
-and forgotten. Plain HTTP/1.1 on the loopback, one thread a connection; pods change by calls of the script that owns the server."""
+"""The part of the Kubernetes API that `tranche node` requests: list and watch of pods, ResourceClaims and ResourceSlices. Events and the
+node's condition are accepted and forgotten. Plain HTTP/1.1 on the loopback, one thread a connection; pods and claims change by calls of
+the script that owns the server."""
 
 import http.server, json, threading, time, urllib.parse, uuid
 
 NODE = "n1"
+RESOURCES = "/apis/resource.k8s.io/v1"
+CLAIMS, SLICES = f"{RESOURCES}/namespaces/default/resourceclaims", f"{RESOURCES}/resourceslices"
 
 
 class PodsApi:
     def __init__(self):
         self.changed, self.version, self.pods, self.happened = threading.Condition(), 1, {}, []
         self.watches, self.told, self.asked = 0, {}, []
+        self.objects = {}  # claims and slices by path
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -22,6 +26,8 @@ class PodsApi:
             def accept(self):
                 api.asked.append((self.command, self.path))
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.path.split("?")[0].startswith(RESOURCES):
+                    return api.write(self, body)
                 answer(self, 201 if self.command == "POST" else 200, body or b"{}")
 
             do_POST = do_PUT = do_PATCH = do_DELETE = accept
@@ -44,12 +50,21 @@ class PodsApi:
 
     # --- what the script does to pods -------------------------------------------------------------------------------
 
-    def add(self, name, uid, hook=None):
-        container = {"name": "main", **({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})}
+    def claim(self, name, uid, pod, results):
+        """A claim that is allocated, and reserved for one pod."""
+        reserved = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"}]
+        self.objects[f"{CLAIMS}/{name}"] = {
+            "kind": "ResourceClaim", "metadata": {"namespace": "default", "name": name, "uid": uid}, "status": {
+            "allocation": {"devices": {"results": results}}, "reservedFor": reserved}}
+
+    def add(self, name, uid, hook=None, claim=None):
+        container = {"name": "main", **({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {}),
+                     **({"resources": {"claims": [{"name": "gpu"}]}} if claim else {})}
+        claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]} if claim else {}
         status = {"name": "main", "containerID": f"containerd://{uuid.uuid4().hex * 2}", "ready": True, "started": True,
                   "state": {"running": {}}}
         return self._put("ADDED", {"metadata": {"namespace": "default", "name": name, "uid": uid},
-                                   "spec": {"nodeName": NODE, "containers": [container]},
+                                   "spec": {"nodeName": NODE, "containers": [container], **claims},
                                    "status": {"phase": "Running", "containerStatuses": [status]}})
 
     def mark(self, name, grace):
@@ -99,9 +114,36 @@ class PodsApi:
             return answer(request, 200, json.dumps(body).encode())
         if place.path.startswith("/api/v1/nodes/"):
             return answer(request, 200, json.dumps({"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "uid": "n"}}).encode())
-        answer(request, 404, json.dumps({"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404}).encode())
+        if place.path == SLICES and query.get("watch") == "1":
+            return self._watch(request, self.version, float(query.get("timeoutSeconds") or 300), of_pods=False)
+        if place.path in (SLICES, CLAIMS):
+            items = [each for path, each in self.objects.items() if path.startswith(place.path + "/")]
+            body = {"kind": "List", "apiVersion": "resource.k8s.io/v1", "metadata": {"resourceVersion": str(self.version)}, "items": items}
+            return answer(request, 200, json.dumps(body).encode())
+        if place.path in self.objects:
+            return answer(request, 200, json.dumps(self.objects[place.path]).encode())
+        not_found(request)
 
-    def _watch(self, request, version, seconds):
+    def write(self, request, body):
+        """Claims and slices: created, replaced, merged one level deep (the status of a claim), deleted."""
+        path, made = request.path.split("?")[0].removesuffix("/status"), json.loads(body or b"{}")
+        with self.changed:
+            self.version += 1
+            if request.command == "POST":
+                path += "/" + made["metadata"]["name"]
+            elif path not in self.objects:
+                return not_found(request)
+            if request.command == "DELETE":
+                self.objects.pop(path)
+                return answer(request, 200, b"{}")
+            if request.command == "PATCH":
+                old = self.objects[path]
+                made = {**old, **{k: {**old.get(k, {}), **v} if isinstance(v, dict) else v for k, v in made.items()}}
+            made["metadata"] = {"uid": str(uuid.uuid4()), **made.get("metadata", {}), "resourceVersion": str(self.version)}
+            self.objects[path] = made
+        answer(request, 201 if request.command == "POST" else 200, json.dumps(made).encode())
+
+    def _watch(self, request, version, seconds, of_pods=True):
         request.send_response(200)
         request.send_header("Content-Type", "application/json")
         request.send_header("Transfer-Encoding", "chunked")
@@ -115,12 +157,13 @@ class PodsApi:
             while time.monotonic() < end:
                 with self.changed:
                     self.changed.wait_for(lambda: self.version > version, end - time.monotonic())
-                    news = [each for each in self.happened if each[0] > version]
-                for version, line in news:
+                    news = [each for each in self.happened if each[0] > version] if of_pods else []
+                    version = self.version
+                for number, line in news:
                     request.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                     request.wfile.flush()
                     with self.changed:
-                        self.told.setdefault(version, time.monotonic())
+                        self.told.setdefault(number, time.monotonic())
                         self.changed.notify_all()
             request.wfile.write(b"0\r\n\r\n")
         except OSError:
@@ -128,6 +171,10 @@ class PodsApi:
         finally:
             with self.changed:
                 self.watches -= 1
+
+
+def not_found(request):
+    answer(request, 404, json.dumps({"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404}).encode())
 
 
 def answer(request, status, body):

@@ -5,7 +5,8 @@ One line of JSON each: {"event": "ready"} when the program has done its first st
 steps of that window (serving and training kinds), {"event": "error", …} and status 3 when CUDA fails or an answer is wrong.
 With `wait=1` it begins to work when a line comes on its standard input. With `limit=VALUE` it sets CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
 inside itself before CUDA is loaded, as a program may by accident. PyTorch, JAX (kind `jax`), NCCL (kind `nccl`), or the driver's own
-interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too)."""
+interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too). On SIGUSR1 a PyTorch program says {"event": "memory"}: what
+its allocator has reserved, and what CUDA still has free for it."""
 
 import json, os, signal, sys, time
 
@@ -23,7 +24,15 @@ def say(event, **more):
     print(json.dumps({"event": event, "at": time.monotonic(), **more}), flush=True)
 
 
+def say_memory(*_):
+    import torch
+    free, total = torch.cuda.mem_get_info()
+    say("memory", reserved=torch.cuda.memory_reserved(), free=free, total=total)
+
+
 def ready(**more):
+    if "torch" in sys.modules:
+        signal.signal(signal.SIGUSR1, say_memory)
     say("ready", pid=os.getpid(), **more)
     if option("wait", 0):
         sys.stdin.readline()
@@ -392,6 +401,43 @@ def look_onnx():
     return {"right": right, "free_mib": None, "total_mib": None, "limit_mib": None}
 
 
+def filled():
+    """Holds `mib` MiB in one piece beside its products."""
+    import torch
+    global kept
+    kept = torch.empty(option("mib", 1024) << 20, dtype=torch.uint8, device="cuda")
+    products()
+
+
+def share():
+    """What PyTorch sees of a share, and how fast it multiplies there: {"event": "measured", "sms", "total_mib", "tflops"}."""
+    import torch
+    seen, (free, total) = torch.cuda.get_device_properties(0), torch.cuda.mem_get_info()
+    a, b = matrices(8192, torch.bfloat16)
+    c = torch.empty_like(a)
+    torch.mm(a, b, out=c)
+    torch.cuda.synchronize()
+    ready()
+    begin, done = time.monotonic(), 0
+    while time.monotonic() - begin < option("seconds", 4.0):
+        for _ in range(4):
+            torch.mm(a, b, out=c)
+        torch.cuda.synchronize()
+        done += 4
+    say("measured", sms=seen.multi_processor_count, total_mib=total >> 20, free_mib=free >> 20,
+        tflops=round(done * 2 * 8192 ** 3 / (time.monotonic() - begin) / 1e12, 1))
+    sys.stdin.readline()
+
+
+def share_by_driver():
+    """The same by the driver's interface, without a speed."""
+    cuda = driver()
+    free, total = cuda.memory()
+    ready()
+    say("measured", sms=cuda.sms, total_mib=total, free_mib=free, tflops=None)
+    sys.stdin.readline()
+
+
 def driver():
     from cuda_client import Cuda
     return Cuda()
@@ -463,7 +509,7 @@ def hoard():
 
 
 KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, "convolutions": convolutions, "triton": triton_kernels, "serve": serve,
-         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "spin": spin, "steps": steps, "hoard": hoard}
+         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "filled": filled, "share": share, "share_by_driver": share_by_driver, "spin": spin, "steps": steps, "hoard": hoard}
 
 if __name__ == "__main__":
     try:

@@ -9,12 +9,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/problem.h"
 #include "base/text.h"
 #include "standins/kubelet/checkpoint.h"
 #include "standins/kubelet/control.h"
+#include "standins/kubelet/dra_kubelet.h"
 #include "standins/kubelet/pod_runner.h"
 
 namespace tranche::sim {
@@ -25,6 +27,7 @@ constexpr int kDeadline = 3;
 
 constexpr const char* kHelp = R"(usage: sim-kubelet --plugin-dir DIR [options]
        sim-kubelet send CONTROL-SOCKET COMMAND...
+       sim-kubelet claim REGISTRY-SOCKET prepare|unprepare NAMESPACE/NAME UID
 
 Plays kubelet for device plugins: registration, ListAndWatch, Allocate, checkpoint and PodResources as the real one,
 and runs the pods of FILEs as processes once their devices are allocated.
@@ -48,6 +51,7 @@ and runs the pods of FILEs as processes once their devices are allocated.
   --seed N                     order in which ids are offered and picked (default 1; 0 = sorted)
 
 Commands of `send`: restart | apply FILE | delete [NAMESPACE/]POD | delete deployment/NAME | delete job/NAME | state | stop
+`claim` registers the driver at its socket and makes one call for a ResourceClaim; the answer is a line of JSON.
 )";
 
 struct Options {
@@ -265,6 +269,32 @@ int run(const Options& options) {
   return status;
 }
 
+int claim_command(const std::string& registry_socket, const std::string& call, const std::string& claim,
+                  const std::string& uid) {
+  const auto slash = claim.find('/');
+  auto driver = DraKubelet::register_driver(registry_socket);
+  if (!driver || slash == std::string::npos || (call != "prepare" && call != "unprepare")) {
+    std::fprintf(stderr, "sim-kubelet: %s\n%s", driver ? "" : to_string(driver.error()).c_str(), kHelp);
+    return kUsage;
+  }
+  const DraClaimRef ref{claim.substr(0, slash), claim.substr(slash + 1), uid};
+  std::string error;
+  nlohmann::json devices = nlohmann::json::array();
+  if (call == "prepare") {
+    const auto answer = (*driver)->prepare({ref});
+    error = answer ? answer->at(uid).error : to_string(answer.error());
+    if (answer)
+      for (const auto& device : answer->at(uid).devices)
+        devices.push_back({{"device", device.device}, {"cdiIds", device.cdi_ids}});
+  } else {
+    const auto answer = (*driver)->unprepare({ref});
+    error = answer ? answer->at(uid) : to_string(answer.error());
+  }
+  const nlohmann::json answer{{"error", error}, {"devices", devices}};
+  std::printf("%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
+  return error.empty() ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace tranche::sim
 
@@ -279,6 +309,7 @@ int main(int argc, char** argv) {
   if (words.size() >= 3 && words[0] == "send") {
     return send_command(words[1], tranche::join({words.begin() + 2, words.end()}, " "));
   }
+  if (words.size() == 5 && words[0] == "claim") return claim_command(words[1], words[2], words[3], words[4]);
   const auto options = read_options(words);
   if (!options) {
     std::fprintf(stderr, "sim-kubelet: %s\n%s", options.error().what.c_str(), kHelp);
