@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 
 using namespace tranche;
@@ -22,6 +23,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (agent::error_reply(request.error()).find('\n') != std::string::npos) std::abort();
     return 0;
   }
+  const auto line = agent::request_line(*request);
+  const auto again = agent::parse_mps_request(line);
+  if (!again || agent::request_line(*again) != line) std::abort();
   std::visit(
       [](const auto& r) {
         if constexpr (requires { r.endpoint; }) check(r.endpoint);

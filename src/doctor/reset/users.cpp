@@ -1,36 +1,25 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/json_read.h"
-#include "base/json_text.h"
-#include "base/text.h"
 #include "doctor/reset/traces.h"
 #include "kubelet/pod_resources.h"
-#include "os/socket/status_socket.h"
+#include "mps/protocol/mps_client.h"
 
 namespace tranche::agent {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr Duration kHolderAnswer = std::chrono::seconds(5);
 
 // Processes that connected through endpoints, as reported by `tranche mps`; none when it does not run.
 std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
   std::vector<std::string> users;
-  const auto answer = host::ask(mps_root + "/mps.sock", "status", kHolderAnswer);
-  const Json status = answer ? json_of(*answer) : Json();
-  for (const Json& pool : list_at(status, "pools")) {
-    for (const Json& endpoint : list_at(pool, "endpoints")) {
-      std::vector<std::string> pids;
-      for (const Json& value : list_at(endpoint, "clients"))
-        if (const auto pid = number_of(value)) pids.push_back(std::to_string(*pid));
-      if (pids.empty()) continue;
-      users.push_back(fmt::format("processes {} are MPS clients of pool {}", join(pids, ", "), text_at(pool, "id")));
-    }
-  }
+  const auto answer = host::ask(mps_socket(mps_root), "status", kHolderAnswer);
+  const auto reports = parse_pool_reports(answer.value_or(""));
+  if (!reports) return users;
+  for (const auto& [id, pool] : reports->pools)
+    for (const auto& endpoint : pool.endpoints)
+      if (!endpoint.clients.empty())
+        users.push_back(fmt::format("processes {} are MPS clients of pool {}", fmt::join(endpoint.clients, ", "), id));
   return users;
 }
 

@@ -47,17 +47,10 @@ Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
           where, answer.status};
 }
 
-EndpointLimits limits_of(const dra::Part& part) {
-  return {{part.gpu_uuid, part.limits.memory.in_mib(), part.limits.threads.hundredths}};
-}
-
 }  // namespace
 
-Claims::Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks)
-    : loop_(loop),
-      settings_(std::move(settings)),
-      callbacks_(std::move(callbacks)),
-      mps_(loop, settings_.mps_root + "/mps.sock") {
+Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
+    : loop_(loop), settings_(std::move(settings)), callbacks_(std::move(callbacks)), mps_(mps) {
   if (const auto specs = host::Dir::open(settings_.cdi_root))
     host::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
   const auto dir = host::Dir::open(settings_.run_dir);
@@ -263,15 +256,18 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
   while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
-  mps_.request(open_endpoint_request(part.mps_pool, part.grant, limits_of(part), opening == Opening::kNew,
-                                     claim.pod.empty(), claim.pod_uid),
+  mps_.request(OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
+                                   .limits = {{{part.gpu_uuid, part.limits.memory, part.limits.threads}}},
+                                   .new_tenant = opening == Opening::kNew,
+                                   .any_pod = claim.pod.empty(),
+                                   .pod = claim.pod_uid},
                [this, uid, from, opening, grant = part.grant, connection = connection_,
-                done = std::move(done)](const Result<std::string>& reply) {
-                 if (reply) {
+                done = std::move(done)](const Status& opened) {
+                 if (opened) {
                    told_[grant] = connection;
                    return open_parts(uid, from + 1, opening, done);
                  }
-                 const auto why = within(reply.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+                 const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
                  if (opening != Opening::kMissing) return done(std::unexpected(why));
                  // The failure of one pool does not affect the parts of other pools.
                  open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
@@ -365,11 +361,11 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
   if (endpoints.empty()) return done({});
   const auto [pool, grant] = endpoints.back();
   endpoints.pop_back();
-  mps_.request(remove_endpoint_request(pool, grant, 0), [this, pool, left = std::move(endpoints),
-                                                         done = std::move(done)](const Result<std::string>& reply) {
+  mps_.request(RemoveEndpointRequest{{pool, grant}}, [this, pool, left = std::move(endpoints),
+                                                      done = std::move(done)](const Status& removed) {
     const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
-    if (reply || no_pool) return close(left, done);
-    done(std::unexpected(within(reply.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
+    if (removed || no_pool) return close(left, done);
+    done(std::unexpected(within(removed.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
   });
 }
 

@@ -24,7 +24,7 @@
 #include "grants/allocate/grant.h"
 #include "kube/client/kube_client.h"
 #include "kubelet/dra_server.h"
-#include "mps/protocol/mps_link.h"
+#include "mps/protocol/mps_client.h"
 #include "mps/protocol/pools.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
@@ -34,7 +34,6 @@
 namespace tranche::agent {
 
 struct ClaimsSettings {
-  std::string mps_root;  // where the MPS root is for this process
   std::string run_dir;
   std::string cdi_root;
   Duration room_patience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
@@ -56,7 +55,7 @@ class Claims final : public host::DraAnswers {
   };
 
   // Reads what an earlier start wrote. A claim whose record is lost is known by its CDI specification.
-  Claims(host::Loop& loop, ClaimsSettings settings, Callbacks callbacks);
+  Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
@@ -113,7 +112,7 @@ class Claims final : public host::DraAnswers {
   host::Loop& loop_;
   const ClaimsSettings settings_;
   const Callbacks callbacks_;
-  MpsLink mps_;
+  MpsClient& mps_;
   dra::PreparedClaims prepared_;
   bool facts_known_ = false;
   ClaimFacts facts_;

@@ -26,14 +26,15 @@ void EndpointCollecting::pod_ended(const std::string& pool, const std::string& g
 }
 
 void EndpointCollecting::remove(const grants::Endpoint& endpoint) {
-  link_.request(remove_endpoint_request(endpoint.pool, endpoint.grant, endpoint.made),
-                [pool = endpoint.pool, grant = endpoint.grant](const Result<std::string>& reply) {
-                  if (reply) {
-                    log::info("endpoint.collected", {{"pool", pool}, {"grant", grant}});
-                  } else {
-                    log::warning("endpoint.kept", {{"pool", pool}, {"grant", grant}, {"why", reply.error()}});
-                  }
-                });
+  RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}};
+  if (endpoint.made != 0) remove.made = endpoint.made;  // 0: an older `tranche mps`
+  mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
+    if (removed) {
+      log::info("endpoint.collected", {{"pool", pool}, {"grant", grant}});
+    } else {
+      log::warning("endpoint.kept", {{"pool", pool}, {"grant", grant}, {"why", removed.error()}});
+    }
+  });
 }
 
 bool EndpointCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) {

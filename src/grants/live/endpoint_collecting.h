@@ -4,7 +4,7 @@
 #include <string>
 
 #include "grants/ledger.h"
-#include "mps/protocol/mps_link.h"
+#include "mps/protocol/mps_client.h"
 #include "mps/protocol/pools.h"
 #include "os/loop/loop.h"
 #include "programs/node/snapshot.h"
@@ -13,8 +13,8 @@ namespace tranche::agent {
 
 class EndpointCollecting {
  public:
-  EndpointCollecting(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_socket)
-      : loop_(loop), ledger_(ledger), link_(loop, mps_socket) {}
+  EndpointCollecting(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps)
+      : loop_(loop), ledger_(ledger), mps_(mps) {}
 
   // An endpoint of a pool that is no longer planned keeps the pool from ending. It is removed at once if the ledger
   // knows that its slots are free, otherwise after a second answer of kubelet without its grant. True: some wait for
@@ -30,7 +30,7 @@ class EndpointCollecting {
 
   host::Loop& loop_;
   grants::Ledger& ledger_;
-  MpsLink link_;
+  MpsClient& mps_;
 };
 
 }  // namespace tranche::agent

@@ -6,39 +6,37 @@
 // context: a late request delays a client's start, and no client gets more than its limits. Loop thread only.
 #include <map>
 #include <string>
-#include <utility>
 
 #include "base/time.h"
 #include "guard/tenants.h"
-#include "mps/protocol/mps_link.h"
+#include "mps/protocol/mps_client.h"
 #include "mps/protocol/pools.h"
 #include "os/loop/loop.h"
 
 namespace tranche::agent {
 
 // The limits for the endpoints of a tenant; empty while they are not known for every device. Pure.
-EndpointLimits limits_of(const guard::Tenant& tenant);
+mps::GrantLimits limits_of(const guard::Tenant& tenant);
 
 class EndpointKeeping {
  public:
-  EndpointKeeping(host::Loop& loop, const std::string& mps_socket) : loop_(loop), link_(loop, mps_socket) {}
+  EndpointKeeping(host::Loop& loop, MpsClient& mps) : loop_(loop), mps_(mps) {}
 
   // After every change of either; cheap when all endpoints are as they should be.
   void follow(const guard::Tenants& tenants, const PoolReports& pools);
 
  private:
-  using Name = std::pair<std::string, std::string>;  // pool, grant
-  struct Told {
-    EndpointLimits limits;
+  struct Requested {
+    mps::GrantLimits limits;
     bool waiting = false;  // for the answer, or for a report that shows it
     int failures = 0;
     MonoTime not_before{};
   };
-  void tell(const Name& endpoint, const EndpointLimits& limits);
+  void request(const EndpointName& endpoint, const mps::GrantLimits& limits);
 
   host::Loop& loop_;
-  MpsLink link_;
-  std::map<Name, Told> told_;  // endpoints that were not as they should be
+  MpsClient& mps_;
+  std::map<EndpointName, Requested> requested_;  // endpoints that were not as they should be
 };
 
 }  // namespace tranche::agent

@@ -17,7 +17,14 @@ grants::Share share(std::uint64_t memory_mib, std::uint32_t threads) {
   return {"set-1", "nvidia.com/gpu", mib(memory_mib), Percent{threads}};
 }
 
-const EndpointLimits kBoth{{"GPU-0", 5000, 2500}, {"GPU-1", 3000, 1500}};
+mps::GrantLimit limit(const std::string& uuid, std::uint64_t memory_mib, std::uint32_t threads) {
+  return {uuid, mib(memory_mib), Percent{threads}};
+}
+std::string open_request(const std::string& grant, const mps::GrantLimits& limits) {
+  return request_line(OpenEndpointRequest{{"set-1", grant}, limits});
+}
+
+const mps::GrantLimits kBoth{limit("GPU-0", 5000, 2500), limit("GPU-1", 3000, 1500)};
 
 // `tranche mps` with two endpoints, which remembers what it is asked.
 class EndpointKeepingTest : public ::testing::Test {
@@ -26,8 +33,8 @@ class EndpointKeepingTest : public ::testing::Test {
     shares_ = {{{"g0", "GPU-0"}, share(5000, 2500)}, {{"g1", "GPU-1"}, share(3000, 1500)}};
     pools_.connected = true;
     pools_.pools["set-1"].endpoint = "relay";
-    pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", EndpointLimits{{"GPU-0", 5000, 2500}}},
-                                       {"g1", {}, true, "", EndpointLimits{{"GPU-1", 3000, 1500}}}};
+    pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", mps::GrantLimits{limit("GPU-0", 5000, 2500)}},
+                                       {"g1", {}, true, "", mps::GrantLimits{limit("GPU-1", 3000, 1500)}}};
     auto opened = host::StatusServer::open(
         *loop_, scratch_ / "mps.sock", [](const std::string&) { return Result<std::string>("{}"); }, {},
         [this](const std::string& request, const host::StatusServer::Reply& reply) {
@@ -36,7 +43,7 @@ class EndpointKeepingTest : public ::testing::Test {
           if (asked_.size() == wanted_) loop_->after(50ms, [this] { loop_->stop(); });
         });
     server_ = *std::move(opened);
-    keeping_ = std::make_unique<EndpointKeeping>(*loop_, scratch_ / "mps.sock");
+    keeping_ = std::make_unique<EndpointKeeping>(*loop_, mps_);
   }
 
   void join() { grants::join_grants(shares_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
@@ -53,6 +60,7 @@ class EndpointKeepingTest : public ::testing::Test {
   host::Scratch scratch_;
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::unique_ptr<host::StatusServer> server_;
+  MpsClient mps_{*loop_, scratch_.path()};
   grants::Shares shares_;
   PoolReports pools_;
   std::unique_ptr<EndpointKeeping> keeping_;
@@ -69,8 +77,7 @@ TEST_F(EndpointKeepingTest, SaysNothingWhileEachEndpointHasWhatItsGrantIsWorth) 
 TEST_F(EndpointKeepingTest, TellsEachEndpointOfATenantWhatAllItsGrantsAreWorth) {
   join();
   follow();
-  EXPECT_THAT(asked(2),
-              ElementsAre(open_endpoint_request("set-1", "g0", kBoth), open_endpoint_request("set-1", "g1", kBoth)));
+  EXPECT_THAT(asked(2), ElementsAre(open_request("g0", kBoth), open_request("g1", kBoth)));
   for (auto& endpoint : pools_.pools["set-1"].endpoints) endpoint.limits = kBoth;
   follow();
   EXPECT_THAT(asked(0), IsEmpty());
@@ -81,8 +88,8 @@ TEST_F(EndpointKeepingTest, AnEndpointThatIsGivenAnewHasNothingOfItsFormerTenant
   for (auto& endpoint : pools_.pools["set-1"].endpoints) endpoint.limits = kBoth;
   grants::part_grant(shares_, "g0");
   follow();
-  EXPECT_THAT(asked(2), ElementsAre(open_endpoint_request("set-1", "g0", {{"GPU-0", 5000, 2500}}),
-                                    open_endpoint_request("set-1", "g1", {{"GPU-1", 3000, 1500}})));
+  EXPECT_THAT(asked(2), ElementsAre(open_request("g0", {limit("GPU-0", 5000, 2500)}),
+                                    open_request("g1", {limit("GPU-1", 3000, 1500)})));
 }
 
 TEST_F(EndpointKeepingTest, DoesNotAskAgainAtOnceWhenItIsRefused) {

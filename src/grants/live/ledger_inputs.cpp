@@ -12,9 +12,8 @@ std::vector<grants::Named> named_grants(const std::vector<Holder>& holders) {
 
 grants::Endpoint endpoint_of(const std::string& pool, const EndpointReport& endpoint) {
   grants::Endpoint out{pool, endpoint.grant, !endpoint.clients.empty(), endpoint.made, {}};
-  for (const auto& limit : endpoint.limits.value_or(EndpointLimits{}))
-    out.limits.push_back({.uuid = limit.uuid,
-                          .limits = {.memory = mib(limit.memory_mib), .threads = Percent{limit.threads_hundredths}}});
+  for (const auto& limit : endpoint.limits.value_or(mps::GrantLimits{}))
+    out.limits.push_back({.uuid = limit.uuid, .limits = {.memory = limit.memory, .threads = limit.threads}});
   return out;
 }
 

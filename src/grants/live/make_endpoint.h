@@ -6,11 +6,9 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
-#include "mps/protocol/pools.h"
 
 namespace tranche::agent {
 
 Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant);
-EndpointLimits endpoint_limits(const allocate::Grant& grant);
 
 }  // namespace tranche::agent

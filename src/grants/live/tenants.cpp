@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "os/log/log.h"
 #include "programs/node/reports.h"
@@ -50,29 +48,25 @@ std::string act_words(const GuardAct& act) {
 
 }  // namespace
 
-Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, const TenantsSettings& settings, TenantsWorld world)
+Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
+                 TenantsWorld world)
     : loop_(loop),
       ledger_(ledger),
+      mps_(mps),
       world_(std::move(world)),
       offer_(install_drain_program(settings.program_dir)),
-      collecting_(loop, ledger, settings.mps_root_here + "/mps.sock"),
-      keeping_(loop, settings.mps_root_here + "/mps.sock") {
+      collecting_(loop, ledger, mps),
+      keeping_(loop, mps) {
   if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
-  calls_ = std::make_unique<MpsCalls>(loop_, settings.mps_root_here + "/mps.sock");
-  Guarding::Hands hands;
-  hands.terminate = [this](const auto& pool, const auto& pids, const auto& reason, auto done) {
-    calls_->terminate(pool, pids, reason, std::move(done));
-  };
-  hands.admit = [this](const auto& pool, const auto& grant, bool open, const auto& reason, auto done) {
-    calls_->admit(pool, grant, open, reason, std::move(done));
-  };
-  hands.sample = world_.sample;
-  hands.last_sample = world_.last_sample;
-  hands.last_sample_of_any = world_.last_sample_of_any;
-  hands.told = [this](const GuardAct& act) { told_act(act); };
-  hands.changed = world_.changed;
-  hands.figures = world_.figures;
-  guarding_ = std::make_unique<Guarding>(loop_, ledger, settings.mps_root_here, settings.run_dir, std::move(hands));
+  Guarding::Callbacks callbacks;
+  callbacks.sample = world_.sample;
+  callbacks.last_sample = world_.last_sample;
+  callbacks.last_sample_of_any = world_.last_sample_of_any;
+  callbacks.acted = [this](const GuardAct& act) { told_act(act); };
+  callbacks.changed = world_.changed;
+  callbacks.figures = world_.figures;
+  guarding_ =
+      std::make_unique<Guarding>(loop_, ledger_, mps_, settings.mps_root_here, settings.run_dir, std::move(callbacks));
   open_stopping(settings);
 }
 
@@ -88,9 +82,7 @@ void Tenants::open_stopping(const TenantsSettings& settings) {
 }
 
 void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
-  const nlohmann::json request{{"do", "drain"},          {"pool", which.pool},   {"grant", which.grant},
-                               {"reason", which.reason}, {"spare", which.spare}, {"signal", which.stop_signal}};
-  calls_->drain(json_in_ascii(request), std::move(done));
+  mps_.end(DrainRequest{{which.pool, which.grant}, which.reason, which.spare, which.stop_signal}, std::move(done));
 }
 
 void Tenants::follow(const Snapshot& snapshot) {
@@ -101,9 +93,9 @@ void Tenants::follow(const Snapshot& snapshot) {
   retiring_ = collecting_.retire(pools_, snapshot);
 }
 
-void Tenants::on_pools(const std::string& line, const PoolReports& reports) {
+void Tenants::on_pools(const PoolReports& reports) {
   pools_ = reports;
-  guarding_->on_pools(line);
+  guarding_->on_pools(reports);
   clients_are(reports);
   tell_faults(faults_.update(reports, loop_.now()));
   lifted_.pools(reports);

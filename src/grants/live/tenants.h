@@ -12,7 +12,6 @@
 #include "grants/live/endpoint_collecting.h"
 #include "grants/live/endpoint_keeping.h"
 #include "grants/live/lifted_limits.h"
-#include "grants/live/mps_calls.h"
 #include "grants/live/split_containers.h"
 #include "grants/live/tenant_words.h"
 #include "guard/live/guarding.h"
@@ -45,13 +44,14 @@ struct TenantsWorld {
 
 class Tenants {
  public:
-  Tenants(host::Loop& loop, grants::Ledger& ledger, const TenantsSettings& settings, TenantsWorld world);
+  Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
+          TenantsWorld world);
   ~Tenants();
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
   void follow(const Snapshot& snapshot);  // after every change of plan, configuration, holdings or pools
-  void on_pools(const std::string& line, const PoolReports& reports);
+  void on_pools(const PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
   void on_holdings(const Snapshot& snapshot);  // an answer of kubelet's
   // After the ledger has them. holders_known: kubelet has named their holders since.
@@ -76,9 +76,9 @@ class Tenants {
 
   host::Loop& loop_;
   grants::Ledger& ledger_;
+  MpsClient& mps_;
   TenantsWorld world_;
   DrainOffer offer_;
-  std::unique_ptr<MpsCalls> calls_;
   std::unique_ptr<Guarding> guarding_;
   std::unique_ptr<Stopping> stopping_;
   EndpointCollecting collecting_;

@@ -13,7 +13,7 @@
 #include "guard/attribution.h"
 #include "guard/cgroup.h"
 #include "guard/judge.h"
-#include "guard/mps_wire.h"
+#include "guard/pool_facts.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 

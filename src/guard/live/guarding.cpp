@@ -28,11 +28,12 @@ bool is_named(const guard::Process& process) {
 
 }  // namespace
 
-Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_root, const std::string& run_dir,
-                   Hands hands)
+Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::string& mps_root,
+                   const std::string& run_dir, Callbacks callbacks)
     : loop_(loop),
       ledger_(ledger),
-      hands_(std::move(hands)),
+      mps_(mps),
+      callbacks_(std::move(callbacks)),
       processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
       run_dir_(run_dir) {
   report_.off = "there is no plan yet";
@@ -91,7 +92,7 @@ void Guarding::sample_again() {
   wishes_.clear();
   if (sampled_gpus_.empty()) {
     samples_.clear();
-    hands_.sample({});
+    callbacks_.sample({});
   }
   keep_pace();
   watch_timer_.stop();
@@ -141,17 +142,17 @@ std::vector<host::SampleWish> Guarding::wanted_samples() {
 void Guarding::keep_pace() {
   if (sampled_gpus_.empty()) return;
   pace_ = wanted_pace();
-  if (std::exchange(report_.pace, pace_) != pace_) hands_.changed();
+  if (std::exchange(report_.pace, pace_) != pace_) callbacks_.changed();
   auto wishes = wanted_samples();
   if (wishes == wishes_) return;
   wishes_ = std::move(wishes);
-  hands_.sample(wishes_);
+  callbacks_.sample(wishes_);
 }
 
 // A hung driver call raises no event, so poll for it.
 void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
-  const bool silent = loop_.now() - hands_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
+  const bool silent = loop_.now() - callbacks_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
@@ -161,13 +162,13 @@ void Guarding::watch_the_sampling() {
   }
   take_figures();
   say_what_is_not_in_force();
-  hands_.changed();
+  callbacks_.changed();
 }
 
 void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
-  if (hands_.figures != nullptr) {
-    hands_.figures->change([&](guard::Figures& figures) {
+  if (callbacks_.figures != nullptr) {
+    callbacks_.figures->change([&](guard::Figures& figures) {
       for (const auto& grant : grants)  // of the previous tenant
         std::erase_if(figures,
                       [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
@@ -210,8 +211,8 @@ std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
 }
 
 // While `tranche mps` does not answer, its last report is kept: daemons outlive it.
-void Guarding::on_pools(const std::string& line) {
-  auto pools = guard::read_pool_facts(line);
+void Guarding::on_pools(const PoolReports& reports) {
+  auto pools = guard::pool_facts(reports);
   connected_ = !pools.empty();
   if (connected_) {
     if (pools == pools_) return;
@@ -286,7 +287,7 @@ void Guarding::take_sample() {
 
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
-  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = hands_.last_sample(gpu_of_device_[i]);
+  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = callbacks_.last_sample(gpu_of_device_[i]);
   guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
@@ -297,7 +298,7 @@ void Guarding::judge() {
   const bool other = others || before != report_.not_in_force;
   arm(verdict.open);
   keep_stopped();
-  if (other) hands_.changed();
+  if (other) callbacks_.changed();
 }
 
 // Every change is in the figures within kFiguresWithin; immediately while a limit is exceeded.
@@ -310,8 +311,8 @@ void Guarding::take_figures_soon(bool at_once) {
 void Guarding::take_figures() {
   figures_timer_.stop();
   figures_at_ = loop_.now();
-  if (hands_.figures == nullptr) return;
-  hands_.figures->change([this](guard::Figures& figures) {
+  if (callbacks_.figures == nullptr) return;
+  callbacks_.figures->change([this](guard::Figures& figures) {
     guard::take_figures(figures, devices_, tenants_, facts_.limits, loop_.now());
     if (silent_) guard::forget_use(figures);
   });

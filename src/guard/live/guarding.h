@@ -1,8 +1,8 @@
 #pragma once
 // The guard of the node: receives samples of how much of the shared GPUs each process holds, attributes processes to
 // grants, lets guard::judge decide, and carries out the orders. docs/internals/guard.md. It reads /proc, stops and
-// continues processes, and kills those that are not MPS clients; everything else is done by the given callbacks. Loop
-// thread only.
+// continues processes, and kills those that are not MPS clients; everything else is done by `tranche mps` and the given
+// callbacks. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +21,7 @@
 #include "guard/pace.h"
 #include "guard/stopped_file.h"
 #include "guard/tenants.h"
+#include "mps/protocol/mps_client.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "programs/node/reports.h"
@@ -29,33 +30,25 @@ namespace tranche::agent {
 
 class Guarding {
  public:
-  using Terminated = std::function<void(Result<std::vector<mps::Terminated>>)>;
-  struct Hands {
-    // Both call `done` once, in a callback of the loop, never inside the call.
-    std::function<void(const std::string& pool, const std::vector<std::uint32_t>& pids, const std::string& reason,
-                       Terminated done)>
-        terminate;
-    std::function<void(const std::string& pool, const std::string& grant, bool open, const std::string& reason,
-                       std::function<void(Status)> done)>
-        admit;
+  struct Callbacks {
     std::function<void(std::vector<host::SampleWish>)> sample;
     std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
     std::function<MonoTime()> last_sample_of_any;
-    std::function<void(const GuardAct&)> told;  // for events; may be empty
-    std::function<void()> changed;              // report() has changed
-    guard::SharedFigures* figures = nullptr;    // use of tenants; may be null
+    std::function<void(const GuardAct&)> acted;  // for events; may be empty
+    std::function<void()> changed;               // report() has changed
+    guard::SharedFigures* figures = nullptr;     // use of tenants; may be null
   };
   // mps_root: where the MPS directory is for this process; run_dir: where the stopped processes are written down.
-  Guarding(host::Loop& loop, grants::Ledger& ledger, const std::string& mps_root, const std::string& run_dir,
-           Hands hands);
+  Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::string& mps_root,
+           const std::string& run_dir, Callbacks callbacks);
   ~Guarding();
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
 
   // Call after every change of configuration, plan, inventory or kubelet's report. Cheap if nothing changed.
   void follow(const Snapshot& snapshot);
-  void sample_again();                     // the sampler was replaced: request samples again
-  void on_pools(const std::string& line);  // the report of `tranche mps`; "" = it does not answer
+  void sample_again();  // the sampler was replaced: request samples again
+  void on_pools(const PoolReports& reports);
   void granted(const std::vector<allocate::Grant>& grants);
   void on_sample(const std::vector<host::GpuSample>& samples);
 
@@ -109,7 +102,8 @@ class Guarding {
 
   host::Loop& loop_;
   grants::Ledger& ledger_;
-  Hands hands_;
+  MpsClient& mps_;
+  Callbacks callbacks_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
   std::map<std::string, std::vector<std::string>> devices_of_pool_;
   config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // for resources without a policy

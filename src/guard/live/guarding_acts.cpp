@@ -65,7 +65,7 @@ void Guarding::keep_stopped() {
     log::warning("guard.stopped_not_written",
                  {{"why", written.error()},
                   {"what", "a process that is stopped now stays stopped if the agent ends before it continues it"}});
-  hands_.changed();
+  callbacks_.changed();
 }
 
 void Guarding::carry_out(guard::Order order) {
@@ -139,48 +139,43 @@ void Guarding::terminate(guard::Order order) {
   stop(order);
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) acts.push_back(act_of(order, &process));
-  // The most that fit into a request line.
-  while (order.processes.size() > guard::kMostPidsPerRequest) {
+  while (order.processes.size() > kMostPidsPerRequest) {
     guard::Order part = order;
-    part.processes.resize(guard::kMostPidsPerRequest);
-    order.processes.erase(order.processes.begin(), order.processes.begin() + guard::kMostPidsPerRequest);
-    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + guard::kMostPidsPerRequest);
-    acts.erase(acts.begin(), acts.begin() + guard::kMostPidsPerRequest);
+    part.processes.resize(kMostPidsPerRequest);
+    order.processes.erase(order.processes.begin(), order.processes.begin() + kMostPidsPerRequest);
+    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + kMostPidsPerRequest);
+    acts.erase(acts.begin(), acts.begin() + kMostPidsPerRequest);
     ask_to_terminate(std::move(part), std::move(acts_of_part));
   }
   ask_to_terminate(std::move(order), std::move(acts));
 }
 
 void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) {
-  std::vector<std::uint32_t> pids;
-  for (const auto& process : order.processes) pids.push_back(process.id.pid);
-  const std::string pool = order.pool;
-  const std::string reason = reason_of(order);
-  hands_.terminate(
-      pool, pids, reason,
-      [this, alive = std::weak_ptr(alive_), order = std::move(order),
-       acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& clients) {
-        if (alive.expired()) return;
-        const auto over = memory_.over.find({order.grant, order.device});
-        const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
-        guard::answered(memory_, order, clients.value_or(std::vector<mps::Terminated>{}), loop_.now());
-        for (GuardAct act : acts) {
-          act.most = most;
-          if (!clients) {
-            note(std::move(act), order, "failed", to_string(clients.error()) + "; the process stays stopped");
-            continue;
-          }
-          const auto client = std::ranges::find(*clients, static_cast<int>(act.pid), &mps::Terminated::pid);
-          if (client == clients->end()) {
-            note(std::move(act), order, "failed", "tranche mps did not say what became of it; it stays stopped");
-          } else {
-            const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
-            note(std::move(act), order, done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
-          }
-        }
-        keep_stopped();
-        arm(true);
-      });
+  TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
+  for (const auto& process : order.processes) request.pids.push_back(static_cast<int>(process.id.pid));
+  mps_.end(request, [this, alive = std::weak_ptr(alive_), order = std::move(order),
+                     acts = std::move(acts)](const Result<EndReply>& reply) {
+    if (alive.expired()) return;
+    const auto over = memory_.over.find({order.grant, order.device});
+    const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
+    guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
+    for (GuardAct act : acts) {
+      act.most = most;
+      if (!reply) {
+        note(std::move(act), order, "failed", to_string(reply.error()) + "; the process stays stopped");
+        continue;
+      }
+      const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
+      if (client == reply->clients.end()) {
+        note(std::move(act), order, "failed", "tranche mps did not say what became of it; it stays stopped");
+      } else {
+        const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
+        note(std::move(act), order, done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
+      }
+    }
+    keep_stopped();
+    arm(true);
+  });
 }
 
 // All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
@@ -194,8 +189,9 @@ void Guarding::admit(const guard::Order& order) {
   };
   const auto outcome = std::make_shared<Outcome>(Outcome{grants.size(), {}});
   for (const auto& grant : grants) {
-    hands_.admit(order.pool, grant, open,
-                 open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order),
+    mps_.request(AdmitRequest{{order.pool, grant},
+                              open,
+                              open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
                  [this, alive = std::weak_ptr(alive_), order, outcome](const Status& done) {
                    if (alive.expired()) return;
                    if (!done) outcome->status = done;
@@ -266,9 +262,9 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
   if (!lets_go) act.took = std::max(Duration{}, loop_.now() - order.since);
   ++report_.counts[{act.resource, act.policy, act.outcome}];
   const bool ended = order.what == What::kTerminate || order.what == What::kKill || order.what == What::kEnd;
-  if (ended && outcome == "done" && hands_.figures != nullptr) {
+  if (ended && outcome == "done" && callbacks_.figures != nullptr) {
     const bool for_memory = order.what != What::kEnd;
-    hands_.figures->change([&](guard::Figures& figures) {
+    callbacks_.figures->change([&](guard::Figures& figures) {
       const auto figure = figures.find({order.grant, order.device});
       if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
     });
@@ -294,9 +290,9 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
                                {"took_ms", milliseconds_of(act.took)},
                                {"beside", join(act.beside, ",")},
                                {"why", act.note}});
-    if (hands_.told) hands_.told(act);
+    if (callbacks_.acted) callbacks_.acted(act);
   }
-  hands_.changed();
+  callbacks_.changed();
 }
 
 }  // namespace tranche::agent

@@ -89,7 +89,7 @@ void Draining::drain(const EndpointName& endpoint, const DrainOrder& order, Repl
                  {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
     Terminated all = ended;
     all.insert(all.end(), spared.begin(), spared.end());
-    reply(terminated_reply(all, took, neighbours, own.empty() ? std::string() : not_ended(endpoint, own, all)));
+    reply(end_reply({all, neighbours, took, own.empty() ? std::string() : not_ended(endpoint, own, all)}));
   };
   if (request.clients.empty()) {
     if (spared.empty()) close(endpoint, first, members);

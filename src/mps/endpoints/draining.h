@@ -14,6 +14,7 @@
 #include "mps/endpoints/endpoint_log.h"
 #include "mps/pool/client_ending.h"
 #include "mps/pool/terminated.h"
+#include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"

@@ -18,14 +18,9 @@ namespace {
 constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.endpoint: link)";
 constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
 
-nlohmann::ordered_json limits_json(const std::optional<mps::GrantLimits>& limits) {
+nlohmann::ordered_json limits_of(const std::optional<mps::GrantLimits>& limits) {
   if (!limits) return nullptr;  // the pool's own
-  auto list = nlohmann::ordered_json::array();
-  for (const auto& limit : *limits) {
-    list.push_back(
-        {{"uuid", limit.uuid}, {"memoryMiB", limit.memory.in_mib()}, {"threadsHundredths", limit.threads.hundredths}});
-  }
-  return list;
+  return limits_json(*limits);
 }
 
 }  // namespace
@@ -465,7 +460,7 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
                     {"reason", !endpoint.admitting ? endpoint.reason
                                : draining          ? "its container is being stopped"
                                                    : endpoint.not_limited},
-                    {"limits", limits_json(endpoint.limits)},
+                    {"limits", limits_of(endpoint.limits)},
                     {"attempts", view.counters.attempts},
                     {"refused", view.counters.refused},
                     {"refusedWhy", endpoint.refused_why},

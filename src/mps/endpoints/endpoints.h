@@ -20,6 +20,7 @@
 #include "mps/endpoints/endpoint_limits.h"
 #include "mps/endpoints/endpoint_log.h"
 #include "mps/proof/prover.h"
+#include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "mps/relay/drain_socket.h"
 #include "mps/relay/relay.h"

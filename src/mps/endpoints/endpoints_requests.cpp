@@ -33,7 +33,7 @@ void Endpoints::answer(const std::string& request, Reply reply) {
             {{"pool", terminate.pool}, {"clients", terminate.pids.size()}, {"why", terminate.reason}});
   world_.terminate(terminate.pool, {terminate.pids},
                    [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
-                     reply(terminated_reply(outcomes, loop.now() - begun));
+                     reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
                    });
 }
 

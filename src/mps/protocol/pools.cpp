@@ -1,26 +1,37 @@
 #include "mps/protocol/pools.h"
-#include "base/json_read.h"
-#include "base/json_text.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "mps/protocol/requests.h"
 
 namespace tranche::agent {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kAllThreads = 10000;  // hundredths of a percent
+constexpr std::int64_t kLargestPid = 0x7fffffff;
 
 std::int64_t number(const Json& object, std::string_view key) {
   return number_at(object, key).value_or(0);
 }
 
+bool is_pid(std::int64_t number) {
+  return number > 0 && number <= kLargestPid;
+}
+
+std::int64_t pid_at(const Json& object, std::string_view key) {
+  const auto pid = number(object, key);
+  return is_pid(pid) ? pid : 0;
+}
+
 std::vector<std::int64_t> pids_at(const Json& object, std::string_view key) {
   std::vector<std::int64_t> pids;
   for (const auto& value : list_at(object, key))
-    if (const auto pid = number_of(value)) pids.push_back(*pid);
+    if (const auto pid = number_of(value); pid && is_pid(*pid)) pids.push_back(*pid);
   return pids;
 }
 
@@ -33,21 +44,14 @@ std::map<std::string, std::uint64_t> counts_at(const Json& object, std::string_v
 }
 
 PoolProof read_proof(const Json& proof) {
-  return {text_at(proof, "state"),   text_at(proof, "reason"),  number(proof, "ageMs"),   number(proof, "pid"),
+  return {text_at(proof, "state"),   text_at(proof, "reason"),  number(proof, "ageMs"),   pid_at(proof, "pid"),
           count_at(proof, "passed"), count_at(proof, "failed"), counts_at(proof, "ended")};
 }
 
 // All of them if valid, otherwise none.
-std::optional<EndpointLimits> read_limits(const Json& endpoint) {
-  EndpointLimits limits;
-  for (const Json& entry : list_at(endpoint, "limits")) {
-    const auto memory = number_at(entry, "memoryMiB"), threads = number_at(entry, "threadsHundredths");
-    if (!memory || *memory < 0 || !threads || *threads < 0 || *threads > kAllThreads) return std::nullopt;
-    if (text_at(entry, "uuid").empty()) return std::nullopt;
-    limits.push_back(
-        {text_at(entry, "uuid"), static_cast<std::uint64_t>(*memory), static_cast<std::uint32_t>(*threads)});
-  }
-  return limits.empty() ? std::nullopt : std::optional(std::move(limits));
+std::optional<mps::GrantLimits> limits_at(const Json& endpoint) {
+  auto limits = read_limits(member_at(endpoint, "limits"));
+  return limits ? std::optional(*std::move(limits)) : std::nullopt;
 }
 
 PoolReport read_pool(const Json& object) {
@@ -55,13 +59,13 @@ PoolReport read_pool(const Json& object) {
   pool.id = text_at(object, "id");
   pool.state = text_at(object, "state");
   pool.reason = text_at(object, "reason");
-  pool.daemon_pid = number(object, "daemonPid");
+  pool.daemon_pid = pid_at(object, "daemonPid");
   pool.daemon_state = text_at(member_at(object, "daemon"), "state");
   pool.restarts = count_at(object, "restarts");
   for (const Json& server : list_at(object, "servers")) {
     const auto clients = pids_at(server, "clients");
     pool.clients.insert(pool.clients.end(), clients.begin(), clients.end());
-    if (const auto pid = number(server, "pid"); pid > 0) pool.servers[pid] = text_at(server, "status");
+    if (const auto pid = pid_at(server, "pid"); pid > 0) pool.servers[pid] = text_at(server, "status");
   }
   pool.endpoint = text_at(object, "endpoint");
   pool.endpoint_reason = text_at(object, "endpointReason");
@@ -70,8 +74,8 @@ PoolReport read_pool(const Json& object) {
     const Json& admitting = member_at(endpoint, "admitting");
     pool.endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
                               !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"),
-                              read_limits(endpoint), text_at(endpoint, "refusedWhy"),
-                              count_at(endpoint, "limitsLifted"), count_at(endpoint, "made")});
+                              limits_at(endpoint), text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
+                              count_at(endpoint, "made")});
   }
   for (const Json& fault : list_at(object, "faults")) {
     if (fault.is_object())
@@ -97,6 +101,7 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   if (!pools.is_array()) return fail(Kind::kInvalid, "tranche mps answered without a list of pools");
   PoolReports reports;
   reports.connected = true;
+  reports.pid = pid_at(document, "pid");
   reports.pages_problem = text_at(member_at(document, "pages"), "problem");
   for (const auto& entry : pools) {
     if (!entry.is_object()) return fail(Kind::kInvalid, "tranche mps answered with a pool that is not an object");
@@ -109,13 +114,6 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   return reports;
 }
 
-namespace {
-// The states of a pool whose daemon serves.
-bool says_pool(std::string_view state) {
-  return state == "proving" || state == "wedged";
-}
-}  // namespace
-
 std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports) {
   std::map<std::string, std::string> faults;
   for (const auto& pool : plan.pools) {
@@ -127,8 +125,9 @@ std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const Poo
     if (it == reports.pools.end()) {
       faults[pool.id] = "tranche mps does not serve this pool (yet): it may run with another configuration";
     } else if (it->second.state != "serving") {
-      faults[pool.id] = fmt::format("the MPS {} is {}{}{}", says_pool(it->second.state) ? "pool" : "control daemon",
-                                    it->second.state, it->second.reason.empty() ? "" : ": ", it->second.reason);
+      const bool daemon_serves = it->second.state == "proving" || it->second.state == "wedged";
+      faults[pool.id] = fmt::format("the MPS {} is {}{}{}", daemon_serves ? "pool" : "control daemon", it->second.state,
+                                    it->second.reason.empty() ? "" : ": ", it->second.reason);
     }
   }
   return faults;

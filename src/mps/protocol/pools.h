@@ -10,29 +10,21 @@
 #include <vector>
 
 #include "base/result.h"
+#include "mps/limits/grant_limits.h"
 #include "plan/plan.h"
 
 namespace tranche::agent {
-
-// The limits of a grant's clients on one device; 0 = not limited.
-struct EndpointLimit {
-  std::string uuid;
-  std::uint64_t memory_mib = 0;
-  std::uint32_t threads_hundredths = 0;  // of a percent
-  friend bool operator==(const EndpointLimit&, const EndpointLimit&) = default;
-};
-using EndpointLimits = std::vector<EndpointLimit>;
 
 // A grant's endpoint, as reported by its pool.
 struct EndpointReport {
   std::string grant;
   std::vector<std::int64_t> clients;  // living processes that connected through it
   bool admitting = true;
-  std::string reason;                         // why it does not admit
-  std::optional<EndpointLimits> limits = {};  // from openEndpoint; absent: it had none
-  std::string refused_why = {};               // about the process that was refused last
-  std::uint64_t limits_lifted = 0;            // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                     // number of this endpoint of the grant; 0: an older `tranche mps`
+  std::string reason;                           // why it does not admit
+  std::optional<mps::GrantLimits> limits = {};  // from openEndpoint; absent: it had none
+  std::string refused_why = {};                 // about the process that was refused last
+  std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
+  std::uint64_t made = 0;                       // number of this endpoint of the grant; 0: an older `tranche mps`
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
@@ -82,6 +74,7 @@ struct PoolReport {
 struct PoolReports {
   bool connected = false;     // false: `tranche mps` does not answer on the socket
   std::string problem;        // why not, or the fault in the last line
+  std::int64_t pid = 0;       // of `tranche mps`; 0: not reported
   std::string pages_problem;  // why `tranche mps` does not serve its HTTP pages; "" = it does, or none are configured
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;

@@ -63,7 +63,7 @@ TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {
     return reports ? reports->pools.at("set-1").endpoints.at(0).limits : std::nullopt;
   };
   EXPECT_THAT(endpoint(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
-              testing::Optional(testing::ElementsAre(EndpointLimit{"GPU-1", 7188, 500})));
+              testing::Optional(testing::ElementsAre(mps::GrantLimit{"GPU-1", mib(7188), Percent{500}})));
   for (const char* bad : {"[]", "{}", "[1]", R"([{"memoryMiB":1}])", R"([{"uuid":"GPU-1","memoryMiB":-1}])",
                           R"([{"uuid":"GPU-1","threadsHundredths":10001}])"})
     EXPECT_EQ(endpoint(bad), std::nullopt) << bad;

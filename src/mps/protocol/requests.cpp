@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -12,162 +12,215 @@
 namespace tranche::agent {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;
 constexpr std::size_t kGrantDigits = 16;
 constexpr int kLargestSignal = 64;
+// Values of "do", in the order of MpsRequest.
+constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "admit",
+                                                                       "terminate", "drain"};
 
 std::unexpected<Error> wrong(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
 }
 
-// The fields of one request, each read once and checked for its type.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {}
+// The fields of each message, for a Reader or a Writer.
+template <class Fields>
+void describe(Fields& fields, EndpointName& endpoint) {
+  fields.pool("pool", endpoint.pool);
+  fields.grant("grant", endpoint.grant);
+}
+template <class Fields>
+void describe(Fields& fields, OpenEndpointRequest& open) {
+  describe(fields, open.endpoint);
+  fields.limits("limits", open.limits);
+  fields.flag("newTenant", open.new_tenant);
+  fields.flag("anyPod", open.any_pod);
+  fields.pod("pod", open.pod);
+  fields.former("slots");
+}
+template <class Fields>
+void describe(Fields& fields, RemoveEndpointRequest& remove) {
+  describe(fields, remove.endpoint);
+  fields.number("made", remove.made);
+}
+template <class Fields>
+void describe(Fields& fields, AdmitRequest& admit) {
+  describe(fields, admit.endpoint);
+  fields.truth("open", admit.open);
+  fields.reason("reason", admit.reason);
+}
+template <class Fields>
+void describe(Fields& fields, TerminateRequest& terminate) {
+  fields.pool("pool", terminate.pool);
+  fields.pids("pids", terminate.pids);
+  fields.reason("reason", terminate.reason);
+}
+template <class Fields>
+void describe(Fields& fields, DrainRequest& drain) {
+  describe(fields, drain.endpoint);
+  fields.reason("reason", drain.reason);
+  fields.flag("spare", drain.spare);
+  fields.signal("signal", drain.stop_signal);
+  fields.former("deadlineMs");
+}
+template <class Fields>
+void describe(Fields& fields, mps::GrantLimit& limit) {
+  fields.text("uuid", limit.uuid);
+  fields.amount("memoryMiB", limit.memory);
+  fields.amount("threadsHundredths", limit.threads);
+}
 
-  Status only(std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, value] : object_.items()) {
-      if (key != "do" && std::ranges::find(known, key) == known.end())
-        return wrong(fmt::format("this request has no field {}", in_quotes(key)));
-    }
-    return {};
+class Writer {
+ public:
+  nlohmann::ordered_json json;
+
+  void text(const char* key, const std::string& value) { json[key] = value; }
+  void pool(const char* key, const std::string& value) { json[key] = value; }
+  void grant(const char* key, const std::string& value) { json[key] = value; }
+  void reason(const char* key, const std::string& value) { json[key] = value; }
+  void pod(const char* key, const std::string& value) {
+    if (!value.empty()) json[key] = value;
   }
-  Result<std::string> text(const char* key) const {
-    const auto it = object_.find(key);
-    if (it == object_.end() || !it->is_string()) return wrong(fmt::format("the field \"{}\" must be a text", key));
-    return it->get<std::string>();
+  void truth(const char* key, bool value) { json[key] = value; }
+  void flag(const char* key, bool value) {
+    if (value) json[key] = true;
   }
-  Result<std::string> reason() const {
-    if (!object_.contains("reason")) return std::string();
-    TRY(auto reason, text("reason"));
-    if (reason.size() > kLongestReason) return wrong(fmt::format("a reason has at most {} bytes", kLongestReason));
-    return reason;
+  void signal(const char* key, int value) {
+    if (value != 0) json[key] = value;
   }
-  Result<std::string> pool() const {
-    TRY(auto pool, text("pool"));
-    if (!is_pool_name(pool)) return wrong("\"pool\" must be the id of a pool (gpu-3f2a1b4c), not " + in_quotes(pool));
-    return pool;
+  void number(const char* key, const std::optional<std::uint64_t>& value) {
+    if (value) json[key] = *value;
   }
-  Result<EndpointName> endpoint() const {
-    TRY(auto id, pool());
-    TRY(auto grant, text("grant"));
-    if (!is_grant_name(grant)) return wrong("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(grant));
-    return EndpointName{std::move(id), std::move(grant)};
+  void amount(const char* key, Bytes value) { json[key] = value.in_mib(); }
+  void amount(const char* key, Percent value) { json[key] = value.hundredths; }
+  void limits(const char* key, const std::optional<mps::GrantLimits>& value) {
+    if (value) json[key] = limits_json(*value);
   }
-  const Json* find(const char* key) const {
-    const auto it = object_.find(key);
-    return it == object_.end() ? nullptr : &*it;
-  }
-  Result<bool> flag(const char* key) const {  // absent: false
+  void pids(const char* key, const std::vector<int>& value) { json[key] = value; }
+  void former(const char* /*key*/) {}
+};
+
+// Keeps the first error; a field that is read after it stays as it is.
+class Reader {
+ public:
+  Reader(const nlohmann::json& object, std::string whole) : object_(object), whole_(std::move(whole)) {}
+
+  void text(const char* key, std::string& into) {
     const auto* value = find(key);
-    if (value == nullptr) return false;
-    if (!value->is_boolean()) return wrong(fmt::format("the field \"{}\" must be true or false", key));
-    return value->get<bool>();
+    if (value == nullptr || !value->is_string()) return refuse(fmt::format("the field \"{}\" must be a text", key));
+    into = value->get<std::string>();
+  }
+  void pool(const char* key, std::string& into) {
+    text(key, into);
+    if (!is_pool_name(into)) refuse("\"pool\" must be the id of a pool (gpu-3f2a1b4c), not " + in_quotes(into));
+  }
+  void grant(const char* key, std::string& into) {
+    text(key, into);
+    if (!is_grant_name(into)) refuse("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(into));
+  }
+  void reason(const char* key, std::string& into) {
+    if (find(key) == nullptr) return;
+    text(key, into);
+    if (into.size() > kLongestReason) refuse(fmt::format("a reason has at most {} bytes", kLongestReason));
+  }
+  void pod(const char* key, std::string& into) {
+    const auto* value = find(key);
+    if (value == nullptr) return;
+    if (value->is_string()) into = value->get<std::string>();
+    if (!is_pod_uid(into)) refuse("the field \"pod\" must be the UID of a pod");
+  }
+  void truth(const char* key, bool& into) {
+    const auto* value = find(key);
+    if (value == nullptr || !value->is_boolean())
+      return refuse(fmt::format("the field \"{}\" must be true or false", key));
+    into = value->get<bool>();
+  }
+  void flag(const char* key, bool& into) {
+    if (find(key) != nullptr) truth(key, into);
+  }
+  void signal(const char* key, int& into) {
+    const auto* value = find(key);
+    if (value == nullptr) return;
+    const auto number = value->is_number_integer() ? value->get<std::int64_t>() : -1;
+    if (number < 0 || number > kLargestSignal)
+      return refuse(fmt::format("the field \"{}\" must be a number from 0 (not known) to {}", key, kLargestSignal));
+    into = static_cast<int>(number);
+  }
+  void number(const char* key, std::optional<std::uint64_t>& into) {
+    const auto* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_number_unsigned()) return refuse(fmt::format("the field \"{}\" must be a whole number", key));
+    into = value->get<std::uint64_t>();
+  }
+  void amount(const char* key, Bytes& into) { into = mib(amount(key)); }
+  void amount(const char* key, Percent& into) { into = Percent{amount(key)}; }
+  void limits(const char* key, std::optional<mps::GrantLimits>& into) {
+    const auto* value = find(key);
+    if (value == nullptr) return;
+    auto limits = read_limits(*value);
+    if (!limits) return refuse(limits.error().what);
+    into = *std::move(limits);
+  }
+  void pids(const char* key, std::vector<int>& into) {
+    const auto* list = find(key);
+    if (list == nullptr || !list->is_array())
+      return refuse(fmt::format("the field \"{}\" must be a list of process ids", key));
+    if (list->size() > kMostPids) return refuse(fmt::format("at most {} process ids in one request", kMostPids));
+    for (const auto& pid : *list) {
+      constexpr std::int64_t kLargest = 1 << 30;
+      const auto number = pid.is_number_integer() ? pid.get<std::int64_t>() : 0;
+      if (number < 1 || number > kLargest)
+        return refuse("a process id must be a positive number, not " + json_text(pid));
+      into.push_back(static_cast<int>(number));
+    }
+  }
+  // Earlier releases send this field; nothing depends on it.
+  void former(const char* key) { known_.emplace_back(key); }
+
+  Status done() {
+    for (const auto& [key, value] : object_.items())
+      if (std::ranges::find(known_, key) == known_.end())
+        refuse(fmt::format("this {} has no field {}", whole_, in_quotes(key)));
+    return status_;
   }
 
  private:
-  const Json& object_;
+  void refuse(const std::string& what) {
+    if (status_) status_ = wrong(what);
+  }
+  const nlohmann::json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto it = object_.find(key);
+    return it == object_.end() ? nullptr : &*it;
+  }
+  // Limits beyond 2³¹ are never valid, and smaller ones cannot overflow.
+  std::uint32_t amount(const char* key) {
+    constexpr std::uint64_t kTooMuch = 1u << 31;
+    std::optional<std::uint64_t> value;
+    number(key, value);
+    if (!value) refuse(fmt::format("the field \"{}\" of a limit must be a whole number, 0 for not limited", key));
+    return static_cast<std::uint32_t>(std::min(value.value_or(0), kTooMuch));
+  }
+
+  const nlohmann::json& object_;
+  std::string whole_;
+  Status status_;
+  std::vector<std::string_view> known_{"do"};
 };
 
-Result<std::uint64_t> whole_number(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_number_unsigned())
-    return wrong(fmt::format("the field \"{}\" of a limit must be a whole number, 0 for not limited", key));
-  return it->get<std::uint64_t>();
-}
-
-Result<mps::GrantLimit> read_limit(const Json& json) {
-  if (!json.is_object()) return wrong("a limit is an object: {\"uuid\":…,\"memoryMiB\":…,\"threadsHundredths\":…}");
-  const Fields fields(json);
-  TRY_STATUS(fields.only({"uuid", "memoryMiB", "threadsHundredths"}));
-  mps::GrantLimit limit;
-  TRY(limit.uuid, fields.text("uuid"));
-  TRY(const auto memory, whole_number(json, "memoryMiB"));
-  TRY(const auto threads, whole_number(json, "threadsHundredths"));
-  // Larger values are never valid, and smaller ones cannot overflow.
-  constexpr std::uint64_t kTooMuch = 1u << 31;
-  limit.memory = mib(std::min(memory, kTooMuch));
-  limit.threads = Percent{static_cast<std::uint32_t>(std::min(threads, kTooMuch))};
-  return limit;
-}
-
-Result<mps::GrantLimits> read_limits(const Json& list) {
-  if (!list.is_array()) return wrong("the field \"limits\" must be a list of limits");
-  if (list.size() > mps::kMostGrantDevices)
-    return wrong(fmt::format("at most {} limits in one request", mps::kMostGrantDevices));
-  mps::GrantLimits limits;
-  for (const auto& json : list) {
-    TRY(auto limit, read_limit(json));
-    limits.push_back(std::move(limit));
+template <std::size_t I = 0>
+Result<MpsRequest> read_request(const nlohmann::json& document, const std::string& what) {
+  if constexpr (I == kDo.size()) {
+    return wrong("\"do\" must be openEndpoint, removeEndpoint, admit, terminate or drain, not " + in_quotes(what));
+  } else {
+    if (what != kDo[I]) return read_request<I + 1>(document, what);
+    std::variant_alternative_t<I, MpsRequest> request;
+    Reader reader(document, "request");
+    describe(reader, request);
+    TRY_STATUS(reader.done());
+    return request;
   }
-  TRY_STATUS(mps::check_limits(limits));
-  return limits;
-}
-
-// A `tranche node` of an earlier release also sends "slots" during an upgrade; nothing depends on it.
-Result<MpsRequest> read_open_endpoint(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "slots", "limits", "newTenant", "anyPod", "pod"}));
-  OpenEndpointRequest request;
-  TRY(request.endpoint, fields.endpoint());
-  if (const auto* list = fields.find("limits")) {
-    TRY(request.limits, read_limits(*list));
-  }
-  TRY(request.new_tenant, fields.flag("newTenant"));
-  TRY(request.any_pod, fields.flag("anyPod"));
-  if (const auto* pod = fields.find("pod")) {
-    if (!pod->is_string() || !is_pod_uid(pod->get_ref<const std::string&>()))
-      return wrong("the field \"pod\" must be the UID of a pod");
-    if (request.any_pod) return wrong("the fields \"pod\" and \"anyPod\" exclude each other");
-    request.pod = pod->get<std::string>();
-  }
-  return request;
-}
-
-Result<MpsRequest> read_admit(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "grant", "open", "reason"}));
-  AdmitRequest request;
-  TRY(request.endpoint, fields.endpoint());
-  const auto* open = fields.find("open");
-  if (open == nullptr || !open->is_boolean()) return wrong("the field \"open\" must be true or false");
-  request.open = open->get<bool>();
-  TRY(request.reason, fields.reason());
-  return request;
-}
-
-Result<MpsRequest> read_terminate(const Fields& fields) {
-  TRY_STATUS(fields.only({"pool", "pids", "reason"}));
-  TerminateRequest request;
-  TRY(request.pool, fields.pool());
-  const auto* pids = fields.find("pids");
-  if (pids == nullptr || !pids->is_array()) return wrong("the field \"pids\" must be a list of process ids");
-  if (pids->size() > kMostPids) return wrong(fmt::format("at most {} process ids in one request", kMostPids));
-  for (const auto& pid : *pids) {
-    constexpr std::int64_t kLargest = 1 << 30;
-    const auto number = pid.is_number_integer() ? pid.get<std::int64_t>() : 0;
-    if (number < 1 || number > kLargest) return wrong("a process id must be a positive number, not " + json_text(pid));
-    request.pids.push_back(static_cast<int>(number));
-  }
-  TRY(request.reason, fields.reason());
-  return request;
-}
-
-Result<MpsRequest> read_drain(const Fields& fields) {
-  // Agents of version 0.1 send deadlineMs; the duration of a drain is now decided here.
-  TRY_STATUS(fields.only({"pool", "grant", "reason", "spare", "signal", "deadlineMs"}));
-  DrainRequest request;
-  TRY(request.endpoint, fields.endpoint());
-  TRY(request.reason, fields.reason());
-  TRY(request.spare, fields.flag("spare"));
-  if (const auto* signal = fields.find("signal")) {
-    const auto number = signal->is_number_integer() ? signal->get<std::int64_t>() : -1;
-    if (number < 0 || number > kLargestSignal)
-      return wrong(fmt::format("the field \"signal\" must be a number from 0 (not known) to {}", kLargestSignal));
-    request.stop_signal = static_cast<int>(number);
-  }
-  return request;
 }
 
 }  // namespace
@@ -189,51 +242,49 @@ bool is_grant_name(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-Result<MpsRequest> parse_mps_request(std::string_view line) {
-  const Json document = json_of(line);
-  if (!document.is_object()) return wrong("a request is a JSON object on one line");
-  const Fields fields(document);
-  TRY(const auto what, fields.text("do"));
-  if (what == "openEndpoint") return read_open_endpoint(fields);
-  if (what == "removeEndpoint") {
-    TRY_STATUS(fields.only({"pool", "grant", "made"}));
-    RemoveEndpointRequest request;
-    TRY(request.endpoint, fields.endpoint());
-    if (const auto* made = fields.find("made")) {
-      if (!made->is_number_unsigned()) return wrong("the field \"made\" must be a whole number");
-      request.made = made->get<std::uint64_t>();
-    }
-    return request;
+nlohmann::ordered_json limits_json(const mps::GrantLimits& limits) {
+  auto list = nlohmann::ordered_json::array();
+  for (auto limit : limits) {
+    Writer writer;
+    describe(writer, limit);
+    list.push_back(std::move(writer.json));
   }
-  if (what == "admit") return read_admit(fields);
-  if (what == "terminate") return read_terminate(fields);
-  if (what == "drain") return read_drain(fields);
-  return wrong("\"do\" must be openEndpoint, removeEndpoint, admit, terminate or drain, not " + in_quotes(what));
+  return list;
 }
 
-std::string done_reply() {
-  return R"({"ok":true})";
+Result<mps::GrantLimits> read_limits(const nlohmann::json& list) {
+  if (!list.is_array()) return wrong("the field \"limits\" must be a list of limits");
+  if (list.size() > mps::kMostGrantDevices)
+    return wrong(fmt::format("at most {} limits in one request", mps::kMostGrantDevices));
+  mps::GrantLimits limits;
+  for (const auto& json : list) {
+    if (!json.is_object()) return wrong("a limit is an object: {\"uuid\":…,\"memoryMiB\":…,\"threadsHundredths\":…}");
+    Reader reader(json, "limit");
+    describe(reader, limits.emplace_back());
+    TRY_STATUS(reader.done());
+  }
+  TRY_STATUS(mps::check_limits(limits));
+  return limits;
 }
 
-std::string error_reply(const Error& error) {
-  const nlohmann::ordered_json reply{{"ok", false}, {"error", to_string(error)}};
-  return json_text(reply);
+std::string request_line(const MpsRequest& request) {
+  Writer writer;
+  writer.json["do"] = kDo[request.index()];
+  std::visit([&](auto copy) { describe(writer, copy); }, request);
+  return json_in_ascii(writer.json);
 }
 
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours,
-                             const std::string& problem) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& client : clients)
-    list.push_back({{"pid", client.pid},
-                    {"outcome", to_string(client.outcome)},
-                    {"note", client.note},
-                    {"waitedMs", client.waited.count()}});
-  nlohmann::ordered_json reply{{"ok", problem.empty()}};
-  if (!problem.empty()) reply["error"] = problem;
-  reply["clients"] = std::move(list);
-  reply["neighbours"] = neighbours;
-  reply["tookMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-  return json_text(reply);
+Result<MpsRequest> parse_mps_request(std::string_view line) {
+  const auto document = json_of(line);
+  if (!document.is_object()) return wrong("a request is a JSON object on one line");
+  std::string what;
+  Reader reader(document, "request");
+  reader.text("do", what);
+  TRY(auto request, read_request(document, what));
+  const auto* open = std::get_if<OpenEndpointRequest>(&request);
+  if (open != nullptr && open->any_pod && !open->pod.empty())
+    return wrong("the fields \"pod\" and \"anyPod\" exclude each other");
+  return request;
 }
 
 }  // namespace tranche::agent

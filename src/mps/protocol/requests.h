@@ -1,8 +1,10 @@
 #pragma once
-// Requests of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): one line of
-// JSON → a value, and a value → the line of JSON that answers it. Strict: a field that is missing, unknown or of the
-// wrong type is an error that names it. Pure; fuzzed.
+// Requests of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): a value → one
+// line of JSON, and that line → a value. requests.cpp describes the fields of each request once, for both directions.
+// Strict: a field that is missing, unknown or of the wrong type is an error that names it. The replies: replies.h.
+// Pure; fuzzed.
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +14,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "mps/limits/grant_limits.h"
-#include "mps/pool/terminated.h"
 
 namespace tranche::agent {
 
@@ -25,10 +26,10 @@ struct EndpointName {
 
 struct OpenEndpointRequest {
   EndpointName endpoint;
-  std::optional<mps::GrantLimits> limits;  // the grant's limits; absent: unchanged
-  bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
-  bool any_pod = false;                    // several pods may come in by it: those of one claim
-  std::string pod = {};                    // UID of the only pod that may come in by it; "": that of the first client
+  std::optional<mps::GrantLimits> limits = {};  // the grant's limits; absent: unchanged
+  bool new_tenant = false;                      // nothing of the endpoint's former tenant may reach this one
+  bool any_pod = false;                         // several pods may connect through it: those of one claim
+  std::string pod = {};                         // UID of the only pod that may connect; "": that of the first client
 };
 struct RemoveEndpointRequest {
   EndpointName endpoint;
@@ -37,35 +38,35 @@ struct RemoveEndpointRequest {
 struct AdmitRequest {
   EndpointName endpoint;
   bool open = true;
-  std::string reason;
+  std::string reason = {};
 };
 struct TerminateRequest {
   std::string pool;
-  std::vector<int> pids;
-  std::string reason;
+  std::vector<int> pids = {};
+  std::string reason = {};
 };
 struct DrainRequest {
   EndpointName endpoint;
-  std::string reason;
+  std::string reason = {};
   bool spare = false;   // leave clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
 };
 using MpsRequest =
     std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest, DrainRequest>;
 
+// The first is what `tranche mps` accepts; the second is what fits into a line of at most 1024 bytes.
 inline constexpr std::size_t kMostPids = 512;
+inline constexpr std::size_t kMostPidsPerRequest = 60;
 
 bool is_pool_name(std::string_view name);   // the format of pool names in plans: only such names become paths
 bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
 bool is_pod_uid(std::string_view uid);      // at most 63 letters, digits and hyphens
 
+std::string request_line(const MpsRequest& request);
 Result<MpsRequest> parse_mps_request(std::string_view line);
 
-std::string done_reply();
-std::string error_reply(const Error& error);
-// `neighbours`: clients of other grants in the pool at the time, which killing a client with work in flight would have
-// hurt. `problem`: why the request failed; "" = it succeeded.
-std::string terminated_reply(const std::vector<mps::Terminated>& clients, Duration took, std::size_t neighbours = 0,
-                             const std::string& problem = {});
+// The limits of an endpoint, in requests and in the report of the pools.
+nlohmann::ordered_json limits_json(const mps::GrantLimits& limits);
+Result<mps::GrantLimits> read_limits(const nlohmann::json& list);
 
 }  // namespace tranche::agent

@@ -112,14 +112,39 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(MpsRequests, RepliesAreOneLineOfJson) {
-  EXPECT_EQ(done_reply(), R"({"ok":true})");
-  EXPECT_EQ(error_reply({Kind::kNotFound, "no such pool", "gpu-1", 0}),
-            R"({"ok":false,"error":"no such pool [gpu-1]"})");
-  EXPECT_EQ(terminated_reply({{7, mps::TerminateOutcome::kTerminated, ""}, {8, mps::TerminateOutcome::kRefused, "no"}},
-                             std::chrono::milliseconds(12), 3),
-            R"({"ok":true,"clients":[{"pid":7,"outcome":"terminated","note":"","waitedMs":0},)"
-            R"({"pid":8,"outcome":"refused","note":"no","waitedMs":0}],"neighbours":3,"tookMs":12})");
+TEST(MpsRequests, AreReadAsTheyAreWritten) {
+  const EndpointName endpoint{"set-1", "0011223344556677"};
+  const std::vector<std::pair<MpsRequest, std::string>> rows{
+      {OpenEndpointRequest{endpoint, mps::GrantLimits{{"GPU-1", mib(7188), Percent{500}}, {"GPU-2", {}, {}}}, true},
+       R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","limits":[)"
+       R"({"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500},)"
+       R"({"uuid":"GPU-2","memoryMiB":0,"threadsHundredths":0}],"newTenant":true})"},
+      {OpenEndpointRequest{.endpoint = endpoint, .any_pod = true},
+       R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","anyPod":true})"},
+      {OpenEndpointRequest{.endpoint = endpoint, .pod = "3f-2a"},
+       R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","pod":"3f-2a"})"},
+      {RemoveEndpointRequest{endpoint, 5},
+       R"({"do":"removeEndpoint","pool":"set-1","grant":"0011223344556677","made":5})"},
+      {AdmitRequest{endpoint, false, "memory: x"},
+       R"({"do":"admit","pool":"set-1","grant":"0011223344556677","open":false,"reason":"memory: x"})"},
+      {TerminateRequest{"gpu-1", {7, 9}, "memory: 5000 MiB of 4096 MiB"},
+       R"({"do":"terminate","pool":"gpu-1","pids":[7,9],"reason":"memory: 5000 MiB of 4096 MiB"})"},
+      {DrainRequest{endpoint, "stop", true, 15},
+       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})"}};
+  for (const auto& [request, line] : rows) {
+    EXPECT_EQ(request_line(request), line);
+    const auto read = parse_mps_request(line);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(request_line(*read), line);
+  }
+}
+
+TEST(MpsRequests, AreOneLineOfAsciiThatFitsTheSocket) {
+  const TerminateRequest most{std::string(64, 'p'), std::vector<int>(kMostPidsPerRequest, 4194304),
+                              std::string(120, 'r')};
+  EXPECT_LT(request_line(most).size(), 1024u);
+  EXPECT_THAT(request_line(TerminateRequest{"p", {1}, "a\n\xff\u00fc"}),
+              testing::Not(testing::ContainsRegex("[^ -~]")));
 }
 
 }  // namespace requests_test

@@ -31,7 +31,7 @@ std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
 
 }  // namespace
 
-void NodeProgram::open_claims(const std::string& mps_here) {
+void NodeProgram::open_claims() {
   Claims::Callbacks callbacks;
   callbacks.api = [this](std::string& why_not) {
     auto* client = link_->client();
@@ -49,8 +49,7 @@ void NodeProgram::open_claims(const std::string& mps_here) {
     holdings_->ask();  // kubelet's answer reports the holders to the guard
   };
   claims_ = std::make_unique<Claims>(
-      *loop_, ClaimsSettings{.mps_root = mps_here, .run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
-      std::move(callbacks));
+      *loop_, *mps_, ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root}, std::move(callbacks));
 }
 
 void NodeProgram::follow_claims() {

@@ -76,24 +76,14 @@ void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   answer_waiting();
 }
 
-void NodeProgram::on_pools(const std::string& line) {
-  PoolReports next;
-  if (line.empty()) {
-    next.problem = "tranche mps is not running or hangs (no answer on " +
-                   (options_.mps_root_here.empty() ? host_mps_root(state_.config.config) : options_.mps_root_here) +
-                   "/mps.sock)";
-  } else if (auto reports = parse_pool_reports(line)) {
-    next = *std::move(reports);
-  } else {
-    next.problem = to_string(reports.error());
-  }
-  tenants_->on_pools(line, next);
+void NodeProgram::on_pools(const PoolReports& next) {
+  tenants_->on_pools(next);
   claims_->on_pools(next);
   if (next == state_.pools) return;
   log_pools(state_.pools, next, !state_.plan.pools.empty());
   if (state_.pools.pages_problem.empty() && !next.pages_problem.empty())
     tell({news_of_pages("mps", next.pages_problem)});
-  state_.pools = std::move(next);
+  state_.pools = next;
   turn();
 }
 

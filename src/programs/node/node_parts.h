@@ -52,7 +52,7 @@ class NodeProgram {
   Status open();
   void open_tenants(const std::string& mps_here, const std::string& host_root);
   void open_mig();
-  void open_claims(const std::string& mps_here);
+  void open_claims();
   void follow_claims();
   void serve_claims();
   std::unique_ptr<host::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
@@ -73,7 +73,7 @@ class NodeProgram {
   void on_inventory(const Result<inventory::Inventory>& scanned);
   void on_gpu_event(const host::GpuEvent& event);
   void on_use(const Result<std::vector<host::GpuUse>>& use);
-  void on_pools(const std::string& line);
+  void on_pools(const PoolReports& next);
   void on_answered();
   void on_pods(const kube::PodChanges& changes);
   void on_holdings(Result<std::vector<host::PodHolding>> listed);
@@ -118,7 +118,8 @@ class NodeProgram {
   PoolNews pool_news_;
   std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<GrantsFile> grants_file_;
-  grants::Ledger ledger_;  // the next two use it
+  std::unique_ptr<MpsClient> mps_;  // the next four use it, or the ledger
+  grants::Ledger ledger_;
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
   std::unique_ptr<Claims> claims_;
@@ -132,7 +133,6 @@ class NodeProgram {
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::unique_ptr<host::StatusServer> status_;
-  std::unique_ptr<host::StatusWatcher> pools_;
   std::unique_ptr<HttpPages> http_;
 };
 

@@ -89,8 +89,8 @@ Status NodeProgram::open() {
             {.take_over = true, .later = "status"},
             [this](const std::string& request, const auto& reply) { answer(request, reply); }));
   }
-  pools_ =
-      host::StatusWatcher::open(*loop_, mps_here + "/mps.sock", [this](const std::string& line) { on_pools(line); });
+  mps_ = std::make_unique<MpsClient>(*loop_, mps_here);
+  mps_->follow([this](const PoolReports& reports) { on_pools(reports); });
   measure_timer_ = std::make_unique<host::Timer>(*loop_);
   use_timer_ = std::make_unique<host::Timer>(*loop_);
   looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
@@ -108,7 +108,7 @@ Status NodeProgram::open() {
   open_tenants(mps_here, host_root);
   change_ = std::make_unique<PlanChange>(ledger_, mps_here);
   open_mig();
-  open_claims(mps_here);
+  open_claims();
   holdings_->ask();  // before the driver: existing holdings decide which plan may be in effect
   open_driver();
   return {};
@@ -131,7 +131,7 @@ void NodeProgram::open_tenants(const std::string& mps_here, const std::string& h
   world.tell_node = [this](const auto& reason, const auto& message) {
     if (cluster_) cluster_->tell_node(reason, message);
   };
-  tenants_ = std::make_unique<Tenants>(*loop_, ledger_,
+  tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_,
                                        TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir},
                                        std::move(world));
 }
@@ -220,7 +220,7 @@ int NodeProgram::run() {
   nodes_.reset();
   nvml_.reset();  // joins its thread before objects that its callbacks use are destroyed
   tenants_.reset();
-  pools_.reset();
+  mps_.reset();
   http_.reset();
   looked_.reset();
   measure_timer_.reset();

@@ -19,9 +19,9 @@ void ask_endpoint(change::HeldShare& share, const std::string& grant, const Pool
     const auto endpoint = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
     if (endpoint == pool.endpoints.end()) continue;
     share.pool = id;
-    const auto limits = endpoint->limits.value_or(EndpointLimits{});
-    const auto limit = std::ranges::find(limits, share.device, &EndpointLimit::uuid);
-    if (limit != limits.end()) share.memory = mib(limit->memory_mib);
+    const auto limits = endpoint->limits.value_or(mps::GrantLimits{});
+    const auto limit = std::ranges::find(limits, share.device, &mps::GrantLimit::uuid);
+    if (limit != limits.end()) share.memory = limit->memory;
     return;
   }
 }

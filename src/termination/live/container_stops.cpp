@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "guard/mps_wire.h"
 #include "os/log/log.h"
 #include "termination/program_words.h"
 
@@ -192,7 +191,7 @@ void Stopping::turn() {
 
 void Stopping::start(const stopping::Drain& drain) {
   log::info("drain.begin", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"because", drain.reason}});
-  hooks_.drain(drain, [this, alive = alive_, drain](const Result<std::string>& reply) {
+  hooks_.drain(drain, [this, alive = alive_, drain](const Result<EndReply>& reply) {
     if (*alive) drained(drain, reply);
   });
 }
@@ -200,7 +199,7 @@ void Stopping::start(const stopping::Drain& drain) {
 namespace {
 
 // One sentence on how the clients ended.
-std::string ending_words(const guard::EndReply& reply) {
+std::string how_ended(const EndReply& reply) {
   std::size_t ended = 0;
   std::chrono::milliseconds longest{};
   for (const auto& client : reply.clients) {
@@ -208,26 +207,25 @@ std::string ending_words(const guard::EndReply& reply) {
     ++ended;
     longest = std::max(longest, client.waited);
   }
-  std::string words = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
-                                  ended == 1 ? " was" : "es were", longest.count());
+  std::string text = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
+                                 ended == 1 ? " was" : "es were", longest.count());
   if (reply.neighbours > 0)
-    words += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
-                         reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");
-  return words;
+    text += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
+                        reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");
+  return text;
 }
 
 }  // namespace
 
-void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& reply) {
-  const auto read = reply ? guard::read_end_reply(*reply) : Result<guard::EndReply>(std::unexpected(reply.error()));
-  const auto with = [&read](mps::TerminateOutcome outcome) {
-    return read ? std::ranges::count(read->clients, outcome, &mps::Terminated::outcome) : 0;
+void Stopping::drained(const stopping::Drain& drain, const Result<EndReply>& reply) {
+  const auto with = [&reply](mps::TerminateOutcome outcome) {
+    return reply ? std::ranges::count(reply->clients, outcome, &mps::Terminated::outcome) : 0;
   };
   const auto ended = with(mps::TerminateOutcome::kTerminated), spared = with(mps::TerminateOutcome::kSpared);
   const auto left = with(mps::TerminateOutcome::kRefused) + with(mps::TerminateOutcome::kTimedOut);
-  const bool ok = read && left == 0;
+  const bool ok = reply && left == 0;
   std::string outcome = ended > 0 ? "ended" : spared > 0 ? "spared" : "nothing to end";
-  if (!ok) outcome = read ? *reply : to_string(read.error());
+  if (!ok) outcome = reply ? fmt::format("{} processes did not end", left) : to_string(reply.error());
   const auto say = ok ? log::info : log::warning;
   say("stop.clients", {{"pod", full_name(drain)},
                        {"grant", drain.grant},
@@ -241,7 +239,7 @@ void Stopping::drained(const stopping::Drain& drain, const Result<std::string>& 
   if (hooks_.told && (!ok || ended > 0)) {
     hooks_.told({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
                  drain.uid, drain.container, drain.pool, drain.grant,
-                 ok ? ending_words(*read) + ": " + drain.reason
+                 ok ? how_ended(*reply) + ": " + drain.reason
                     : "its CUDA processes could not be ended before the container is stopped (" + outcome +
                           "); neighbours on the GPU may be hurt"});
   }

@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "kube/pod.h"
+#include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "termination/live/container_records.h"
@@ -72,7 +73,7 @@ struct StopEvent {
 };
 
 struct StoppingHooks {
-  using Done = std::function<void(Result<std::string>)>;  // with the reply's line
+  using Done = std::function<void(const Result<EndReply>& reply)>;
   // Ends clients (the drain request on mps.sock). Calls `done` once, in a callback of its own.
   std::function<void(const stopping::Drain&, Done done)> drain;
   std::function<void(const StopEvent&)> told;
@@ -125,7 +126,7 @@ class Stopping {
   std::vector<stopping::Holding> holdings_of(const WatchedPod& pod) const;
   stopping::Holding holding_of(const WatchedPod& pod, const HeldEndpoint& endpoint) const;
   void start(const stopping::Drain& drain);
-  void drained(const stopping::Drain& drain, const Result<std::string>& reply);
+  void drained(const stopping::Drain& drain, const Result<EndReply>& reply);
   bool has_clients(const std::string& grant) const;
   void keep_records();
   void arm(std::optional<MonoTime> next);

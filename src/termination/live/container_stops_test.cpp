@@ -107,7 +107,7 @@ TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   EXPECT_EQ(asked_[0].grant, kGrant);
   EXPECT_EQ(asked_[0].container, "main");
   EXPECT_TRUE(asked_[0].spare);
-  done_[0](std::string(kOk));
+  done_[0](read_end_reply(kOk));
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
   EXPECT_EQ(told_[0].uid, "u1");
@@ -124,7 +124,7 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
   stopping_->set_stop_patience(100ms);
   stopping_->pods_changed({deleted(800ms)});
   ASSERT_THAT(asked_, SizeIs(1));
-  done_[0](std::string(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
+  done_[0](read_end_reply(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
   EXPECT_THAT(told_, IsEmpty()) << "nothing has happened to anybody";
   EXPECT_EQ(stopping_->report().recent[0].outcome, "spared");
   run_for(100ms);
@@ -137,7 +137,7 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
 // Promise: stop: A client that could not be ended is a failure.
 TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
   stopping_->pods_changed({deleted()});
-  done_[0](std::string(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
+  done_[0](read_end_reply(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].what, StopEvent::What::kDrainFailed);
   EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
@@ -162,7 +162,7 @@ TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
   stopping_->pods_changed({deleted()});
   done_[0](fail(Kind::kTimeout, "no answer"));
   ASSERT_THAT(asked_, SizeIs(2));
-  done_[1](std::string(R"({"ok":false,"error":"no such pool"})"));
+  done_[1](read_end_reply(R"({"ok":false,"error":"no such pool"})"));
   EXPECT_THAT(asked_, SizeIs(2));
   ASSERT_THAT(told_, SizeIs(2));
   EXPECT_EQ(told_[1].what, StopEvent::What::kDrainFailed);
@@ -176,7 +176,7 @@ TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
   stopping_->pods({});
   done_[0](fail(Kind::kTimeout, "no answer"));
   EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
-  done_[1](std::string(kOk));
+  done_[1](read_end_reply(kOk));
   stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
   EXPECT_THAT(asked_, SizeIs(2));
 }
@@ -220,14 +220,14 @@ TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
   EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a"));
   EXPECT_EQ(stopping_->report().records, 1u);
   stopping_->pods_changed({gone()});
-  done_[0](std::string(kOk));
+  done_[0](read_end_reply(kOk));
   EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
 }
 
 TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {
   stopping_->pods_changed({deleted()});
   stopping_.reset();
-  done_[0](std::string(kOk));
+  done_[0](read_end_reply(kOk));
   EXPECT_THAT(told_, IsEmpty());
 }
 

@@ -1,0 +1,56 @@
+#include "mps/protocol/mps_client.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kRequestDeadline = std::chrono::seconds(5);
+// `tranche mps` stops the clients, waits for their queued work for sharing.mps.stopPatience (60 s at most), does so up
+// to three times more when their container continues them, and kills them. It answers when they have exited. One that
+// ends or restarts closes the connection, which is an answer at once; the deadline is for one that hangs.
+constexpr Duration kEndDeadline = 4 * std::chrono::seconds(60) + std::chrono::seconds(10);
+
+}  // namespace
+
+std::string mps_socket(const std::string& mps_root) {
+  return mps_root + "/mps.sock";
+}
+
+MpsClient::MpsClient(host::Loop& loop, const std::string& mps_root)
+    : loop_(loop), socket_(mps_socket(mps_root)), ordered_(host::StatusClient::open(loop, socket_)) {}
+
+void MpsClient::request(const MpsRequest& request, Done done) {
+  ordered_->request(request_line(request), kRequestDeadline, [done = std::move(done)](const Result<std::string>& line) {
+    done(line ? read_reply(*line) : std::unexpected(line.error()));
+  });
+}
+
+void MpsClient::end(const MpsRequest& request, Ended done) {
+  auto free = std::ranges::find(endings_, false, [](const auto& each) { return each->busy; });
+  if (free == endings_.end()) {
+    endings_.push_back(std::make_unique<Connection>(Connection{host::StatusClient::open(loop_, socket_)}));
+    free = std::prev(endings_.end());
+  }
+  Connection* const used = free->get();
+  used->busy = true;
+  used->client->request(request_line(request), kEndDeadline,
+                        [used, done = std::move(done)](const Result<std::string>& line) {
+                          used->busy = false;
+                          done(line ? read_end_reply(*line) : std::unexpected(line.error()));
+                        });
+}
+
+void MpsClient::follow(std::function<void(const PoolReports& reports)> on_reports) {
+  watcher_ = host::StatusWatcher::open(loop_, socket_, [this, on_reports = std::move(on_reports)](const auto& line) {
+    auto reports = parse_pool_reports(line);
+    if (reports) return on_reports(*reports);
+    PoolReports none;
+    none.problem = line.empty() ? "tranche mps is not running or hangs (no answer on " + socket_ + ")"
+                                : to_string(reports.error());
+    on_reports(none);
+  });
+}
+
+}  // namespace tranche::agent

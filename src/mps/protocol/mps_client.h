@@ -1,0 +1,51 @@
+#pragma once
+// The connections of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"). One
+// object serves the whole program, so that the requests about one endpoint are carried out in the order of the calls.
+// Connects on demand, and again after a lost connection; a request whose connection was lost is not repeated. Loop
+// thread only; gRPC's threads use grants/live/make_endpoint.h.
+//
+// Ending clients takes seconds, and `tranche mps` serves the requests of a connection one after the other: each such
+// request uses a connection that is free, so that a request for the next tenant does not wait for it.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mps/protocol/pools.h"
+#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
+#include "os/loop/loop.h"
+#include "os/socket/status_socket.h"
+
+namespace tranche::agent {
+
+class MpsClient {
+ public:
+  MpsClient(host::Loop& loop, const std::string& mps_root);  // the directory of mps.sock
+
+  // Each `done` runs once, in a callback of its own, and never after this object is destroyed: it may refer only to
+  // what exists as long as the loop runs.
+  using Done = std::function<void(const Status& status)>;
+  using Ended = std::function<void(const Result<EndReply>& reply)>;
+  void request(const MpsRequest& request, Done done);  // to open, remove or admit
+  void end(const MpsRequest& request, Ended done);     // to terminate or drain
+
+  // Calls it with each report of the pools, and with a report that is not connected when `tranche mps` does not answer.
+  void follow(std::function<void(const PoolReports& reports)> on_reports);
+
+ private:
+  struct Connection {
+    std::unique_ptr<host::StatusClient> client;
+    bool busy = false;
+  };
+
+  host::Loop& loop_;
+  std::string socket_;
+  std::unique_ptr<host::StatusClient> ordered_;
+  std::vector<std::unique_ptr<Connection>> endings_;
+  std::unique_ptr<host::StatusWatcher> watcher_;
+};
+
+std::string mps_socket(const std::string& mps_root);
+
+}  // namespace tranche::agent
