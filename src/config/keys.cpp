@@ -312,6 +312,12 @@ Rows make_rows() {
        key("dra.driverName", kDriver, kOurs, "gpu.tranche.io", "gpu.example.com", kNode,
            "name of the DRA driver, which device classes, selectors and opaque configurations refer to",
            "../guide/dra.md"),
+       of_words(
+           key("dra.split", kWord, kOurs, "reject", "span", kBoth,
+               "a request of a claim with devices of several GPUs: reject (its claim is not prepared), or span (all "
+               "GPUs of the node are one MPS pool)",
+               "../guide/dra.md"),
+           words(kSplitPolicies)),
        section("imex", "IMEX channels", KeyCase::kAny),
        key("imex.channelIDs", kChannels, kNvidia, "", "[0]", kNode,
            "channels to give to containers: none, or channel 0"),

@@ -169,6 +169,7 @@ inline constexpr std::size_t kLongestDriverName = 63;
 struct Dra {
   DraDevices devices = DraDevices::kNone;
   std::string driver_name = "gpu.tranche.io";
+  SplitPolicy split = SplitPolicy::kReject;  // of requests with devices of several GPUs
   friend bool operator==(const Dra&, const Dra&) = default;
 };
 

@@ -59,7 +59,9 @@ Json render(const Config& config) {
        {std::pair{"include", &config.devices.include}, std::pair{"exclude", &config.devices.exclude}})
     for (const DeviceRef& ref : *refs) json["devices"][key].push_back(ref.text);
   if (config.dra != Dra{})
-    json["dra"] = {{"devices", word(config.dra.devices)}, {"driverName", config.dra.driver_name}};
+    json["dra"] = {{"devices", word(config.dra.devices)},
+                   {"driverName", config.dra.driver_name},
+                   {"split", word(config.dra.split)}};
   json["imex"]["channelIDs"] = config.imex.channel_ids;
   json["imex"]["required"] = config.imex.required;
   return json;

@@ -234,6 +234,7 @@ class Resolution {
     if (config.dra != Dra{}) {
       add_row("dra.devices", std::string(to_string(config.dra.devices)));
       add_row("dra.driverName", config.dra.driver_name);
+      add_row("dra.split", std::string(to_string(config.dra.split)));
     }
     add_row("sharing.change", std::string(to_string(sharing.change)));
     if (sharing.strategy == SharingStrategy::kNone) return;

@@ -132,21 +132,42 @@ Status check_room(const Part& part, const Device& device, const Held& held) {
   return {};
 }
 
-// Two GPUs have two MPS daemons, and a CUDA process is the client of one.
-Status check_one_gpu(const PreparedClaim& claim) {
+// A container has one endpoint, which leads to one MPS daemon, and a CUDA process is the client of one.
+Status check_one_daemon(const PreparedClaim& claim) {
   for (const auto& part : claim.parts) {
     const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
-      return each.request == part.request && each.gpu_uuid != part.gpu_uuid && each.kind != Kind::kMonitor &&
+      return each.request == part.request && each.mps_pool != part.mps_pool && each.kind != Kind::kMonitor &&
              part.kind != Kind::kMonitor;
     });
     if (other != claim.parts.end())
-      return error(
-          tranche::Kind::kInvalid,
-          fmt::format("request {} has the GPUs {} and {}, and a CUDA process uses MPS on one GPU only; write a "
-                      "request for each GPU and give each to a container of its own",
-                      in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("request {} has the GPUs {} and {}, each of which has an MPS daemon of its own, and a "
+                               "CUDA process is the client of one; have the operator join the GPUs of the node "
+                               "(dra.split: span), or write a request for each GPU and give each to a container of "
+                               "its own",
+                               in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
   }
   return {};
+}
+
+// A process has one percentage on all its GPUs, so a request has the smallest of its parts, which must compute right
+// results on each of them.
+void join_threads(PreparedClaim& claim, const Offered& offered) {
+  for (auto& part : claim.parts) {
+    const auto same = [&](const Part& each) { return each.grant == part.grant && each.kind == Kind::kShared; };
+    if (part.kind != Kind::kShared || std::ranges::count_if(claim.parts, same) < 2) continue;
+    Percent threads = part.limits.threads;
+    for (const auto& each : claim.parts)
+      if (same(each)) threads = std::min(threads, each.limits.threads);
+    for (const auto& each : claim.parts) {
+      if (!same(each)) continue;
+      const Device& device = *find_device(offered.devices, each.devices.front().device);
+      const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
+      threads = plan::round_to_trusted(threads, device.sms, trusted, offered.rounding);
+    }
+    part.limits.threads = threads;
+    part.limits.sms = plan::sms_at(threads, find_device(offered.devices, part.devices.front().device)->sms);
+  }
 }
 
 Part& part_of(PreparedClaim& claim, const std::string& request, const std::string& gpu, Kind kind) {
@@ -189,7 +210,6 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));
     part.devices.push_back({allocated.pool, allocated.device, allocated.share_id});
   }
-  TRY_STATUS(check_one_gpu(made));
 
   std::map<std::string, Held> held;
   for (const auto& [uid, other] : prepared)
@@ -206,8 +226,12 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
       return error(tranche::Kind::kUnavailable,
                    fmt::format("no MPS pool serves {} on this node yet; kubelet asks again", named(device)));
     part.mps_pool = pool->second;
-    part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, part.gpu_uuid)));
+    const auto first = std::ranges::find_if(
+        made.parts, [&](const Part& each) { return each.request == part.request && each.kind != Kind::kMonitor; });
+    part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, first->gpu_uuid)));
   }
+  TRY_STATUS(check_one_daemon(made));
+  join_threads(made, offered);
   return made;
 }
 

@@ -4,8 +4,9 @@
 // hand a device out again before the node has taken it back, so the sum of a GPU and "one claim at a time" are checked
 // here against what is prepared, and not against what the API server says. Nothing is made here. Pure.
 //
-// Shares of one GPU in one request are one part with the sum: a container has one endpoint. Requests of one claim are
-// parts of their own, for they can be of different containers.
+// Shares of one GPU in one request are one part with the sum: a container has one endpoint. A request with several GPUs
+// has a part for each, and one endpoint for all of them, which one MPS daemon must serve (`dra.split: span`). Requests
+// of one claim are parts of their own, for they can be of different containers.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -33,7 +34,7 @@ struct Part {
   std::string gpu_uuid;
   Kind kind = Kind::kShared;
   std::string mps_pool;      // plan::PlannedPool::id; "" for kMonitor
-  std::string grant;         // its endpoint in that pool: 16 hexadecimal digits; "" for kMonitor
+  std::string grant;         // the request's endpoint in that pool: 16 hexadecimal digits; "" for kMonitor
   std::uint32_t cores = 0;   // percent as allocated, of kShared; limits.threads is rounded to trusted SM counts
   plan::ShareLimits limits;  // memory 0, threads 0: not limited (kWhole)
   std::vector<PreparedDevice> devices;

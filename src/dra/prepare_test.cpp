@@ -91,6 +91,30 @@ TEST_F(DraPrepare, SharesOfOneRequestAreOnePartAndRequestsAreNot) {
   EXPECT_NE(made->parts[0].grant, made->parts[1].grant);
 }
 
+// Promise: dra/prepare: A request with devices of several GPUs has one endpoint with a limit on each, or is refused.
+TEST_F(DraPrepare, ARequestWithSeveralGpusHasOneEndpointIfOneDaemonServesThem) {
+  const std::vector<Allocated> two_shares{share("gpu", 6, 50, "1"), share("gpu", 4, 20, "2", "gpu-1-shared")};
+  EXPECT_THAT(refused(two_shares, tranche::Kind::kInvalid), HasSubstr("each of which has an MPS daemon of its own"));
+  EXPECT_THAT(refused({whole("gpu-1"), whole("gpu-0")}, tranche::Kind::kInvalid), HasSubstr("(dra.split: span)"));
+  for (auto& [gpu, pool] : offered_.mps_pools) pool = "set-1";
+  const auto made = put("a", two_shares);
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_THAT(made->parts, SizeIs(2));
+  EXPECT_EQ(made->parts[0].grant, made->parts[1].grant);
+  EXPECT_EQ(made->parts[0].limits.memory, gib(6));
+  EXPECT_EQ(made->parts[1].limits.memory, gib(4));
+  for (const Part& part : made->parts) EXPECT_EQ(part.limits.sms, 30u) << "a process has one percentage: the smallest";
+  prepared_.clear();
+  const auto both = put("b", {whole("gpu-1"), whole("gpu-0")});
+  ASSERT_TRUE(both) << to_string(both.error());
+  EXPECT_EQ(both->parts[0].grant, both->parts[1].grant);
+  EXPECT_THAT(refused({share("gpu", 1, 5)}, tranche::Kind::kConflict), HasSubstr("holds all of it"));
+  prepared_.clear();
+  const auto apart = put("c", {share("x", 1, 20, "1"), share("y", 1, 20, "2", "gpu-1-shared")});
+  ASSERT_TRUE(apart) << to_string(apart.error());
+  EXPECT_NE(apart->parts[0].grant, apart->parts[1].grant) << "they can be of different containers";
+}
+
 TEST_F(DraPrepare, GivesAKnownClaimWhatItHasWhateverIsOfferedNow) {
   const auto first = put("a", {share("gpu", 6, 20)});
   offered_.devices.clear();
@@ -154,8 +178,6 @@ TEST_F(DraPrepare, RefusesWhatCannotBe) {
   unknown.consumed["bandwidth"] = 1;
   EXPECT_THAT(refused({unknown}, tranche::Kind::kInvalid),
               HasSubstr("consumes \"bandwidth\", which this driver does not"));
-  EXPECT_THAT(refused({share("gpu", 1, 5, "1"), share("gpu", 1, 5, "2", "gpu-1-shared")}, tranche::Kind::kInvalid),
-              HasSubstr("a CUDA process uses MPS on one GPU only"));
   auto configured = claim("x", {share("gpu", 1, 5)});
   configured.configs = {{true, {}, "{}"}};
   const auto made = prepare(configured, offered_, prepared_);

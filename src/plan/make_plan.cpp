@@ -160,6 +160,7 @@ void note_entries_without_devices(const Config& config, const BaseResources& bas
 PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base) {
   PlannedResource resource;
   resource.sharing = SharingStrategy::kMps;
+  resource.split = config.dra.split;
   if (inventory.platform != inventory::Platform::kNvml) {
     base.left_out.push_back(
         {"every GPU", fmt::format("dra.devices is all, and MPS, by which claims get parts of a GPU, "

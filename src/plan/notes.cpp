@@ -219,9 +219,10 @@ void note_spans(const inventory::Inventory& inventory, const Plan& plan, std::ve
     for (const std::string& uuid : pool.devices)
       if (const Gpu* gpu = find_gpu(inventory, uuid); gpu != nullptr) indices.push_back(gpu->index);
     out.push_back(fmt::format(
-        "{} are one MPS pool ({}): a container may hold slots of several and has a limit on each; a process has one "
-        "percentage of SMs for all its GPUs, the smallest; a fatal fault of one client ends the clients of all of them",
-        list_of(indices), pool.id));
+        "{} are one MPS pool ({}): {} of several and has a limit on each; a process has one percentage of SMs for all "
+        "its GPUs, the smallest; a fatal fault of one client ends the clients of all of them",
+        list_of(indices), pool.id,
+        plan.for_claims.empty() ? "a container may hold slots" : "a request of a claim may have devices"));
   }
 }
 

@@ -362,6 +362,15 @@ TEST(Span, JoinsTheGpusOfTheEntryIntoOnePool) {
   EXPECT_TRUE(alone.pools[0].id.starts_with("gpu-")) << "one GPU is no set";
 }
 
+TEST(Span, JoinsTheGpusForClaimsWhereDraSplitSaysSo) {
+  const Plan plan = plan_of("version: v1\ndra: {devices: all, split: span}\n", gpus(4));
+  ASSERT_THAT(plan.pools, SizeIs(1));
+  EXPECT_THAT(plan.pools[0].devices, SizeIs(4));
+  for (const auto& device : plan.for_claims) EXPECT_EQ(device.pool, plan.pools[0].id);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("a request of a claim may have devices of several")));
+  EXPECT_THAT(plan_of("version: v1\ndra: {devices: all}\n", gpus(4)).pools, SizeIs(4));
+}
+
 TEST(Span, ASetIsNamedByItsGpusInWhateverOrder) {
   EXPECT_EQ(set_id({uuid(0), uuid(1)}), set_id({uuid(1), uuid(0)}));
   EXPECT_NE(set_id({uuid(0), uuid(1)}), set_id({uuid(0), uuid(2)}));

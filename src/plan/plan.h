@@ -98,7 +98,8 @@ struct LeftOut {
 struct Plan {
   std::vector<PlannedResource> resources;  // by name
   std::vector<PlannedPool> pools;          // by id
-  // GPUs that claims share (`dra.devices`), in driver index order; each has a pool of its own.
+  // GPUs that claims share (`dra.devices`), in driver index order; each has a pool of its own,
+  // unless `dra.split` joins them.
   std::vector<PlannedDevice> for_claims;
   std::vector<LeftOut> left_out;
   std::vector<std::string> notes;  // roundings, hazards, settings without effect

@@ -83,6 +83,8 @@ struct Served {
 // What joins devices: the entry, or a name pattern that several entries have. "" = none.
 std::string joint_of(const Draft& draft, const PlannedDevice& device) {
   // A process sees only one MIG device, so there is nothing to span.
+  const bool for_claims = draft.entry == nullptr && draft.resource.split == config::SplitPolicy::kSpan;
+  if (for_claims && !device.is_mig) return "claims";
   if (draft.entry == nullptr || draft.entry->split != config::SplitPolicy::kSpan || device.is_mig) return {};
   if (!draft.entry->names.empty()) return draft.entry->name + "=" + draft.entry->names;
   return fmt::format("{}#{}:{}", draft.entry->name, draft.entry->place.line, draft.entry->place.column);

@@ -19,7 +19,7 @@ std::vector<std::string> pool_ids(const std::vector<std::string>& uuids);
 // pool.
 std::string set_id(std::vector<std::string> uuids);
 
-// A resource under construction, and its entry; nullptr = not shared.
+// A resource under construction, and its entry; nullptr = not shared, or for claims.
 struct Draft {
   PlannedResource resource;
   const config::SharedResource* entry = nullptr;
@@ -27,7 +27,7 @@ struct Draft {
 using Drafts = std::vector<Draft>;
 
 // Pools for the devices that MPS serves, by id; sets the pool id of its devices. The GPUs of an entry with
-// SplitPolicy::kSpan are one pool, and so are those of entries with the same name pattern.
+// SplitPolicy::kSpan are one pool, and so are those of entries with the same name pattern, and those for claims.
 std::vector<PlannedPool> make_pools(const config::Config& config, const inventory::Inventory& inventory,
                                     Drafts& drafts);
 

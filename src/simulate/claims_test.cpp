@@ -46,11 +46,13 @@ std::string tenant(const std::string& name, const std::string& requests, const s
 }
 
 Simulation on_node(const std::string& text, const std::string& model = "2xH200",
-                   config::DraDevices devices = config::DraDevices::kAll) {
+                   config::DraDevices devices = config::DraDevices::kAll,
+                   config::SplitPolicy split = config::SplitPolicy::kReject) {
   auto read = read_pods(text, "f");
   for (const auto& problem : read.problems) ADD_FAILURE() << to_string(problem);
   config::Config config;
   config.dra.devices = devices;
+  config.dra.split = split;
   const auto inventory = inventory::inventory_of_model(model).value_or(inventory::Inventory{});
   const auto plan = plan::make_plan(config, inventory).value_or(plan::Plan{});
   return land(plan, inventory, config, read.pods, "n1", read.objects);
@@ -156,6 +158,24 @@ TEST(Claims, SeveralRequestsAndConstraints) {
   EXPECT_EQ(spread.pods[0].claims[1].device, "gpu-1-shared");
   const auto three = on_node(tenant("p", request("deviceClassName: tranche-gpu, count: 3")));
   EXPECT_THAT(why(three.pods[0]), AllOf(HasSubstr("unknown"), HasSubstr("asks for 3 devices")));
+}
+
+// Promise: plan/claims: Requests with several GPUs are predicted, with their refusal where no daemon serves all.
+TEST(Claims, OfSeveralGpusNeedOneDaemonForThem) {
+  const auto spanning = [](const std::string& exactly) {
+    return on_node(tenant("p", request(exactly)), "2xH200", config::DraDevices::kAll, config::SplitPolicy::kSpan);
+  };
+  for (const char* exactly :
+       {"deviceClassName: tranche-gpu, count: 2", "deviceClassName: tranche-gpu, allocationMode: All",
+        "deviceClassName: tranche-shared, count: 2, capacity: {requests: {memory: 6Gi}}",
+        "deviceClassName: tranche-shared, allocationMode: All"}) {
+    const auto both = spanning(exactly);
+    ASSERT_THAT(both.pods.at(0).claims, SizeIs(2)) << exactly << why(both.pods[0]);
+    EXPECT_NE(both.pods[0].claims[0].uuid, both.pods[0].claims[1].uuid);
+    EXPECT_THAT(both.pods[0].claims[1].containers, ElementsAre("main"));
+    const auto apart = on_node(tenant("p", request(exactly)));
+    EXPECT_THAT(why(apart.pods[0]), AllOf(HasSubstr("refused"), HasSubstr("(dra.split: span)"))) << exactly;
+  }
 }
 
 TEST(Claims, TheFirstAlternativeThatFitsIsTaken) {

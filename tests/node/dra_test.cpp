@@ -57,16 +57,16 @@ class NodeDra : public NodeBed {
     api_->serve_collection("/apis/resource.k8s.io/v1/resourceslices");
   }
 
-  void start_with(int gpus) {
+  void start_with(int gpus, const std::string& dra = "devices: all") {
     ASSERT_NO_FATAL_FAILURE(make_node(gpus));
     for (const char* name : {"plugins_registry"}) fs::create_directory(in(name));
-    write("config.yaml", "version: v1\ndra: {devices: all}\n");
+    write("config.yaml", "version: v1\ndra: {" + dra + "}\n");
     write("token", "secret-token");
     write("kubeconfig", api_->kubeconfig(in("token")));
     ASSERT_NO_FATAL_FAILURE(start_kubelet());
     start_mps();
     start_agent();
-    until_serving(static_cast<std::size_t>(gpus));
+    until_serving(dra.contains("span") ? 1 : static_cast<std::size_t>(gpus));
     ASSERT_NO_FATAL_FAILURE(register_driver());
   }
   Program& start_agent() {
@@ -256,6 +256,41 @@ TEST_F(NodeDra, RequestsOfOneClaimHaveEndpointsOfTheirOwn) {
   EXPECT_EQ(attached(in_x)["runs_on"], 14);
   stop(in_x, SIGTERM, 128 + SIGTERM);
   EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/prepare: With `dra.split: span` a container gets every GPU of its request, by one endpoint.
+TEST_F(NodeDra, ARequestWithTwoGpusHasBothByOneEndpointWhereOneDaemonServesThem) {
+  ASSERT_NO_FATAL_FAILURE(start_with(2, "devices: all, split: span"));
+  const auto shares =
+      put_claim("shares", {share("gpu", "6Gi", "20", "s-1"), share("gpu", "4Gi", "20", "s-2", "gpu-1-shared")});
+  const auto prepared = prepare(shares);
+  ASSERT_EQ(prepared.error, "");
+  ASSERT_THAT(prepared.devices, SizeIs(2));
+  EXPECT_EQ(endpoints(), 1u);
+  const auto grant = container_of(shares, 0);
+  EXPECT_EQ(grant.envs, container_of(shares, 1).envs) << "a container gets both devices, in an order of kubelet's";
+  EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0) + "," + uuid(1));
+  EXPECT_EQ(grant.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=6144M," + uuid(1) + "=4096M");
+  Program& cuda = start_cuda(grant, {"--hold"});
+  EXPECT_EQ(attached(cuda)["mps"], true);
+  const auto status =
+      until_node([](const Json& s) { return s["grants"].size() == 1 && s["grants"][0]["devices"].size() == 2; });
+  EXPECT_EQ(status["grants"][0]["devices"][1]["memoryMiB"], 4096);
+  EXPECT_EQ(prepare(shares), prepared);
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_EQ(prepare(shares), prepared);
+  EXPECT_EQ(endpoints(), 1u);
+  stop(cuda, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(shares), "");
+  EXPECT_EQ(endpoints(), 0u);
+  const auto all = put_claim("all", {result("gpu", "gpu-1", Json::object()), result("gpu", "gpu-0", Json::object())});
+  ASSERT_EQ(prepare(all).error, "");
+  EXPECT_EQ(endpoints(), 1u);
+  EXPECT_EQ(container_of(all).envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0) + "," + uuid(1)) << "in driver order";
+  EXPECT_EQ(unprepare(all), "");
   EXPECT_EQ(endpoints(), 0u);
 }
 

@@ -33,7 +33,9 @@ Node any_node(Random& random) {
   const auto inventory = any_inventory(random, 4);
   node.offered.devices = dra::devices_of(config, inventory).list;
   node.offered.driver = config.dra.driver_name;
-  for (const auto& gpu : inventory.gpus) node.offered.mps_pools[gpu.uuid] = "gpu-" + std::to_string(gpu.index);
+  const bool joined = random.chance(50);
+  for (const auto& gpu : inventory.gpus)
+    node.offered.mps_pools[gpu.uuid] = joined ? "set-1" : "gpu-" + std::to_string(gpu.index);
   return node;
 }
 
@@ -66,6 +68,12 @@ void check(const Node& node) {
   };
   std::map<std::string, Sum> sums;
   for (const auto& [uid, claim] : node.prepared) {
+    std::map<std::string, std::string> endpoints;  // of requests
+    for (const auto& part : claim.parts) {
+      if (part.kind == dra::Kind::kMonitor) continue;
+      ASSERT_EQ(part.grant, endpoints.try_emplace(part.request, part.grant).first->second)
+          << "a container has one endpoint";
+    }
     for (const auto& part : claim.parts) {
       auto& sum = sums[part.gpu_uuid];
       if (part.kind == dra::Kind::kWhole) ++sum.wholes;
@@ -162,8 +170,10 @@ TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
   }
 }
 
-simulate::DeviceAsk any_ask(Random& random) {
+simulate::DeviceAsk any_ask(Random& random, bool several) {
   simulate::DeviceAsk ask;
+  if (several && random.chance(30)) ask.count = 2;
+  ask.all = several && ask.count == 1 && random.chance(10);
   ask.device_class = random.chance(80) ? "tranche-shared" : "tranche-gpu";
   if (ask.device_class == "tranche-gpu") return ask;
   if (random.chance(70)) ask.capacity["memory"] = std::uint64_t{random.number(0, 100'000)} << 20;
@@ -172,13 +182,13 @@ simulate::DeviceAsk any_ask(Random& random) {
 }
 
 // Requests of one or two names, each with one or two alternatives.
-simulate::ClaimSpec any_spec(Random& random) {
+simulate::ClaimSpec any_spec(Random& random, bool several) {
   simulate::ClaimSpec spec;
   for (std::uint32_t r = 0; r < random.number(1, 2); ++r) {
-    simulate::ClaimRequest request{"r" + std::to_string(r), {any_ask(random)}};
+    simulate::ClaimRequest request{"r" + std::to_string(r), {any_ask(random, several)}};
     request.either[0].name = random.chance(30) ? "first" : "";
     if (!request.either[0].name.empty()) {
-      request.either.push_back(any_ask(random));
+      request.either.push_back(any_ask(random, several));
       request.either[1].name = "second";
     }
     spec.requests.push_back(std::move(request));
@@ -194,6 +204,8 @@ TEST(ClaimsProperty, WhatThePlanGrantsFitsAndIsPrepared) {
     Random random(seed);
     config::Config config;
     config.dra.devices = config::DraDevices::kAll;
+    const bool several = random.chance(50);
+    if (several) config.dra.split = config::SplitPolicy::kSpan;
     const auto inventory = any_inventory(random, 4);
     const auto plan = plan::make_plan(config, inventory);
     if (!plan) continue;
@@ -201,7 +213,7 @@ TEST(ClaimsProperty, WhatThePlanGrantsFitsAndIsPrepared) {
     std::vector<simulate::PodAsk> pods;
     for (std::uint32_t p = 0; p < random.number(1, 15); ++p) {
       const std::string name = "p" + std::to_string(p);
-      objects.templates["default/" + name] = any_spec(random);
+      objects.templates["default/" + name] = any_spec(random, several);
       simulate::PodAsk pod;
       pod.name = name;
       pod.claims.push_back({"gpu", "", name});

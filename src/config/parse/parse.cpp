@@ -182,6 +182,7 @@ void parse_dra(const Value& section, Dra& dra) {
   if (!is_mapping(section)) return;
   const Fields f(section);
   f["devices"].read_word(dra.devices, kDraDevicesPolicies);
+  f["split"].read_word(dra.split, kSplitPolicies);
   const Value name = f["driverName"];
   if (!name.given()) return;
   name.note_given();

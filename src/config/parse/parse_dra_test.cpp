@@ -15,9 +15,9 @@ TEST(DraConfig, OffersNothingUnlessToldTo) {
 }
 
 TEST(DraConfig, TakesDevicesAndTheDriversName) {
-  const Parsed parsed = parse("dra: {devices: all, driverName: gpu.nvidia.com}", "c");
+  const Parsed parsed = parse("dra: {devices: all, driverName: gpu.nvidia.com, split: span}", "c");
   EXPECT_TRUE(parsed.problems.empty());
-  EXPECT_EQ(parsed.config.dra, (Dra{DraDevices::kAll, "gpu.nvidia.com"}));
+  EXPECT_EQ(parsed.config.dra, (Dra{DraDevices::kAll, "gpu.nvidia.com", SplitPolicy::kSpan}));
   EXPECT_EQ(parse(render_json(parsed.config), "again").config, parsed.config);
 }
 

@@ -47,6 +47,20 @@ Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
           where, answer.status};
 }
 
+// Of an endpoint: on each of its GPUs.
+mps::GrantLimits limits_of(const dra::PreparedClaim& claim, const std::string& grant) {
+  mps::GrantLimits limits;
+  for (const auto& part : claim.parts)
+    if (part.grant == grant)
+      limits.push_back({part.gpu_uuid, part.limits.memory, part.limits.threads});
+  return limits;
+}
+
+// Several parts can have one endpoint.
+bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& part) {
+  return !part.grant.empty() && &*std::ranges::find(claim.parts, part.grant, &dra::Part::grant) == &part;
+}
+
 }  // namespace
 
 Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
@@ -251,13 +265,13 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
 void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
   const auto& claim = prepared_.at(uid);
   const auto passes = [&](const dra::Part& part) {
-    return part.grant.empty() || (opening == Opening::kMissing && !lacks(part));
+    return !is_first_of_its_endpoint(claim, part) || (opening == Opening::kMissing && !lacks(part));
   };
   while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
   mps_.request(OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
-                                   .limits = {{{part.gpu_uuid, part.limits.memory, part.limits.threads}}},
+                                   .limits = limits_of(claim, part.grant),
                                    .new_tenant = opening == Opening::kNew,
                                    .any_pod = claim.pod.empty(),
                                    .pod = claim.pod_uid},
@@ -277,19 +291,20 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
 Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
   std::vector<allocate::Grant> grants;
   for (const auto& part : claim.parts) {
-    allocate::ClaimPart wanted{part.grant, {}, part.limits};
+    allocate::ClaimPart wanted{part.grant, {}};
     for (const auto& other : claim.parts) {
-      const bool shown_too =
-          part.kind == dra::Kind::kMonitor && other.kind == part.kind && other.request == part.request;
-      if (&other != &part && !shown_too) continue;
+      if (other.grant != part.grant || other.request != part.request) continue;
       const auto gpu = std::ranges::find(facts_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
       if (gpu == facts_.gpus.end())
         return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
                                                  "claim and its pods and have them made anew",
                                                  other.gpu_uuid));
-      wanted.devices.push_back(*gpu);
-      wanted.devices.back().pool = part.mps_pool;
+      wanted.devices.push_back({*gpu, other.limits});
+      wanted.devices.back().planned.pool = part.mps_pool;
     }
+    std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order
+      return std::ranges::find(facts_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - facts_.gpus.begin();
+    });
     TRY(auto grant, allocate::allocate(wanted, facts_.allocation));
     put_shared_memory(facts_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
@@ -352,8 +367,9 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
 // `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
 void Claims::close_parts(const std::string& uid, std::function<void(Status)> done) {
   Endpoints endpoints;
-  for (const auto& part : prepared_.at(uid).parts)
-    if (!part.grant.empty()) endpoints.emplace_back(part.mps_pool, part.grant);
+  const auto& claim = prepared_.at(uid);
+  for (const auto& part : claim.parts)
+    if (is_first_of_its_endpoint(claim, part)) endpoints.emplace_back(part.mps_pool, part.grant);
   close(std::move(endpoints), std::move(done));
 }
 

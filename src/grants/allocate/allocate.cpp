@@ -168,12 +168,12 @@ Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
   grant.id = part.id;
   std::vector<Held> held;
   std::vector<std::string> visible;
-  for (const auto& device : part.devices) {
-    held.push_back({&device, 1});
-    visible.push_back(visible_name(device, settings));
-    grant.devices.push_back({device.uuid, 1, part.limits});
+  for (const auto& [planned, limits] : part.devices) {
+    held.push_back({&planned, 1});
+    visible.push_back(visible_name(planned, settings));
+    grant.devices.push_back({planned.uuid, 1, limits});
   }
-  if (!part.devices.front().pool.empty()) {
+  if (!part.devices.front().planned.pool.empty()) {
     TRY_STATUS(put_mps(grant, held, settings, {}));
     if (settings.framework_environment) put_framework_environment(grant, held, {});
   }

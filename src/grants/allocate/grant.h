@@ -118,12 +118,15 @@ inline constexpr Bytes kLeastMemory = mib(72);
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around = {});
 
-// Devices with limits that were decided elsewhere: a part of a claim (dra/prepare.h).
+// Devices with limits that were decided elsewhere: what a request of a claim has by one endpoint (dra/prepare.h).
 struct ClaimPart {
+  struct Device {
+    plan::PlannedDevice planned;
+    plan::ShareLimits limits;  // 0 = not limited
+  };
   std::string id;  // of the grant
-  // Not empty. One whose `pool` says whose endpoint it is, or any number without, which are only shown (monitoring).
-  std::vector<plan::PlannedDevice> devices;
-  plan::ShareLimits limits;  // of the pool's device; 0 = not limited
+  // Not empty. All in one pool (`planned.pool`), or in none: devices that are only shown (monitoring).
+  std::vector<Device> devices;
 };
 // As allocate() of slots, but that CDI names are always in cdi_devices and never in annotations, which an answer about
 // a claim does not have.

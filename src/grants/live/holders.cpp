@@ -26,8 +26,15 @@ bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& dev
 // request stands for the container, and the claim for the pod, by a name that no pod can have.
 void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
   for (const auto& [uid, claim] : claims.prepared) {
+    const std::size_t of_claims_before = found.size();
     for (const auto& part : claim.parts) {
       if (part.grant.empty()) continue;
+      const auto known = std::find_if(found.begin() + static_cast<std::ptrdiff_t>(of_claims_before), found.end(),
+                                      [&](const Holder& holder) { return holder.grant == part.grant; });
+      if (known != found.end()) {  // on several GPUs
+        known->devices.push_back({part.gpu_uuid, 0, part.limits});
+        continue;
+      }
       Holder holder{claim.name.claim_namespace,
                     claim.pod.empty() ? std::string(kClaimAsPod) + claim.name.name : claim.pod,
                     part.request,

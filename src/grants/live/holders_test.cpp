@@ -93,5 +93,22 @@ TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
   EXPECT_THAT(pods, ElementsAre("train-0", "train-0", "train-0", "claim:train-0"));
 }
 
+TEST(Holders, ARequestWithSeveralGpusIsOneTenantWithALimitOnEach) {
+  Snapshot snapshot;
+  auto& claims = snapshot.claims.emplace();
+  dra::Part first, second;
+  first.request = second.request = "gpu";
+  first.grant = second.grant = "both";
+  first.gpu_uuid = "GPU-0";
+  second.gpu_uuid = "GPU-1";
+  second.limits.memory = mib(100);
+  claims.prepared["u1"] = {{"default", "two", "u1"}, "p", {first, second}};
+  const auto all = holders(snapshot);
+  ASSERT_THAT(all, SizeIs(1));
+  ASSERT_THAT(all[0].devices, SizeIs(2));
+  EXPECT_EQ(all[0].devices[1].uuid, "GPU-1");
+  EXPECT_EQ(all[0].devices[1].limits.memory, mib(100));
+}
+
 }  // namespace holders_test
 }  // namespace tranche::agent
