@@ -98,6 +98,32 @@ Status read_results(const Json& devices, std::string_view driver, Claim& claim) 
   return {};
 }
 
+// Whether a configuration's request, "gpu" or "gpu/first", is one for which a device was allocated: that of an
+// alternative that was not taken is not.
+bool is_allocated(const Json& devices, const std::string& request) {
+  return !request.contains('/') || std::ranges::any_of(list_at(devices, "results"), [&](const Json& result) {
+    return text_at(result, "request") == request;
+  });
+}
+
+bool has_alternatives(const Json& devices) {
+  return std::ranges::any_of(list_at(devices, "results"),
+                             [](const Json& result) { return text_at(result, "request").contains('/'); });
+}
+
+// A configuration for a driver of which the claim has no device has no effect, unless it is for an alternative.
+Status check_driver(const Json& devices, const Json& config, const std::string& field, std::string_view driver) {
+  const Json& opaque = member_at(config, "opaque");
+  const auto named = text_at(opaque, "driver");
+  const bool of_a_result = std::ranges::any_of(list_at(devices, "results"),
+                                               [&](const Json& result) { return text_at(result, "driver") == named; });
+  const bool ours = text_at(member_at(opaque, "parameters"), "apiVersion").starts_with("resource.nvidia.com/");
+  if (of_a_result || !ours || text_at(config, "source") != "FromClaim" || has_alternatives(devices)) return {};
+  return wrong(field + ".opaque.driver",
+               fmt::format("is {}, and the claim has no device of that driver", in_quotes(named)),
+               fmt::format("write driver: {} in spec.devices.config of the claim", driver));
+}
+
 Status read_configs(const Json& devices, std::string_view driver, Claim& claim) {
   const Json& configs = list_at(devices, "config");
   if (configs.size() > kMostConfigs)
@@ -106,16 +132,22 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const std::string field = fmt::format("status.allocation.devices.config[{}]", i);
     const Json& opaque = member_at(configs[i], "opaque");
-    if (text_at(opaque, "driver") != driver) continue;
+    if (text_at(opaque, "driver") != driver) {
+      TRY_STATUS(check_driver(devices, configs[i], field, driver));
+      continue;
+    }
     OpaqueConfig config;
+    config.field = field + ".opaque.parameters";
     const auto source = text_at(configs[i], "source");
     if (source != "FromClass" && source != "FromClaim")
       return wrong(field + ".source", "is neither FromClass nor FromClaim");
     config.from_class = source == "FromClass";
     for (const Json& request : list_at(configs[i], "requests")) {
       if (!request.is_string()) return wrong(field + ".requests", "holds something that is not a text");
-      config.requests.push_back(base_request(request.get<std::string>()));
+      const auto name = request.get<std::string>();
+      if (is_allocated(devices, name)) config.requests.push_back(base_request(name));
     }
+    if (config.requests.empty() && !list_at(configs[i], "requests").empty()) continue;
     const Json& parameters = member_at(opaque, "parameters");
     if (!parameters.is_object()) return wrong(field + ".opaque.parameters", "is not an object");
     config.parameters = json_text(parameters);

@@ -43,9 +43,10 @@ struct Allocated {
 };
 
 struct OpaqueConfig {
-  bool from_class = false;            // else from the claim, which comes after its class
+  bool from_class = false;            // else from the claim, which comes before its class
   std::vector<std::string> requests;  // without subrequests; empty: all
   std::string parameters;             // JSON text of an object
+  std::string field = {};             // where the parameters stand, for errors
   friend bool operator==(const OpaqueConfig&, const OpaqueConfig&) = default;
 };
 

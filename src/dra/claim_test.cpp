@@ -148,7 +148,7 @@ TEST(DraClaim, ThatIsNotAllocatedIsNotThereYet) {
 TEST(DraClaim, ConfigurationsOfTheDriverAreKeptAndBounded) {
   auto claim = claim_of({result()});
   const Json mine{{"source", "FromClaim"},
-                  {"requests", {"gpu/sub"}},
+                  {"requests", {"gpu/sub", "gpu"}},
                   {"opaque", {{"driver", kDriver}, {"parameters", {{"kind", "X"}}}}}};
   Json theirs = mine;
   theirs["opaque"]["driver"] = "nic.example.com";
@@ -156,11 +156,44 @@ TEST(DraClaim, ConfigurationsOfTheDriverAreKeptAndBounded) {
   configs = {theirs, mine};
   const auto read = read_claim(claim.dump(), kAsked, kDriver);
   ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_THAT(read->configs, ElementsAre(OpaqueConfig{false, {"gpu"}, R"({"kind":"X"})"}));
+  EXPECT_THAT(read->configs,
+              ElementsAre(OpaqueConfig{
+                  false, {"gpu"}, R"({"kind":"X"})", "status.allocation.devices.config[1].opaque.parameters"}));
   configs[1]["opaque"]["parameters"]["kind"] = std::string(11 << 10, 'x');
   EXPECT_THAT(refused(claim), HasSubstr("config[1].opaque.parameters has 11275 bytes, and 10240 are allowed"));
   configs[1]["opaque"]["parameters"] = "text";
   EXPECT_THAT(refused(claim), HasSubstr("opaque.parameters is not an object"));
+}
+
+TEST(DraClaim, AConfigurationOfAnAlternativeThatWasNotTakenIsLeftOut) {
+  auto claim = claim_of({result("gpu/second")});
+  const auto config = [](const Json& requests) {
+    return Json{{"source", "FromClaim"},
+                {"requests", requests},
+                {"opaque", {{"driver", kDriver}, {"parameters", {{"kind", "X"}}}}}};
+  };
+  claim["status"]["allocation"]["devices"]["config"] = {config({"gpu/first"}), config({"gpu/second"}), config({"gpu"}),
+                                                        config(Json::array())};
+  const auto read = read_claim(claim.dump(), kAsked, kDriver);
+  ASSERT_TRUE(read) << to_string(read.error());
+  ASSERT_EQ(read->configs.size(), 3u);
+  EXPECT_THAT(read->configs[0].requests, ElementsAre("gpu"));
+  EXPECT_THAT(read->configs[1].requests, ElementsAre("gpu"));
+  EXPECT_THAT(read->configs[2].requests, IsEmpty());
+}
+
+TEST(DraClaim, AConfigurationForADriverThatTheClaimHasNoDeviceOfIsRefused) {
+  auto claim = claim_of({result()});
+  auto& configs = claim["status"]["allocation"]["devices"]["config"];
+  const Json parameters{{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", "GpuConfig"}};
+  configs = {{{"source", "FromClaim"}, {"opaque", {{"driver", "gpu.nvidia.com"}, {"parameters", parameters}}}}};
+  EXPECT_THAT(refused(claim), HasSubstr("config[0].opaque.driver is \"gpu.nvidia.com\", and the claim has no device of "
+                                        "that driver; write driver: gpu.tranche.io"));
+  configs[0]["source"] = "FromClass";
+  EXPECT_EQ(refused(claim), "read") << "a class can be for several drivers";
+  configs[0]["source"] = "FromClaim";
+  claim["status"]["allocation"]["devices"]["results"][0]["request"] = "gpu/first";
+  EXPECT_EQ(refused(claim), "read") << "it can be for another alternative";
 }
 
 }  // namespace claim_test

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "dra/device_config.h"
 #include "plan/shares.h"
 
 namespace tranche::dra {
@@ -170,6 +171,55 @@ void join_threads(PreparedClaim& claim, const Offered& offered) {
   }
 }
 
+// Limits by UUID, or by place among the request's GPUs.
+Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const DeviceConfig& config,
+                             const std::string& field) {
+  std::vector<std::string> gpus;
+  for (const auto& each : claim.parts)
+    if (each.request == part.request && each.kind != Kind::kMonitor) gpus.push_back(each.gpu_uuid);
+  Bytes memory = config.memory;
+  for (const auto& [key, limit] : config.memory_on) {
+    const auto place = parse_unsigned(key);
+    const std::string gpu = place && *place < gpus.size() ? gpus[*place] : key;
+    if (std::ranges::find(gpus, gpu) == gpus.end())
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is no GPU of request {}; "
+                               "write a UUID of {}, or its number from 0 to {}",
+                               field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
+    if (gpu == part.gpu_uuid) memory = limit;
+  }
+  return memory;
+}
+
+// What a configuration of NVIDIA's kinds does here. A GPU that is claimed as a whole is shared by the claim's processes
+// through MPS in any case: time-slicing needs no more, and has no interval.
+Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made) {
+  if (claim.configs.empty()) return {};
+  TRY(const auto configs, read_device_configs(claim));
+  for (auto& part : made.parts) {
+    TRY(const auto applied, config_of(claim, configs, part.request, part.kind));
+    if (!applied) continue;
+    const auto& config = configs[*applied];
+    const auto& field = claim.configs[*applied].field;
+    if (config.strategy == DeviceConfig::Strategy::kTimeSlicing && part.kind == Kind::kShared)
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("{}.sharing.strategy is TimeSlicing, and request {} has a share of a GPU, whose limits "
+                               "need MPS; write MPS, or ask for a whole GPU",
+                               field, in_quotes(part.request)));
+    TRY(auto memory, process_memory(made, part, config, field));
+    if (part.limits.memory.value > 0 && memory.value > 0) memory = std::min(memory, part.limits.memory);
+    part.process.memory = memory;
+    if (config.threads == 0) continue;
+    const Device& device = *find_device(offered.devices, part.devices.front().device);
+    const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
+    auto threads = plan::round_to_trusted(Percent::whole(config.threads), device.sms, trusted, offered.rounding);
+    if (part.limits.threads.hundredths > 0) threads = std::min(threads, part.limits.threads);
+    part.process.threads = threads;
+    part.process.sms = plan::sms_at(threads, device.sms);
+  }
+  return {};
+}
+
 Part& part_of(PreparedClaim& claim, const std::string& request, const std::string& gpu, Kind kind) {
   for (auto& part : claim.parts)
     if (part.request == request && part.gpu_uuid == gpu && part.kind == kind) return part;
@@ -182,13 +232,17 @@ Part& part_of(PreparedClaim& claim, const std::string& request, const std::strin
 
 }  // namespace
 
+plan::ShareLimits Part::of_each_process() const {
+  plan::ShareLimits all = limits;
+  if (process.memory.value > 0) all.memory = process.memory;
+  if (process.threads.hundredths == 0) return all;
+  all.threads = process.threads;
+  all.sms = process.sms;
+  return all;
+}
+
 Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const PreparedClaims& prepared) {
   if (const auto known = prepared.find(claim.name.uid); known != prepared.end()) return known->second;
-  if (!claim.configs.empty())
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("the claim has a configuration for the driver {} (from its {}), and this driver has none; "
-                             "remove it from spec.devices.config",
-                             offered.driver, claim.configs.front().from_class ? "class" : "spec"));
   PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid};
   for (const auto& allocated : claim.devices) {
     if (!offered.pool.empty() && allocated.pool != offered.pool)
@@ -232,6 +286,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
   }
   TRY_STATUS(check_one_daemon(made));
   join_threads(made, offered);
+  TRY_STATUS(configure(claim, offered, made));
   return made;
 }
 

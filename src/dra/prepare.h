@@ -37,7 +37,11 @@ struct Part {
   std::string grant;         // the request's endpoint in that pool: 16 hexadecimal digits; "" for kMonitor
   std::uint32_t cores = 0;   // percent as allocated, of kShared; limits.threads is rounded to trusted SM counts
   plan::ShareLimits limits;  // memory 0, threads 0: not limited (kWhole)
+  // Of each process, by the claim's configuration; 0: as `limits`. By variables of the container only: the rest of the
+  // part is the claim's own.
+  plan::ShareLimits process = {};
   std::vector<PreparedDevice> devices;
+  plan::ShareLimits of_each_process() const;
   friend bool operator==(const Part&, const Part&) = default;
 };
 

@@ -178,13 +178,50 @@ TEST_F(DraPrepare, RefusesWhatCannotBe) {
   unknown.consumed["bandwidth"] = 1;
   EXPECT_THAT(refused({unknown}, tranche::Kind::kInvalid),
               HasSubstr("consumes \"bandwidth\", which this driver does not"));
-  auto configured = claim("x", {share("gpu", 1, 5)});
-  configured.configs = {{true, {}, "{}"}};
-  const auto made = prepare(configured, offered_, prepared_);
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().what, HasSubstr("remove it from spec.devices.config"));
   offered_.mps_pools.clear();
   EXPECT_THAT(refused({share("gpu", 1, 5)}, tranche::Kind::kUnavailable), HasSubstr("no MPS pool serves GPU 0"));
+}
+
+// Promise: dra/prepare: NVIDIA's configurations limit each process within what the claim has, and nothing beyond it.
+TEST_F(DraPrepare, AConfigurationLimitsEachProcess) {
+  const auto with = [this](std::vector<Allocated> devices, const std::string& sharing) {
+    auto asked = claim("x", std::move(devices));
+    asked.configs = {{false,
+                      {},
+                      R"({"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig","sharing":)" + sharing + "}",
+                      "config[0]"}};
+    return prepare(asked, offered_, prepared_);
+  };
+  const auto limits = [](const std::string& more) {
+    return R"({"strategy":"MPS","mpsConfig":{"defaultActiveThreadPercentage":20)" + more + "}}";
+  };
+  const std::string ten = R"(,"defaultPinnedDeviceMemoryLimit":"10Gi")";
+  const auto of_whole = with({whole()}, limits(ten));
+  ASSERT_TRUE(of_whole) << to_string(of_whole.error());
+  EXPECT_EQ(of_whole->parts[0].limits, plan::ShareLimits{}) << "their sum is not limited";
+  EXPECT_EQ(of_whole->parts[0].process.memory, gib(10));
+  EXPECT_EQ(of_whole->parts[0].of_each_process().sms, 30u) << "26 of 132, rounded up to a trusted count";
+  const auto of_share = with({share("gpu", 6, 50)}, limits(ten));
+  ASSERT_TRUE(of_share) << to_string(of_share.error());
+  EXPECT_EQ(of_share->parts[0].of_each_process().memory, gib(6)) << "no more than the share";
+  EXPECT_EQ(of_share->parts[0].of_each_process().sms, 30u);
+  EXPECT_EQ(of_share->parts[0].limits.sms, 66u);
+  const auto sliced = with({whole()}, R"({"strategy":"TimeSlicing"})");
+  ASSERT_TRUE(sliced) << to_string(sliced.error());
+  EXPECT_EQ(sliced->parts[0].of_each_process(), plan::ShareLimits{});
+  EXPECT_THAT(with({share("gpu", 6, 50)}, R"({"strategy":"TimeSlicing"})").error().what,
+              HasSubstr("config[0].sharing.strategy is TimeSlicing, and request \"gpu\" has a share"));
+  EXPECT_THAT(with({whole()}, R"({"strategy":"CPU"})").error().what, HasSubstr("config[0].sharing.strategy is"));
+  for (auto& [gpu, pool] : offered_.mps_pools) pool = "set-1";
+  const auto each =
+      with({whole("gpu-1"), whole("gpu-0")}, limits(R"(,"defaultPerDevicePinnedMemoryLimit":{"0":"4Gi"})" + ten));
+  ASSERT_TRUE(each) << to_string(each.error());
+  EXPECT_EQ(each->parts[0].process.memory, gib(4)) << "by place in the request";
+  EXPECT_EQ(each->parts[1].process.memory, gib(10));
+  EXPECT_THAT(with({whole()}, limits(R"(,"defaultPerDevicePinnedMemoryLimit":{"1":"4Gi"})")).error().what,
+              HasSubstr("defaultPerDevicePinnedMemoryLimit[\"1\"] is no GPU of request \"gpu\"; write a UUID of GPU-"));
+  prepared_["x"] = *each;
+  EXPECT_EQ(parse_prepared(render_prepared(prepared_)).claims, prepared_);
 }
 
 TEST_F(DraPrepare, RecordsComeBackFromTheirFile) {

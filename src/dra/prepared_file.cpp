@@ -22,16 +22,21 @@ Json json_of_part(const Part& part) {
   Json devices = Json::array();
   for (const auto& device : part.devices)
     devices.push_back({{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}});
-  return {{"request", part.request},
-          {"gpu", part.gpu_uuid},
-          {"kind", to_string(part.kind)},
-          {"mpsPool", part.mps_pool},
-          {"grant", part.grant},
-          {"cores", part.cores},
-          {"memory", part.limits.memory.value},
-          {"threadsHundredths", part.limits.threads.hundredths},
-          {"sms", part.limits.sms},
-          {"devices", devices}};
+  Json json{{"request", part.request},
+            {"gpu", part.gpu_uuid},
+            {"kind", to_string(part.kind)},
+            {"mpsPool", part.mps_pool},
+            {"grant", part.grant},
+            {"cores", part.cores},
+            {"memory", part.limits.memory.value},
+            {"threadsHundredths", part.limits.threads.hundredths},
+            {"sms", part.limits.sms},
+            {"devices", devices}};
+  if (part.process != plan::ShareLimits{})
+    json["process"] = {{"memory", part.process.memory.value},
+                       {"threadsHundredths", part.process.threads.hundredths},
+                       {"sms", part.process.sms}};
+  return json;
 }
 
 std::optional<Kind> kind_of(std::string_view text) {
@@ -46,6 +51,13 @@ std::optional<std::uint32_t> small_at(const Json& object, const char* key) {
   return static_cast<std::uint32_t>(*number);
 }
 
+std::optional<plan::ShareLimits> limits_of(const Json& json) {
+  const auto threads = small_at(json, "threadsHundredths"), sms = small_at(json, "sms");
+  const auto memory = number_at(json, "memory");
+  if (!threads || !sms || !memory || *memory < 0) return std::nullopt;
+  return plan::ShareLimits{Bytes{static_cast<std::uint64_t>(*memory)}, Percent{*threads}, *sms};
+}
+
 std::optional<Part> part_of(const Json& json) {
   Part part;
   part.request = text_at(json, "request");
@@ -53,13 +65,14 @@ std::optional<Part> part_of(const Json& json) {
   part.mps_pool = text_at(json, "mpsPool");
   part.grant = text_at(json, "grant");
   const auto kind = kind_of(text_at(json, "kind"));
-  const auto cores = small_at(json, "cores"), threads = small_at(json, "threadsHundredths"),
-             sms = small_at(json, "sms");
-  const auto memory = number_at(json, "memory");
-  if (!kind || !cores || !threads || !sms || !memory || *memory < 0) return std::nullopt;
+  const auto cores = small_at(json, "cores");
+  const auto limits = limits_of(json);
+  const auto process = json.contains("process") ? limits_of(member_at(json, "process")) : plan::ShareLimits{};
+  if (!kind || !cores || !limits || !process) return std::nullopt;
   part.kind = *kind;
   part.cores = *cores;
-  part.limits = {Bytes{static_cast<std::uint64_t>(*memory)}, Percent{*threads}, *sms};
+  part.limits = *limits;
+  part.process = *process;
   for (const Json& device : list_at(json, "devices"))
     part.devices.push_back({text_at(device, "pool"), text_at(device, "device"), text_at(device, "shareID")});
   if (part.request.empty() || part.gpu_uuid.empty() || part.devices.empty()) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -240,21 +241,37 @@ dra::Claim ClaimBook::as_allocated(const PodAsk& pod, const Needed& claim) const
   dra::Claim made;
   made.name = claim.name;
   if (claim.object.empty()) made.pod = pod.name;
-  std::vector<std::string> classes;
+  std::map<std::string, std::vector<std::string>> requests;  // by class
+  std::set<std::string> taken;                               // requests and subrequests
   for (const Pick& pick : claim.picks) {
     const ClaimRequest& request = claim.spec->requests[pick.request];
+    const DeviceAsk& ask = request.either[pick.either];
     const PublishedDevice& device = published_.devices[pick.device];
-    add_once(classes, request.either[pick.either].device_class);
+    add_once(requests[ask.device_class], request.name);
+    taken.insert(request.name);
+    taken.insert(request.name + "/" + ask.name);
     const std::string share = device.shared ? fmt::format("share-{}", made.devices.size()) : "";
     made.devices.push_back({request.name, offered_.pool, device.name, share, pick.admin_access, pick.consumed});
   }
-  const auto add = [&](const std::vector<OpaqueAsk>& configs) {
-    for (const OpaqueAsk& config : configs)
-      if (config.driver == offered_.driver) made.configs.push_back(config.config);
-  };
-  for (const auto& name : classes)
-    if (const auto found = classes_.find(name); found != classes_.end()) add(found->second.configs);
-  add(claim.spec->configs);
+  // As the scheduler copies them: those of classes for the requests that have devices of the class, those of the claim
+  // without alternatives that were not taken.
+  for (const auto& [name, of_class] : requests) {
+    const auto found = classes_.find(name);
+    if (found == classes_.end()) continue;
+    for (OpaqueAsk config : found->second.configs) {
+      if (config.driver != offered_.driver) continue;
+      config.config.requests = of_class;
+      made.configs.push_back(std::move(config.config));
+    }
+  }
+  for (const OpaqueAsk& asked : claim.spec->configs) {
+    if (asked.driver != offered_.driver) continue;
+    dra::OpaqueConfig config = asked.config;
+    std::erase_if(config.requests, [&](const std::string& name) { return !taken.contains(name); });
+    if (config.requests.empty() && !asked.config.requests.empty()) continue;
+    for (auto& name : config.requests) name = name.substr(0, name.find('/'));
+    made.configs.push_back(std::move(config));
+  }
   return made;
 }
 
@@ -278,7 +295,7 @@ std::vector<ClaimGrant> ClaimBook::grants_of(const PodAsk& pod, const Needed& cl
     const auto part = std::ranges::find_if(prepared.parts, [&](const dra::Part& each) {
       return each.request == request.name && each.gpu_uuid == grant.uuid;
     });
-    if (part != prepared.parts.end()) grant.limits = part->limits;
+    if (part != prepared.parts.end()) grant.limits = part->of_each_process();
     for (std::size_t c = 0; c < pod.containers.size(); ++c) {
       const ContainerAsk& container = pod.containers[c];
       const bool uses = std::ranges::any_of(container.claims, [&](const ClaimUse& use) {

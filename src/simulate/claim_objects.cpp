@@ -248,7 +248,10 @@ void ClaimReader::read_request(const Value& item, ClaimSpec& spec) {
 
 std::vector<OpaqueAsk> ClaimReader::read_configs(const Value& mapping, bool from_class) {
   std::vector<OpaqueAsk> all;
+  std::size_t number = 0;
   for (const Value& item : few(mapping, "config")) {
+    const auto field = fmt::format("{}[{}].opaque.parameters",
+                                   from_class ? "the class's spec.config" : "spec.devices.config", number++);
     if (!is_mapping(item, "a configuration", "write - opaque: {driver: …, parameters: …}")) continue;
     if (from_class)
       only(item, {"opaque"});
@@ -259,8 +262,9 @@ std::vector<OpaqueAsk> ClaimReader::read_configs(const Value& mapping, bool from
     OpaqueAsk ask;
     ask.driver = text_at(opaque, "driver");
     ask.config.from_class = from_class;
+    ask.config.field = field;
     if (!from_class)
-      for (const auto& name : words(item, "requests")) ask.config.requests.push_back(name.substr(0, name.find('/')));
+      for (const auto& name : words(item, "requests")) ask.config.requests.push_back(name);
     const Value parameters = mapping_at(opaque, "parameters");
     if (ask.driver.empty() || parameters.absent()) {
       item.error("needs opaque.driver and opaque.parameters", "write - opaque: {driver: …, parameters: {…}}");

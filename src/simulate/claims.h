@@ -41,7 +41,7 @@ struct ClaimConstraint {
 
 struct OpaqueAsk {
   std::string driver;
-  dra::OpaqueConfig config;
+  dra::OpaqueConfig config;  // requests with subrequests, as written
   friend bool operator==(const OpaqueAsk&, const OpaqueAsk&) = default;
 };
 

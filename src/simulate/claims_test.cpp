@@ -178,6 +178,35 @@ TEST(Claims, OfSeveralGpusNeedOneDaemonForThem) {
   }
 }
 
+TEST(Claims, ConfigurationsOfClassAndClaimAreAppliedAndWrongOnesAreRefused) {
+  const auto config = [](const std::string& requests, const std::string& sharing) {
+    return "config: [{" + requests +
+           "opaque: {driver: gpu.tranche.io, parameters: {apiVersion: "
+           "resource.nvidia.com/v1beta1, kind: GpuConfig, sharing: " +
+           sharing + "}}}]";
+  };
+  const std::string half =
+      "{strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 50, "
+      "defaultPinnedDeviceMemoryLimit: 10Gi}}";
+  const std::string classes =
+      "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: limited}\nspec: {selectors: [{cel: "
+      "{expression: \"device.driver == 'gpu.tranche.io' && device.attributes['gpu.tranche.io'].type == 'gpu'\"}}], " +
+      config("", half) + "}\n";
+  const std::string both =
+      request("deviceClassName: limited", "x") + ", " + request("deviceClassName: tranche-gpu", "y");
+  const auto by_class = on_node(classes + tenant("p", both));
+  ASSERT_THAT(by_class.pods.at(0).claims, SizeIs(2)) << why(by_class.pods[0]);
+  EXPECT_EQ(by_class.pods[0].claims[0].limits.memory, gib(10));
+  EXPECT_EQ(by_class.pods[0].claims[0].limits.sms, 66u);
+  EXPECT_EQ(by_class.pods[0].claims[1].limits.memory, Bytes{}) << "the class of the other request has none";
+  const auto by_claim =
+      on_node(classes + tenant("p", both, ", " + config("requests: [x], ", "{strategy: TimeSlicing}")));
+  EXPECT_EQ(by_claim.pods.at(0).claims.at(0).limits.memory, Bytes{}) << "the claim comes before its class";
+  const auto bad = on_node(tenant("p", share(""), ", " + config("", "{strategy: TimeSlicing}")));
+  EXPECT_THAT(why(bad.pods.at(0)),
+              AllOf(HasSubstr("refused"), HasSubstr("spec.devices.config[0].opaque.parameters.sharing.strategy is")));
+}
+
 TEST(Claims, TheFirstAlternativeThatFitsIsTaken) {
   const std::string either =
       "{name: gpu, firstAvailable: [{name: big, deviceClassName: tranche-shared, capacity: {requests: {memory: "

@@ -317,6 +317,45 @@ TEST_F(NodeDra, AWholeGpuHasAnEndpointWithoutLimitsAndExcludesSharesButNotMonito
   EXPECT_EQ(unprepare(monitor), "");
 }
 
+// Promise: dra/prepare: A GPU that is claimed as a whole gives each process what the claim's MPS configuration says.
+TEST_F(NodeDra, AnMpsConfigurationLimitsEachProcessAndNotTheirSum) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto configured = [](const Json& sharing) {
+    const Json parameters{{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", "GpuConfig"}, {"sharing", sharing}};
+    const Json config{{"source", "FromClaim"}, {"opaque", {{"driver", kDriver}, {"parameters", parameters}}}};
+    return Json{{"status", {{"allocation", {{"devices", {{"config", Json::array({config})}}}}}}}};
+  };
+  const Json whole = result("gpu", "gpu-0", Json::object());
+  Json sharing{{"strategy", "MPS"},
+               {"mpsConfig", {{"defaultActiveThreadPercentage", 50}, {"defaultPinnedDeviceMemoryLimit", "80Gi"}}}};
+  const auto claim = put_claim("mps", {whole}, configured(sharing));
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  const auto grant = container_of(claim);
+  EXPECT_EQ(grant.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=81920M");
+  Program& first = start_cuda(grant, {"--hold"});
+  const auto context = attached(first);
+  EXPECT_EQ(context["limit"], std::uint64_t{80} << 30);
+  EXPECT_EQ(context["runs_on"], 66);
+  const auto status = until_node([](const Json& s) { return dra_of(s, "claims").size() == 1; });
+  const Json part = dra_of(status, "claims")[0]["parts"][0];
+  EXPECT_EQ(part["process"]["memoryMiB"], 81920);
+  EXPECT_EQ(part["memoryMiB"], 0) << "their sum";
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  fs::remove(spec_path(claim));
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_EQ(prepare(claim), prepared);
+  EXPECT_EQ(container_of(claim).envs, grant.envs);
+  stop(first, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(claim), "");
+  sharing["mpsConfig"]["defaultActiveThreads"] = 1;
+  EXPECT_THAT(prepare(put_claim("wrong", {whole}, configured(sharing))).error,
+              HasSubstr("status.allocation.devices.config[0].opaque.parameters.sharing.mpsConfig has no field "
+                        "\"defaultActiveThreads\""));
+  EXPECT_EQ(endpoints(), 0u);
+}
+
 // Promise: dra/prepare: After a change without a drain no GPU is given away twice, by slots and by claims.
 TEST_F(NodeDra, SlotsAndClaimsOfOneGpuExcludeEachOther) {
   ASSERT_NO_FATAL_FAILURE(make_node(1));

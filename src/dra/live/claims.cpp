@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cdi/live/write_specs.h"
 #include "dra/claim_spec.h"
+#include "dra/device_config.h"
 #include "dra/prepared_file.h"
 #include "mps/protocol/shared_memory.h"
 #include "os/files/kept.h"
@@ -205,6 +206,8 @@ void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
   auto decided = dra::prepare(claim, facts_.offered, prepared_);
   if (decided) {
     decided->driver = facts_.offered.driver;
+    for (const auto& what : dra::without_effect(claim))
+      log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
     return make(*decided, true, std::move(done));
   }
   if (may_wait && decided.error().kind == Kind::kConflict)
@@ -299,7 +302,7 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
         return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
                                                  "claim and its pods and have them made anew",
                                                  other.gpu_uuid));
-      wanted.devices.push_back({*gpu, other.limits});
+      wanted.devices.push_back({*gpu, other.of_each_process()});
       wanted.devices.back().planned.pool = part.mps_pool;
     }
     std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order

@@ -281,6 +281,10 @@ Json claim_json(const dra::PreparedClaim& claim) {
                      {"threadsPercent", part.limits.threads.value()},
                      {"sms", part.limits.sms},
                      {"devices", std::move(devices)}});
+    if (part.process != plan::ShareLimits{})
+      parts.back()["process"] = {{"memoryMiB", part.process.memory.in_mib()},
+                                 {"threadsPercent", part.process.threads.value()},
+                                 {"sms", part.process.sms}};
   }
   return {{"namespace", claim.name.claim_namespace},
           {"name", claim.name.name},

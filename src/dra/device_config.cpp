@@ -1,0 +1,190 @@
+#include "dra/device_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "dra/quantity.h"
+#include "plan/shares.h"
+
+namespace tranche::dra {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint32_t kMostPercent = 100;
+constexpr const char* kTimeSlicing = "TimeSlicing";
+constexpr const char* kMps = "MPS";
+
+std::unexpected<Error> misconfigured(const std::string& field, std::string_view what, std::string_view remedy) {
+  return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
+}
+
+// A member that is null counts as absent, as it does for the API server.
+class Fields {
+ public:
+  Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  Status only(std::initializer_list<std::string_view> known) const {
+    if (!object_.is_object()) return misconfigured(path_, "is not an object", "write its fields below it");
+    for (const auto& [key, value] : object_.items()) {
+      if (std::ranges::find(known, key) != known.end()) continue;
+      std::string all;
+      for (const auto& each : known) all += (all.empty() ? "" : ", ") + std::string(each);
+      return misconfigured(path_, fmt::format("has no field {}", in_quotes(key)), "remove it, or write one of: " + all);
+    }
+    return {};
+  }
+  const Json* find(const char* key) const {
+    const auto at = object_.find(key);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+  std::string path(const char* key) const { return path_ + "." + key; }
+  // "" = absent.
+  Result<std::string> word(const char* key, std::initializer_list<std::string_view> words) const {
+    const Json* value = find(key);
+    if (value == nullptr) return std::string();
+    const auto text = value->is_string() ? value->get<std::string>() : std::string();
+    if (std::ranges::find(words, text) != words.end()) return text;
+    std::string all;
+    for (const auto& each : words) all += (all.empty() ? "" : ", ") + std::string(each);
+    return misconfigured(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a text"),
+                         "write one of: " + all);
+  }
+
+ private:
+  const Json& object_;
+  std::string path_;
+};
+
+// As NVIDIA's driver: whole MiB, and what is less than one is an error.
+Result<Bytes> memory_limit(const Json& value, const std::string& field) {
+  constexpr const char* kRemedy = "write a quantity such as 10Gi";
+  if (!value.is_string() && !value.is_number_unsigned()) return misconfigured(field, "is not a quantity", kRemedy);
+  const auto amount = parse_quantity(value.is_string() ? value.get<std::string>() : json_text(value));
+  if (!amount) return misconfigured(field, "cannot be used: " + amount.error().what, kRemedy);
+  const Bytes limit = mib(Bytes{*amount}.in_mib());
+  if (limit < plan::kSmallestContext)
+    return misconfigured(field,
+                         fmt::format("is {} MiB, and a CUDA context alone takes {} MiB", limit.in_mib(),
+                                     plan::kSmallestContext.in_mib()),
+                         "write more");
+  return limit;
+}
+
+Status read_mps(const Json& json, const std::string& path, DeviceConfig& into) {
+  const Fields fields(json, path);
+  TRY_STATUS(fields.only({"defaultActiveThreadPercentage", "defaultPinnedDeviceMemoryLimit",
+                          "defaultPerDevicePinnedMemoryLimit", "multiUser"}));
+  if (const Json* threads = fields.find("defaultActiveThreadPercentage")) {
+    if (!threads->is_number_unsigned() || threads->get<std::uint64_t>() > kMostPercent)
+      return misconfigured(fields.path("defaultActiveThreadPercentage"), "is not a whole number from 0 to 100",
+                           "write for example 50");
+    into.threads = static_cast<std::uint32_t>(threads->get<std::uint64_t>());
+  }
+  if (const Json* memory = fields.find("defaultPinnedDeviceMemoryLimit")) {
+    TRY(into.memory, memory_limit(*memory, fields.path("defaultPinnedDeviceMemoryLimit")));
+  }
+  if (const Json* each = fields.find("defaultPerDevicePinnedMemoryLimit")) {
+    const auto at = fields.path("defaultPerDevicePinnedMemoryLimit");
+    if (!each->is_object())
+      return misconfigured(at, "is not an object", "write limits by UUID or number of the device, such as 0: 10Gi");
+    for (const auto& [device, limit] : each->items()) {
+      TRY(into.memory_on[device], memory_limit(limit, fmt::format("{}[{}]", at, in_quotes(device))));
+    }
+  }
+  if (const Json* users = fields.find("multiUser"); users != nullptr && !users->is_boolean())
+    return misconfigured(fields.path("multiUser"), "is not true or false", "write true or false");
+  return {};
+}
+
+Status read_sharing(const Json& json, const std::string& path, DeviceConfig& into) {
+  const Fields fields(json, path);
+  const bool gpu = into.device == DeviceConfig::For::kGpu;
+  TRY_STATUS(gpu ? fields.only({"strategy", "timeSlicingConfig", "mpsConfig"})
+                 : fields.only({"strategy", "mpsConfig"}));
+  TRY(const auto strategy, fields.word("strategy", {kTimeSlicing, kMps}));
+  if (strategy.empty()) return misconfigured(fields.path("strategy"), "is absent", "write TimeSlicing or MPS");
+  into.strategy = strategy == kMps ? DeviceConfig::Strategy::kMps : DeviceConfig::Strategy::kTimeSlicing;
+  const auto* const other = strategy == kMps ? "timeSlicingConfig" : "mpsConfig";
+  if (fields.find(other) != nullptr)
+    return misconfigured(fields.path(other), "does not go with the strategy " + strategy,
+                         "remove it, or write the other strategy");
+  if (const Json* slicing = fields.find("timeSlicingConfig")) {
+    const Fields inside(*slicing, fields.path("timeSlicingConfig"));
+    TRY_STATUS(inside.only({"interval"}));
+    TRY(into.interval, inside.word("interval", {"Default", "Short", "Medium", "Long"}));
+  }
+  if (const Json* mps = fields.find("mpsConfig")) return read_mps(*mps, fields.path("mpsConfig"), into);
+  return {};
+}
+
+bool is_for(const DeviceConfig& config, Kind kind) {
+  return config.device == DeviceConfig::For::kGpu && (kind == Kind::kWhole || kind == Kind::kShared);
+}
+
+}  // namespace
+
+Result<DeviceConfig> read_device_config(std::string_view parameters, const std::string& field) {
+  const Json document = json_of(parameters);
+  const Fields fields(document, field);
+  if (!document.is_object()) return misconfigured(field, "is not an object", "write apiVersion, kind and sharing");
+  const std::string remedy = fmt::format("write apiVersion: {} and kind: GpuConfig", kNvidiaConfigVersion);
+  DeviceConfig config;
+  TRY(const auto version, fields.word("apiVersion", {kNvidiaConfigVersion}));
+  if (version.empty()) return misconfigured(fields.path("apiVersion"), "is absent", remedy);
+  TRY(const auto kind, fields.word("kind", {"GpuConfig", "MigDeviceConfig"}));
+  if (kind.empty()) return misconfigured(fields.path("kind"), "is absent", remedy);
+  config.device = kind == "GpuConfig" ? DeviceConfig::For::kGpu : DeviceConfig::For::kMig;
+  TRY_STATUS(fields.only({"apiVersion", "kind", "sharing"}));
+  if (const Json* sharing = fields.find("sharing")) TRY_STATUS(read_sharing(*sharing, fields.path("sharing"), config));
+  return config;
+}
+
+Result<std::vector<DeviceConfig>> read_device_configs(const Claim& claim) {
+  std::vector<DeviceConfig> configs;
+  for (const auto& opaque : claim.configs) {
+    TRY(auto config, read_device_config(opaque.parameters, opaque.field));
+    configs.push_back(std::move(config));
+  }
+  return configs;
+}
+
+Result<std::optional<std::size_t>> config_of(const Claim& claim, const std::vector<DeviceConfig>& configs,
+                                             const std::string& request, Kind kind) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < claim.configs.size() && kind != Kind::kMonitor; ++i) {
+    const auto& opaque = claim.configs[i];
+    const bool named = std::ranges::find(opaque.requests, request) != opaque.requests.end();
+    const bool of_its_kind = is_for(configs[i], kind);
+    if (!opaque.requests.empty() && !named) continue;
+    if (named && !of_its_kind)
+      return misconfigured(
+          opaque.field + ".kind",
+          fmt::format("is for {}, and request {} has a GPU without MIG",
+                      configs[i].device == DeviceConfig::For::kMig ? "MIG devices" : "GPUs", in_quotes(request)),
+          "write GpuConfig, or remove the request from the configuration's requests");
+    const bool hidden = found && opaque.from_class && !claim.configs[*found].from_class;
+    if (of_its_kind && !hidden) found = i;
+  }
+  return found;
+}
+
+std::vector<std::string> without_effect(const Claim& claim) {
+  std::vector<std::string> all;
+  for (const auto& opaque : claim.configs) {
+    const auto config = read_device_config(opaque.parameters, opaque.field);
+    if (config && !config->interval.empty() && config->interval != "Default")
+      all.push_back(
+          fmt::format("{}.sharing.timeSlicingConfig.interval is {}: the processes of the claim use the GPU at "
+                      "the same time, by MPS, and not in turns",
+                      opaque.field, config->interval));
+  }
+  return all;
+}
+
+}  // namespace tranche::dra
