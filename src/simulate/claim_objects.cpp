@@ -159,10 +159,17 @@ void put(Map& into, const std::string& key, typename Map::mapped_type value, con
 
 std::map<std::string, ClassSpec> chart_classes(const std::string& driver) {
   std::map<std::string, ClassSpec> classes;
-  for (const auto& [name, type] : {std::pair("tranche-shared", "shared"), std::pair("tranche-gpu", "gpu"),
-                                   std::pair("tranche-monitor", "monitor")})
+  const auto add = [&](const char* name, const char* type) {
     classes[name].selectors.push_back(
         parse_selector(fmt::format("device.driver == '{0}' && device.attributes['{0}'].type == '{1}'", driver, type)));
+  };
+  add("tranche-shared", "shared");
+  add("tranche-gpu", "gpu");
+  add("tranche-monitor", "monitor");
+  if (driver != kNvidiaDriver) return classes;
+  add("gpu.nvidia.com", "gpu");
+  add("mig.nvidia.com", "mig");
+  classes["gpu.nvidia.com"].extended_resource = "nvidia.com/gpu";
   return classes;
 }
 

@@ -69,7 +69,9 @@ struct ClaimObjects {
   std::map<std::string, ClassSpec> classes;    // by name
 };
 
-// The classes that the chart installs for a driver: deploy/dra/classes.yaml.
+inline constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
+
+// The classes that the chart installs for a driver: deploy/dra/classes.yaml, and for NVIDIA's name nvidia-classes.yaml.
 std::map<std::string, ClassSpec> chart_classes(const std::string& driver);
 
 }  // namespace tranche::simulate

@@ -47,12 +47,14 @@ std::string tenant(const std::string& name, const std::string& requests, const s
 
 Simulation on_node(const std::string& text, const std::string& model = "2xH200",
                    config::DraDevices devices = config::DraDevices::kAll,
-                   config::SplitPolicy split = config::SplitPolicy::kReject) {
+                   config::SplitPolicy split = config::SplitPolicy::kReject,
+                   const std::string& driver = "gpu.tranche.io") {
   auto read = read_pods(text, "f");
   for (const auto& problem : read.problems) ADD_FAILURE() << to_string(problem);
   config::Config config;
   config.dra.devices = devices;
   config.dra.split = split;
+  config.dra.driver_name = driver;
   const auto inventory = inventory::inventory_of_model(model).value_or(inventory::Inventory{});
   const auto plan = plan::make_plan(config, inventory).value_or(plan::Plan{});
   return land(plan, inventory, config, read.pods, "n1", read.objects);
@@ -92,19 +94,33 @@ TEST(Claims, AmountsAreBookedAsTheSchedulerRoundsThem) {
   EXPECT_EQ(consumed(free, 7), 7u);
 }
 
-TEST(Claims, TheChartsClassesAreThoseOfTheFile) {
-  std::ifstream file(std::string(std::getenv("TRANCHE_SOURCE")) + "/deploy/dra/classes.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto read = read_pods(text.str() + pod("p", "resourceClaimName: x"), "classes.yaml");
-  ASSERT_THAT(read.problems, IsEmpty());
-  const auto known = chart_classes("gpu.tranche.io");
-  ASSERT_EQ(read.objects.classes.size(), known.size());
-  for (const auto& [name, spec] : known) {
-    ASSERT_TRUE(read.objects.classes.contains(name)) << name;
-    EXPECT_EQ(read.objects.classes.at(name).selectors.at(0).terms, spec.selectors.at(0).terms);
-    EXPECT_TRUE(spec.selectors.at(0).terms);
+ClaimObjects objects_of_files(const std::vector<std::string>& files) {
+  std::string all = pod("p", "resourceClaimName: x");
+  for (const auto& name : files) {
+    std::ifstream file(std::string(std::getenv("TRANCHE_SOURCE")) + "/deploy/dra/" + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    all += "---\n" + text.str();
   }
+  const auto read = read_pods(all, "classes.yaml");
+  EXPECT_THAT(read.problems, IsEmpty());
+  return read.objects;
+}
+
+TEST(Claims, TheChartsClassesAreThoseOfTheFiles) {
+  const auto same = [](const ClaimObjects& read, const std::map<std::string, ClassSpec>& known) {
+    ASSERT_EQ(read.classes.size(), known.size());
+    for (const auto& [name, spec] : known) {
+      ASSERT_TRUE(read.classes.contains(name)) << name;
+      EXPECT_EQ(read.classes.at(name).selectors.at(0).terms, spec.selectors.at(0).terms);
+      EXPECT_EQ(read.classes.at(name).extended_resource, spec.extended_resource);
+      EXPECT_TRUE(spec.selectors.at(0).terms);
+    }
+  };
+  same(objects_of_files({"classes.yaml"}), chart_classes("gpu.tranche.io"));
+  auto nvidia = chart_classes("gpu.nvidia.com");
+  for (const char* ours : {"tranche-shared", "tranche-gpu", "tranche-monitor"}) nvidia.erase(ours);
+  same(objects_of_files({"nvidia-classes.yaml"}), nvidia);
 }
 
 TEST(Claims, GetAShareWithLimitsOfTheFirstGpuThatHasRoom) {
@@ -285,6 +301,19 @@ std::string problems(const std::string& text) {
 }
 
 // Promise: plan/claims: A claim that the API server would refuse is refused with its place.
+// Promise: plan/claims: Under NVIDIA's driver name its classes and the resource nvidia.com/gpu are known.
+TEST(Claims, OfNvidiasClassesAndItsExtendedResourceGetWholeGpus) {
+  const std::string selector =
+      ", selectors: [{cel: {expression: \"device.attributes['gpu.nvidia.com'].productName == "
+      "'NVIDIA H200'\"}}]";
+  const auto simulation = on_node(tenant("a", request("deviceClassName: gpu.nvidia.com" + selector)) +
+                                      "---\nkind: Pod\nmetadata: {name: b}\nspec:\n  containers: [{name: main, "
+                                      "resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+                                  "2xH200", config::DraDevices::kAll, config::SplitPolicy::kReject, "gpu.nvidia.com");
+  EXPECT_THAT(fates(simulation), ElementsAre("a gpu-1", "b gpu-0"));
+  EXPECT_THAT(simulation.pods.at(1).claims.at(0).containers, ElementsAre("main"));
+}
+
 TEST(Claims, AreReadStrictly) {
   const std::string head = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec:\n";
   const std::string tail = pod("p", "resourceClaimName: c");

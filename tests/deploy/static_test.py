@@ -131,6 +131,12 @@ class TheChart(unittest.TestCase):
         words = [word.strip('"') for line in re.findall(r": \[(.*)\]", known.replace('[""]', "[core]")) for word in line.split(", ")]
         self.assertEqual(sorted(listed), sorted(words))
 
+    def test_has_nvidias_classes_under_nvidias_driver_name_only(self):
+        made = self.template("dra.enabled=true", "dra.driverName=gpu.nvidia.com").stdout
+        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "gpu.nvidia.com", "mig.nvidia.com"])
+        self.assertIn("extendedResourceName: nvidia.com/gpu\n", made)
+        self.assertNotIn("mig.nvidia.com", self.template("dra.enabled=true").stdout)
+
     def test_refuses_dra_where_kubelet_would_not_find_the_sockets(self):
         refused = self.template("dra.enabled=true", "kubeletDir=/var/lib/k0s/kubelet")
         self.assertNotEqual(refused.returncode, 0)
