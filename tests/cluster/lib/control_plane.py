@@ -100,10 +100,12 @@ class ControlPlane:
             raise Failed(f"POST {path}: {status} {answer}")
         return answer
 
-    def create_file(self, path, folder):
-        """Every document of a YAML file below the folder of its API group, by its kind; the server reads the YAML."""
+    def create_file(self, path, folder, replaced=None):
+        """Every document of a YAML file below the folder of its API group, by its kind; the server reads the YAML. `replaced`: a
+        word of the file and what stands in its place."""
         with open(path) as file:
-            documents = [text for text in file.read().split("\n---\n") if text.strip()]
+            whole = file.read().replace(*replaced) if replaced else file.read()
+        documents = [text for text in whole.split("\n---\n") if text.strip()]
         for text in documents:
             kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
             plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + ("es" if kind.endswith("s") else "s")

@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, dra, dra_cases, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, dra, dra_cases, dra_nvidia, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -12,6 +12,7 @@ ORDER = {
     "shares": shares.run,
     "dra": dra.run,
     "dra-cases": dra_cases.run,
+    "dra-nvidia": dra_nvidia.run,
     "dra-older-server": dra.run_older_server,
     "stopping": stopping.run,
     "ending": ending.run,

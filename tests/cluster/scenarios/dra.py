@@ -98,15 +98,15 @@ def token_of(api):
                       {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}})["status"]["token"]
 
 
-def prepare_cluster(api):
+def prepare_cluster(api, driver=DRIVER):
     until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     for document in documents(RBAC):
         api.create(PLACES[document["kind"]], document)
     for name in ("condition", "dra"):
-        api.create_file(f"{DEPLOY}/rbac/{name}.yaml", "/apis/rbac.authorization.k8s.io/v1")
-    api.create_file(f"{DEPLOY}/dra/classes.yaml", API)
-    api.create_file(f"{DEPLOY}/admission/slices.yaml", "/apis/admissionregistration.k8s.io/v1")
+        api.create_file(f"{DEPLOY}/rbac/{name}.yaml", "/apis/rbac.authorization.k8s.io/v1", (DRIVER, driver))
+    api.create_file(f"{DEPLOY}/dra/classes.yaml", API, (DRIVER, driver))
+    api.create_file(f"{DEPLOY}/admission/slices.yaml", "/apis/admissionregistration.k8s.io/v1", (DRIVER, driver))
 
 
 def what_is_published(scene, node_uid, gpus):
@@ -253,13 +253,13 @@ def condition(scene, reason):
     return until(f"the condition TrancheDraReady to be {reason}", found, 30)
 
 
-def begin(world):
-    """A cluster of one node with two GPUs whose agent offers them by DRA; its token."""
+def begin(world, driver=DRIVER, more=""):
+    """A cluster of one node with two GPUs whose agent offers them by DRA; its token. `more`: keys of dra."""
     kubelet, tranche, api, machine = world.kubelet, world.tranche, world.control_plane, world.machine
     tranche.make_gpus(2)
-    tranche.configure("version: v1\ndra:\n  devices: all\n")
+    tranche.configure(f"version: v1\ndra:\n  devices: all\n  driverName: {driver}\n{more}")
     kubelet.start(api.kubeconfig)
-    prepare_cluster(api)
+    prepare_cluster(api, driver)
     until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"), 90)
     token = token_of(api)
     programs.write(machine.path("token"), token, 0o600)
