@@ -107,6 +107,8 @@ std::vector<ServingFault> serving_faults(const Shown& status) {
     faults.push_back({"kubelet has not registered the DRA driver " + text_at(dra, "driver") +
                           (text_at(dra, "problem").empty() ? "" : ": " + text_at(dra, "problem")),
                       "see that kubelet watches plugins_registry, and read its log for the driver's name"});
+  if (const std::string unwritten = text_at(dra, "statusProblem"); !unwritten.empty())
+    faults.push_back({unwritten, "the claims are served all the same; correct the cause, and the agent writes it"});
   return faults;
 }
 

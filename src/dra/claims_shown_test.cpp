@@ -60,6 +60,8 @@ TEST(ClaimsShown, ServingThatFailsIsNamed) {
   EXPECT_THAT(faults[0].what, HasSubstr("not published: 403"));
   EXPECT_THAT(faults[1].what, HasSubstr("drops x"));
   EXPECT_THAT(faults[2].what, HasSubstr("has not registered the DRA driver gpu.tranche.io"));
+  json["dra"]["statusProblem"] = "status.devices of the claim a/b is not written: 422";
+  EXPECT_THAT(serving_faults(json).at(3).what, HasSubstr("a/b is not written: 422"));
 }
 
 TEST(ClaimsShown, AnythingElseIsNoClaim) {

@@ -114,6 +114,32 @@ class NodeDra : public NodeBed {
       grant.mounts.push_back({mount["containerPath"], mount["hostPath"], true});
     return grant;
   }
+  Json devices_in_status(const std::string& name) {
+    const auto object = Json::parse(api_->object(kClaims, name), nullptr, false);
+    return object.value(Json::json_pointer("/status/devices"), Json::array());
+  }
+  static Json condition_of(const Json& device, const std::string& type) {
+    for (const auto& condition : device.value("conditions", Json::array()))
+      if (condition["type"] == type) return condition;
+    return {{"status", ""}};
+  }
+  bool until_status_says(const std::string& name, const std::string& type, const std::string& value) {
+    return until(
+        [&] {
+          const auto devices = devices_in_status(name);
+          return !devices.empty() && condition_of(devices[0], type)["status"] == value;
+        },
+        type + " " + value + " in the status of " + name);
+  }
+  std::size_t status_writes() {
+    return std::ranges::count_if(api_->requests(),
+                                 [](const auto& each) { return each.content_type == "application/apply-patch+yaml"; });
+  }
+  std::size_t claim_reads() {
+    return std::ranges::count_if(api_->requests(), [](const auto& each) {
+      return each.method == "GET" && each.path.starts_with(kClaims) && each.path != kClaims;
+    });
+  }
   void lose_records() {
     ASSERT_TRUE(fs::exists(in("run/claims.txt")));
     write("run/claims.txt", "");
@@ -198,6 +224,67 @@ TEST_F(NodeDra, ARestartOfTheAgentKeepsClaimsAndTheirClients) {
   stop(cuda, SIGTERM, 128 + SIGTERM);
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(endpoints(), 0u);
+}
+
+// Promise: dra/status: What is enforced stands in the claim's status.devices, and follows faults of GPU and pool.
+TEST_F(NodeDra, AClaimsStatusHasWhatIsEnforcedAndFollowsFaults) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  ASSERT_EQ(prepare(claim).error, "");
+  ASSERT_TRUE(until_status_says("six", "LimitsEnforced", "True"));
+  const Json device = devices_in_status("six")[0];
+  EXPECT_EQ(device["device"], "gpu-0-shared");
+  EXPECT_EQ(device["shareID"], kShareId);
+  EXPECT_EQ(device["data"],
+            (Json{{"gpu", uuid(0)}, {"kind", "shared"}, {"memoryBytes", 6ull << 30}, {"sms", 30}, {"cores", 20}}));
+  const Json ready = condition_of(device, "Ready");
+  EXPECT_EQ(ready["status"], "True");
+  EXPECT_EQ(ready["message"], "at most 6144 MiB and 30 SMs of " + uuid(0));
+
+  // A new agent finds what it wrote, and writes nothing.
+  const auto before = status_writes(), reads = claim_reads();
+  stop(*program("node"), SIGTERM, 0);
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_TRUE(until([&] { return claim_reads() > reads; }, "the agent to read the claim"));
+
+  sim_node({"gpu", "0", "lost"});
+  ASSERT_TRUE(until_status_says("six", "Ready", "False"));
+  EXPECT_EQ(condition_of(devices_in_status("six")[0], "Ready")["reason"], "Unhealthy");
+  EXPECT_EQ(status_writes(), before + 1) << "only the fault";
+  sim_node({"gpu", "0", "back"});
+  ASSERT_TRUE(until_status_says("six", "Ready", "True"));
+
+  stop(*program("mps"), SIGTERM, 0);
+  ASSERT_TRUE(until_status_says("six", "LimitsEnforced", "False"));
+  start_mps();
+  ASSERT_TRUE(until_status_says("six", "LimitsEnforced", "True"));
+
+  // A claim that stays allocated, for a later pod, does not go on reporting limits.
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_TRUE(until([&] { return devices_in_status("six").empty(); }, "no entry"));
+  ASSERT_EQ(prepare(claim).error, "");
+  EXPECT_TRUE(until_status_says("six", "LimitsEnforced", "True"));
+}
+
+TEST_F(NodeDra, AStatusThatCannotBeWrittenHoldsNothingUpAndIsReported) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto is_status = [](const sim::ApiRequest& request) { return request.path.ends_with("/status"); };
+  api_->refuse(1, 500, "{}", is_status);
+  const auto first = put_claim("first", {share("gpu", "6Gi", "20", "s-1")});
+  EXPECT_EQ(prepare(first).error, "");
+  EXPECT_TRUE(until_status_says("first", "LimitsEnforced", "True")) << "tried again";
+  const std::string refusal =
+      R"({"kind": "Status", "code": 422, "message": "cannot associated-node:patch resourceclaims/driver"})";
+  api_->refuse(1, 422, refusal, is_status);
+  const auto second = put_claim("second", {share("gpu", "6Gi", "20", "s-2")});
+  EXPECT_EQ(prepare(second).error, "");
+  const auto status = until_node([](const Json& s) { return !dra_of(s, "statusProblem").get<std::string>().empty(); });
+  EXPECT_THAT(
+      dra_of(status, "statusProblem").get<std::string>(),
+      AllOf(HasSubstr("default/second"), HasSubstr("associated-node:patch"), HasSubstr("deploy/rbac/dra.yaml")));
+  EXPECT_EQ(unprepare(second), "");
+  EXPECT_EQ(unprepare(first), "");
 }
 
 TEST_F(NodeDra, ForgedClaimsAreRefusedAloneAndLeaveNothing) {

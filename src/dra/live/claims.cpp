@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cdi/live/write_specs.h"
 #include "dra/claim_spec.h"
+#include "dra/claim_status.h"
 #include "dra/device_config.h"
 #include "dra/prepared_file.h"
 #include "mps/protocol/shared_memory.h"
@@ -21,10 +22,6 @@ constexpr const char* kFile = "claims.txt";
 constexpr std::size_t kLargestFile = 16 << 20;
 constexpr Duration kReopenAfter = std::chrono::seconds(5);
 
-std::string path_of(const dra::ClaimName& claim) {
-  return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.claim_namespace, claim.name);
-}
-
 bool is_object_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -34,7 +31,7 @@ bool is_object_name(std::string_view name) {
 // Why the API server does not give the claim.
 Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
   constexpr int kForbidden = 403, kUnauthorized = 401, kGone = 404;
-  const std::string where = path_of(claim);
+  const std::string where = dra::claim_path(claim);
   if (answer.status == kGone)
     return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
   if (answer.status == kForbidden || answer.status == kUnauthorized)
@@ -191,7 +188,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     return done(fail(Kind::kUnavailable,
                      "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
   const auto id = std::make_shared<host::KubeClient::Id>(0);
-  *id = api->get(path_of(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
+  *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
     constexpr int kOk = 200;
     asked_.erase(*id);
     if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));

@@ -14,6 +14,7 @@ struct ClaimsReport {
   host::DraServerState server;
   dra::PreparedClaims prepared;
   std::set<std::string> grants;  // ids of the claims' endpoints
+  std::string status_problem;    // why status.devices of a claim is not written; "" = all are
 };
 
 }  // namespace tranche::agent

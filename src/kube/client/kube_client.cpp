@@ -43,10 +43,13 @@ class CurlKubeClient final : public KubeClient {
     return ask("delete", {.method = "DELETE", .path = path, .deadline = kAnswerIn}, std::move(done));
   }
   Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) override {
-    return patch_as("merge", path, merge_patch, std::move(done));
+    return patch_as("merge-patch+json", path, merge_patch, std::move(done));
   }
   Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) override {
-    return patch_as("strategic-merge", path, body, std::move(done));
+    return patch_as("strategic-merge-patch+json", path, body, std::move(done));
+  }
+  Id apply(const std::string& path, const std::string& json, OnAnswer done) override {
+    return patch_as("apply-patch+yaml", path, json, std::move(done));
   }
   Id watch(const std::string& path, Duration lasts, std::function<void(std::string_view)> data,
            OnAnswer done) override {
@@ -66,7 +69,7 @@ class CurlKubeClient final : public KubeClient {
     return ask("patch",
                {.method = "PATCH",
                 .path = path,
-                .headers = {fmt::format("Content-Type: application/{}-patch+json", kind)},
+                .headers = {fmt::format("Content-Type: application/{}", kind)},
                 .body = body,
                 .deadline = kAnswerIn},
                std::move(done));

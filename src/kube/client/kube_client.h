@@ -53,6 +53,8 @@ class KubeClient {
   virtual Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) = 0;
   // Merges lists of the object by their keys (conditions by type); patch() replaces them.
   virtual Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) = 0;
+  // Server-side apply: sets what `json` has, and removes what the same field manager (in the query) applied before.
+  virtual Id apply(const std::string& path, const std::string& json, OnAnswer done) = 0;
   // Passes on bytes as they arrive, once the server returned 200. `done` receives the status; the body only with
   // another status.
   virtual Id watch(const std::string& path, Duration lasts, std::function<void(std::string_view bytes)> data,

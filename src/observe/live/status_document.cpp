@@ -300,6 +300,7 @@ Json claims_json(const ClaimsReport& report) {
           {"serving", report.server.serving},
           {"registered", report.server.registered},
           {"problem", report.server.problem},
+          {"statusProblem", report.status_problem},
           {"claims", std::move(claims)}};
 }
 

@@ -50,6 +50,15 @@ void NodeProgram::open_claims() {
   };
   claims_ = std::make_unique<Claims>(
       *loop_, *mps_, ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root}, std::move(callbacks));
+  claim_statuses_ = std::make_unique<ClaimStatuses>(
+      *loop_,
+      ClaimStatuses::Callbacks{
+          .api = [this] { return link_->client(); },
+          .wanted = [this] { return claim_statuses(claims_->prepared(), dra_devices(state_).list, state_.pools); },
+          .changed =
+              [this] {
+                if (!stopping_) publish();
+              }});
 }
 
 void NodeProgram::follow_claims() {
@@ -127,7 +136,7 @@ std::unique_ptr<host::DraServer> NodeProgram::serve_driver(const std::string& dr
 
 std::optional<ClaimsReport> NodeProgram::claims_report() const {
   if (!claims_ || (!dra_server_ && dra_problem_.empty() && claims_->prepared().empty())) return std::nullopt;
-  ClaimsReport report{dra_driver_, {}, claims_->prepared(), claims_->grants()};
+  ClaimsReport report{dra_driver_, {}, claims_->prepared(), claims_->grants(), claim_statuses_->problem()};
   if (dra_server_) report.server = dra_server_->state();
   if (!dra_server_) report.server.problem = dra_problem_;
   return report;

@@ -11,6 +11,7 @@
 #include "cdi/live/cdi_specs.h"
 #include "cdi/live/device_nodes.h"
 #include "config/live/config_source.h"
+#include "dra/live/claim_statuses.h"
 #include "dra/live/claims.h"
 #include "dra/live/dra_slices.h"
 #include "gpu/driver/nvml.h"
@@ -123,8 +124,9 @@ class NodeProgram {
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
   std::unique_ptr<Claims> claims_;
-  std::string dra_driver_;   // its server's name
-  std::string dra_problem_;  // why there is no server
+  std::unique_ptr<ClaimStatuses> claim_statuses_;  // reads the claims
+  std::string dra_driver_;                         // its server's name
+  std::string dra_problem_;                        // why there is no server
   std::unique_ptr<host::Timer> dra_retry_;
   std::unique_ptr<host::DraServer> dra_server_;  // uses the claims
   // By name: servers under earlier names, as long as these have claims.

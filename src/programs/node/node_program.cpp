@@ -228,6 +228,7 @@ int NodeProgram::run() {
   dra_retry_.reset();
   dra_server_.reset();
   former_dra_servers_.clear();
+  claim_statuses_.reset();
   claims_.reset();
   on_answered();
   cdi_.reset();

@@ -143,6 +143,7 @@ void NodeProgram::publish() {
   state_.health = health_.report();
   if (mig_) state_.mig = mig_->report();
   state_.claims = claims_report();
+  if (state_.claims && claim_statuses_) claim_statuses_->look();
   if (tenants_) tenants_->report(state_);
   state_.allocation.program_dir = state_.stopping.offer.dir;
   if (plugins_) state_.plugins = plugins_->states();

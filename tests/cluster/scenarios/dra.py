@@ -69,6 +69,13 @@ class Scene:
     def granted(self, name):
         return until(f"claim {name} to be granted", lambda: self.result(name), 60)
 
+    def reported(self, name, wanted="Ready"):
+        """The claim's only entry in status.devices, once its condition is true."""
+        def found():
+            entries = self.api.call("GET", f"{CLAIMS}/{name}")[1].get("status", {}).get("devices", [])
+            return next((e for e in entries for c in e["conditions"] if c["type"] == wanted and c["status"] == "True"), None)
+        return until(f"status.devices of claim {name} to say {wanted}", found, 60)
+
     def waits(self, name):
         """The scheduler's reason."""
         def refused():
@@ -161,6 +168,8 @@ def who_gets_what(scene):
     for name in ("a", "b", "whole"):
         scene.api.until_phase(name, "Running")
     report.check("pods with shares and with a whole GPU run", True)
+    entry = scene.reported("whole")
+    report.check("the status of a claim of a whole GPU names it", entry["device"] == "gpu-1" and entry["data"]["kind"] == "gpu" and "sms" not in entry["data"], entry)
     scene.put("tiny")
     report.check("a claim that names no amounts gets the smallest share, and not the rest of a GPU", scene.granted("tiny")["consumedCapacity"] == {"memory": "1Gi", "cores": "7"})
     scene.remove("a", "b", "tiny", "whole")
@@ -177,6 +186,10 @@ def who_runs(scene, kubelet):
         seen = until(f"{name} to compute", lambda n=name: next((e for e in events(kubelet.log(api.pod(n))) if e.get("event") == "attached"), None), 60)
         report.check(f"a pod with a claim of {memory} and {cores} % runs with that limit and at least these SMs",
                      seen["limit"] >> 20 == int(memory[:-2]) * 1024 and seen["runs_on"] >= 132 * int(cores) // 100, (seen["limit"] >> 20, seen["runs_on"]))
+        entry = scene.reported(name, "LimitsEnforced")
+        report.check("and the claim's status has what is enforced", entry["data"]["memoryBytes"] == seen["limit"] and entry["data"]["sms"] == seen["runs_on"]
+                     and entry["shareID"] == scene.result(name)["shareID"] and entry["pool"] == NODE, entry["data"])
+    report.check("every status is written", scene.tranche.status()["dra"]["statusProblem"] == "", scene.tranche.status()["dra"]["statusProblem"])
     report.check("all three are shares of one GPU", {scene.result(name)["device"] for name in asked} == {"gpu-0-shared"})
     scene.put("greedy", "2Gi", "7", command=cuda("--allocate", "3G", "--hold"))
     api.until_phase("greedy", "Failed")

@@ -1,5 +1,7 @@
 #include "standins/kube/store.h"
 
+#include "standins/kube/http_wire.h"
+
 namespace tranche::sim {
 namespace {
 
@@ -43,6 +45,15 @@ void strategic_merge(Json& object, const Json& patch) {
     else
       object.merge_patch({{name, value}});
   }
+}
+
+constexpr const char* kApply = "application/apply-patch+yaml";
+
+// What identifies an entry of a claim's status.devices.
+std::string device_key(const Json& entry) {
+  std::string key;
+  for (const char* part : {"driver", "pool", "device", "shareID"}) key += entry.value(part, std::string()) + "|";
+  return key;
 }
 
 }  // namespace
@@ -163,10 +174,38 @@ std::pair<int, Json> Store::act(const ApiRequest& request) {
   return {200, *find(collection, key)};
 }
 
+// Of a claim's status.devices: each manager owns the entries that it applied last, and none may be of a device that is
+// not allocated.
+std::pair<int, Json> Store::apply(const ApiRequest& request, const std::string& collection, const Key& key,
+                                  const Json& body) {
+  Json object = *find(collection, key);
+  const Json::json_pointer uid("/metadata/uid"), devices("/status/devices"),
+      results("/status/allocation/devices/results");
+  if (body.value(uid, std::string()) != object.value(uid, std::string()))
+    return {409, status_json(409, "Conflict", "Precondition failed: UID in precondition")};
+  std::set<std::string> allocated;
+  for (const Json& result : object.value(results, Json::array())) allocated.insert(device_key(result));
+  auto& owned = applied_[{collection, key.second, query_value(request.query, "fieldManager")}];
+  Json entries = Json::array();
+  for (const Json& entry : object.value(devices, Json::array()))
+    if (!owned.contains(device_key(entry))) entries.push_back(entry);
+  owned.clear();
+  for (const Json& entry : body.value(devices, Json::array())) {
+    if (!allocated.contains(device_key(entry)))
+      return {422,
+              status_json(422, "Invalid", "status.devices: " + device_key(entry) + " must be an allocated device")};
+    owned.insert(device_key(entry));
+    entries.push_back(entry);
+  }
+  put(collection, key, {{"status", {{"devices", std::move(entries)}}}});
+  return {200, *find(collection, key)};
+}
+
 std::pair<int, Json> Store::change(const ApiRequest& request, const std::string& collection, const Key& key,
                                    const Json& body) {
   const bool whole = request.method == "PUT";
   if (!whole && request.method != "PATCH") return {405, status_json(405, "MethodNotAllowed", "not understood here")};
+  if (request.content_type == kApply && request.path.ends_with("/status")) return apply(request, collection, key, body);
   const bool strategic = !whole && request.content_type == kStrategic;
   if (!body.is_object() || (!whole && !strategic && request.content_type != "application/merge-patch+json"))
     return {415, status_json(415, "UnsupportedMediaType", "an object or a merge patch is understood here")};

@@ -1,6 +1,7 @@
 #pragma once
 // Private to this stand-in: its objects, by collection ("/api/v1/pods"), and all their changes, by version. No threads
 // of its own: the owner locks.
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -37,7 +38,8 @@ class Store {
   // Does not store members of these names, like fields of a feature gate that is off.
   void drop(std::set<std::string> names) { dropped_ = std::move(names); }
 
-  // GET, PUT, DELETE and PATCH (merge, and strategic merge of the known lists) of one object, POST to its collection:
+  // GET, PUT, DELETE and PATCH (merge, strategic merge of the known lists, server-side apply of a claim's
+  // status.devices) of one object, POST to its collection:
   // the HTTP status and the body. A change for a version other than the newest is refused. For a node, /status changes
   // only the status, and the object everything else.
   std::pair<int, Json> act(const ApiRequest& request);
@@ -51,6 +53,8 @@ class Store {
  private:
   std::pair<int, Json> change(const ApiRequest& request, const std::string& collection, const Key& key,
                               const Json& body);
+  std::pair<int, Json> apply(const ApiRequest& request, const std::string& collection, const Key& key,
+                             const Json& body);
   void happen(const std::string& type, const std::string& collection, Json object);
 
   std::uint64_t version_ = 100;
@@ -58,6 +62,8 @@ class Store {
   std::map<std::string, std::map<Key, Json>> objects_;
   std::deque<Happened> happened_;
   std::set<std::string> dropped_;
+  // By collection, name and field manager: keys of the entries in status.devices.
+  std::map<std::array<std::string, 3>, std::set<std::string>> applied_;
 };
 
 // "spec.nodeName=n1", "metadata.name=n1"; "" selects everything.

@@ -1,0 +1,117 @@
+#include "dra/claim_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/utf8.h"
+#include "kube/event_json.h"
+
+namespace tranche::dra {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kTime = "lastTransitionTime";
+
+Json condition_json(const char* type, const DeviceCondition& condition) {
+  return {{"type", type},
+          {"status", condition.holds ? "True" : "False"},
+          {"reason", condition.reason},
+          {"message", cut_text(condition.message, kube::kLongestMessage)}};
+}
+
+Json data_of(const Part& part) {
+  Json data{{"gpu", part.gpu_uuid}, {"kind", to_string(part.kind)}};
+  if (part.limits.memory.value > 0) data["memoryBytes"] = part.limits.memory.value;
+  if (part.limits.sms > 0) data["sms"] = part.limits.sms;
+  if (part.cores > 0) data["cores"] = part.cores;
+  return data;
+}
+
+// Without the times of the conditions.
+Json entries_of(const ClaimStatus& status) {
+  Json entries = Json::array();
+  for (std::size_t i = 0; i < status.parts.size() && i < status.statuses.size(); ++i) {
+    const auto& [ready, limits] = status.statuses[i];
+    for (const auto& device : status.parts[i].devices) {
+      Json entry{{"driver", status.driver}, {"pool", device.pool}, {"device", device.device}};
+      if (!device.share_id.empty()) entry["shareID"] = device.share_id;
+      entry["conditions"] = Json::array({condition_json(kReady, ready)});
+      if (limits) entry["conditions"].push_back(condition_json(kLimitsEnforced, *limits));
+      entry["data"] = data_of(status.parts[i]);
+      entries.push_back(std::move(entry));
+    }
+  }
+  return entries;
+}
+
+bool is_same_device(const Json& a, const Json& b) {
+  return std::ranges::all_of(std::to_array<const char*>({"driver", "pool", "device", "shareID"}),
+                             [&](const char* key) { return text_at(a, key) == text_at(b, key); });
+}
+
+const Json& stored_devices(const Json& stored) {
+  return list_at(map_at(stored, "status"), "devices");
+}
+
+// Since when the condition has its status; "" = it has changed now.
+std::string time_of(const Json& stored, const Json& entry, const Json& condition) {
+  for (const Json& device : stored_devices(stored)) {
+    if (!is_same_device(device, entry)) continue;
+    for (const Json& each : list_at(device, "conditions"))
+      if (text_at(each, "type") == text_at(condition, "type") &&
+          text_at(each, "status") == text_at(condition, "status"))
+        return text_at(each, kTime);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string claim_path(const ClaimName& claim) {
+  return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.claim_namespace, claim.name);
+}
+
+std::string claim_status_path(const ClaimName& claim) {
+  return claim_path(claim) + "/status?fieldManager=tranche-node&force=true";
+}
+
+std::string part_text(const Part& part) {
+  if (part.kind == Kind::kMonitor) return fmt::format("{} for monitoring, without memory or SMs", part.gpu_uuid);
+  if (part.limits.memory.value == 0 && part.limits.sms == 0) return fmt::format("all of {}", part.gpu_uuid);
+  return fmt::format("at most {} MiB and {} SMs of {}", part.limits.memory.in_mib(), part.limits.sms, part.gpu_uuid);
+}
+
+std::string apply_body(const ClaimStatus& status, const Json& stored, WallTime now) {
+  Json entries = entries_of(status);
+  for (Json& entry : entries) {
+    for (Json& condition : entry["conditions"]) {
+      auto since = time_of(stored, entry, condition);
+      condition[kTime] = since.empty() ? kube::utc_seconds(now) : std::move(since);
+    }
+  }
+  return json_text(Json{
+      {"apiVersion", "resource.k8s.io/v1"},
+      {"kind", "ResourceClaim"},
+      {"metadata", {{"name", status.name.name}, {"namespace", status.name.claim_namespace}, {"uid", status.name.uid}}},
+      {"status", {{"devices", std::move(entries)}}}});
+}
+
+bool has_status(const Json& stored, const ClaimStatus& status) {
+  Json ours = Json::array();
+  for (Json entry : stored_devices(stored)) {
+    if (text_at(entry, "driver") != status.driver) continue;
+    if (const auto conditions = entry.find("conditions"); conditions != entry.end() && conditions->is_array())
+      for (Json& condition : *conditions)
+        if (condition.is_object()) condition.erase(kTime);
+    ours.push_back(std::move(entry));
+  }
+  const Json wanted = entries_of(status);
+  return std::ranges::is_permutation(ours, wanted);
+}
+
+}  // namespace tranche::dra

@@ -1,0 +1,54 @@
+#pragma once
+// What this node reports of a prepared claim in the ResourceClaim's `status.devices` (AllocatedDeviceStatus): for each
+// of its devices whether it is ready, whether its limits are enforced, and which they are. The list is merged by
+// driver, pool, device and shareID, and each writer owns its entries (server-side apply): entries of other drivers are
+// neither read nor changed. Builds and compares texts; when to write is live/claim_statuses.h. Pure.
+//
+// Source: staging/src/k8s.io/api/resource/v1/types.go; pkg/registry/resource/resourceclaim (what is refused).
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "dra/prepare.h"
+
+namespace tranche::dra {
+
+struct DeviceCondition {
+  bool holds = false;
+  std::string reason;   // one word: "Prepared"
+  std::string message;  // a sentence
+  friend bool operator==(const DeviceCondition&, const DeviceCondition&) = default;
+};
+
+// Of one part of a claim; each of its devices reports it.
+struct PartStatus {
+  DeviceCondition ready;
+  std::optional<DeviceCondition> limits_enforced;  // absent: it has no limits
+  friend bool operator==(const PartStatus&, const PartStatus&) = default;
+};
+
+struct ClaimStatus {
+  ClaimName name;
+  std::string driver;
+  std::vector<Part> parts;           // none: entries of an earlier time are withdrawn
+  std::vector<PartStatus> statuses;  // one for each part
+  friend bool operator==(const ClaimStatus&, const ClaimStatus&) = default;
+};
+
+inline constexpr const char* kReady = "Ready";
+inline constexpr const char* kLimitsEnforced = "LimitsEnforced";
+
+std::string claim_path(const ClaimName& claim);         // of the object
+std::string claim_status_path(const ClaimName& claim);  // with the query of a server-side apply
+// "at most 6144 MiB and 30 SMs of GPU-…": what a container has of the part's GPU.
+std::string part_text(const Part& part);
+
+// `stored`: the ResourceClaim as the API server has it. A condition whose status stays keeps its lastTransitionTime.
+std::string apply_body(const ClaimStatus& status, const nlohmann::json& stored, WallTime now);
+// Whether the driver's entries in `stored` are those of `status`, whatever their times.
+bool has_status(const nlohmann::json& stored, const ClaimStatus& status);
+
+}  // namespace tranche::dra

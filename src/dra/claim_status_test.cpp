@@ -1,0 +1,104 @@
+#include "dra/claim_status.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+
+namespace tranche::dra {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kGpu = "GPU-0";
+const WallTime kThen = WallTime{} + std::chrono::hours(24 * 365 * 30);
+const WallTime kLater = kThen + std::chrono::hours(1);
+
+ClaimStatus six_gib() {
+  Part part;
+  part.request = "gpu";
+  part.gpu_uuid = kGpu;
+  part.kind = Kind::kShared;
+  part.cores = 20;
+  part.limits = {gib(6), Percent::whole(23), 30};
+  part.devices = {{"n1", "gpu-0-shared", "s-1"}};
+  return {{"team", "six", "uid-six"},
+          "gpu.tranche.io",
+          {part},
+          {{{true, "Prepared", part_text(part)}, DeviceCondition{true, "Mps", "by MPS"}}}};
+}
+
+Json object_of(const ClaimStatus& status, WallTime now, const Json& stored = {}) {
+  return json_of(apply_body(status, stored, now));
+}
+
+// Promise: dra/status: A claim's status names each of its devices with what limits it: bytes, SMs and percent.
+TEST(ClaimStatus, NamesEachDeviceWithItsLimits) {
+  const Json object = object_of(six_gib(), kThen);
+  EXPECT_EQ(object["metadata"], (Json{{"name", "six"}, {"namespace", "team"}, {"uid", "uid-six"}}));
+  ASSERT_EQ(object["status"]["devices"].size(), 1u);
+  const Json& device = object["status"]["devices"][0];
+  EXPECT_EQ(device["driver"], "gpu.tranche.io");
+  EXPECT_EQ(device["pool"], "n1");
+  EXPECT_EQ(device["device"], "gpu-0-shared");
+  EXPECT_EQ(device["shareID"], "s-1");
+  EXPECT_EQ(
+      device["data"],
+      (Json{{"gpu", kGpu}, {"kind", "shared"}, {"memoryBytes", std::uint64_t{6} << 30}, {"sms", 30}, {"cores", 20}}));
+  ASSERT_EQ(device["conditions"].size(), 2u);
+  EXPECT_EQ(device["conditions"][0]["type"], "Ready");
+  EXPECT_EQ(device["conditions"][0]["status"], "True");
+  EXPECT_EQ(device["conditions"][0]["message"], "at most 6144 MiB and 30 SMs of GPU-0");
+  EXPECT_EQ(device["conditions"][1]["type"], "LimitsEnforced");
+}
+
+TEST(ClaimStatus, AWholeGpuHasNeitherLimitsNorAShareId) {
+  auto status = six_gib();
+  status.parts[0].kind = Kind::kWhole;
+  status.parts[0].limits = {};
+  status.parts[0].cores = 0;
+  status.parts[0].devices[0].share_id.clear();
+  status.statuses[0].limits_enforced.reset();
+  EXPECT_EQ(part_text(status.parts[0]), "all of GPU-0");
+  const Json object = object_of(status, kThen);
+  const Json& device = object["status"]["devices"][0];
+  EXPECT_FALSE(device.contains("shareID")) << "the API refuses an empty one";
+  EXPECT_EQ(device["data"], (Json{{"gpu", kGpu}, {"kind", "gpu"}}));
+  EXPECT_EQ(device["conditions"].size(), 1u);
+}
+
+TEST(ClaimStatus, AConditionKeepsItsTimeWhileItsStatusStays) {
+  auto status = six_gib();
+  const Json stored = object_of(status, kThen);
+  EXPECT_TRUE(has_status(stored, status));
+  status.statuses[0].ready = {false, "Unhealthy", "the GPU is lost"};
+  EXPECT_FALSE(has_status(stored, status));
+  const Json object = object_of(status, kLater, stored);
+  const Json& conditions = object["status"]["devices"][0]["conditions"];
+  EXPECT_EQ(conditions[0]["lastTransitionTime"], "1999-12-25T01:00:00Z");
+  EXPECT_EQ(conditions[1]["lastTransitionTime"], "1999-12-25T00:00:00Z");
+}
+
+TEST(ClaimStatus, EntriesOfOtherDriversAreNotCompared) {
+  const auto status = six_gib();
+  Json stored = object_of(status, kThen);
+  stored["status"]["devices"].push_back({{"driver", "net.example.com"}, {"pool", "n1"}, {"device", "nic-0"}});
+  EXPECT_TRUE(has_status(stored, status));
+  auto none = status;
+  none.parts.clear();
+  none.statuses.clear();
+  EXPECT_FALSE(has_status(stored, none)) << "ours are still there";
+  EXPECT_EQ(object_of(none, kThen)["status"]["devices"], Json::array());
+  stored["status"]["devices"].erase(0);
+  EXPECT_TRUE(has_status(stored, none));
+}
+
+TEST(ClaimStatus, AnObjectOfAnyShapeIsRead) {
+  for (const char* text : {"null", "[]", R"({"status": 3})", R"({"status": {"devices": [1, {"driver": "gpu.tranche.io",
+                           "conditions": [7]}]}})"})
+    EXPECT_FALSE(has_status(json_of(text), six_gib())) << text;
+}
+
+}  // namespace
+}  // namespace tranche::dra
