@@ -1,6 +1,7 @@
 // Claims (Dynamic Resource Allocation) as a part of `tranche node`: its inputs from the node, and its sockets.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -11,6 +12,8 @@
 namespace tranche::agent {
 namespace {
 
+constexpr Duration kShowAfter = std::chrono::milliseconds(20);
+constexpr Duration kShowAtMostAfter = std::chrono::milliseconds(500);
 constexpr Duration kServeAgainAfter = std::chrono::seconds(5);  // if a directory of kubelet does not exist yet
 
 // The GPUs planned for claims, and those of which claims may hold a part from an earlier configuration.
@@ -38,15 +41,17 @@ void NodeProgram::open_claims() {
     if (client == nullptr) why_not = link_->settled() ? link_->closed_because() : "it is being looked for";
     return client;
   };
+  // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
+  claims_changed_ = std::make_unique<host::Timer>(*loop_);
   callbacks.changed = [this] {
-    if (stopping_) return;
-    publish();
-    // A server must not be destroyed inside its own call.
-    if (!former_dra_servers_.empty())
-      loop_->after({}, [this] {
-        if (!stopping_) follow_claims();
-      });
-    holdings_->ask();  // kubelet's answer reports the holders to the guard
+    if (!claims_changed_->running()) claims_changed_since_ = loop_->now();
+    const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_->now();
+    claims_changed_->start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
+      if (stopping_) return;
+      publish();
+      if (!former_dra_servers_.empty()) follow_claims();
+      holdings_->ask();  // kubelet's answer reports the holders to the guard
+    });
   };
   claims_ = std::make_unique<Claims>(
       *loop_, *mps_, ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root}, std::move(callbacks));

@@ -123,6 +123,8 @@ class NodeProgram {
   grants::Ledger ledger_;
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<PlanChange> change_;
+  std::unique_ptr<host::Timer> claims_changed_;
+  MonoTime claims_changed_since_{};
   std::unique_ptr<Claims> claims_;
   std::unique_ptr<ClaimStatuses> claim_statuses_;  // reads the claims
   std::string dra_driver_;                         // its server's name

@@ -230,6 +230,7 @@ int NodeProgram::run() {
   former_dra_servers_.clear();
   claim_statuses_.reset();
   claims_.reset();
+  claims_changed_.reset();
   on_answered();
   cdi_.reset();
   status_.reset();
