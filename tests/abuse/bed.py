@@ -57,11 +57,12 @@ class Checks:
 
 
 class Bed(Node):
-    """A node under attack. Keyword arguments: config (text), more_mps and more_node (flags), env ({program: {name: value}})."""
+    """A node under attack. Keyword arguments: config (text), more_mps and more_node (flags), env ({program: {name: value}}),
+    bounded (False: without LIMITS)."""
 
-    def __init__(self, machine, slots=4, config=None, more_mps=(), more_node=(), env=None):
+    def __init__(self, machine, slots=4, config=None, more_mps=(), more_node=(), env=None, bounded=True):
         self.SLOTS, self.more, self.extra = slots, {"mps": more_mps, "node": more_node}, env or {}
-        self.groups = {name: memory_group(name, LIMITS[0]) for name in self.more}
+        self.groups = {name: memory_group(name, LIMITS[0]) for name in self.more} if bounded else {}
         self.CONFIG = config if config is not None else Node.CONFIG.replace("replicas: 10", f"replicas: {slots}")
         super().__init__(machine)
 
@@ -102,6 +103,8 @@ class Bed(Node):
 
     def check_memory(self, checks):
         """Before the programs are ended: neither has needed more than its limit."""
+        if not self.groups:
+            return
         most = {name: most_kib(self.pid(name)) for name in self.groups if self.alive(name)}
         checks.check(f"both programs have had less than {LIMITS[0]} MB", all(kib < LIMITS[0] << 10 for kib in most.values()), most)
         killed = {name: kills_of(group) for name, group in self.groups.items() if group}

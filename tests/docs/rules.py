@@ -41,6 +41,7 @@ ELSEWHERE = [
     (r"tranche why --cluster .*", "asks an API server", "ctest:observe_browser_web"),
     (r"tranche web( .*)?", "asks an API server", "ctest:observe_browser_web"),
     (r"\./dev browser", "needs Chromium", "ctest:observe_browser"),
+    (r"\./dev pictures", "needs Chromium", "ctest:observe_pictures"),
     (r"\./dev (bench|asan|tsan|fuzz|lint|clean)( .*)?", "is run by hand and in .ci/run", "file:.ci/run"),
     (r"bench/run( --quick)?", "takes minutes", "file:bench/run"),
     (r"ctr -n k8s.io images import build/tranche-image.tar", "needs containerd", "cluster:chart"),

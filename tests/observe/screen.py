@@ -10,6 +10,7 @@ class Screen:
     def __init__(self, argv, columns=80, lines=24, env=None):
         self.columns, self.lines, self.unknown, self.colours, self.bytes = columns, lines, [], 0, ""
         self.rows, self.y, self.x = [""] * lines, 0, 0
+        self.styles, self.style = [{} for _ in range(lines)], ""  # of each row: column → numbers of the last "m" sequence
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -18,7 +19,7 @@ class Screen:
 
     def resize(self, columns, lines):
         self.columns, self.lines = columns, lines
-        self.rows = [""] * lines
+        self.rows, self.styles = [""] * lines, [{} for _ in range(lines)]
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
 
@@ -66,12 +67,18 @@ class Screen:
         if letter == "H":
             self.y = self.x = 0
         elif letter == "K":
-            self.rows[self.y] = self.rows[self.y][: self.x]
+            self._cut()
         elif letter == "J":
-            self.rows[self.y] = self.rows[self.y][: self.x]
+            self._cut()
             self.rows[self.y + 1 :] = [""] * (self.lines - self.y - 1)
+            self.styles[self.y + 1 :] = [{} for _ in range(self.lines - self.y - 1)]
         elif letter == "m":
             self.colours += 1
+            self.style = "" if numbers in ("", "0") else numbers
+
+    def _cut(self):
+        self.rows[self.y] = self.rows[self.y][: self.x]
+        self.styles[self.y] = {column: style for column, style in self.styles[self.y].items() if column < self.x}
 
     def _put(self, character):
         if character == "\r":
@@ -80,6 +87,7 @@ class Screen:
             self.y = min(self.y + 1, self.lines - 1)
         else:
             self.rows[self.y] = self.rows[self.y][: self.x].ljust(self.x) + character + self.rows[self.y][self.x + 1 :]
+            self.styles[self.y][self.x] = self.style
             self.x += 1
 
     def text(self):
