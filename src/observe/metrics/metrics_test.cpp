@@ -146,6 +146,38 @@ TEST(Metrics, ALabelValueCannotBreakOutOfItsQuotes) {
                               "evil{x=\\\"\\\\\"} 3\n"));
 }
 
+// Promise: metrics: A reader that asks for OpenMetrics gets OpenMetrics 1.0.
+TEST(OpenMetrics, FamiliesHaveUnitsAndNoSuffixes) {
+  Page page;
+  page.set(kBuildInfo, {"0.1.0"}, 1);
+  page.set(kGpuMemory, {"GPU-\"1\""}, 5);
+  page.set(kGrants, {"nvidia.com/gpu"}, 3);
+  page.set(kGpuEnergy, {"GPU-1"}, 2.5);
+  EXPECT_EQ(open_metrics(to_text(page)), R"(# TYPE tranche_build info
+# HELP tranche_build Always 1; the label gives the version.
+tranche_build_info{version="0.1.0"} 1
+# TYPE tranche_gpu_memory_bytes gauge
+# UNIT tranche_gpu_memory_bytes bytes
+# HELP tranche_gpu_memory_bytes Total memory of the GPU.
+tranche_gpu_memory_bytes{gpu="GPU-\"1\""} 5
+# TYPE tranche_grants counter
+# HELP tranche_grants Allocations of slots to containers.
+tranche_grants_total{resource="nvidia.com/gpu"} 3
+# TYPE tranche_gpu_energy_joules counter
+# UNIT tranche_gpu_energy_joules joules
+# HELP tranche_gpu_energy_joules Energy since the driver was loaded.
+tranche_gpu_energy_joules_total{gpu="GPU-1"} 2.5
+# EOF
+)");
+  EXPECT_EQ(open_metrics(""), "# EOF\n");
+}
+
+TEST(OpenMetrics, ACounterWithoutTheSuffixHasNoType) {
+  std::string text;
+  add_heading(text, {"DCGM_ENERGY", Type::kCounter, "A \"quote\" (in mJ).", {}});
+  EXPECT_EQ(open_metrics(text), "# TYPE DCGM_ENERGY unknown\n# HELP DCGM_ENERGY A \\\"quote\\\" (in mJ).\n# EOF\n");
+}
+
 // As tenants' metrics are written, whose labels are rendered once.
 TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
   Page page;

@@ -44,10 +44,13 @@ HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Rou
       heartbeat_(loop, [] { log::flush(); }),
       backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
   routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
-  if (const auto metrics = routes_.find("/metrics"); metrics != routes_.end()) {
-    metrics->second = [this, own = std::move(metrics->second)] {
-      auto answer = own();
-      answer.body += own_metrics(heartbeat_.age());
+  for (auto& [path, route] : routes_) {
+    if (!path.starts_with("/metrics")) continue;
+    route = [this, is_main = path == "/metrics", inner = std::move(route)] {
+      auto answer = inner();
+      if (is_main) answer.body += own_metrics(heartbeat_.age());
+      answer.other_form = metrics::open_metrics;
+      answer.other_type = metrics::kOpenMetricsType;
       return answer;
     };
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "os/http/accept.h"
 #include "os/http/listen_address.h"
 #include "os/http/request.h"
 #include "os/loop/fd.h"
@@ -62,6 +63,14 @@ std::string message_of(const HttpAnswer& answer, bool with_body) {
   message += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
   if (with_body) message += answer.body;
   return message;
+}
+
+HttpAnswer in_form(HttpAnswer answer, std::string_view accept) {
+  if (answer.other_form == nullptr || quality(accept, answer.other_type) <= quality(accept, answer.content_type))
+    return answer;
+  answer.body = answer.other_form(answer.body);
+  answer.content_type = answer.other_type;
+  return answer;
 }
 
 // An address of either family in one form: IPv4 is mapped to IPv6.
@@ -320,7 +329,7 @@ std::string LoopHttpServer::answer_to(const PageRequest& request) const {
   if (const auto query = queries_.find(request.path); query != queries_.end())
     return message_of(query->second(request.query), get);
   const auto route = routes_.find(request.path);
-  if (route != routes_.end()) return message_of(route->second(), get);
+  if (route != routes_.end()) return message_of(in_form(route->second(), request.accept), get);
   HttpAnswer missing{.status = 404, .body = "there is no such page; there are:\n"};
   for (const auto& [known, callback] : queries_) missing.body += known + "\n";
   for (const auto& [known, callback] : routes_) missing.body += known + "\n";

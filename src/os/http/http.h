@@ -25,6 +25,9 @@ struct HttpAnswer {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
   std::string content_policy = {};  // of an HTML page: what it permits the browser to do
+  // A second form, made from `body` for a request whose Accept header prefers it; nullptr = there is none.
+  std::string (*other_form)(std::string_view body) = nullptr;
+  std::string_view other_type = {};
 
   static HttpAnswer text(std::string body) { return {.body = std::move(body)}; }
   static HttpAnswer json(std::string body) { return {.content_type = "application/json", .body = std::move(body)}; }

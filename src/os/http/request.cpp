@@ -27,19 +27,22 @@ PageRequest read_line(std::string_view line) {
           .query = std::string(target.substr(std::min(question + 1, target.size())))};
 }
 
-// "Host: localhost:9480" → "localhost".
-std::string host_of(std::string_view head) {
+// The value of the first header of this name, which is in lower case; "" = none.
+std::string_view header(std::string_view head, std::string_view name) {
   for (const auto line : lines_of(head)) {
     const auto colon = line.find(':');
-    constexpr std::string_view kName = "host";
-    if (colon != kName.size() || !std::ranges::equal(line.substr(0, colon), kName, {}, to_lower)) continue;
-    const auto value = trimmed(line.substr(colon + 1));
-    const auto port = value.rfind(':');
-    const bool is_v6 = value.starts_with('[');
-    if (port == std::string_view::npos || (is_v6 && value.ends_with(']'))) return std::string(value);
-    return std::string(value.substr(0, port));
+    if (colon == name.size() && std::ranges::equal(line.substr(0, colon), name, {}, to_lower))
+      return trimmed(line.substr(colon + 1));
   }
   return {};
+}
+
+// "localhost:9480" → "localhost".
+std::string without_port(std::string_view host) {
+  const auto port = host.rfind(':');
+  const bool is_v6 = host.starts_with('[');
+  if (port == std::string_view::npos || (is_v6 && host.ends_with(']'))) return std::string(host);
+  return std::string(host.substr(0, port));
 }
 
 }  // namespace
@@ -50,7 +53,9 @@ std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t
   if (end == std::string_view::npos) return std::nullopt;
   const auto line = bytes.find('\n');
   auto request = read_line(bytes.substr(0, line));
-  request.host = host_of(bytes.substr(line + 1, end - std::min(line + 1, end)));
+  const auto headers = bytes.substr(line + 1, end - std::min(line + 1, end));
+  request.host = without_port(header(headers, "host"));
+  request.accept = header(headers, "accept");
   return request;
 }
 
