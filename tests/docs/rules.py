@@ -57,6 +57,7 @@ OPEN = [
     (r"\bNODE\b|(?<= )n1\b", "n1"),
     (r"\bREGISTRY\b", "registry.example"),
     (r"\b(AGENT-POD|DAEMONSET-POD|POD)\b", "tranche-node-x"),
+    (r"\bGRANT-ID\b", "gpu-"),  # what stands in any log of a node
     (r"<name>", "docs_test"),
     (r"/tmp/node\b", "{dir}/doc-node"),
     (r"\$PWD/build/standins|(?<![\w/])build/standins", "{standins}"),

@@ -46,6 +46,12 @@ std::string act_words(const GuardAct& act) {
   return words;
 }
 
+std::string victim_grants(const ToldFault& fault) {
+  std::set<std::string> grants;
+  for (const auto& victim : fault.victims) grants.insert(victim.grant);
+  return fmt::format("{}", fmt::join(grants, ","));
+}
+
 }  // namespace
 
 Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
@@ -136,8 +142,10 @@ void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
     log::error("mps.fault", {{"pool", fault.pool},
                              {"kind", fault.kind},
                              {"culprit", fault.culprit.pid},
+                             {"grant", fault.culprit.grant},
                              {"holder", fault.culprit.holder},
-                             {"victims", fault.victims.size()}});
+                             {"victims", fault.victims.size()},
+                             {"victim_grants", victim_grants(fault)}});
     if (fault.kind == "unclean-exit") {
       world_.tell_node(kube::kNeighbourAtRisk, words);
     } else if (!fault.culprit.holder.empty()) {
@@ -169,8 +177,15 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
 
 void Tenants::tell_words(const std::vector<ToldWords>& told) const {
   for (const auto& [pod, container, remark] : told) {
-    log::warning("tenant.limit",
-                 {{"pod", pod.object_namespace + "/" + pod.name}, {"container", container}, {"what", remark.message}});
+    const auto is_it = [&pod, &container](const HeldEndpoint& endpoint) {
+      return endpoint.pod == pod.name && endpoint.pod_namespace == pod.object_namespace &&
+             endpoint.container == container;
+    };
+    const auto held = std::ranges::find_if(held_, is_it);
+    log::warning("tenant.limit", {{"grant", held == held_.end() ? "" : held->grant},
+                                  {"pod", pod.object_namespace + "/" + pod.name},
+                                  {"container", container},
+                                  {"what", remark.message}});
     world_.tell(pod, remark.understood ? kube::kMpsLimitWithoutEffect : kube::kMpsLimitNotUnderstood,
                 "container " + container + ": " + remark.message);
   }
@@ -189,7 +204,9 @@ void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
 void Tenants::tell_split(const std::vector<SplitContainer>& split) const {
   for (const auto& [endpoint, pools, words] : split) {
     const std::string pod = endpoint.pod_namespace + "/" + endpoint.pod;
-    log::warning("tenant.pools", {{"pod", pod}, {"container", endpoint.container}, {"pools", join(pools, ",")}});
+    log::warning(
+        "tenant.pools",
+        {{"grant", endpoint.grant}, {"pod", pod}, {"container", endpoint.container}, {"pools", join(pools, ",")}});
     world_.tell(pod_of(pod + "/" + endpoint.container, endpoint.grant), kube::kMpsTwoPools, words);
   }
 }

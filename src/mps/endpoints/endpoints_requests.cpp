@@ -1,4 +1,7 @@
 // Answers the requests on mps.sock.
+#include <fmt/format.h>
+
+#include <set>
 #include <utility>
 
 #include "mps/endpoints/endpoints.h"
@@ -29,8 +32,13 @@ void Endpoints::answer(const std::string& request, Reply reply) {
   }
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
-  log::info("clients.terminate",
-            {{"pool", terminate.pool}, {"clients", terminate.pids.size()}, {"why", terminate.reason}});
+  std::set<std::string> grants;
+  for (const auto pid : terminate.pids)
+    if (const auto* grant = grant_of(terminate.pool, pid)) grants.insert(*grant);
+  log::info("clients.terminate", {{"pool", terminate.pool},
+                                  {"grants", fmt::format("{}", fmt::join(grants, ","))},
+                                  {"clients", terminate.pids.size()},
+                                  {"why", terminate.reason}});
   world_.terminate(terminate.pool, {terminate.pids},
                    [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
                      reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));

@@ -112,4 +112,44 @@ void log_answered(const Answered& answered) {
     log::warning("grant.refused", {{"resource", resource}, {"why", error}});
 }
 
+GrantLog::Held GrantLog::held(const Holder& holder, const kube::PodTable& pods, MonoTime now) {
+  const auto* pod = pods.find(holder.pod_namespace, holder.pod);
+  return {holder.grant.empty() ? allocate::grant_id(holder.slots) : holder.grant,
+          holder.pod_namespace,
+          holder.pod,
+          holder.container,
+          pod == nullptr ? "" : pod->uid,
+          holder.claim,
+          now};
+}
+
+void GrantLog::follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now) {
+  std::map<std::string, Held> next;
+  for (const auto& holder : holders) {
+    Held entry = held(holder, pods, now);
+    const std::string key = entry.grant + " " + tenant_key(holder);
+    if (auto before = held_.extract(key); !before.empty()) {
+      next.insert(std::move(before));
+      continue;
+    }
+    if (next.contains(key)) continue;
+    log::info("grant.held", {{"grant", entry.grant},
+                             {"k8s.namespace.name", entry.pod_namespace},
+                             {"k8s.pod.name", entry.pod},
+                             {"k8s.container.name", entry.container},
+                             {"k8s.pod.uid", entry.uid},
+                             {"claim", entry.claim}});
+    next.emplace(key, std::move(entry));
+  }
+  for (const auto& [key, entry] : held_)
+    log::info("grant.ended", {{"grant", entry.grant},
+                              {"k8s.namespace.name", entry.pod_namespace},
+                              {"k8s.pod.name", entry.pod},
+                              {"k8s.container.name", entry.container},
+                              {"k8s.pod.uid", entry.uid},
+                              {"claim", entry.claim},
+                              {"held_s", std::chrono::duration_cast<std::chrono::seconds>(now - entry.since).count()}});
+  held_ = std::move(next);
+}
+
 }  // namespace tranche::agent

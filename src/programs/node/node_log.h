@@ -1,10 +1,14 @@
 #pragma once
 // The node agent's log messages, one function per event. They change nothing.
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/problem.h"
 #include "grants/live/answers.h"
+#include "kube/pod_table.h"
+#include "programs/node/reports.h"
 #include "programs/node/snapshot.h"
 
 namespace tranche::agent {
@@ -18,5 +22,20 @@ void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.
 bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);
 void log_answered(const Answered& answered);
+
+// Which container holds a grant, and that it holds it no longer, as kubelet and the claims report it: the first and the
+// last line that name the grant's pod. Attributes are named as in OpenTelemetry. Loop thread only.
+class GrantLog {
+ public:
+  void follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now);
+
+ private:
+  struct Held {
+    std::string grant, pod_namespace, pod, container, uid, claim;
+    MonoTime since{};
+  };
+  static Held held(const Holder& holder, const kube::PodTable& pods, MonoTime now);
+  std::map<std::string, Held> held_;  // by grant and tenant
+};
 
 }  // namespace tranche::agent

@@ -34,6 +34,7 @@
 #include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
 #include "os/worker/worker.h"
+#include "programs/node/node_log.h"
 #include "programs/node/node_news.h"
 #include "programs/node/node_program.h"
 #include "programs/node/plan_change.h"
@@ -117,6 +118,7 @@ class NodeProgram {
   std::unique_ptr<LabelKeeping> labels_;   // uses the link's client
   std::unique_ptr<DraSlices> dra_slices_;  // uses the link's client
   PoolNews pool_news_;
+  GrantLog grant_log_;
   std::unique_ptr<CdiSpecs> cdi_;
   std::unique_ptr<GrantsFile> grants_file_;
   std::unique_ptr<MpsClient> mps_;  // the next four use it, or the ledger

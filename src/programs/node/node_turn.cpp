@@ -80,7 +80,8 @@ void NodeProgram::keep_grants() {
 
 void NodeProgram::tell_losses() {
   for (const auto& [holder, device, text] : change_->losses_to_tell(state_.holdings)) {
-    log::warning("change.share_taken", {{"pod", holder.pod_namespace + "/" + holder.pod},
+    log::warning("change.share_taken", {{"grant", allocate::grant_id(holder.slots)},
+                                        {"pod", holder.pod_namespace + "/" + holder.pod},
                                         {"container", holder.container},
                                         {"device", device},
                                         {"what", text},
@@ -151,7 +152,9 @@ void NodeProgram::publish() {
     cluster_->condition(node_condition(state_));
     if (mig_) cluster_->other_condition(mig_->condition());
     state_.cluster = cluster_->report();
-    state_.owners = grant_owners(holders(state_), cluster_->pods());
+    const auto held = holders(state_);
+    state_.owners = grant_owners(held, cluster_->pods());
+    grant_log_.follow(held, cluster_->pods(), state_.taken);
   }
   if (labels_) {
     labels_->use(link_->client());
