@@ -107,11 +107,12 @@ void show(const std::vector<std::string>& lines) {
 // Bytes that were read together → keys; false: the view ends.
 bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) {
   constexpr std::pair<std::string_view, top::Key> kSequences[] = {
-      {"\x1b[A", top::Key::kUp},   {"\x1b[B", top::Key::kDown},    {"\x1bOA", top::Key::kUp},
-      {"\x1bOB", top::Key::kDown}, {"\x1b[5~", top::Key::kPageUp}, {"\x1b[6~", top::Key::kPageDown},
-      {"\x1b[H", top::Key::kHome}, {"\x1bOH", top::Key::kHome},    {"\x1b[1~", top::Key::kHome},
-      {"\r", top::Key::kEnter},    {"\n", top::Key::kEnter},       {"\x7f", top::Key::kBackspace},
-      {"\b", top::Key::kBackspace}};
+      {"\x1b[A", top::Key::kUp},      {"\x1b[B", top::Key::kDown},    {"\x1bOA", top::Key::kUp},
+      {"\x1bOB", top::Key::kDown},    {"\x1b[5~", top::Key::kPageUp}, {"\x1b[6~", top::Key::kPageDown},
+      {"\x1b[H", top::Key::kHome},    {"\x1bOH", top::Key::kHome},    {"\x1b[1~", top::Key::kHome},
+      {"\x1b[F", top::Key::kEnd},     {"\x1bOF", top::Key::kEnd},     {"\x1b[4~", top::Key::kEnd},
+      {"\t", top::Key::kTab},         {"\r", top::Key::kEnter},       {"\n", top::Key::kEnter},
+      {"\x7f", top::Key::kBackspace}, {"\b", top::Key::kBackspace}};
   while (!bytes.empty()) {
     const auto* found =
         std::ranges::find_if(kSequences, [&](const auto& each) { return bytes.starts_with(each.first); });
@@ -165,7 +166,9 @@ int live(const Options& options, const Process& process, top::Choice choice) {
     }
     resized = 0;
     const auto [width, height] = Terminal::size();
-    show(top::draw(node, choice, {.width = width, .height = height, .colour = process.terminal}));
+    const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
+    choice = top::within(node, choice, screen);
+    show(top::draw(node, choice, screen));
     pollfd keys{STDIN_FILENO, POLLIN, 0};
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*asked + interval - Clock::now()).count();
     if (::poll(&keys, 1, choice.paused ? 60'000 : static_cast<int>(std::max<std::int64_t>(left, 1))) <= 0) continue;

@@ -4,6 +4,7 @@ import base64, hashlib, html.parser, http.client, json, os, re, shutil, subproce
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
 from bed import main, resident_kib, wait_for  # noqa: E402
+from cluster import Cluster  # noqa: E402
 from screen import Screen  # noqa: E402
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "span", "bdi", "svg", "rect", "table", "tr", "th", "td", "meter",
@@ -175,6 +176,36 @@ def the_top(bed, checks):
     checks.check("Ctrl-C ends it", plain.end() == 0)
 
 
+def the_top_of_a_cluster(bed, checks):
+    document = json.loads(ask(bed, "/status")[2])
+    names = [f"ip-10-0-0-{i}.eu-central-1.compute.internal" for i in range(40)]
+    cluster = Cluster({name: document if i % 5 else None for i, name in enumerate(names)})
+    screen = Screen([f"{bed.machine.bin}/tranche", "top", "--cluster", "--kubeconfig", cluster.kubeconfig(bed.path("kubeconfig"))], env=bed.machine.env)
+    fits = lambda: all(len(row) <= 80 for row in screen.rows) and sum(bool(row) for row in screen.rows) == 24
+    checks.check("more nodes than lines: it says which are shown", screen.until("nodes 1-") and screen.until("of 40") and fits(), screen.text())
+    checks.check("what is known of a tenant fits into 80 columns", re.search(r"PROCS\ndefault/\S+ +ip-\S+/0 +1 +2193M +35.1G +25 +-$", screen.text(), re.MULTILINE), screen.text())
+    seen = set()
+    screen.press("\t")
+    checks.check("tab scrolls the nodes", screen.until("scroll tenants"), screen.text())
+    for _ in range(40):
+        seen |= set(re.findall(r"^(ip-[\d-]+)\.", screen.text(), re.MULTILINE))
+        if "-40 of 40" in screen.text():
+            break
+        before = screen.text()
+        screen.press("\x1b[6~")
+        screen.until(lambda text, before=before: text != before and "of 40" in text)
+    checks.check("every node is reached by page down", len(seen) == 40, sorted(set(name.split(".")[0] for name in names) - seen))
+    screen.press("\x1b[H")
+    checks.check("home leads back to the first", screen.until("nodes 1-"))
+    screen.press("\t\x1b[F")
+    checks.check("tab and end: the last tenant", screen.until("-64  (h: help"), screen.text())
+    screen.press("\x1b[5~")
+    checks.check("page up", screen.until(lambda text: "64 tenants" in text and "-64  (h" not in text) and fits(), screen.text())
+    screen.press("q")
+    checks.check("q ends it", screen.end() == 0)
+    cluster.server.shutdown()
+
+
 def the_why(bed, checks):
     why = lambda *words: bed.machine.run(f"{bed.machine.bin}/tranche", "why", "--socket", bed.path("run/node.sock"), *words)
     pod = why("train")
@@ -199,6 +230,7 @@ def run(bed, checks):
     the_open_metrics(bed, checks)
     the_status(bed, checks)
     the_top(bed, checks)
+    the_top_of_a_cluster(bed, checks)
     the_why(bed, checks)
     for _ in range(100):
         ask(bed, "/"), ask(bed, "/metrics")

@@ -12,8 +12,8 @@ from xml.sax.saxutils import escape
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
 from bed import main, wait_for  # noqa: E402
-from browser_web import Cluster  # noqa: E402
 from chromium import Chromium, program  # noqa: E402
+from cluster import Cluster  # noqa: E402
 from observe_node import address, ask  # noqa: E402
 from screen import Screen  # noqa: E402
 

@@ -19,13 +19,14 @@ constexpr std::size_t kStopsShown = 5;
 constexpr std::array<std::pair<char, Sort>, 5> kSortKeys{
     {{'M', Sort::kMemory}, {'L', Sort::kShare}, {'P', Sort::kProcesses}, {'N', Sort::kName}, {'G', Sort::kDevice}}};
 
-constexpr std::array<const char*, 12> kHelp{
+constexpr std::array<const char*, 13> kHelp{
     "M  sort by memory            L  sort by memory relative to the limit",
     "P  sort by processes         N  sort by name",
     "G  sort by GPU               I  reverse the order",
     "/  filter by name            Esc  no filter",
     "up, down, k, j               one line",
-    "page up, page down, home     one page; the top",
+    "page up, down, home, end     one page; the first, the last",
+    "tab                          scroll the GPUs or nodes; the tenants",
     "space                        pause, go on",
     "h, ?                         this help",
     "q                            quit",
@@ -88,42 +89,104 @@ std::size_t width_of(const std::vector<std::string>& texts, std::size_t least, s
   return std::min(width, most);
 }
 
-void put_devices(Page& page, const Node& node, std::size_t width, std::size_t most) {
+// Where the lines of a screen go.
+struct Layout {
+  std::vector<Tenant> tenants;  // chosen
+  std::size_t device_lines = 0;
+  std::size_t most_devices = 0;  // lines for them, with the one that says which are shown
+  std::size_t room = 0;          // lines for tenants
+  std::size_t last_device = 0;   // the most that can be scrolled over
+  std::size_t last_tenant = 0;
+  bool devices_overflow() const { return device_lines > most_devices; }
+};
+
+std::size_t lines_of(const Device& device) {
+  return device.healthy ? 1 : 2;
+}
+
+Layout layout(const Node& node, const Choice& choice, const Screen& screen) {
+  Layout to{.tenants = chosen(node, choice)};
+  for (const auto& device : node.devices) to.device_lines += lines_of(device);
+  to.most_devices = to.device_lines;
+  to.room = to.tenants.size();
+  if (screen.height <= 0) return to;
+  const auto height = static_cast<std::size_t>(screen.height);
+  // What waits and what was stopped keeps its place below the tenants.
+  const std::size_t below = (node.waiting.empty() ? 0 : 1 + std::min(node.waiting.size(), kStopsShown)) +
+                            (node.stops.empty() ? 0 : 1 + std::min(node.stops.size(), kStopsShown));
+  constexpr std::size_t kHeadings = 3;  // of the page, of the tenants, of their columns
+  const std::size_t rest = height > kHeadings + below ? height - kHeadings - below : 2;
+  // GPUs have what the tenants leave, and at least half.
+  to.most_devices = std::max({rest / 2, rest - std::min(rest, to.tenants.size()), std::size_t{1}});
+  to.room = std::max<std::size_t>(rest - std::min({rest, to.most_devices, to.device_lines}), 1);
+  to.last_tenant = to.tenants.size() - std::min(to.tenants.size(), to.room);
+  if (!to.devices_overflow()) return to;
+  to.last_device = node.devices.size();
+  for (std::size_t used = 1; to.last_device > 0; --to.last_device) {
+    used += lines_of(node.devices[to.last_device - 1]);
+    if (used > to.most_devices) break;
+  }
+  return to;
+}
+
+void put_device(Page& page, const Device& d, bool cluster, std::size_t name, std::size_t bar_width) {
+  const std::string memory = (d.used_mib ? mib_text(*d.used_mib) : "-") + "/" + mib_text(d.memory_mib);
+  const std::string busy =
+      cluster ? "" : fmt::format(" busy {:>4}", d.busy_percent ? fmt::format("{}%", *d.busy_percent) : "-");
+  page.line(fmt::format("{}{:<{}} {} {:<14}{} slots {:>2}/{:<2} {}", cluster ? "" : "GPU ", cut(plain(d.index), name),
+                        name, bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory, busy, d.held, d.slots,
+                        d.healthy ? plain(d.sharing) : "UNHEALTHY"),
+            d.healthy ? nullptr : kRed);
+  if (!d.healthy) page.line("         " + plain(d.reason), kRed);
+}
+
+void put_devices(Page& page, const Node& node, const Choice& choice, const Layout& to, std::size_t width) {
   const std::size_t bar_width = std::clamp<std::size_t>(width / (node.cluster ? 6 : 4), 10, 40);
   std::vector<std::string> names;
   for (const auto& d : node.devices) names.push_back(d.index);
-  const std::size_t name = node.cluster ? width_of(names, 4, width / 4) : 4;
-  for (const auto& d : node.devices) {
-    if (page.size() >= most) return page.line("  and more", kDim);
-    const std::string memory = (d.used_mib ? mib_text(*d.used_mib) : "-") + "/" + mib_text(d.memory_mib);
-    page.line(fmt::format("{}{:<{}} {} {:<14} busy {:>4} slots {:>2}/{:<2} {}", node.cluster ? "" : "GPU ",
-                          cut(plain(d.index), name), name, bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory,
-                          d.busy_percent ? fmt::format("{}%", *d.busy_percent) : "-", d.held, d.slots,
-                          d.healthy ? plain(d.sharing) : "UNHEALTHY"),
-              d.healthy ? nullptr : kRed);
-    if (!d.healthy) page.line("         " + plain(d.reason), kRed);
+  const std::size_t name = node.cluster ? width_of(names, 4, width / 3) : 4;
+  if (!to.devices_overflow()) {
+    for (const auto& d : node.devices) put_device(page, d, node.cluster, name, bar_width);
+    return;
   }
+  std::size_t at = choice.first_device;
+  for (std::size_t used = 1; at < node.devices.size(); ++at) {
+    used += lines_of(node.devices[at]);
+    if (used > to.most_devices) break;
+    put_device(page, node.devices[at], node.cluster, name, bar_width);
+  }
+  page.line(fmt::format("  {} {}-{} of {}  (tab: scroll {})", node.cluster ? "nodes" : "GPUs", choice.first_device + 1,
+                        at, node.devices.size(), choice.of_devices ? "tenants" : "these"),
+            choice.of_devices ? kBold : kDim);
 }
 
-void put_tenants(Page& page, const std::vector<Tenant>& tenants, std::size_t first, std::size_t room,
-                 std::size_t width) {
-  constexpr std::size_t kBar = 12, kRest = 53;
+// "node/3" keeps its GPU.
+std::string cut_device(const std::string& device, std::size_t width) {
+  const auto slash = device.rfind('/');
+  if (device.size() <= width || slash == std::string::npos || device.size() - slash >= width) return cut(device, width);
+  return cut(device.substr(0, slash), width - (device.size() - slash)) + device.substr(slash);
+}
+
+void put_tenants(Page& page, const Layout& to, std::size_t first, std::size_t width) {
+  constexpr std::size_t kBar = 12, kRest = 38, kName = 20;  // a narrow screen has no bar
   std::vector<std::string> devices;
-  for (const auto& tenant : tenants) devices.push_back(tenant.device);
+  for (const auto& tenant : to.tenants) devices.push_back(tenant.device);
   const std::size_t gpu = width_of(devices, 5, width / 5);
-  const std::size_t name = std::max<std::size_t>(width > kRest + gpu ? width - kRest - gpu : 0, 20);
-  page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {:<{}} {:>5} {:>5}", "TENANT", name, "GPU", gpu, "SLOTS",
-                        "MEMORY", "LIMIT", "", kBar + 2, "SM%", "PROCS"),
+  const std::size_t wide_bar = width >= kRest + gpu + kName + kBar + 3 ? kBar + 3 : 0;
+  const std::size_t name = std::max(width > kRest + gpu + wide_bar ? width - kRest - gpu - wide_bar : 0, kName);
+  const auto limit_bar = [wide_bar](const Tenant& t) {
+    return wide_bar == 0 ? "" : " " + bar(t.used_mib.value_or(0), t.limit_mib, kBar);
+  };
+  page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8}{} {:>5} {:>5}", "TENANT", name, "GPU", gpu, "SLOTS", "MEMORY",
+                        "LIMIT", std::string(wide_bar, ' '), "SM%", "PROCS"),
             kHead);
-  for (std::size_t i = first; i < tenants.size() && i < first + room; ++i) {
-    const Tenant& t = tenants[i];
-    const double used = share(t);
-    page.line(
-        fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8} {} {:>5} {:>5}", cut(plain(t.name), name), name,
-                    cut(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
-                    t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), bar(t.used_mib.value_or(0), t.limit_mib, kBar),
-                    t.threads.empty() ? "-" : plain(t.threads), or_dash(t.processes)),
-        used > 0.95 ? kRed : nullptr);
+  for (std::size_t i = first; i < to.tenants.size() && i < first + to.room; ++i) {
+    const Tenant& t = to.tenants[i];
+    page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8}{} {:>5} {:>5}", cut(plain(t.name), name), name,
+                          cut_device(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
+                          t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), limit_bar(t),
+                          t.threads.empty() ? "-" : plain(t.threads), or_dash(t.processes)),
+              share(t) > 0.95 ? kRed : nullptr);
   }
 }
 
@@ -177,36 +240,28 @@ std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
   return tenants;
 }
 
-std::vector<std::string> draw(const Node& node, const Choice& choice, const Screen& screen) {
+std::vector<std::string> draw(const Node& node, const Choice& wanted, const Screen& screen) {
   Page page(screen);
   const auto width = static_cast<std::size_t>(screen.width);
   const std::string driver = node.cluster ? "cluster" : "driver " + (node.driver.empty() ? "-" : plain(node.driver));
   page.line(fmt::format("tranche top  {}  {}: {}", driver, node.ready ? "ready" : "NOT READY", plain(node.reason)),
             node.ready ? kGreen : kRed);
-  if (choice.help) {
+  if (wanted.help) {
     for (const char* line : kHelp) page.line(line);
     return page.take();
   }
-  // Many nodes leave half of the screen to the tenants.
-  put_devices(page, node, width,
-              node.cluster && screen.height > 0 ? static_cast<std::size_t>(screen.height) / 2 : std::size_t{100'000});
-  const auto tenants = chosen(node, choice);
-  std::string chosen_by =
-      fmt::format("{} tenants, by {}{}", tenants.size(), to_string(choice.sort), choice.reversed ? " (reversed)" : "");
+  const Layout to = layout(node, wanted, screen);
+  const Choice choice = within(node, wanted, screen);
+  put_devices(page, node, choice, to, width);
+  std::string chosen_by = fmt::format("{} tenants, by {}{}", to.tenants.size(), to_string(choice.sort),
+                                      choice.reversed ? " (reversed)" : "");
   if (!choice.filter.empty() || choice.typing)
     chosen_by += "  filter: " + plain(choice.filter) + (choice.typing ? "_" : "");
   if (choice.paused) chosen_by += "  PAUSED";
+  if (to.last_tenant > 0)
+    chosen_by += fmt::format("  {}-{}", choice.first + 1, std::min(choice.first + to.room, to.tenants.size()));
   page.line(chosen_by + (screen.height > 0 ? "  (h: help, q: quit)" : ""), kDim);
-  // What waits and what was stopped keeps its place below the tenants.
-  const std::size_t below = (node.waiting.empty() ? 0 : 1 + std::min(node.waiting.size(), kStopsShown)) +
-                            (node.stops.empty() ? 0 : 1 + std::min(node.stops.size(), kStopsShown));
-  std::size_t room = tenants.size();
-  if (screen.height > 0) {
-    const auto height = static_cast<std::size_t>(screen.height);
-    room = height > page.size() + 1 + below ? height - page.size() - 1 - below : 1;
-  }
-  const std::size_t first = std::min(choice.first, tenants.size() > room ? tenants.size() - room : 0);
-  put_tenants(page, tenants, first, room, width);
+  put_tenants(page, to, choice.first, width);
   const std::size_t most = screen.height > 0 ? kStopsShown : node.waiting.size() + node.stops.size();
   put_list(page, "Waiting", node.waiting, most);
   put_list(page, "Last stops", node.stops, most);
@@ -216,8 +271,19 @@ std::vector<std::string> draw(const Node& node, const Choice& choice, const Scre
   return lines;
 }
 
+Choice within(const Node& node, Choice choice, const Screen& screen) {
+  const Layout to = layout(node, choice, screen);
+  choice.of_devices = choice.of_devices && to.devices_overflow();
+  choice.first_device = std::min(choice.first_device, to.last_device);
+  choice.first = std::min(choice.first, to.last_tenant);
+  // A page skips nothing, also where each GPU has a second line.
+  const std::size_t lines_each = to.device_lines > node.devices.size() ? 2 : 1;
+  choice.page = std::max<std::size_t>(choice.of_devices ? (to.most_devices - 1) / lines_each : to.room - 1, 1);
+  return choice;
+}
+
 bool press(Choice& choice, Key key, char text) {
-  constexpr std::size_t kPage = 10;
+  constexpr std::size_t kFar = 1'000'000'000;  // within() brings it back
   if (choice.typing) {
     if (key == Key::kText) choice.filter += text;
     if (key == Key::kBackspace && !choice.filter.empty()) choice.filter.pop_back();
@@ -228,11 +294,14 @@ bool press(Choice& choice, Key key, char text) {
   }
   if (key == Key::kText && text == 'k') key = Key::kUp;
   if (key == Key::kText && text == 'j') key = Key::kDown;
-  if (key == Key::kUp) choice.first -= std::min<std::size_t>(choice.first, 1);
-  if (key == Key::kDown) ++choice.first;
-  if (key == Key::kPageUp) choice.first -= std::min(choice.first, kPage);
-  if (key == Key::kPageDown) choice.first += kPage;
-  if (key == Key::kHome) choice.first = 0;
+  std::size_t& first = choice.of_devices ? choice.first_device : choice.first;
+  if (key == Key::kUp) first -= std::min<std::size_t>(first, 1);
+  if (key == Key::kDown) ++first;
+  if (key == Key::kPageUp) first -= std::min(first, choice.page);
+  if (key == Key::kPageDown) first += choice.page;
+  if (key == Key::kHome) first = 0;
+  if (key == Key::kEnd) first = kFar;
+  if (key == Key::kTab) choice.of_devices = !choice.of_devices;
   if (key == Key::kEscape) {
     choice.filter.clear();
     choice.help = false;

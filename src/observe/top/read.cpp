@@ -131,7 +131,7 @@ Node cluster_of(const std::vector<Report>& reports) {
     }
     ready += read->ready ? 1 : 0;
     row.healthy = read->ready;
-    row.sharing = fmt::format("{} GPUs", read->devices.size());
+    row.sharing = fmt::format("{} GPU{}", read->devices.size(), read->devices.size() == 1 ? "" : "s");
     if (!read->ready) row.reason = read->reason;
     row.used_mib = 0;
     for (const auto& device : read->devices) {

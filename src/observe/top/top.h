@@ -63,8 +63,11 @@ enum class Sort { kMemory, kShare, kProcesses, kName, kDevice };
 struct Choice {
   Sort sort = Sort::kMemory;
   bool reversed = false;
-  std::string filter;     // part of a tenant's name
-  std::size_t first = 0;  // tenants that are scrolled over
+  std::string filter;            // part of a tenant's name
+  std::size_t first = 0;         // tenants that are scrolled over
+  std::size_t first_device = 0;  // GPUs, or nodes of a cluster, that are scrolled over
+  bool of_devices = false;       // keys scroll these
+  std::size_t page = 10;         // lines of what the keys scroll
   bool paused = false;
   bool help = false;
   bool typing = false;  // the filter
@@ -77,13 +80,15 @@ struct Screen {
   bool colour = false;
 };
 
+// `choice` without what the screen cannot do: no list is scrolled beyond its end.
+Choice within(const Node& node, Choice choice, const Screen& screen);
 // The chosen tenants in their order.
 std::vector<Tenant> chosen(const Node& node, const Choice& choice);
 // Lines of at most `width` columns; escapes of colours, which have no width, only with `colour`.
 std::vector<std::string> draw(const Node& node, const Choice& choice, const Screen& screen);
 std::string to_json(const Node& node, const Choice& choice);
 
-enum class Key { kUp, kDown, kPageUp, kPageDown, kHome, kEscape, kEnter, kBackspace, kText };
+enum class Key { kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kTab, kEscape, kEnter, kBackspace, kText };
 // What a key does; false: it ends the view.
 bool press(Choice& choice, Key key, char text);
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "base/text.h"
 
 namespace tranche::top {
@@ -74,7 +76,13 @@ TEST(Top, KeepsWithinTheHeightAndScrolls) {
   press(choice, Key::kPageDown, 0);
   EXPECT_THAT(text_of(draw(many, choice, {.width = 80, .height = 24})), Not(HasSubstr("team/a/main ")));
   press(choice, Key::kHome, 0);
-  EXPECT_THAT(text_of(draw(many, choice, {.width = 80, .height = 5})), HasSubstr("tranche top"));
+  for (int height = 1; height < 12; ++height) {
+    press(choice, Key::kTab, 0);
+    choice = within(many, choice, {.width = 80, .height = height});
+    const auto lines = draw(many, choice, {.width = 80, .height = height});
+    EXPECT_LE(lines.size(), static_cast<std::size_t>(height));
+    EXPECT_THAT(lines[0], HasSubstr("tranche top"));
+  }
 }
 
 TEST(Top, SortsAndFilters) {
@@ -105,12 +113,45 @@ TEST(Top, ShowsTheNodesOfACluster) {
   for (const char* shown : {"cluster  NOT READY: 1 of 3 node agents ready", "gpu-node-1 ", "gpu-node-1/0", "slots  2/4",
                             "GPU 1: XID 79", "no answer: 503", "not a status document", "gpu-node-1: 10 to 5 slots"})
     EXPECT_THAT(text, HasSubstr(shown));
-  std::vector<Report> many(100, {"n", "", "503"});
-  EXPECT_THAT(text_of(draw(cluster_of(many), {}, {.width = 80, .height = 24})),
-              ::testing::AllOf(HasSubstr("and more"), HasSubstr("TENANT")));
   EXPECT_EQ(cluster_of({{"n", R"({"grants": [{"devices": [{"uuid": "u", "usedMiB": 5}]}]})", ""}}).tenants[0].used_mib,
             5u)
       << "of a page that names no process";
+}
+
+// Promise: top: Every node and every tenant of a large cluster can be scrolled to, at 80 columns too.
+TEST(Top, ScrollsToEveryNodeAndTenantOfACluster) {
+  std::vector<Report> reports;
+  for (int i = 0; i < 60; ++i)
+    reports.push_back(
+        {"ip-10-0-0-" + std::to_string(i) + ".eu-central-1.compute.internal", i % 7 == 0 ? "" : kStatus, "503"});
+  const Node all = cluster_of(reports);
+  const Screen screen{.width = 80, .height = 24};
+  Choice choice;
+  const auto shown = [&] {
+    choice = within(all, choice, screen);
+    const auto lines = draw(all, choice, screen);
+    EXPECT_THAT(lines, SizeIs(24));
+    for (const auto& line : lines) EXPECT_LE(line.size(), 80u) << line;
+    return text_of(lines);
+  };
+  EXPECT_THAT(shown(), ::testing::AllOf(HasSubstr("nodes 1-"), HasSubstr("of 60"), HasSubstr("PROCS")));
+  EXPECT_THAT(shown(), HasSubstr("../0 ")) << "which GPU of a node with a long name";
+  press(choice, Key::kTab, 0);
+  std::set<std::string> nodes;
+  for (int i = 0; i < 60; ++i) {
+    for (const auto line : lines_of(shown()))
+      if (line.starts_with("ip-")) nodes.insert(std::string(line.substr(0, line.find('['))));
+    press(choice, Key::kDown, 0);
+  }
+  EXPECT_THAT(nodes, SizeIs(60));
+  EXPECT_THAT(shown(), HasSubstr("-60 of 60"));
+  press(choice, Key::kUp, 0);
+  EXPECT_THAT(shown(), Not(HasSubstr("-60 of 60"))) << "it was not scrolled beyond the end";
+  press(choice, Key::kTab, 0);
+  press(choice, Key::kEnd, 0);
+  EXPECT_THAT(shown(), HasSubstr("-153  (h: help"));
+  press(choice, Key::kHome, 0);
+  EXPECT_THAT(shown(), HasSubstr("by memory  1-"));
 }
 
 // Promise: top: No name of a pod controls the terminal.
