@@ -31,10 +31,8 @@ const EndpointReport* endpoint_of(const PoolReport& pool, const dra::Part& part)
 
 bool has_limits(const EndpointReport& endpoint, const dra::Part& part) {
   if (!endpoint.limits) return false;
-  return std::ranges::any_of(*endpoint.limits, [&part](const EndpointLimit& limit) {
-    return limit.uuid == part.gpu_uuid && limit.memory_mib == part.limits.memory.in_mib() &&
-           limit.threads_hundredths == part.limits.threads.hundredths;
-  });
+  const mps::GrantLimit wanted{part.gpu_uuid, part.limits.memory, part.limits.threads};
+  return std::ranges::find(*endpoint.limits, wanted) != endpoint.limits->end();
 }
 
 // Why its endpoint does not serve; "" = it does.
