@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "fuzz/replay_table.h"
+#include "fuzz/table.h"
 
 int main(int argc, char** argv) {
   namespace fs = std::filesystem;
