@@ -69,6 +69,8 @@ std::vector<ShownPart> claims_shown(const Shown& status) {
       part.limit_mib = count_at(json, "memoryMiB");
       part.cores = count_at(json, "cores");
       part.sms = count_at(json, "sms");
+      part.process_mib = count_at(map_at(json, "process"), "memoryMiB");
+      part.process_sms = count_at(map_at(json, "process"), "sms");
       for (const Shown& device : list_at(json, "devices"))
         if (part.device.empty()) part.device = text_at(device, "device");
       add_tenant(status, part);
@@ -81,8 +83,14 @@ std::vector<ShownPart> claims_shown(const Shown& status) {
 
 std::string limits_text(const ShownPart& part) {
   if (part.kind == "monitor") return "nothing of it";
-  if (part.limit_mib == 0 && part.sms == 0) return "all of it";
-  return fmt::format("{} MiB, {} SMs ({} cores)", part.limit_mib, part.sms, part.cores);
+  std::string text = "all of it";
+  if (part.limit_mib > 0 || part.sms > 0)
+    text = fmt::format("{} MiB, {} SMs ({} cores)", part.limit_mib, part.sms, part.cores);
+  if (part.process_mib == 0 && part.process_sms == 0) return text;
+  text += ", each process";
+  if (part.process_mib > 0) text += fmt::format(" {} MiB", part.process_mib);
+  if (part.process_sms > 0) text += fmt::format("{} {} SMs", part.process_mib > 0 ? "," : "", part.process_sms);
+  return text;
 }
 
 std::vector<ServingFault> serving_faults(const Shown& status) {

@@ -24,6 +24,7 @@ struct ShownPart {
   std::uint64_t limit_mib = 0;  // 0: not limited
   std::uint64_t cores = 0;
   std::uint64_t sms = 0;
+  std::uint64_t process_mib = 0, process_sms = 0;  // of each process, by a configuration; 0: as above
   std::optional<std::uint64_t> used_mib;
   // "yes"; "partly": each process is limited, and their sum is not; "no"; "": there is no limit.
   std::string enforced;
@@ -31,7 +32,8 @@ struct ShownPart {
 };
 std::vector<ShownPart> claims_shown(const nlohmann::json& status);
 
-std::string limits_text(const ShownPart& part);  // "6144 MiB, 30 SMs (20 cores)", "all of it", "nothing of it"
+std::string limits_text(
+    const ShownPart& part);  // "6144 MiB, 30 SMs (20 cores)", "all of it", "nothing of it"; those of a process
 
 // What is wrong with the serving of claims, one sentence each with its remedy; none where all is well or claims are
 // not configured.

@@ -38,6 +38,16 @@ TEST(ClaimsShown, NameTheHolderTheLimitsAndThatTheyAreEnforced) {
   EXPECT_THAT(serving_faults(status()), IsEmpty());
 }
 
+TEST(ClaimsShown, LimitsOfEachProcessAreNamed) {
+  auto json = status();
+  auto& part = json["dra"]["claims"][0]["parts"][0];
+  part["process"] = {{"memoryMiB", 1024}, {"sms", 16}};
+  EXPECT_EQ(limits_text(claims_shown(json)[0]), "6144 MiB, 30 SMs (20 cores), each process 1024 MiB, 16 SMs");
+  part["memoryMiB"] = part["sms"] = 0;
+  part["process"] = {{"sms", 16}};
+  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, each process 16 SMs");
+}
+
 TEST(ClaimsShown, LimitsThatDoNotHoldAreNamed) {
   auto json = status();
   json["guard"]["limits"] = Json::array();

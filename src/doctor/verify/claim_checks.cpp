@@ -36,16 +36,34 @@ std::string value_in(const Shown& edits, const std::string& variable) {
   return {};
 }
 
-// "" or what one device of the specification gives that is not as recorded.
-std::string difference(const Shown& edits, const dra::ShownPart& part) {
+// The words of a list that is separated by commas, in an order that can be compared.
+std::set<std::string> words_of(const std::string& list) {
+  std::set<std::string> words;
+  for (const auto word : split(list, ','))
+    if (!word.empty()) words.emplace(word);
+  return words;
+}
+
+// "" or what one device of the specification gives that is not as recorded. A request with several GPUs has one
+// endpoint, and each of its devices gives all of them.
+std::string difference(const Shown& edits, const dra::ShownPart& part, const std::vector<dra::ShownPart>& parts) {
+  std::set<std::string> gpus, limits;
+  for (const auto& each : parts) {
+    if (each.uid != part.uid || each.request != part.request || each.grant != part.grant) continue;
+    gpus.insert(each.gpu);
+    const auto limit = each.process_mib > 0 ? each.process_mib : each.limit_mib;
+    if (limit > 0) limits.insert(fmt::format("{}={}M", each.gpu, limit));
+  }
+  const auto all = [](const std::set<std::string>& words) {
+    return join(std::vector<std::string>(words.begin(), words.end()), ",");
+  };
   const std::string gpu = value_in(edits, "NVIDIA_VISIBLE_DEVICES");
-  if (gpu != part.gpu)
-    return fmt::format("NVIDIA_VISIBLE_DEVICES is {}, and the claim has {}", in_quotes(gpu), part.gpu);
+  if (words_of(gpu) != gpus)
+    return fmt::format("NVIDIA_VISIBLE_DEVICES is {}, and the claim has {}", in_quotes(gpu), all(gpus));
   const std::string limit = value_in(edits, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-  const std::string wanted = part.limit_mib == 0 ? "" : fmt::format("{}={}M", part.gpu, part.limit_mib);
-  if (limit != wanted)
+  if (words_of(limit) != limits)
     return fmt::format("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is {}, and the claim has {}", in_quotes(limit),
-                       in_quotes(wanted));
+                       in_quotes(all(limits)));
   if (part.grant.empty()) return {};
   const auto& mounts = list_at(edits, "mounts");
   const bool mounted = std::ranges::any_of(mounts, [&](const Shown& mount) {
@@ -102,7 +120,7 @@ void check_claim_specs(const Shown& node, const std::map<std::string, std::strin
       for (const Shown& device : list_at(spec, "devices")) {
         if (!text_at(device, "name").starts_with(uid + "-" + part.request + "-" + part.device)) continue;
         ++devices;
-        if (wrong.empty()) wrong = difference(map_at(device, "containerEdits"), part);
+        if (wrong.empty()) wrong = difference(map_at(device, "containerEdits"), part, parts);
       }
     }
     if (!spec.is_object() || devices == 0)

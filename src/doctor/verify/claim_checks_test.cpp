@@ -68,6 +68,20 @@ TEST(VerifyClaims, ASpecificationIsComparedWithTheRecord) {
   EXPECT_THAT(left[0].what, HasSubstr("no prepared claim belongs to it"));
 }
 
+TEST(VerifyClaims, ARequestWithSeveralGpusIsComparedAsOne) {
+  auto two = status();
+  auto& parts = two["dra"]["claims"][0]["parts"];
+  parts.push_back(parts[0]);
+  parts[1].update(Json{{"gpu", "GPU-1"}, {"memoryMiB", 0}, {"process", {{"memoryMiB", 1024}, {"sms", 0}}}});
+  auto [file, text] = spec("GPU-0=6144M,GPU-1=1024M");
+  EXPECT_EQ(specs(two, {{file, text}}).at(0).verdict, Verdict::kFail) << "it shows one GPU";
+  const std::string shown = "NVIDIA_VISIBLE_DEVICES=GPU-0";
+  text.replace(text.find(shown), shown.size(), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0");
+  const auto good = specs(two, {{file, text}});
+  ASSERT_THAT(good, SizeIs(1));
+  EXPECT_EQ(good[0].verdict, Verdict::kPass) << good[0].what;
+}
+
 TEST(VerifyClaims, LimitsAndServingAreChecked) {
   Checks checks;
   check_claims(status(), checks);
