@@ -31,6 +31,7 @@ Device device_of(const Inventory& inventory, const Gpu& gpu, Kind kind) {
   device.compute_capability = gpu.compute_capability;
   device.product = gpu.name;
   device.pci_bus_id = gpu.pci_bus_id;
+  device.pcie_root = gpu.pcie_root;
   device.numa_node = gpu.numa_node;
   device.driver_version = inventory.driver_version;
   device.cuda_driver_version = inventory.cuda_driver_version;

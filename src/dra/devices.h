@@ -44,8 +44,9 @@ struct Device {
   std::uint32_t sms = 0;          // of the GPU; 0 = unknown
   std::uint32_t cores_least = 1;  // kShared: percent that the driver gives at least, also what a claim gets by default
   inventory::ComputeCapability compute_capability{};
-  std::string product;     // "NVIDIA H200"
-  std::string pci_bus_id;  // as NVML writes it: "00000000:00:06.0"
+  std::string product;      // "NVIDIA H200"
+  std::string pci_bus_id;   // as NVML writes it: "00000000:00:06.0"
+  std::string pcie_root{};  // "pci0000:00"; "" = unknown
   std::optional<std::uint32_t> numa_node{};
   std::string driver_version;                // "580.159.04"
   int cuda_driver_version = 0;               // 1000·major + 10·minor; 0 = unknown

@@ -98,6 +98,7 @@ Json attributes_of(const Device& device, const Pool& pool) {
   add_names(device, "", attributes);
   if (pool.driver != kNvidia) add_names(device, std::string(kNvidia) + "/", attributes);
   attributes.text("resource.kubernetes.io/pciBusID", linux_bus_id(device.pci_bus_id));
+  attributes.text("resource.kubernetes.io/pcieRoot", device.pcie_root);
   if (device.numa_node) attributes.add("resource.kubernetes.io/numaNode", "int", *device.numa_node);
   return attributes.take();
 }

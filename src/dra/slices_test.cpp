@@ -84,6 +84,7 @@ TEST(DraSlices, HaveNvidiasAttributes) {
   auto list = devices("H200");
   list[0].pci_bus_id = "00000000:3B:00.0";
   list[0].numa_node = 1;
+  list[0].pcie_root = "pci0000:3a";
   Json attributes = specs(slices_of(list, kPool))[0]["devices"][0]["attributes"];
   const Json own = json_of(R"({"type":{"string":"shared"},"productName":{"string":"NVIDIA H200"},
     "architecture":{"string":"Hopper"},"cudaComputeCapability":{"version":"9.0.0"},
@@ -95,6 +96,7 @@ TEST(DraSlices, HaveNvidiasAttributes) {
   EXPECT_EQ(attributes["uuid"]["string"], list[0].gpu_uuid);
   EXPECT_EQ(attributes["resource.kubernetes.io/pciBusID"]["string"], "0000:3b:00.0");
   EXPECT_EQ(attributes["resource.kubernetes.io/numaNode"]["int"], 1);
+  EXPECT_EQ(attributes["resource.kubernetes.io/pcieRoot"]["string"], "pci0000:3a");
   attributes = specs(slices_of(list, {"gpu.nvidia.com", "n1"}))[0]["devices"][0]["attributes"];
   EXPECT_FALSE(attributes.contains("gpu.nvidia.com/uuid")) << "it would hide the bare name";
 }

@@ -190,6 +190,18 @@ TEST(NodeDoubts, ANumaNodeThatIsNoNumberIsSaidAndTheGpuServedWithoutOne) {
   EXPECT_THAT(node.doubts, ElementsAre(HasSubstr("\"zero\" is not the number of a NUMA node")));
 }
 
+TEST(NodeDoubts, ThePcieRootIsThatOfTheKernelsLinkAndElseUnknown) {
+  SimFixture sim(kTwoH200);
+  const std::string devices = sim.root() + "/sys/bus/pci/devices";
+  std::filesystem::create_directories(devices);
+  std::filesystem::create_directory_symlink("../../../devices/pci0000:00/0000:00:01.0/0000:00:06.0",
+                                            devices + "/0000:00:06.0");
+  const Inventory node = scan(sim);
+  ASSERT_THAT(node.gpus, SizeIs(2));
+  EXPECT_EQ(node.gpus[0].pcie_root, "pci0000:00");
+  EXPECT_EQ(node.gpus[1].pcie_root, "");
+}
+
 // Promise: driver/scan: Device nodes follow the driver's minor numbers, not the indices.
 TEST(NodeDoubts, MinorNumbersAreTheDriversAndNotTheIndices) {
   SimFixture sim("gpus:\n  - {profile: H200, minor: 3}\n  - {profile: H200, minor: 0}\ntopology: vm\n");

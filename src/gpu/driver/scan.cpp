@@ -103,6 +103,7 @@ class Reader {
     } else {
       gpu_.pci_class = 0;  // unknown: the label gpu.mode is then "unknown", as NVIDIA's is
     }
+    gpu_.pcie_root = pcie_root_of(place_.root, gpu_.pci_bus_id);
     if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
       gpu_.numa_node = *node;
     } else {

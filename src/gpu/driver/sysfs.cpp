@@ -71,6 +71,20 @@ Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::
   return static_cast<std::uint32_t>(*node);
 }
 
+// The function's directory is a link: "../../../devices/pci0000:00/0000:00:01.0/0000:3b:00.0".
+std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id) {
+  constexpr std::size_t kLongestRoot = 16;
+  const std::string address = sysfs_address(nvml_bus_id);
+  if (address.empty()) return {};
+  std::array<char, 4096> target{};
+  const std::string link = (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address;
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  if (size <= 0) return {};
+  for (const auto part : split({target.data(), static_cast<std::size_t>(size)}, '/'))
+    if (part.starts_with("pci") && part.contains(':') && part.size() <= kLongestRoot) return std::string(part);
+  return {};
+}
+
 std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id) {
   std::string text = attribute_of(root, nvml_bus_id, "class");
   if (!text.starts_with("0x")) return std::nullopt;

@@ -19,4 +19,7 @@ bool has_function(const std::string& root, std::string_view nvml_bus_id);
 Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id);
 std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id);  // 0x030200
 
+// The PCIe root complex that the function is below: "pci0000:00", as the kernel names it. "": unknown.
+std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id);
+
 }  // namespace tranche::host::nvml

@@ -58,6 +58,7 @@ struct Gpu {
   std::uint32_t minor = 0;  // /dev/nvidia<minor>
   std::string name;         // "NVIDIA H200"
   std::string pci_bus_id;   // "00000000:00:06.0", NVML's format
+  std::string pcie_root;    // "pci0000:00", sysfs' name; "" = unknown
   std::uint32_t pci_class = 0x030200;
   std::optional<std::uint32_t> numa_node;
   Bytes memory;  // NVML v1 total; 0 = not reported by the driver

@@ -25,6 +25,7 @@ Inventory two_gpus() {
     gpu.name = "NVIDIA H200";
     gpu.pci_bus_id = "00000000:00:06.0";
     gpu.numa_node = i;
+    gpu.pcie_root = "pci0000:" + std::to_string(10 + i);
     gpu.memory = {150754820096};
     gpu.compute_capability = {9, 0};
     gpu.sm_count = 132;

@@ -38,6 +38,7 @@ Json to_json(const MigDevice& mig) {
 Json to_json(const Gpu& gpu) {
   Json json{{"uuid", gpu.uuid}, {"index", gpu.index},         {"minor", gpu.minor},
             {"name", gpu.name}, {"pciBusId", gpu.pci_bus_id}, {"pciClass", fmt::format("{:#08x}", gpu.pci_class)}};
+  if (!gpu.pcie_root.empty()) json["pcieRoot"] = gpu.pcie_root;
   if (gpu.numa_node) json["numaNode"] = *gpu.numa_node;
   json["memoryBytes"] = gpu.memory.value;
   json["computeCapability"] = fmt::format("{}.{}", gpu.compute_capability.major, gpu.compute_capability.minor);
@@ -209,6 +210,7 @@ Gpu read_gpu(const Object& object) {
   object.number("minor", gpu.minor);
   object.text("name", gpu.name);
   object.text("pciBusId", gpu.pci_bus_id, false);
+  object.text("pcieRoot", gpu.pcie_root, false);
   read_pci_class(object, gpu.pci_class);
   object.number("numaNode", gpu.numa_node);
   object.number("memoryBytes", gpu.memory.value);
