@@ -68,6 +68,13 @@ Result<ResourceBook::Served> ResourceBook::serve(std::uint64_t count, const Slot
   return serve_from(taken_, around_, count, reusable);
 }
 
+ResourceBook::Slots ResourceBook::positions(const std::set<std::string>& ids) const {
+  Slots slots;
+  for (const auto& id : ids)
+    if (const auto found = position_.find(id); found != position_.end()) slots.insert(found->second);
+  return slots;
+}
+
 void ResourceBook::take(const Slots& slots) {
   largest_.reset();
   for (const std::size_t at : slots) {

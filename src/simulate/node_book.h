@@ -33,6 +33,7 @@ class ResourceBook {
   // the rest. Changes nothing.
   Result<Served> serve(std::uint64_t count, const Slots& reusable) const;
 
+  Slots positions(const std::set<std::string>& ids) const;  // of those that the resource has
   void take(const Slots& slots);
   void release(const Slots& slots);
   // A container that runs is a client, or several, of the MPS server of each of its devices.

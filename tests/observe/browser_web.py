@@ -48,6 +48,8 @@ def run(bed, checks):
     once = json.loads(bed.machine.run(*words, "--json").stdout)
     of = once["resources"]["nvidia.com/gpu"]
     checks.check("--json has the capacity", (of["slots"], of["free"], of["unhealthy"], of["largestRequest"]) == (20, 7, 4, 4), of)
+    fits = {fit["slots"]: (fit["containers"], fit["byNode"]) for fit in of["fits"]}
+    checks.check("the simulator says what would fit, and where", fits == {1: (7, {"gpu-node-1": 5, "gpu-node-2": 2}), 2: (2, {"gpu-node-1": 2}), 3: (1, {"gpu-node-1": 1}), 4: (1, {"gpu-node-1": 1})}, of["fits"])
     checks.check("it asked for one list, and each agent once", len(cluster.asked) == 4, cluster.asked)
 
     why = bed.machine.run(words[0], "why", "serve", "--cluster", *words[2:])
@@ -67,7 +69,7 @@ def run(bed, checks):
     try:
         looks_right(browser, checks, url, "cluster", axe())
         text = browser.run("document.body.innerText")
-        checks.check("it shows nodes, GPUs and what is not known", all(part in text for part in ("gpu-node-1", "GPU 2", "3 of 4 held", "unhealthy", "not known", "What would fit")), text[:600])
+        checks.check("it shows nodes, GPUs and what is not known", all(part in text for part in ("gpu-node-1", "GPU 2", "3 of 4 held", "unhealthy", "not known", "What would fit", "gpu-node-1: 5, gpu-node-2: 2")), text[:600])
         browser.run("document.querySelector('input').value = 'serve'; 0")
         browser.events = []
         browser.run("document.querySelector('button').click()")

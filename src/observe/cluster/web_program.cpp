@@ -52,6 +52,7 @@ Status look(const kube::Access& access, const AgentsAsked& asked, Latest& latest
     shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
                                                   : web::make_node(status.node, status.document));
   }
+  shown.fits = web::fits_of(shown.nodes);
   latest.put(std::move(shown));
   return {};
 }

@@ -42,7 +42,9 @@ Json config_json(const Snapshot& s) {
           {"label", s.config.label},
           {"hash", s.config.hash},
           {"problems", problems_json(s.config.problems)},
-          {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))}};
+          {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))},
+          {"allocationPolicy",
+           std::string(config::to_string(s.config.config.flags.plugin.shared_devices_allocation_policy))}};
 }
 
 Json health_json(const Snapshot& s) {
@@ -241,6 +243,10 @@ Json resources_json(const Snapshot& s) {
     for (const auto& holding : s.holdings)
       allocated += holding.resource == advertised.resource ? holding.slots.size() : 0;
     json["allocated"] = allocated;
+    if (const auto* planned = plan::find_resource(s.plan, advertised.resource)) {
+      json["oneSlotPerRequest"] = planned->one_slot_per_request;
+      json["split"] = std::string(config::to_string(planned->split));
+    }
     for (const auto& plugin : s.plugins) {
       if (plugin.resource != advertised.resource) continue;
       json["endpoint"] = plugin.endpoint;

@@ -16,6 +16,7 @@ using html::Html;
 using html::text;
 
 constexpr std::size_t kMostFound = 200;
+constexpr std::size_t kMostNodesNamed = 8;
 constexpr std::size_t kLongestSearch = 256;
 constexpr double kGap = 0.01;  // between tenants, of the width of the bar
 
@@ -128,22 +129,37 @@ void put_capacity(Html& html, const std::map<std::string, Capacity>& all) {
   html.end_table();
 }
 
-void put_fits(Html& html, const std::map<std::string, Capacity>& all) {
+std::string size_text(const Fit& fit) {
+  std::string text = fmt::format("{}", fit.request);
+  if (fit.whole) text += fit.request == 1 ? " (a whole GPU)" : " (all of a GPU)";
+  return text;
+}
+
+// "gpu-node-1: 2, gpu-node-2: 1", those that take most first.
+std::string nodes_text(const Fit& fit) {
+  std::vector<std::pair<std::string, std::uint64_t>> nodes(fit.by_node.begin(), fit.by_node.end());
+  std::ranges::stable_sort(nodes, std::ranges::greater(), [](const auto& node) { return node.second; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(nodes.size(), kMostNodesNamed); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", nodes[i].first, nodes[i].second);
+  if (nodes.size() > kMostNodesNamed) text += fmt::format(" and {} more", nodes.size() - kMostNodesNamed);
+  return text.empty() ? "none" : text;
+}
+
+void put_fits(Html& html, const Fits& all) {
   html.raw(
-      "<h2>What would fit</h2>\n<p class=dim>Containers of one size, with all their slots on one GPU, until no more "
-      "fits. What is left over is stranded for that size.</p>\n");
+      "<h2>What would fit</h2>\n<p class=dim>More containers of one size, placed one after another as kubelet and the "
+      "node agents do, until one is refused. CPU, memory, taints and quotas are not considered. Free slots that are "
+      "left over are stranded for that size.</p>\n");
   html.table("what would fit");
   html.raw(
-      "<tr><th scope=col>resource<th scope=col class=n>slots of a container<th scope=col class=n>containers that "
-      "fit<th "
-      "scope=col class=n>stranded slots\n");
-  for (const auto& [resource, capacity] : all) {
-    const auto sizes = fits(capacity);
-    if (sizes.empty()) html.add("<tr><th scope=row>{}<td class=n>1<td class=n>0<td class=n>0\n", text(resource));
+      "<tr><th scope=col>resource<th scope=col class=n>slots of a container<th scope=col class=n>GPU memory of it<th "
+      "scope=col class=n>containers that fit<th scope=col class=n>stranded slots<th scope=col>nodes\n");
+  for (const auto& [resource, sizes] : all)
     for (const auto& fit : sizes)
-      html.add("<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}\n", text(resource), fit.request,
-               fit.containers, fit.stranded);
-  }
+      html.add("<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td><bdi>{}</bdi>\n",
+               text(resource), size_text(fit), fit.memory_mib == 0 ? "" : fmt::format("{} MiB", fit.memory_mib),
+               fit.containers, fit.stranded, text(nodes_text(fit)));
   html.end_table();
 }
 
@@ -205,7 +221,7 @@ std::string page(const Shown& shown, std::string_view query) {
   put_search(html, shown.nodes, searched(query));
   put_capacity(html, all);
   if (!shown.nodes.empty()) put_map(html, shown.nodes);
-  if (!all.empty()) put_fits(html, all);
+  if (!shown.fits.empty()) put_fits(html, shown.fits);
   html::end(html);
   return html.take();
 }
@@ -235,8 +251,14 @@ std::string to_json(const Shown& shown) {
   }
   for (const auto& [resource, c] : capacity_of(shown.nodes)) {
     Json sizes = Json::array();
-    for (const auto& fit : fits(c))
-      sizes.push_back({{"slots", fit.request}, {"containers", fit.containers}, {"stranded", fit.stranded}});
+    if (const auto found = shown.fits.find(resource); found != shown.fits.end())
+      for (const auto& fit : found->second)
+        sizes.push_back({{"slots", fit.request},
+                         {"wholeDevice", fit.whole},
+                         {"memoryMiB", fit.memory_mib},
+                         {"containers", fit.containers},
+                         {"stranded", fit.stranded},
+                         {"byNode", fit.by_node}});
     resources[resource] = {{"slots", c.slots},
                            {"held", c.held},
                            {"unhealthy", c.unhealthy},

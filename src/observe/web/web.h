@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "observe/view/view.h"
+#include "simulate/more.h"
 
 namespace tranche::web {
 
@@ -16,6 +17,8 @@ struct Node {
   std::string name;
   std::string problem;  // why there is no view; "" = there is one
   view::View view;
+  std::vector<simulate::Offer> offers = {};           // of its resources
+  std::map<std::string, std::uint64_t> largest = {};  // request of one container that fits now, by resource
 };
 
 // `status_json` is of the agent's page /status. A document that is none becomes the node's problem.
@@ -36,20 +39,27 @@ struct Capacity {
 };
 std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes);  // by resource
 
-// What containers of one size would do with it.
+// How many more containers of one size fit, as the simulator says, and what they leave.
 struct Fit {
-  std::uint64_t request = 0;     // slots of one container
-  std::uint64_t containers = 0;  // that fit now
-  std::uint64_t stranded = 0;    // free slots that are left when they are all there
+  std::uint64_t request = 0;                     // slots of one container
+  bool whole = false;                            // all slots of a GPU
+  std::uint64_t memory_mib = 0;                  // of the share, where it is the same on all GPUs; 0: it is not
+  std::uint64_t containers = 0;                  // that fit now
+  std::uint64_t stranded = 0;                    // free slots that are left when they are all there
+  std::map<std::string, std::uint64_t> by_node;  // containers, where there are some
   friend bool operator==(const Fit&, const Fit&) = default;
 };
-std::vector<Fit> fits(const Capacity& capacity);  // of each size from 1 to the largest device; at most 8 sizes
+using Fits = std::map<std::string, std::vector<Fit>>;  // by resource
+// Of 1 to 4 slots, then doubled, and of a whole GPU; without sizes that no node would take if it were empty. Some
+// milliseconds for each node with hundreds of slots: once for each reading of the cluster.
+Fits fits_of(const std::vector<Node>& nodes);
 
 struct Shown {
-  std::vector<Node> nodes;
-  std::string server;   // of the cluster
-  std::string when;     // "2026-01-02T03:04:05"
-  std::string problem;  // of the last look at the cluster as a whole
+  std::vector<Node> nodes = {};
+  Fits fits = {};
+  std::string server = {};   // of the cluster
+  std::string when = {};     // "2026-01-02T03:04:05"
+  std::string problem = {};  // of the last look at the cluster as a whole
 };
 
 // `query` is of the address: "pod=TEXT" lists the pods whose name has that text.

@@ -29,7 +29,7 @@ view::Device device(const std::string& index, std::size_t slots, std::vector<std
 }
 
 Shown two_nodes() {
-  Shown shown{{}, "https://api.example:6443", "2026-01-02T03:04:05", ""};
+  Shown shown{.server = "https://api.example:6443", .when = "2026-01-02T03:04:05"};
   Node a{"a", "", {}}, b{"b", "", {}}, c{"c", "the agent does not answer", {}};
   a.view.devices = {device("0", 10, {3, 4}), device("1", 10, {})};
   b.view.devices = {device("0", 10, {8}), device("1", 10, {1})};
@@ -49,19 +49,44 @@ TEST(WebCapacity, CountsWhatIsFreeAndInWhichPieces) {
   EXPECT_EQ(c.by_node, (std::map<std::string, std::uint64_t>{{"a", 13}, {"b", 2}}));
 }
 
-TEST(WebCapacity, SaysWhatFitsAndWhatIsStranded) {
-  Capacity c;
-  c.pieces = {10, 3, 2};
-  c.free = 15;
-  c.largest = 10;
-  EXPECT_THAT(fits(c), ElementsAre(Fit{1, 15, 0}, Fit{2, 7, 1}, Fit{3, 4, 3}, Fit{4, 2, 7}, Fit{8, 1, 7}, Fit{9, 1, 6},
-                                   Fit{10, 1, 5}));
-  c.pieces = {100};
-  c.free = c.largest = 100;
-  const auto sizes = fits(c);
-  EXPECT_LE(sizes.size(), 8u);
-  EXPECT_EQ(sizes.back(), (Fit{100, 1, 0}));
-  EXPECT_THAT(fits({}), SizeIs(0));
+constexpr const char* kNode = R"({"config": {"allocationPolicy": "packed"},
+  "resources": [{"name": "r", "oneSlotPerRequest": false, "split": "reject"}],
+  "devices": [{"index": "0", "uuid": "GPU-0", "resource": "r", "sharing": "mps", "pool": "p0", "healthy": true,
+               "memoryMiB": 40000, "smCount": 100, "slotMemoryMiB": 10000,
+               "slots": [{"id": "GPU-0::0", "holder": "team/a/main"}, {"id": "GPU-0::1"}, {"id": "GPU-0::2"},
+                         {"id": "GPU-0::3"}]},
+              {"index": "1", "uuid": "GPU-1", "resource": "r", "sharing": "mps", "pool": "p1", "healthy": HEALTHY,
+               "memoryMiB": 40000, "smCount": 100, "slotMemoryMiB": 10000,
+               "slots": [{"id": "GPU-1::0"}, {"id": "GPU-1::1"}, {"id": "GPU-1::2"}, {"id": "GPU-1::3"}]}],
+  "grants": [{"namespace": "team", "pod": "a", "container": "main", "resource": "r",
+              "devices": [{"uuid": "GPU-0", "slots": 1}]}]})";
+
+std::string node_text(const char* word, const char* value) {
+  std::string text = kNode;
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{word, value}, {"HEALTHY", "true"}})
+    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// Promise: web: What would fit is what the node agents would grant, by node.
+TEST(WebFits, AreWhatTheAgentsWouldGrant) {
+  Shown shown{.nodes = {make_node("a", node_text("HEALTHY", "true")), make_node("b", node_text("HEALTHY", "false"))}};
+  shown.fits = fits_of(shown.nodes);
+  EXPECT_THAT(
+      shown.fits.at("r"),
+      ElementsAre(Fit{1, false, 10000, 10, 0, {{"a", 7}, {"b", 3}}}, Fit{2, false, 20000, 4, 2, {{"a", 3}, {"b", 1}}},
+                  Fit{3, false, 30000, 3, 1, {{"a", 2}, {"b", 1}}}, Fit{4, true, 40000, 1, 6, {{"a", 1}}}));
+  EXPECT_THAT(page(shown, ""),
+              AllOf(HasSubstr("4 (all of a GPU)<td class=n>40000 MiB<td class=n>1<td class=n>6<td><bdi>a: 1</bdi>"),
+                    HasSubstr("<bdi>a: 7, b: 3</bdi>")));
+  EXPECT_THAT(to_json(shown), HasSubstr("\"wholeDevice\": true"));
+}
+
+TEST(WebFits, KnowWhatAllocateRefuses) {
+  const auto node = make_node("a", node_text("\"oneSlotPerRequest\": false", "\"oneSlotPerRequest\": true"));
+  EXPECT_THAT(fits_of({node}).at("r"), ElementsAre(Fit{1, false, 10000, 7, 0, {{"a", 7}}}));
+  EXPECT_EQ(capacity_of({node}).at("r").largest, 1u);
+  EXPECT_THAT(fits_of({}), SizeIs(0));
 }
 
 TEST(WebPage, ShowsTheMapTheCapacityAndTheProblems) {
@@ -102,7 +127,7 @@ TEST(WebNode, ADocumentThatIsNoneIsItsProblem) {
       make_node("n", R"({"devices": [{"index": "0", "resource": "r", "healthy": true, "slots": [{}, {}]}]})");
   EXPECT_EQ(node.problem, "");
   EXPECT_EQ(capacity_of({node}).at("r").free, 2u);
-  EXPECT_THAT(to_json({{node}, "s", "t", ""}), HasSubstr("\"free\": 2"));
+  EXPECT_THAT(to_json({.nodes = {node}}), HasSubstr("\"free\": 2"));
 }
 
 }  // namespace web_test

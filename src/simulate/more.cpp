@@ -1,0 +1,57 @@
+#include "simulate/more.h"
+
+#include "simulate/node_book.h"
+
+namespace tranche::simulate {
+
+namespace {
+
+// A node with one resource, in which the slots of the offer are taken.
+class Shelf {
+ public:
+  explicit Shelf(const Offer& offer)
+      : plan_(plan_of(offer)), config_(config_of(offer)), book_(plan_, plan_.resources.front(), inventory_, config_) {
+    book_.take(book_.positions(offer.taken));
+  }
+  ResourceBook& book() { return book_; }
+
+ private:
+  static plan::Plan plan_of(const Offer& offer) {
+    plan::Plan plan;
+    plan.resources = {offer.resource};
+    return plan;
+  }
+  static config::Config config_of(const Offer& offer) {
+    config::Config config;
+    config.flags.plugin.shared_devices_allocation_policy = offer.policy;
+    return config;
+  }
+
+  plan::Plan plan_;
+  config::Config config_;
+  inventory::Inventory inventory_;  // says only which GPUs are close to each other
+  ResourceBook book_;
+};
+
+}  // namespace
+
+std::uint64_t largest_that_fits(const Offer& offer) {
+  return Shelf(offer).book().largest();
+}
+
+More more_that_fit(const Offer& offer, std::uint64_t slots_of_each) {
+  Shelf shelf(offer);
+  ResourceBook& book = shelf.book();
+  More more{.possible = book.fits_empty(slots_of_each)};
+  while (more.possible && book.free() >= slots_of_each) {
+    const auto served = book.serve(slots_of_each, {});
+    if (!served) break;
+    // Where a slot lies does not matter to a request for one.
+    if (slots_of_each == 1) return {book.free(), true};
+    book.take(served->slots);
+    ++more.containers;
+  }
+  return more;
+}
+
+}  // namespace tranche::simulate
