@@ -5,7 +5,8 @@
 
 namespace tranche::host {
 
-Aside::Aside(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange question, Duration deadline, Done done)
+SideQuery::SideQuery(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange question, Duration deadline,
+                     Done done)
     : loop_(loop),
       sessions_(sessions),
       target_(std::move(target)),
@@ -14,7 +15,7 @@ Aside::Aside(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange
   ask(std::move(question));
 }
 
-void Aside::ask(mps::Exchange what) {
+void SideQuery::ask(mps::Exchange what) {
   ControlTarget whom = target_;
   whom.words = what.run.words;
   question_ = sessions_.ask({.target = std::move(whom),
@@ -29,7 +30,7 @@ void Aside::ask(mps::Exchange what) {
                             });
 }
 
-void Aside::finish(const mps::Event& event) {
+void SideQuery::finish(const mps::Event& event) {
   const auto done = std::exchange(done_, {});
   if (done) done(event);
 }

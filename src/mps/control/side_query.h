@@ -9,14 +9,14 @@
 
 namespace tranche::host {
 
-class Aside {
+class SideQuery {
  public:
   // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
   // destroyed. A run that fails produces the event QuestionFailed.
   using Done = std::function<void(const mps::Event&)>;
-  Aside(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange question, Duration deadline, Done done);
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  SideQuery(Loop& loop, Sessions& sessions, ControlTarget target, mps::Exchange question, Duration deadline, Done done);
+  SideQuery(const SideQuery&) = delete;
+  SideQuery& operator=(const SideQuery&) = delete;
 
  private:
   void ask(mps::Exchange what);

@@ -25,17 +25,17 @@ nlohmann::ordered_json limits_of(const std::optional<mps::GrantLimits>& limits) 
 
 }  // namespace
 
-Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, World world)
+Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks callbacks)
     : loop_(loop),
       settings_(std::move(settings)),
-      world_(std::move(world)),
+      callbacks_(std::move(callbacks)),
       draining_(loop, {.clients = [this](const EndpointName& endpoint) { return clients_of(endpoint); },
                        .neighbours =
                            [this](const EndpointName& endpoint) {
                              return clients(endpoint.pool).size() - clients_of(endpoint).size();
                            },
-                       .terminate = world_.terminate,
-                       .on_change = world_.on_change,
+                       .terminate = callbacks_.terminate,
+                       .on_change = callbacks_.on_change,
                        .fates = [](const std::vector<int>& clients,
                                    int stop_signal) { return host::client_fates(clients, stop_signal); },
                        .ancestors =
@@ -78,7 +78,7 @@ Status Endpoints::add_pool(const std::string& id) {
 
 void Endpoints::make_relay(const std::string& id, Pool& pool) {
   std::function<void(const std::string&, host::Relay::Prepared)> prepare_one;
-  if (world_.tell_next) {
+  if (callbacks_.set_next_limits) {
     prepare_one = [this, id](const std::string& grant, const host::Relay::Prepared& done) { prepare(id, grant, done); };
   }
   pool.relay = host::Relay::open(
@@ -96,11 +96,11 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
        .on_client =
            [this, id](const std::string& grant, int pid) {
              note_pod(id, grant, pid);
-             if (world_.on_client) world_.on_client(id, grant, pid);
+             if (callbacks_.on_client) callbacks_.on_client(id, grant, pid);
            },
        .on_gone =
            [this, id](const std::string&, int pid) {
-             if (world_.on_client_gone) world_.on_client_gone(id, pid);
+             if (callbacks_.on_client_gone) callbacks_.on_client_gone(id, pid);
            },
        .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
                                 std::uint32_t user) { tell_trouble(id, grant, passage, user); },
@@ -112,10 +112,10 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
                            {"effect", "the daemon's log names tranche mps instead of its clients"},
                            {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
            },
-       .on_change = world_.on_change,
+       .on_change = callbacks_.on_change,
        .on_server_doubted =
            [this, id](const std::string& why) {
-             if (world_.on_server_doubted) world_.on_server_doubted(id, why);
+             if (callbacks_.on_server_doubted) callbacks_.on_server_doubted(id, why);
            },
        .prepare = std::move(prepare_one),
        .answer = [this, id](const std::string& grant,
@@ -208,7 +208,7 @@ void Endpoints::on_greeting(const std::string& id, const Status& status) {
     }
   }
   if (pool.wants_clients) pool.relay->serve();
-  world_.on_change();
+  callbacks_.on_change();
 }
 
 Status Endpoints::use_links(const std::string& id, const std::string& reason) {
@@ -220,7 +220,7 @@ Status Endpoints::use_links(const std::string& id, const std::string& reason) {
   TRY(const auto dirs, host::PoolDirs::make(settings_.paths, id));
   const auto linked = dirs.relink_endpoints(pool.server);
   tell_own_limits(id);
-  world_.on_change();
+  callbacks_.on_change();
   return linked;
 }
 
@@ -382,7 +382,7 @@ void Endpoints::end_former_clients(const EndpointName& name, const std::vector<i
     if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(name);
   };
   loop_.after(settings_.former_clients, ended);  // terminate() does not answer if the pool is removed meanwhile
-  world_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
+  callbacks_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
     for (const auto& each : outcomes)
       if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
         log::warning("endpoint.former_client_left",
@@ -418,7 +418,7 @@ Status Endpoints::remove_endpoint(const EndpointName& endpoint, std::optional<st
   TRY_STATUS(remove_endpoint_limits(settings_.paths, endpoint));
   log::info("endpoint.removed", {{"pool", endpoint.pool}, {"grant", endpoint.grant}});
   provide(endpoint.pool, [](const Status&) {});
-  world_.on_change();
+  callbacks_.on_change();
   return {};
 }
 
@@ -433,7 +433,7 @@ Status Endpoints::admit(const EndpointName& endpoint, bool open, const std::stri
     log::info("endpoint.admits", {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"open", open}, {"why", reason}});
   found->second.admitting = open;
   found->second.reason = open ? std::string() : reason;
-  world_.on_change();
+  callbacks_.on_change();
   return {};
 }
 

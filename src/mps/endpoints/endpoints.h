@@ -41,7 +41,7 @@ struct EndpointsSettings {
 
 class Endpoints {
  public:
-  struct World {
+  struct Callbacks {
     Terminate terminate;
     std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process connects
     std::function<void(const std::string& pool, int pid)> on_client_gone;  // such a process has exited
@@ -52,7 +52,7 @@ class Endpoints {
     // once, perhaps inside the call. Empty: all clients get the limits that the daemon got at its start.
     std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
                        host::Relay::Prepared told)>
-        tell_next = {};
+        set_next_limits = {};
     // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own. Empty: not
     // known.
     std::function<Result<mps::DaemonLimits>(const std::string& pool, const std::optional<mps::GrantLimits>& limits)>
@@ -61,7 +61,7 @@ class Endpoints {
     // does, perhaps inside the call. Empty: they need nothing else.
     std::function<void(const std::string& pool, std::function<void(const Status&)> done)> provide = {};
   };
-  Endpoints(host::Loop& loop, EndpointsSettings settings, World world);
+  Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks callbacks);
   ~Endpoints();
   Endpoints(const Endpoints&) = delete;
   Endpoints& operator=(const Endpoints&) = delete;
@@ -110,7 +110,7 @@ class Endpoints {
   std::optional<std::vector<int>> relay_clients(const std::string& pool) const;
   // The limits of each grant of a pool with namespaces. A grant without limits of its own gets `own` and keeps it,
   // because the limits of a namespace that has clients cannot change. Omits grants whose limits cannot be read.
-  std::map<std::string, mps::GrantLimits> worth(const std::string& pool, const mps::GrantLimits& own);
+  std::map<std::string, mps::GrantLimits> limits_of_grants(const std::string& pool, const mps::GrantLimits& own);
   const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a known client
   // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
   void describe(const std::string& pool, nlohmann::ordered_json& into) const;
@@ -189,14 +189,14 @@ class Endpoints {
 
   host::Loop& loop_;
   EndpointsSettings settings_;
-  World world_;
+  Callbacks callbacks_;
   std::map<std::string, Pool> pools_;
   std::map<EndpointName, int> ending_;  // terminations of former clients, for which new clients wait
   std::uint64_t last_made_ = 0;
   Draining draining_;
   EndpointLog log_;
   ClientLooks looks_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // tell_next() may answer after our end
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end
 };
 
 }  // namespace tranche::agent

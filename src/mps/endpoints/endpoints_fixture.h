@@ -68,7 +68,7 @@ class EndpointsTest : public ::testing::Test {
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
     endpoints_ = std::make_unique<Endpoints>(
         *loop_, EndpointsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
-        Endpoints::World{
+        Endpoints::Callbacks{
             .terminate =
                 [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
                   asked_.push_back(ended.clients);

@@ -35,7 +35,7 @@ Status Endpoints::keep_limits(const EndpointName& name, Pool& pool, const mps::G
   endpoint.limits = limits;
   endpoint.unreadable.clear();
   endpoint.not_limited.clear();
-  world_.on_change();
+  callbacks_.on_change();
   return {};
 }
 
@@ -55,7 +55,7 @@ void Endpoints::recall_limits(const std::string& id, Pool& pool, const std::stri
 
 host::ProofTurn Endpoints::take_turn(const std::string& id, std::function<void()> go) {
   const auto found = pools_.find(id);
-  if (found == pools_.end() || !found->second.relay || !world_.tell_next) {
+  if (found == pools_.end() || !found->second.relay || !callbacks_.set_next_limits) {
     go();
     return nullptr;
   }
@@ -68,14 +68,15 @@ host::ProofTurn Endpoints::take_turn(const std::string& id, std::function<void()
 }
 
 void Endpoints::prepare(const std::string& id, const std::string& grant, const host::Relay::Prepared& done) {
-  if (grant.empty()) return world_.tell_next(id, std::nullopt, done);
+  if (grant.empty()) return callbacks_.set_next_limits(id, std::nullopt, done);
   const Endpoint& endpoint = pools_.at(id).endpoints[grant];
   if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
-  world_.tell_next(id, endpoint.limits,
-                   [this, name = EndpointName{id, grant}, done, alive = std::weak_ptr(alive_)](const Status& status) {
-                     if (!alive.expired()) note_prepared(name, status);
-                     done(status);
-                   });
+  callbacks_.set_next_limits(
+      id, endpoint.limits,
+      [this, name = EndpointName{id, grant}, done, alive = std::weak_ptr(alive_)](const Status& status) {
+        if (!alive.expired()) note_prepared(name, status);
+        done(status);
+      });
 }
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
@@ -83,11 +84,11 @@ void Endpoints::prepare(const std::string& id, const std::string& grant, const h
 std::string Endpoints::told_of_itself(const std::string& id, const std::string& grant,
                                       const mps::RelayQuestion& question) const {
   const auto pool = pools_.find(id);
-  if (pool == pools_.end() || !world_.limits) return {};
+  if (pool == pools_.end() || !callbacks_.limits) return {};
   const auto endpoint = pool->second.endpoints.find(grant);
   if (endpoint == pool->second.endpoints.end() || !endpoint->second.unreadable.empty()) return {};
   const auto& own = endpoint->second.limits;
-  const auto limits = world_.limits(id, own);
+  const auto limits = callbacks_.limits(id, own);
   if (!limits) return {};
   std::vector<std::string> devices;
   if (own) {
@@ -133,8 +134,8 @@ void Endpoints::tell_trouble(const std::string& id, const std::string& grant, co
 
 // Through links clients connect at any time: no grant's limits may stay set.
 void Endpoints::tell_own_limits(const std::string& id) {
-  if (!world_.tell_next) return;
-  world_.tell_next(id, std::nullopt, [id](const Status& status) {
+  if (!callbacks_.set_next_limits) return;
+  callbacks_.set_next_limits(id, std::nullopt, [id](const Status& status) {
     if (!status) log::warning("pool.limits_not_own", {{"pool", id}, {"why", status.error()}});
   });
 }
@@ -149,7 +150,7 @@ void Endpoints::note_prepared(const EndpointName& name, const Status& status) {
   if (endpoint->second.not_limited == why) return;
   if (!why.empty()) log::warning("endpoint.not_limited", {{"pool", name.pool}, {"grant", name.grant}, {"why", why}});
   endpoint->second.not_limited = std::move(why);
-  world_.on_change();
+  callbacks_.on_change();
 }
 
 }  // namespace tranche::agent

@@ -19,10 +19,11 @@ std::string Endpoints::socket_of(const std::string& id, const std::string& grant
   return pipe + "/" + found->second.server + "/" + grant + "/control";
 }
 
-std::map<std::string, mps::GrantLimits> Endpoints::worth(const std::string& id, const mps::GrantLimits& own) {
-  std::map<std::string, mps::GrantLimits> worth;
+std::map<std::string, mps::GrantLimits> Endpoints::limits_of_grants(const std::string& id,
+                                                                    const mps::GrantLimits& own) {
+  std::map<std::string, mps::GrantLimits> limits;
   const auto found = pools_.find(id);
-  if (found == pools_.end()) return worth;
+  if (found == pools_.end()) return limits;
   for (auto& [grant, endpoint] : found->second.endpoints) {
     if (!endpoint.unreadable.empty()) continue;
     if (!endpoint.limits && own.empty()) continue;  // the pool is only being stopped
@@ -31,9 +32,9 @@ std::map<std::string, mps::GrantLimits> Endpoints::worth(const std::string& id, 
         log::warning("endpoint.limits_not_kept", {{"pool", id}, {"grant", grant}, {"why", kept.error()}});
       endpoint.limits = own;
     }
-    worth.emplace(grant, *endpoint.limits);
+    limits.emplace(grant, *endpoint.limits);
   }
-  return worth;
+  return limits;
 }
 
 void Endpoints::take_back(const EndpointName& name, bool was_there, const std::optional<mps::GrantLimits>& limits) {
@@ -48,7 +49,7 @@ void Endpoints::take_back(const EndpointName& name, bool was_there, const std::o
   } else {
     pool->second.endpoints.erase(name.grant);
   }
-  world_.on_change();
+  callbacks_.on_change();
 }
 
 }  // namespace tranche::agent

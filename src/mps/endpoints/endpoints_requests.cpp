@@ -39,10 +39,10 @@ void Endpoints::answer(const std::string& request, Reply reply) {
                                   {"grants", fmt::format("{}", fmt::join(grants, ","))},
                                   {"clients", terminate.pids.size()},
                                   {"why", terminate.reason}});
-  world_.terminate(terminate.pool, {terminate.pids},
-                   [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
-                     reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
-                   });
+  callbacks_.terminate(terminate.pool, {terminate.pids},
+                       [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
+                         reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
+                       });
 }
 
 // Its limits, then what the daemon needs for it, and only then does it listen. A new tenant gets a directory of its
@@ -101,7 +101,7 @@ void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
          {"why", kept.error()},
          {"effect",
           "after a restart of `tranche mps` the endpoint serves one pod until `tranche node` repeats the request"}});
-  if (!was) world_.on_change();
+  if (!was) callbacks_.on_change();
 }
 
 Status Endpoints::let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid) {
@@ -110,13 +110,13 @@ Status Endpoints::let_pod(const EndpointName& name, Endpoint& endpoint, const st
   const bool same = endpoint.pod == uid && !endpoint.any_pod;
   endpoint.pod = uid;
   endpoint.any_pod = false;
-  if (!same) world_.on_change();
+  if (!same) callbacks_.on_change();
   return {};
 }
 
 void Endpoints::provide(const std::string& pool, std::function<void(const Status&)> done) {
-  if (!world_.provide) return done({});
-  world_.provide(pool, std::move(done));
+  if (!callbacks_.provide) return done({});
+  callbacks_.provide(pool, std::move(done));
 }
 
 }  // namespace tranche::agent

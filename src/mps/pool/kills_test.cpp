@@ -64,7 +64,7 @@ TEST_F(PoolKills, FiftyOfTheServerLeaveNoProcessAndNoDescriptorAndNeedNoOtherDae
     pids.push_back(pid);
     ASSERT_EQ(::kill(pid, SIGKILL), 0);
     ASSERT_TRUE(until([&] { return server() != pid; })) << i;
-    EXPECT_EQ(pool_->state_word(), "serving") << pool_->reason();
+    EXPECT_EQ(pool_->state_name(), "serving") << pool_->reason();
     // The next client gets a new one; a client that connects while the daemon still handles the last exit is refused
     // (805).
     for (int tries = 0; server() == 0 && tries < 5; ++tries) {

@@ -22,18 +22,18 @@ void NamespaceKeeper::settle(Done done) {
 }
 
 void NamespaceKeeper::begin() {
-  auto next = world_.wanted();
-  const bool serves = world_.daemon().state == mps::State::kServing;
+  auto next = callbacks_.wanted();
+  const bool serves = callbacks_.daemon().state == mps::State::kServing;
   if (!serves || next == all_) {
     const bool news = next != all_;
     all_ = std::move(next);
-    if (news) world_.retell();
+    if (news) callbacks_.all_changed();
     answer(std::exchange(waiting_, {}), {});
     return look();
   }
   busy_ = true;
   answered_ = std::exchange(waiting_, {});
-  world_.change(next, [this, next](const Status& status) { ended(status, next); });
+  callbacks_.change(next, [this, next](const Status& status) { ended(status, next); });
 }
 
 void NamespaceKeeper::ended(const Status& status, const Namespaces& next) {
@@ -47,7 +47,7 @@ void NamespaceKeeper::ended(const Status& status, const Namespaces& next) {
 
 // The clients that blocked a removal may have exited.
 void NamespaceKeeper::look() {
-  const auto& daemon = world_.daemon();
+  const auto& daemon = callbacks_.daemon();
   const std::size_t clients = mps::live_clients(daemon);
   if (daemon.state != mps::State::kServing) removed_.clear();
   if (clients < std::exchange(clients_, clients)) refused_.clear();
@@ -59,13 +59,13 @@ void NamespaceKeeper::look() {
 }
 
 void NamespaceKeeper::remove_next() {
-  const auto& daemon = world_.daemon();
+  const auto& daemon = callbacks_.daemon();
   if (busy_ || daemon.state != mps::State::kServing || !daemon.read_back) return;
   for (const auto& [name, server, memory, threads, pipe] : daemon.read_back->namespaces) {
     if (server != mps::v3::kServer || name == mps::v3::kDefaultNamespace || mps::find(all_, name) != nullptr) continue;
     if (removed_.contains(name) || refused_.contains(name)) continue;
     busy_ = true;
-    return world_.remove(name, [this, name = name](const Status& status) {
+    return callbacks_.remove(name, [this, name = name](const Status& status) {
       if (!status) log::info("namespace.stays", {{"namespace", name}, {"why", status.error()}});
       (status ? removed_ : refused_).insert(name);
       ended({}, all_);

@@ -17,14 +17,14 @@ class NamespaceKeeper {
  public:
   using Namespaces = std::vector<mps::v3::WantedNamespace>;
   using Done = std::function<void(const Status&)>;
-  struct World {
+  struct Callbacks {
     std::function<Namespaces()> wanted;                            // for the present endpoints
     std::function<const mps::Supervisor&()> daemon;                // its present state
     std::function<void(const Namespaces& all, Done done)> change;  // makes the serving daemon hold these
-    std::function<void()> retell;                                  // all() has changed; the daemon gets it when it can
+    std::function<void()> all_changed;                             // all() has changed; the daemon gets it when it can
     std::function<void(const std::string& name, Done done)> remove;  // refused while it has clients
   };
-  explicit NamespaceKeeper(World world) : world_(std::move(world)), all_(world_.wanted()) {}
+  explicit NamespaceKeeper(Callbacks callbacks) : callbacks_(std::move(callbacks)), all_(callbacks_.wanted()) {}
   NamespaceKeeper(const NamespaceKeeper&) = delete;
   NamespaceKeeper& operator=(const NamespaceKeeper&) = delete;
 
@@ -41,7 +41,7 @@ class NamespaceKeeper {
   void ended(const Status& status, const Namespaces& next);
   void remove_next();
 
-  World world_;
+  Callbacks callbacks_;
   Namespaces all_;
   bool busy_ = false;
   std::vector<Done> waiting_;      // for the next change

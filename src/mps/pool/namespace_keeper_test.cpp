@@ -17,19 +17,19 @@ class NamespaceKeeperTest : public ::testing::Test {
  protected:
   void open() {
     keeper_ = std::make_unique<NamespaceKeeper>(
-        NamespaceKeeper::World{.wanted = [this] { return endpoints_; },
-                               .daemon = [this]() -> const mps::Supervisor& { return daemon_; },
-                               .change =
-                                   [this](const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done) {
-                                     changes_.push_back(all.size());
-                                     done_ = std::move(done);
-                                   },
-                               .retell = [this] { ++retold_; },
-                               .remove =
-                                   [this](const std::string& name, NamespaceKeeper::Done done) {
-                                     removed_.push_back(name);
-                                     done_ = std::move(done);
-                                   }});
+        NamespaceKeeper::Callbacks{.wanted = [this] { return endpoints_; },
+                                   .daemon = [this]() -> const mps::Supervisor& { return daemon_; },
+                                   .change =
+                                       [this](const NamespaceKeeper::Namespaces& all, NamespaceKeeper::Done done) {
+                                         changes_.push_back(all.size());
+                                         done_ = std::move(done);
+                                       },
+                                   .all_changed = [this] { ++retold_; },
+                                   .remove =
+                                       [this](const std::string& name, NamespaceKeeper::Done done) {
+                                         removed_.push_back(name);
+                                         done_ = std::move(done);
+                                       }});
   }
   void serve(const std::vector<std::string>& listed) {
     daemon_.state = mps::State::kServing;

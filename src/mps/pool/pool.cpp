@@ -1,390 +1,459 @@
 #include "mps/pool/pool.h"
 
 #include <fmt/format.h>
+#include <sys/un.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <utility>
 
-#include "base/text.h"
-#include "mps/limits/client_limits.h"
-#include "os/clock/clock.h"
+#include "mps/daemon/room.h"
+#include "mps/pool/namespaces.h"
+#include "os/log/log.h"
 
-namespace tranche::host {
+namespace tranche::agent {
 namespace {
 
-constexpr Duration kOrphanPatience = std::chrono::seconds(3);
-constexpr Duration kClientQuestion = std::chrono::seconds(1);
-constexpr std::size_t kMostEndedRemembered = 256;
+using mps::LifeAction;
+using mps::LifeEvent;
 
-std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
-  auto env = settings.binary.env;
-  env[mps::kPipeVariable] = dirs.pipe();
-  env[mps::kLogVariable] = dirs.log().path();
-  env["CUDA_VISIBLE_DEVICES"] = join(settings.devices, ",");
-  return env;
+constexpr Duration kNamespaceDeadline = std::chrono::seconds(5);
+constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
+constexpr const char* kAnyGrant = "0123456789abcdef";
+
+mps::GrantLimits own_limits_of(const plan::PlannedPool& pool) {
+  mps::GrantLimits own;
+  for (const auto& [uuid, client] : pool.limits) own.push_back({uuid, mib(client.memory.in_mib()), client.threads});
+  return own;
 }
 
-std::map<std::string, std::string> daemon_environment_of(const PoolSettings& settings,
-                                                         const std::map<std::string, std::string>& env) {
-  auto there = environment_at_home(settings.home, env);
-  if (!settings.home.host || settings.home.mps_root.empty()) return there;
-  const allocate::Paths paths{settings.home.mps_root};
-  there[mps::kPipeVariable] = paths.pipe(settings.id);
-  there[mps::kLogVariable] = paths.log(settings.id);
-  return there;
-}
-
-// Whether the properties that are shown are equal; all others change continuously.
-bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
-  return a.state == b.state && a.reason == b.reason && a.desired == b.desired && a.read_back == b.read_back &&
-         a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
+std::vector<int> servers_of(const mps::Supervisor& supervisor) {
+  std::vector<int> servers;
+  for (const auto& server : supervisor.servers) servers.push_back(server.pid);
+  return servers;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Pool>> Pool::open(Loop& loop, PoolSettings settings, Callbacks callbacks) {
-  TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
-  if (settings.proof_program.empty()) settings.proof.every = {};
-  if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
-  if (!settings.logs) {
-    TRY(settings.logs, LogWatch::open(loop));
+Pool::Pool(host::Loop& loop, PoolContext& context, const std::string& id)
+    : loop_(loop), context_(context), id_(id), retry_(loop) {
+  planned_.id = id;
+}
+
+void Pool::set_planned(const plan::PlannedPool* planned) {
+  is_planned_ = planned != nullptr;
+  changed_ = planned != nullptr && (!daemon_ || planned_ != *planned);
+  if (planned == nullptr) return;
+  planned_ = *planned;
+  set_most_clients();
+}
+
+void Pool::follow_plan() {
+  feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kFacts);
+  if (!is_planned_) list_clients();
+}
+
+void Pool::list_clients() {
+  if (daemon_) daemon_->look();
+}
+
+Status Pool::adopt(const host::LeftPool& left) {
+  planned_.devices = left.devices;
+  if (const auto opened = open(); !opened) {
+    daemon_.reset();
+    return opened;
   }
-  std::unique_ptr<Pool> pool(new Pool(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
-  Pool* self = pool.get();
-  TRY(pool->log_, LogTail::open(self->settings_.logs, self->dirs_.log(), "control.log",
-                                [self](const std::string& line) { self->read_log_line(line); }));
-  return pool;
+  life_.state = mps::LifeState::kServing;
+  daemon_->want({});  // adopts it; the limits are never set, because stop() comes before an answer
+  return {};
 }
 
-Pool::Pool(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs)
-    : loop_(loop),
-      settings_(std::move(settings)),
-      callbacks_(std::move(callbacks)),
-      dirs_(std::move(dirs)),
-      dialect_(mps::dialect_of(settings_.tier)),
-      environment_(environment_of(settings_, dirs_)),
-      daemon_environment_(daemon_environment_of(settings_, environment_)),
-      sessions_(loop),
-      prover_(loop, settings_.proof, prover_means()),
-      orphans_(loop, kOrphanPatience, [this] { tell_change(state_); }) {
-  state_.jitter = settings_.seed;
+void Pool::apply_sharing() {
+  if (!daemon_) return;
+  daemon_->prove_every(context_.sharing.proof_every);
+  daemon_->set_stop_patience(context_.sharing.stop_patience);
 }
 
-ProverMeans Pool::prover_means() {
-  return {.plan =
-              [this] {
-                std::size_t clients = 0;
-                for (const auto& server : state_.servers) clients += server.clients.size();
-                return ProofPlan{settings_.proof_program, proof_environment(), settings_.devices,
-                                 settings_.proof.deadline, clients};
-              },
-          .clients =
-              [this] {
-                std::vector<int> pids;
-                for (const auto& server : state_.servers) {
-                  pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-                }
-                return pids;
-              },
-          .servers =
-              [this] {
-                std::vector<int> pids;
-                for (const auto& server : state_.servers) pids.push_back(server.pid);
-                return pids;
-              },
-          .end_clients = [this](std::vector<int> pids,
-                                ProverMeans::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
-          .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
-          .on_change =
-              [this](const mps::Proof& before) {
-                if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
-              },
-          .take_turn = settings_.take_turn};
+bool Pool::uses(const std::string& device) const {
+  return std::ranges::find(planned_.devices, device) != planned_.devices.end();
 }
 
-// In tier v3 a CUDA start uses the server's own socket: through the daemon's, the start would get a server of its user.
-std::map<std::string, std::string> Pool::proof_environment() const {
-  auto env = environment_;
-  if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
-  return env;
-}
+// --- its life ------------------------------------------------------------------------------------------------------
 
-std::string_view Pool::state_word() const {
-  return state_.state == mps::State::kServing ? mps::pool_word(prover_.state()) : mps::to_string(state_.state);
-}
-
-std::string Pool::reason() const {
-  const auto& proof = prover_.state();
-  if (state_.state != mps::State::kServing || proof.trusted) return state_.reason;
-  if (proof.state != mps::ProofState::kFailed)
-    return "a CUDA start through the daemon is under way; it serves when that works";
-  std::string text = "new CUDA programs do not start: " + proof.reason;
-  if (proof.step != mps::Step::kNone)
-    text += fmt::format("; to repair it, its {} were ended", mps::to_string(proof.step));
-  return text;
-}
-
-Pool::~Pool() = default;
-
-void Pool::want(const mps::DaemonLimits& limits) {
-  if (state_.state != mps::State::kAbsent) {
-    return feed(state_.state == mps::State::kStopping ? mps::Event(mps::Start{limits})
-                                                      : mps::Event(mps::DesiredChanged{limits}));
+void Pool::feed(LifeEvent event, const std::string& why) {
+  const auto now = facts();
+  const std::string before = life_.reason;
+  const auto actions = mps::step(life_, event, now, why);
+  if (life_.reason != before && !life_.reason.empty()) {
+    if (event == LifeEvent::kStartFailed) log::error("pool.problem", {{"pool", id_}, {"why", life_.reason}});
+    if (life_.reason == now.waits && context_.binary) log::info("pool.waits", {{"pool", id_}, {"why", life_.reason}});
   }
-  const auto adopted = adopt_leftover();
-  // With a daemon that is not ours, the start fails with the same message and is retried.
-  feed(mps::Start{limits, adopted.value_or(false)});
+  for (const auto action : actions) act(action);
+  if (event == LifeEvent::kStartFailed) context_.on_change();
 }
 
-void Pool::aside(mps::Exchange question, Duration deadline, Aside::Done done) {
-  const std::uint64_t id = ++last_aside_;
-  asides_[id] = std::make_unique<Aside>(loop_, sessions_, target(), std::move(question), deadline,
-                                        [this, id, done = std::move(done)](const mps::Event& event) {
-                                          const auto ended =
-                                              asides_.extract(id);  // keeps it until this callback returns
-                                          done(event);
-                                        });
+mps::LifeFacts Pool::facts() const {
+  mps::LifeFacts facts{.planned = is_planned_, .closing = context_.closing};
+  facts.forced = context_.closing ? context_.ends_clients : context_.sharing.change == config::ChangePolicy::kForce;
+  facts.waits = context_.binary ? context_.waits_for(*this) : to_string(context_.binary.error());
+  facts.held =
+      std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return context_.other_holders.contains(uuid); });
+  if (!daemon_) return facts;
+  facts.users = end_of_use();
+  facts.has_daemon = !daemon_->gone();
+  // A daemon's tier is an option at its start.
+  const auto& s = daemon_->supervisor();
+  const bool runs = s.state == mps::State::kServing || s.state == mps::State::kGivenUp;
+  facts.replace =
+      context_.binary && runs && mps::live_clients(s) == 0 && chosen_tier().tier != daemon_->settings().tier;
+  return facts;
 }
 
-void Pool::change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done) {
-  const auto failed = [this, limits, done](const std::string& why) {
-    // The daemon's state is unknown: the supervisor reads it and restores the earlier limits.
-    const auto before = state_.desired;
-    feed(mps::DesiredChanged{limits});
-    feed(mps::DesiredChanged{before});
-    done(fail(Kind::kUnavailable, why, settings_.id));
-  };
-  auto next = mps::told(state_);  // keeps the limits of the client whose turn it is
-  next.namespaces = limits.namespaces;
-  aside(dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
-    if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));
-    aside(dialect_.read({0, next}), deadline, [this, limits, next, failed, done](const mps::Event& event) {
-      const auto* read = std::get_if<mps::LimitsRead>(&event);
-      if (read == nullptr) return failed(to_string(std::get<mps::QuestionFailed>(event).error));
-      if (const auto difference = mps::disagreement(next, read->values); !difference.empty()) return failed(difference);
-      feed(mps::DesiredChanged{limits, read->values});
-      done({});
-    });
+// The event after which the pool has no users; "" = it has none.
+std::string Pool::end_of_use() const {
+  const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
+  if (std::ranges::any_of(daemon_->supervisor().servers, has_clients)) return "client has left";
+  return context_.settings.endpoints != nullptr && context_.settings.endpoints->has_endpoints(id_) ? "container is gone"
+                                                                                                   : "";
+}
+
+void Pool::act(LifeAction action) {
+  switch (action) {
+    case LifeAction::kSetModes:
+      retry_.stop();
+      return make_exclusive(is_exclusive() ? planned_.devices : std::vector<std::string>{});
+    case LifeAction::kStart:
+      return start();
+    case LifeAction::kStop:
+      return daemon_->stop();
+    case LifeAction::kEndClients:
+      return end_clients();
+    case LifeAction::kReopen:
+      return reopen();
+    case LifeAction::kDiscard:
+      namespaces_.reset();
+      daemon_.reset();
+      return;
+    case LifeAction::kRetryLater:
+      return retry_.start(context_.settings.try_again, [this] { feed(LifeEvent::kRetry); });
+  }
+}
+
+// Sets one GPU after the other.
+void Pool::make_exclusive(std::vector<std::string> left) {
+  if (left.empty() || context_.closing) return modes_are({});
+  const std::string uuid = left.back();
+  left.pop_back();
+  context_.modes.make_exclusive(uuid, [this, left = std::move(left)](const Status& status) {
+    if (status) return make_exclusive(left);
+    Error error = status.error();
+    // Only a missing permission leaves the operator a choice. A file that cannot be written, or a driver that does not
+    // answer, must be fixed: leaving the mode unchanged would remove the protection.
+    if (error.kind == Kind::kDenied) error.what += "; run as root, or set sharing.mps.computeMode: leave";
+    modes_are(std::unexpected(error));
   });
 }
 
-void Pool::stop() {
-  feed(mps::StopAsked{});
+void Pool::modes_are(const Status& set) {
+  feed(set ? LifeEvent::kModesSet : LifeEvent::kStartFailed, set ? "" : to_string(set.error()));
+  context_.pool_changed();
 }
 
-void Pool::look() {
-  feed(mps::LookNow{});
-}
-
-void Pool::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  listed_.heard(asked, pids);
-}
-
-// The relay holds its clients' processes: each pid that it reports is alive.
-std::optional<ProcessRef> Pool::client(int pid) const {
-  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
-  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
-  const auto ref = process_ref(pid);
-  return ref ? std::optional(*ref) : std::nullopt;
-}
-
-std::vector<int> Pool::clients() const {
-  std::vector<int> pids;
-  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
-  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  return pids;
-}
-
-std::vector<ProcessRef> Pool::listed() const {
-  std::vector<ProcessRef> processes;
-  for (const auto& server : state_.servers)
-    for (const int pid : server.clients)
-      if (const auto process = listed_.find(pid)) processes.push_back(*process);
-  return processes;
-}
-
-// Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
-// new clients can start.
-bool Pool::are_alone(const std::vector<int>& pids) const {
-  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
-  const auto all = clients();
-  return prover_.pid() == 0 &&
-         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
-}
-
-// The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void Pool::end_clients(const EndRequest& request, ClientEnding::Done done) {
-  EndedProcesses known;
-  std::vector<ProcessRef> asked_about;
-  std::vector<mps::Terminated> others;
-  const auto exited = [&others](int pid) {
-    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
-  };
-  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
-    if (const auto ref = client(pid)) {
-      known.clients.push_back(*ref);
-    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
-      exited(pid);
-    } else {
-      asked_about.push_back(*now);
+void Pool::start() {
+  if (!daemon_) {
+    if (const auto opened = open(); !opened) {
+      namespaces_.reset();
+      daemon_.reset();
+      return feed(LifeEvent::kStartFailed, to_string(opened.error()));
     }
   }
-  for (const int pid : request.companions)
-    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
-  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
-  aside(dialect_.ask(0, state_.desired), kClientQuestion,
-        [this, known, asked_about, others, asked = boot_ticks(),
-         done = std::move(done)](const mps::Event& event) mutable {
-          if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
-          for (const auto& ref : asked_about) {
-            if (client(ref.pid) == ref) {
-              known.clients.push_back(ref);
-            } else {
-              others.push_back(
-                  {ref.pid, mps::TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
-            }
-          }
-          end_known(known, std::move(others), std::move(done));
-        });
+  if (const auto choice = tier(); !choice.reason.empty())
+    log::warning("pool.tier", {{"pool", id_}, {"why", choice.reason}});
+  daemon_->want(limits());
 }
 
-void Pool::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others, ClientEnding::Done done) {
-  std::vector<int> pids;
-  for (const auto& ref : processes.clients) pids.push_back(ref.pid);
-  ended_.insert(ended_.end(), pids.begin(), pids.end());
-  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
-  settings_.endings->begin({.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
-                           [this, alive = std::weak_ptr(alive_), others = std::move(others),
-                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
-                             if (alive.expired()) return;
-                             outcomes.insert(outcomes.end(), others.begin(), others.end());
-                             look();  // checks that they have left MPS
-                             done(std::move(outcomes));
-                           });
-}
-
-bool Pool::gone() const {
-  return state_.state == mps::State::kAbsent && !daemon_ && orphans_.none_left();
-}
-
-// Actions may raise events at once (a daemon that cannot be executed): these are queued.
-void Pool::feed(mps::Event event) {
-  events_.push_back(std::move(event));
-  if (stepping_) return;
-  stepping_ = true;
-  const mps::Supervisor before = state_;
-  while (!events_.empty()) {
-    const mps::Event next = std::move(events_.front());
-    events_.pop_front();
-    const mps::State was = state_.state;
-    auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_.supervisor);
-    state_ = std::move(stepped.next);
-    if (state_.question == 0) question_.reset();
-    for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
-    if (state_.state != mps::State::kServing) break_off_telling("the pool does not serve");
-    tell_prover(was);
+Status Pool::open() {
+  const auto& shared = context_.settings;
+  host::PoolSettings settings{.id = id_,
+                              .devices = planned_.devices,
+                              .paths = shared.paths,
+                              .binary = *context_.binary,
+                              .multiuser = context_.serves_all_users(),
+                              .tier = host::tier_of_leftover(shared.paths, id_).value_or(chosen_tier().tier),
+                              .home = shared.home,
+                              .supervisor = shared.supervisor,
+                              .proof = shared.proof,
+                              .proof_program = shared.proof_program,
+                              .seed = stable_hash(id_),
+                              .endings = shared.endings,
+                              .logs = shared.logs};
+  if (auto* const endpoints = shared.endpoints; endpoints != nullptr) {
+    TRY_STATUS(endpoints->add_pool(id_));
+    set_most_clients();
+    settings.open_endpoints = [endpoints, id = id_] { return endpoints->open_pool(id); };
+    settings.relay_clients = [endpoints, id = id_] { return endpoints->relay_clients(id); };
+    settings.take_turn = [endpoints, id = id_](std::function<void()> go) {
+      return endpoints->take_turn(id, std::move(go));
+    };
   }
-  stepping_ = false;
-  arm_timer();
-  if (!looks_the_same(before, state_)) tell_change(before);
+  TRY(daemon_, host::PoolDaemon::open(loop_, std::move(settings), callbacks()));
+  daemon_->set_stop_patience(context_.sharing.stop_patience);
+  open_namespaces();
+  return {};
 }
 
-void Pool::tell_prover(mps::State was) {
-  const mps::State is = state_.state;
-  if (is != was && is == mps::State::kServing) {
-    prover_.feed(mps::PoolServes{});
-  } else if (is != was && is == mps::State::kConfiguring && was == mps::State::kServing) {
-    prover_.feed(mps::PoolLeft{mps::PoolLeft::Why::kLimits});
-  } else if (is != was && is != mps::State::kConfiguring) {
-    const bool same_daemon = state_.alive && !state_.dying && is != mps::State::kStopping;
-    prover_.feed(mps::PoolLeft{same_daemon ? mps::PoolLeft::Why::kSame : mps::PoolLeft::Why::kDaemon});
+// Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
+void Pool::end_clients() {
+  std::set<int> pids;
+  for (const auto& server : daemon_->supervisor().servers) pids.insert(server.clients.begin(), server.clients.end());
+  if (auto* const endpoints = context_.settings.endpoints; endpoints != nullptr) {
+    for (const int pid : endpoints->clients(id_)) pids.insert(pid);
+    endpoints->hold_pool(id_);  // refuses new clients
   }
-  const bool handled =
-      std::ranges::any_of(state_.servers, [](const mps::ServerSeen& one) { return one.status == "FAULT"; });
-  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(mps::FaultHandled{handled});
+  log::warning("pool.forced", {{"pool", id_}, {"clients", pids.size()}, {"why", life_.reason}});
+  if (pids.empty()) return feed(LifeEvent::kClientsEnded);
+  daemon_->end_clients({{pids.begin(), pids.end()}}, [this](const auto& outcomes) {
+    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    log::info("pool.drained", {{"pool", id_}, {"ended", ended}, {"of", outcomes.size()}});
+    feed(LifeEvent::kClientsEnded);
+  });
 }
 
-void Pool::arm_timer() {
-  timer_.stop();
-  const auto at = mps::wake_at(state_);
-  if (!at) return;
-  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::Tick{}); });
+void Pool::reopen() {
+  if (context_.settings.endpoints == nullptr) return;
+  if (const auto opened = context_.settings.endpoints->open_pool(id_); !opened)
+    log::warning("pool.endpoints_closed", {{"pool", id_}, {"why", opened.error()}});
 }
 
-void Pool::tell_change(const mps::Supervisor& before) {
-  if (callbacks_.on_change) callbacks_.on_change(before, state_);
+// --- its daemon ----------------------------------------------------------------------------------------------------
+
+host::PoolDaemon::Callbacks Pool::callbacks() {
+  return {.on_change = [this](const mps::Supervisor& before,
+                              const mps::Supervisor& after) { daemon_changed(before, after); },
+          .on_log =
+              [this](const mps::LogLine& line) {
+                if (line.what == mps::LogWhat::kClientTaken && context_.settings.endpoints != nullptr) {
+                  context_.settings.endpoints->server_took(id_, line.pid);
+                } else if (line.what == mps::LogWhat::kClientRefused) {
+                  log::warning("mps.client_refused", {{"pool", id_}, {"pid", line.pid}, {"cuda_error", line.number}});
+                } else if (line.what == mps::LogWhat::kFatalVictim) {
+                  log::warning("mps.fault_teardown", {{"pool", id_}, {"pid", line.pid}});
+                }
+              },
+          .on_fault =
+              [this](const mps::Fault& fault) {
+                log::error("mps.fault", {{"pool", id_},
+                                         {"kind", mps::to_string(fault.kind)},
+                                         {"culprit_pid", fault.culprit},
+                                         {"server", fault.server}});
+                context_.on_change();
+              },
+          .on_proof =
+              [this](const mps::Proof& before, const mps::Proof& after) {
+                if (after.step != before.step && after.step != mps::Step::kNone)
+                  log::error("pool.ended_to_mend",
+                             {{"pool", id_}, {"what", mps::to_string(after.step)}, {"why", after.reason}});
+                log_state();
+                context_.on_change();
+              }};
 }
 
-void Pool::read_log_line(const std::string& line) {
-  const auto parsed = mps::parse_log_line(line);
-  if (!parsed || parsed->what == mps::LogWhat::kOther) return;
-  count(*parsed);
-  const auto news = faults_.read(*parsed, loop_.wall_now());
-  if (news == mps::FaultBook::News::kFault) {
-    const auto kind = faults_.faults().back().kind;
-    ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
-       : kind == mps::FaultKind::kException ? counters_.exceptions
-                                            : counters_.unclean_exits);
+// The daemon may be discarded only after its own callback.
+void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& after) {
+  if (namespaces_) namespaces_->look();
+  look_at_memory();
+  inform_endpoints(before, after);
+  log_state();
+  const auto note = room_note();
+  if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
+    log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
+  context_.on_change();
+  context_.pool_changed();
+}
+
+// The daemon itself opens them, in the callback in which its limits were read back.
+void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after) {
+  auto* const endpoints = context_.settings.endpoints;
+  if (endpoints == nullptr) return;
+  if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints->hold_pool(id_);
+  if (servers_of(before) != servers_of(after)) endpoints->server_replaced(id_);
+  if (daemon_) endpoints->clients_seen(id_, daemon_->listed());
+}
+
+void Pool::look_at_memory() {
+  if (!daemon_) return;
+  if (!memory_) memory_.emplace(context_.settings.paths.mps_root + "/" + mps::kSharedMemoryFolder);
+  std::vector<pid_t> servers;
+  for (const auto& server : daemon_->supervisor().servers)
+    if (server.status == "ACTIVE") servers.push_back(server.pid);
+  if (!memory_->look(servers) || memory_->where() != mps::SharedMemory::kNamed) return;
+  const bool given = memory_->is_to_be_given();
+  (given ? log::info : log::warning)("pool.shared_memory",
+                                     {{"pool", id_}, {"given", given}, {"why", memory_->problem()}});
+}
+
+void Pool::log_state() {
+  if (!daemon_) return;
+  const std::string state(daemon_->state_name());
+  if (state == logged_state_) return;
+  const std::string was = std::exchange(logged_state_, state);
+  const bool bad =
+      state == "backing-off" || state == "given-up" || state == "wedged" || (was == "serving" && state == "starting");
+  const auto say = bad ? log::warning : log::info;
+  say("pool.state", {{"pool", id_},
+                     {"state", state},
+                     {"was", was.empty() ? "absent" : was},
+                     {"daemonPid", daemon_->daemon_pid()},
+                     {"why", daemon_->reason()}});
+  if (state == "serving") log_limits();
+  if (state == "starting" || was != "starting") return;
+  for (const auto& note : daemon_->start_notes()) log::warning("pool.note", {{"pool", id_}, {"text", note}});
+}
+
+void Pool::log_limits() const {
+  for (const auto& limit : planned_.limits) {
+    const auto* device = planned_device(limit.uuid);
+    const auto* gpu = device == nullptr ? nullptr : inventory::find_gpu(context_.inventory, device->gpu_uuid);
+    if (gpu == nullptr) continue;
+    const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
+    log::info("Set device pinned memory limit", {{"device", gpu->index},
+                                                 {"total_memory_gb", std::round(gib_of_memory * 100.0) / 100.0},
+                                                 {"replicas", device->slots},
+                                                 {"limit_per_replica_mib", device->share.memory.in_mib()},
+                                                 {"client_limit_mib", limit.client.memory.in_mib()},
+                                                 {"client_limit_percent", limit.client.threads.value()},
+                                                 {"uuid", limit.uuid}});
   }
-  tell_server(*parsed);
-  doubt(*parsed);
-  if (callbacks_.on_log) callbacks_.on_log(*parsed);
-  if (news == mps::FaultBook::News::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
 }
 
-void Pool::count(const mps::LogLine& line) {
-  switch (line.what) {
-    case mps::LogWhat::kNewClient:
-      ++counters_.clients;
-      return;
-    case mps::LogWhat::kClientRefused:
-      ++counters_.clients_refused;
-      return;
-    case mps::LogWhat::kFatalVictim:
-      ++counters_.fault_victims;
-      return;
-    case mps::LogWhat::kServerStarting:
-      ++counters_.servers;
-      orphans_.remember(line.pid);
-      return;
-    default:
-      return;
+std::string Pool::room_note() const {
+  if (!daemon_) return {};
+  const auto live = mps::live_clients(daemon_->supervisor());
+  const bool joined = context_.settings.endpoints != nullptr && planned_.devices.size() > 1;
+  const auto fullest = joined ? context_.settings.endpoints->clients_on_fullest(id_) : std::nullopt;
+  const auto note = mps::room_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
+  return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
+}
+
+// --- its limits ----------------------------------------------------------------------------------------------------
+
+mps::TierChoice Pool::chosen_tier() const {
+  auto choice = mps::choose_tier(planned_.tier, context_.binary ? context_.binary->abilities : mps::Abilities{});
+  const auto may = choice.tier == mps::Tier::kV3 ? may_have_namespaces() : Status();
+  return may ? choice : mps::fall_back(planned_.tier, to_string(may.error()));
+}
+
+mps::TierChoice Pool::tier() const {
+  auto choice = chosen_tier();
+  if (!daemon_ || daemon_->settings().tier == choice.tier) return choice;
+  return mps::until_clients_leave(daemon_->settings().tier, choice.tier);
+}
+
+// The limits of a slot of a device, from the resource that it is advertised under.
+const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
+  for (const auto& resource : context_.plan.resources)
+    for (const auto& device : resource.devices)
+      if (device.uuid == uuid && device.pool == id_) return &device;
+  return nullptr;
+}
+
+mps::DaemonLimits Pool::limits() const {
+  auto limits = mps::limits_of(planned_);
+  if (namespaces_) limits.namespaces = namespaces_->all();
+  return limits;
+}
+
+void Pool::set_most_clients() const {
+  if (context_.settings.endpoints == nullptr) return;
+  context_.settings.endpoints->set_most_clients(id_, planned_.max_clients, planned_.devices,
+                                                context_.sharing.processes_per_slot);
+}
+
+Result<mps::DaemonLimits> Pool::limits_for(const std::optional<mps::GrantLimits>& limits) const {
+  if (!daemon_) return fail(Kind::kUnavailable, "the MPS pool has no daemon", id_);
+  return limits ? mps::limits_for(*limits, daemon_->settings().devices) : daemon_->own_limits();
+}
+
+void Pool::set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done) {
+  const auto wanted = limits_for(limits);
+  if (!wanted) return done(std::unexpected(wanted.error()));
+  if (daemon_->holds(*wanted)) return done({});
+  daemon_->set_next_limits(*wanted, [id = id_, wanted = *wanted, done = std::move(done)](const Status& status) {
+    if (status) log::debug("pool.limits", {{"pool", id}, {"next", mps::to_string(wanted)}});
+    done(status);
+  });
+}
+
+// A namespace has one memory limit for all devices, so grants of joined GPUs cannot have one for each.
+Status Pool::may_have_namespaces() const {
+  if (planned_.devices.size() != 1)
+    return fail(Kind::kUnsupported,
+                "a namespace has one memory limit for all devices, and this pool serves several GPUs");
+  const auto longest = fmt::format("{}/{}/{}/control", context_.settings.paths.pipe(id_), mps::v3::kServer, kAnyGrant);
+  if (longest.size() > kLongestSocketPath)
+    return fail(Kind::kInvalid,
+                fmt::format("the path of a namespace's socket would have {} characters and may have {}; choose a "
+                            "shorter MPS root",
+                            longest.size(), kLongestSocketPath),
+                longest);
+  return {};
+}
+
+void Pool::open_namespaces() {
+  const bool has = daemon_->settings().tier == mps::Tier::kV3;
+  if (context_.settings.endpoints != nullptr)
+    context_.settings.endpoints->use_namespaces(id_, has ? mps::v3::kServer : "");
+  namespaces_.reset();
+  if (!has) return;
+  namespaces_ = std::make_unique<NamespaceKeeper>(NamespaceKeeper::Callbacks{
+      .wanted = [this] { return wanted_namespaces(); },
+      .daemon = [this]() -> const mps::Supervisor& { return daemon_->supervisor(); },
+      .change =
+          [this](const auto& all, auto done) {
+            auto with = limits();
+            with.namespaces = all;
+            daemon_->change(with, kNamespaceDeadline,
+                            [done = std::move(done)](const Status& changed) { done(changed); });
+          },
+      .all_changed =
+          [this] {
+            const auto state = daemon_->supervisor().state;
+            if (state != mps::State::kAbsent && state != mps::State::kStopping) daemon_->want(limits());
+          },
+      .remove =
+          [this](const std::string& name, auto done) {
+            daemon_->side_query(mps::delete_namespace(name), kNamespaceDeadline,
+                                [done = std::move(done)](const mps::Event& event) {
+                                  const auto* refused = std::get_if<mps::QuestionFailed>(&event);
+                                  done(refused == nullptr ? Status() : std::unexpected(refused->error));
+                                });
+          }});
+}
+
+NamespaceKeeper::Namespaces Pool::wanted_namespaces() const {
+  NamespaceKeeper::Namespaces wanted;
+  if (context_.settings.endpoints == nullptr || planned_.devices.empty()) return wanted;
+  const auto& uuid = planned_.devices.front();
+  const auto* device = planned_device(uuid);
+  for (const auto& [grant, limits] : context_.settings.endpoints->limits_of_grants(id_, own_limits_of(planned_))) {
+    const auto* before = namespaces_ ? mps::find(namespaces_->all(), grant) : nullptr;
+    if (device == nullptr && before != nullptr) {  // no longer planned: keeps its earlier value
+      wanted.push_back(*before);
+      continue;
+    }
+    auto made = mps::namespace_for(grant, limits, uuid, device == nullptr ? 0 : device->sm_count);
+    if (made) {
+      wanted.push_back(*std::move(made));
+    } else {
+      log::error("namespace.none", {{"pool", id_}, {"grant", grant}, {"why", made.error()}});
+    }
   }
+  return wanted;
 }
 
-void Pool::tell_server(const mps::LogLine& line) {
-  switch (line.what) {
-    case mps::LogWhat::kNewClient:
-      return feed(mps::ClientLogged{});
-    case mps::LogWhat::kServerStarting:
-      return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
-    case mps::LogWhat::kServerReady:
-      return feed(mps::ServerLogged{line.pid, "ACTIVE"});
-    case mps::LogWhat::kServerExited:
-      return feed(mps::ServerLogged{line.pid, ""});
-    case mps::LogWhat::kFatalHandled:
-      return feed(mps::ServerLogged{line.writer, "FAULT"});
-    default:
-      return;
-  }
+void Pool::provide(NamespaceKeeper::Done done) {
+  if (!namespaces_) return done({});
+  namespaces_->settle(std::move(done));
 }
 
-// Events that preceded a wedge in practice: faults, exits of servers, clients that exit without closing their contexts.
-void Pool::doubt(const mps::LogLine& line) {
-  switch (line.what) {
-    case mps::LogWhat::kFatalCulprit:
-    case mps::LogWhat::kFatalException:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kFault, "a fatal fault"});
-    case mps::LogWhat::kServerExited:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a server ended"});
-    case mps::LogWhat::kClientLost:
-      if (line.number == 0 || line.pid == prover_.pid() || std::ranges::find(ended_, line.pid) != ended_.end()) return;
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a client ended with open contexts"});
-    default:
-      return;
-  }
-}
-
-}  // namespace tranche::host
+}  // namespace tranche::agent

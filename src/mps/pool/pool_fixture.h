@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "mps/pool/pool.h"
+#include "mps/pool/pool_daemon.h"
 #include "os/files/scratch.h"
 
 namespace tranche::host {
@@ -64,15 +64,15 @@ class PoolTest : public ::testing::Test {
     return s;
   }
   void open_pool() {
-    auto pool = Pool::open(*loop_, settings(),
-                           {.on_change =
-                                [this](const mps::Supervisor&, const mps::Supervisor& after) {
-                                  history_.push_back(after);
-                                  wake();
-                                },
-                            .on_log = [this](const mps::LogLine&) { wake(); },
-                            .on_fault = [this](const mps::Fault&) { wake(); },
-                            .on_proof = [this](const mps::Proof&, const mps::Proof&) { wake(); }});
+    auto pool = PoolDaemon::open(*loop_, settings(),
+                                 {.on_change =
+                                      [this](const mps::Supervisor&, const mps::Supervisor& after) {
+                                        history_.push_back(after);
+                                        wake();
+                                      },
+                                  .on_log = [this](const mps::LogLine&) { wake(); },
+                                  .on_fault = [this](const mps::Fault&) { wake(); },
+                                  .on_proof = [this](const mps::Proof&, const mps::Proof&) { wake(); }});
     ASSERT_TRUE(pool) << to_string(pool.error());
     pool_ = *std::move(pool);
   }
@@ -145,7 +145,7 @@ class PoolTest : public ::testing::Test {
   Scratch scratch_;
   std::unique_ptr<Loop> loop_;
   mps::SupervisorSettings fast_;
-  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<PoolDaemon> pool_;
   std::vector<mps::Supervisor> history_;
   std::vector<std::string> output_;  // of clients
   std::vector<std::unique_ptr<Process>> clients_;

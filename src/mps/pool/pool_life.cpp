@@ -93,6 +93,8 @@ class LifeStep {
   void leave() {
     if (facts_.forced && !facts_.users.empty()) {
       life_.state = LifeState::kForcing;
+      life_.reason =
+          facts_.closing ? "it is ended by force (tranche mps --end)" : "it is ended by force (sharing.change: force)";
       actions_.push_back(LifeAction::kEndClients);
     } else if (facts_.closing || facts_.users.empty()) {
       stop();

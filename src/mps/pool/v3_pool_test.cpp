@@ -115,7 +115,7 @@ TEST_F(V3PoolTest, MakesANamespaceWithoutLeavingServiceAndDeletesItAgain) {
   for (const auto& s : history_) EXPECT_EQ(s.state, mps::State::kServing) << s.reason;
   EXPECT_EQ(pool_->supervisor().desired.namespaces.size(), 2u);
   std::optional<mps::Event> event;
-  pool_->aside(mps::delete_namespace(kGrant), 5s, [&](const mps::Event& what) { event = what; });
+  pool_->side_query(mps::delete_namespace(kGrant), 5s, [&](const mps::Event& what) { event = what; });
   ASSERT_TRUE(until([&] { return event.has_value(); }));
   ASSERT_TRUE(std::holds_alternative<mps::QuestionFailed>(*event)) << "it has a client";
   EXPECT_THAT(std::get<mps::QuestionFailed>(*event).error.what, HasSubstr("has clients"));

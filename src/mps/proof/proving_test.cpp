@@ -46,7 +46,7 @@ class PoolProof : public PoolTest {
     ASSERT_TRUE(yes ? dir->write_atomically(name, "") : dir->remove(name));
   }
   bool until_word(const std::string& word) {
-    return until([&] { return pool_->state_word() == word; });
+    return until([&] { return pool_->state_name() == word; });
   }
   mps::ProofSettings proof_;
   std::vector<std::string> program_;
@@ -59,7 +59,7 @@ TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
   pool_->want(kLimits);
   std::vector<std::string> words;
   ASSERT_TRUE(until([&] {
-    const std::string word(pool_->state_word());
+    const std::string word(pool_->state_name());
     if (words.empty() || words.back() != word) words.push_back(word);
     return word == "serving";
   })) << pool_->reason();
@@ -74,7 +74,7 @@ TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
   auto s = settings();
   s.binary.env["LD_LIBRARY_PATH"] = scratch_ / "nothing";
-  auto pool = Pool::open(
+  auto pool = PoolDaemon::open(
       *loop_, s,
       {.on_change = {}, .on_log = {}, .on_fault = {}, .on_proof = [this](const auto&, const auto&) { wake(); }});
   ASSERT_TRUE(pool);

@@ -5,16 +5,17 @@ namespace {
 
 constexpr int kServiceUnavailable = 503;
 
-PoolReadiness readiness_of(const std::string& id, const Member& member) {
-  if (!member.pool) return {.id = id, .begins = member.problem.empty(), .reason = member.problem};
-  const auto& supervisor = member.pool->supervisor();
+PoolReadiness readiness_of(const std::string& id, const Pool& pool) {
+  const auto* daemon = pool.daemon();
+  if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
+  const auto& supervisor = daemon->supervisor();
   const bool has_failed = supervisor.restarts > 0 || supervisor.state == mps::State::kBackingOff ||
                           supervisor.state == mps::State::kGivenUp ||
-                          member.pool->proof().state == mps::ProofState::kFailed || !member.problem.empty();
+                          daemon->proof().state == mps::ProofState::kFailed || !pool.problem().empty();
   return {.id = id,
-          .state = std::string(member.pool->state_word()),
+          .state = std::string(daemon->state_name()),
           .begins = !has_failed,
-          .reason = member.problem.empty() ? member.pool->reason() : member.problem};
+          .reason = pool.problem().empty() ? daemon->reason() : pool.problem()};
 }
 
 }  // namespace
@@ -43,9 +44,8 @@ host::HttpAnswer MpsPages::ready() const {
 
 std::vector<PoolReadiness> pool_readiness(const PoolSet& pools) {
   std::vector<PoolReadiness> found;
-  for (const auto& [id, member] : pools.members()) {
-    if (member.wanted) found.push_back(readiness_of(id, member));
-  }
+  for (const auto& [id, pool] : pools.pools())
+    if (pool.is_planned()) found.push_back(readiness_of(id, pool));
   return found;
 }
 

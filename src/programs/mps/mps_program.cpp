@@ -89,6 +89,10 @@ class MpsProgram {
   int exit_code_ = 0;
 };
 
+std::unexpected<Error> no_pool(const std::string& pool) {
+  return fail(Kind::kUnavailable, "the MPS pool has no daemon", pool);
+}
+
 void log_problems(const std::vector<Problem>& problems) {
   for (const auto& problem : problems) {
     const auto say = problem.severity == Severity::kError ? log::error : log::warning;
@@ -171,7 +175,7 @@ Status MpsProgram::open() {
                         .policy = config_.view().config.sharing.endpoint,
                         .connections_per_grant = part_of_open_files(8, 16, 512),
                         .connections = part_of_open_files(16, 16, 4096)},
-      Endpoints::World{
+      Endpoints::Callbacks{
           .terminate =
               [this](const std::string& pool, const host::EndRequest& request,
                      std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
@@ -188,11 +192,20 @@ Status MpsProgram::open() {
               [this](const std::string& pool, const std::string& why) {
                 if (pools_) pools_->doubt(pool, why);
               },
-          .tell_next = [this](const std::string& pool, const auto& limits,
-                              host::Relay::Prepared told) { pools_->tell_next(pool, limits, std::move(told)); },
-          .limits = [this](const std::string& pool, const auto& limits) { return pools_->limits_for(pool, limits); },
-          .provide = [this](const std::string& pool,
-                            std::function<void(const Status&)> done) { pools_->provide(pool, std::move(done)); }});
+          .set_next_limits =
+              [this](const std::string& pool, const auto& limits, host::Relay::Prepared done) {
+                if (Pool* const found = pools_->find(pool)) return found->set_next_limits(limits, std::move(done));
+                done(no_pool(pool));
+              },
+          .limits = [this](const std::string& pool, const auto& limits) -> Result<mps::DaemonLimits> {
+            if (const Pool* const found = pools_->find(pool)) return found->limits_for(limits);
+            return no_pool(pool);
+          },
+          .provide =
+              [this](const std::string& pool, std::function<void(const Status&)> done) {
+                if (Pool* const found = pools_->find(pool)) return found->provide(std::move(done));
+                done({});
+              }});
   pools_ = std::make_unique<PoolSet>(*loop_,
                                      PoolSetSettings{.paths = {root_},
                                                      .supervisor = options_.supervisor,
@@ -375,9 +388,8 @@ void MpsProgram::plan_again() {
 
 void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& request,
                              std::function<void(const Terminated&)> done) {
-  const auto found = pools_->members().find(pool);
-  if (found != pools_->members().end() && found->second.pool)
-    return found->second.pool->end_clients(request, std::move(done));
+  const Pool* const found = pools_->find(pool);
+  if (found != nullptr && found->daemon() != nullptr) return found->daemon()->end_clients(request, std::move(done));
   Terminated none;
   for (const int pid : request.clients)
     none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
@@ -414,7 +426,7 @@ void MpsProgram::on_signal(int number) {
   if (!options_.daemons_on_host) return begin_stop();
   // Compute modes and their journal stay too: as long as a daemon serves, no process may run outside MPS.
   stopping_ = true;
-  log::info("stop.daemons_left", {{"pools", pools_->members().size()}, {"end_them", "tranche mps --end"}});
+  log::info("stop.daemons_left", {{"pools", pools_->pools().size()}, {"end_them", "tranche mps --end"}});
   loop_->stop();
 }
 

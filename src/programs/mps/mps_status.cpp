@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "mps/daemon/room.h"
 #include "observe/metrics/names.h"
@@ -57,10 +58,10 @@ Json next_of(const mps::DaemonLimits& told, const std::string& uuid) {
   return {{"memoryMiB", found == told.memory.end() ? 0 : found->second.in_mib()}, {"threads", to_string(told.threads)}};
 }
 
-Json limits_of(const Member& member, const mps::Supervisor& s) {
+Json limits_of(const Pool& pool, const mps::Supervisor& s) {
   Json list = Json::array();
   const auto told = mps::told(s);
-  for (const auto& limit : member.planned.limits) {
+  for (const auto& limit : pool.planned().limits) {
     list.push_back({{"uuid", limit.uuid},
                     {"memoryMiB", limit.client.memory.in_mib()},
                     {"threads", to_string(s.desired.threads)},
@@ -71,7 +72,7 @@ Json limits_of(const Member& member, const mps::Supervisor& s) {
   return list;
 }
 
-Json faults_of(const host::Pool& pool) {
+Json faults_of(const host::PoolDaemon& pool) {
   Json list = Json::array();
   for (const auto& fault : pool.faults()) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(fault.at.time_since_epoch());
@@ -84,13 +85,13 @@ Json faults_of(const host::Pool& pool) {
   return list;
 }
 
-Json faults_total_of(const host::Pool& pool) {
+Json faults_total_of(const host::PoolDaemon& pool) {
   const auto& counters = pool.counters();
   return {
       {"fatal", counters.fatal_faults}, {"exception", counters.exceptions}, {"unclean-exit", counters.unclean_exits}};
 }
 
-Json proof_of(const host::Pool& pool, MonoTime now) {
+Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
   const auto& proof = pool.proof();
   return {{"state", mps::to_string(proof.state)},
           {"reason", proof.reason},
@@ -103,7 +104,7 @@ Json proof_of(const host::Pool& pool, MonoTime now) {
 }
 
 // Fields that a pool has only once it was opened.
-void add_life(Json& json, const host::Pool& pool, MonoTime now) {
+void add_life(Json& json, const host::PoolDaemon& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
   json["faults"] = faults_of(pool);
   json["faultsTotal"] = faults_total_of(pool);
@@ -111,40 +112,34 @@ void add_life(Json& json, const host::Pool& pool, MonoTime now) {
   json["startNotes"] = pool.start_notes();
 }
 
-Json pool_of(const std::string& id, const Member& member, const MpsView& view) {
+Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
   static const mps::Supervisor kNothingYet;
-  const mps::Supervisor& s = member.pool ? member.pool->supervisor() : kNothingYet;
-  const auto since = member.pool ? view.now - s.since : Duration{};
-  std::string reason = member.pool ? member.pool->reason() : s.reason;
-  const std::uint32_t live = mps::live_clients(s);
-  const std::uint32_t most = member.planned.max_clients;
-  if (const auto note = view.pools.room_note(member); !note.empty()) reason += (reason.empty() ? "" : "; ") + note;
-  const auto tier = view.pools.tier_of(member);
-  if (!tier.reason.empty()) reason += (reason.empty() ? "" : "; ") + tier.reason;
-  if (const auto memory = member.memory ? member.memory->problem() : ""; !memory.empty())
-    reason += (reason.empty() ? "" : "; ") + memory;
-  if (!member.problem.empty()) reason = member.problem + (reason.empty() ? "" : "; " + reason);
+  const auto* daemon = pool.daemon();
+  const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
+  const auto tier = pool.tier();
+  std::vector<std::string> reasons{pool.problem(), daemon != nullptr ? daemon->reason() : s.reason, pool.room_note(),
+                                   tier.reason, pool.memory() != nullptr ? pool.memory()->problem() : ""};
+  std::erase(reasons, "");
   Json json{{"id", id},
-            {"devices", member.planned.devices},
-            {"state", member.pool ? member.pool->state_word() : mps::to_string(s.state)},
-            {"sinceMs", std::chrono::duration_cast<std::chrono::milliseconds>(since).count()},
-            {"reason", reason},
-            {"daemonPid", member.pool ? member.pool->daemon_pid() : 0},
+            {"devices", pool.planned().devices},
+            {"state", daemon != nullptr ? daemon->state_name() : mps::to_string(s.state)},
+            {"sinceMs", daemon != nullptr ? ms_since(s.since, view.now) : 0},
+            {"reason", join(reasons, "; ")},
+            {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
             {"servers", servers_of(s, view.now)},
-            {"clients", {{"live", live}, {"most", most}}},
+            {"clients", {{"live", mps::live_clients(s)}, {"most", pool.planned().max_clients}}},
             {"tier", mps::to_string(tier.tier)},
             {"notEnforced", mps::not_enforced(tier.tier)},
-            {"limits", limits_of(member, s)},
+            {"limits", limits_of(pool, s)},
             {"restarts", s.restarts},
-            {"pipe", member.pool ? member.pool->pipe() : ""}};
-  if (member.pool) add_life(json, *member.pool, view.now);
-  if (member.memory)
-    json["sharedMemory"] = {{"where", mps::to_string(member.memory->where())},
-                            {"mount", member.memory->is_to_be_given()}};
+            {"pipe", daemon != nullptr ? daemon->pipe() : ""}};
+  if (daemon != nullptr) add_life(json, *daemon, view.now);
+  if (const auto* memory = pool.memory(); memory != nullptr)
+    json["sharedMemory"] = {{"where", mps::to_string(memory->where())}, {"mount", memory->is_to_be_given()}};
   return json;
 }
 
-void put_life(metrics::Page& page, const std::string& id, const host::Pool& pool) {
+void put_life(metrics::Page& page, const std::string& id, const host::PoolDaemon& pool) {
   const auto& counters = pool.counters();
   page.set(metrics::kPoolFaults, {id, "fatal"}, static_cast<double>(counters.fatal_faults));
   page.set(metrics::kPoolFaults, {id, "exception"}, static_cast<double>(counters.exceptions));
@@ -165,10 +160,10 @@ void put_life(metrics::Page& page, const std::string& id, const host::Pool& pool
 
 Json mps_document(const MpsView& view) {
   Json pools = Json::array();
-  for (const auto& [id, member] : view.pools.members()) {
-    Json pool = pool_of(id, member, view);
-    view.endpoints.describe(id, pool);
-    pools.push_back(std::move(pool));
+  for (const auto& [id, pool] : view.pools.pools()) {
+    Json json = pool_of(id, pool, view);
+    view.endpoints.describe(id, json);
+    pools.push_back(std::move(json));
   }
   return {{"program", "mps"},
           {"version", kVersion},
@@ -191,16 +186,17 @@ metrics::Page mps_metrics(const MpsView& view) {
   page.set(metrics::kBuildInfo, {kVersion}, 1);
   page.set(metrics::kDriverReady, view.driver_problem.empty() ? 1 : 0);
   page.set(metrics::kConfigProblems, static_cast<double>(view.config.problems.size() + view.plan_problems.size()));
-  for (const auto& [id, member] : view.pools.members()) {
+  for (const auto& [id, pool] : view.pools.pools()) {
     static const mps::Supervisor kNothingYet;
-    const mps::Supervisor& s = member.pool ? member.pool->supervisor() : kNothingYet;
-    page.set_pool_state(id, member.pool ? member.pool->state_word() : mps::to_string(s.state));
-    if (member.pool) put_life(page, id, *member.pool);
-    page.set(metrics::kPoolTier, {id, std::string(mps::to_string(view.pools.tier_of(member).tier))}, 1);
+    const auto* daemon = pool.daemon();
+    const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
+    page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
+    if (daemon != nullptr) put_life(page, id, *daemon);
+    page.set(metrics::kPoolTier, {id, std::string(mps::to_string(pool.tier().tier))}, 1);
     page.set(metrics::kPoolRestarts, {id}, static_cast<double>(s.restarts));
     page.set(metrics::kPoolClients, {id}, static_cast<double>(mps::live_clients(s)));
-    page.set(metrics::kPoolClientsMost, {id}, static_cast<double>(member.planned.max_clients));
-    for (const auto& limit : member.planned.limits) {
+    page.set(metrics::kPoolClientsMost, {id}, static_cast<double>(pool.planned().max_clients));
+    for (const auto& limit : pool.planned().limits) {
       page.set(metrics::kPoolLimitMemory, {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
       page.set(metrics::kPoolLimitThreads, {id, limit.uuid}, limit.client.threads.value());
     }

@@ -13,7 +13,7 @@ class PoolTelling : public PoolTest {
  protected:
   std::string told(const mps::DaemonLimits& limits) {
     std::optional<std::string> answer;
-    pool_->tell_next(limits, [&](const Status& status) {
+    pool_->set_next_limits(limits, [&](const Status& status) {
       answer = status ? "told" : to_string(status.error());
       wake();
     });
@@ -90,7 +90,7 @@ TEST_F(PoolTelling, TheSameLimitsAgainCostNoSession) {
   EXPECT_EQ(told(kSmall), "told");
   EXPECT_TRUE(pool_->holds(kSmall));
   bool at_once = false;
-  pool_->tell_next(kSmall, [&](const Status& status) { at_once = status.has_value(); });
+  pool_->set_next_limits(kSmall, [&](const Status& status) { at_once = status.has_value(); });
   EXPECT_TRUE(at_once);
   EXPECT_EQ(told(pool_->own_limits()), "told");
   EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
@@ -116,9 +116,9 @@ TEST_F(PoolTelling, TheNewestOfThoseThatWaitCounts) {
       answers.push_back(std::string(who) + (status ? " told" : " " + std::string(to_string(status.error().kind))));
     };
   };
-  pool_->tell_next(kSmall, note("first"));
-  pool_->tell_next(kLimits, note("second"));
-  pool_->tell_next(kOther, note("third"));
+  pool_->set_next_limits(kSmall, note("first"));
+  pool_->set_next_limits(kLimits, note("second"));
+  pool_->set_next_limits(kOther, note("third"));
   ASSERT_TRUE(until([&] { return answers.size() == 3; }));
   EXPECT_THAT(answers, ::testing::ElementsAre("second unavailable", "first told", "third told"));
   EXPECT_EQ(tell("get_default_active_thread_percentage"), "20.0\n");
@@ -129,7 +129,7 @@ TEST_F(PoolTelling, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasThePoolsOwnL
   EXPECT_EQ(told(kSmall), "told");
   const pid_t pid = pool_->daemon_pid();
   std::optional<Status> answer;
-  pool_->tell_next(kOther, [&](const Status& status) { answer = status; });
+  pool_->set_next_limits(kOther, [&](const Status& status) { answer = status; });
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
   ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
   ASSERT_TRUE(answer.has_value());

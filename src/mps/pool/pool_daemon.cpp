@@ -1,0 +1,621 @@
+#include "mps/pool/pool_daemon.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "mps/control/control_text.h"
+#include "mps/daemon/adoption.h"
+#include "mps/daemon/start_checks.h"
+#include "mps/limits/client_limits.h"
+#include "mps/limits/turn_session.h"
+#include "os/clock/clock.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr Duration kOrphanPatience = std::chrono::seconds(3);
+constexpr Duration kClientQuestion = std::chrono::seconds(1);
+constexpr std::size_t kMostEndedRemembered = 256;
+// A server that starts during the session requires one more; not more than one server starts at a time.
+constexpr int kMostSessions = 4;
+
+std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
+  auto env = settings.binary.env;
+  env[mps::kPipeVariable] = dirs.pipe();
+  env[mps::kLogVariable] = dirs.log().path();
+  env["CUDA_VISIBLE_DEVICES"] = join(settings.devices, ",");
+  return env;
+}
+
+std::map<std::string, std::string> daemon_environment_of(const PoolSettings& settings,
+                                                         const std::map<std::string, std::string>& env) {
+  auto there = environment_at_home(settings.home, env);
+  if (!settings.home.host || settings.home.mps_root.empty()) return there;
+  const allocate::Paths paths{settings.home.mps_root};
+  there[mps::kPipeVariable] = paths.pipe(settings.id);
+  there[mps::kLogVariable] = paths.log(settings.id);
+  return there;
+}
+
+// Whether the properties that are shown are equal; all others change continuously.
+bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
+  return a.state == b.state && a.reason == b.reason && a.desired == b.desired && a.read_back == b.read_back &&
+         a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(Loop& loop, PoolSettings settings, Callbacks callbacks) {
+  TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
+  if (settings.proof_program.empty()) settings.proof.every = {};
+  if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
+  if (!settings.logs) {
+    TRY(settings.logs, LogWatch::open(loop));
+  }
+  std::unique_ptr<PoolDaemon> pool(new PoolDaemon(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
+  PoolDaemon* self = pool.get();
+  TRY(pool->log_, LogTail::open(self->settings_.logs, self->dirs_.log(), "control.log",
+                                [self](const std::string& line) { self->read_log_line(line); }));
+  return pool;
+}
+
+PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      dirs_(std::move(dirs)),
+      dialect_(mps::dialect_of(settings_.tier)),
+      environment_(environment_of(settings_, dirs_)),
+      daemon_environment_(daemon_environment_of(settings_, environment_)),
+      sessions_(loop),
+      prover_(loop, settings_.proof, prover_means()),
+      orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
+  state_.jitter = settings_.seed;
+}
+
+ProverMeans PoolDaemon::prover_means() {
+  return {.plan =
+              [this] {
+                std::size_t clients = 0;
+                for (const auto& server : state_.servers) clients += server.clients.size();
+                return ProofPlan{settings_.proof_program, proof_environment(), settings_.devices,
+                                 settings_.proof.deadline, clients};
+              },
+          .clients =
+              [this] {
+                std::vector<int> pids;
+                for (const auto& server : state_.servers) {
+                  pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+                }
+                return pids;
+              },
+          .servers =
+              [this] {
+                std::vector<int> pids;
+                for (const auto& server : state_.servers) pids.push_back(server.pid);
+                return pids;
+              },
+          .end_clients = [this](std::vector<int> pids,
+                                ProverMeans::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
+          .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
+          .on_change =
+              [this](const mps::Proof& before) {
+                if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
+              },
+          .take_turn = settings_.take_turn};
+}
+
+// In tier v3 a CUDA start uses the server's own socket: through the daemon's, the start would get a server of its user.
+std::map<std::string, std::string> PoolDaemon::proof_environment() const {
+  auto env = environment_;
+  if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
+  return env;
+}
+
+std::string_view PoolDaemon::state_name() const {
+  return state_.state == mps::State::kServing ? mps::pool_word(prover_.state()) : mps::to_string(state_.state);
+}
+
+std::string PoolDaemon::reason() const {
+  const auto& proof = prover_.state();
+  if (state_.state != mps::State::kServing || proof.trusted) return state_.reason;
+  if (proof.state != mps::ProofState::kFailed)
+    return "a CUDA start through the daemon is under way; it serves when that works";
+  std::string text = "new CUDA programs do not start: " + proof.reason;
+  if (proof.step != mps::Step::kNone)
+    text += fmt::format("; to repair it, its {} were ended", mps::to_string(proof.step));
+  return text;
+}
+
+PoolDaemon::~PoolDaemon() = default;
+
+void PoolDaemon::want(const mps::DaemonLimits& limits) {
+  if (state_.state != mps::State::kAbsent) {
+    return feed(state_.state == mps::State::kStopping ? mps::Event(mps::Start{limits})
+                                                      : mps::Event(mps::DesiredChanged{limits}));
+  }
+  const auto adopted = adopt();
+  // With a daemon that is not ours, the start fails with the same message and is retried.
+  feed(mps::Start{limits, adopted.value_or(false)});
+}
+
+void PoolDaemon::side_query(mps::Exchange question, Duration deadline, SideQuery::Done done) {
+  const std::uint64_t id = ++last_side_query_;
+  side_queries_[id] = std::make_unique<SideQuery>(
+      loop_, sessions_, target(), std::move(question), deadline,
+      [this, id, done = std::move(done)](const mps::Event& event) {
+        const auto ended = side_queries_.extract(id);  // keeps it until this callback returns
+        done(event);
+      });
+}
+
+void PoolDaemon::change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done) {
+  const auto failed = [this, limits, done](const std::string& why) {
+    // The daemon's state is unknown: the supervisor reads it and restores the earlier limits.
+    const auto before = state_.desired;
+    feed(mps::DesiredChanged{limits});
+    feed(mps::DesiredChanged{before});
+    done(fail(Kind::kUnavailable, why, settings_.id));
+  };
+  auto next = mps::told(state_);  // keeps the limits of the client whose turn it is
+  next.namespaces = limits.namespaces;
+  side_query(
+      dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
+        if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));
+        side_query(dialect_.read({0, next}), deadline, [this, limits, next, failed, done](const mps::Event& event) {
+          const auto* read = std::get_if<mps::LimitsRead>(&event);
+          if (read == nullptr) return failed(to_string(std::get<mps::QuestionFailed>(event).error));
+          if (const auto difference = mps::disagreement(next, read->values); !difference.empty())
+            return failed(difference);
+          feed(mps::DesiredChanged{limits, read->values});
+          done({});
+        });
+      });
+}
+
+void PoolDaemon::stop() {
+  feed(mps::StopAsked{});
+}
+
+void PoolDaemon::look() {
+  feed(mps::LookNow{});
+}
+
+void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  listed_.heard(asked, pids);
+}
+
+// The relay holds its clients' processes: each pid that it reports is alive.
+std::optional<ProcessRef> PoolDaemon::client(int pid) const {
+  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
+  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
+  const auto ref = process_ref(pid);
+  return ref ? std::optional(*ref) : std::nullopt;
+}
+
+std::vector<int> PoolDaemon::clients() const {
+  std::vector<int> pids;
+  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
+  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
+std::vector<ProcessRef> PoolDaemon::listed() const {
+  std::vector<ProcessRef> processes;
+  for (const auto& server : state_.servers)
+    for (const int pid : server.clients)
+      if (const auto process = listed_.find(pid)) processes.push_back(*process);
+  return processes;
+}
+
+// Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
+// new clients can start.
+bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
+  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
+  const auto all = clients();
+  return prover_.pid() == 0 &&
+         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
+}
+
+// The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
+void PoolDaemon::end_clients(const EndRequest& request, ClientEnding::Done done) {
+  EndedProcesses known;
+  std::vector<ProcessRef> asked_about;
+  std::vector<mps::Terminated> others;
+  const auto exited = [&others](int pid) {
+    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
+  };
+  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
+    if (const auto ref = client(pid)) {
+      known.clients.push_back(*ref);
+    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
+      exited(pid);
+    } else {
+      asked_about.push_back(*now);
+    }
+  }
+  for (const int pid : request.companions)
+    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
+  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
+  side_query(dialect_.ask(0, state_.desired), kClientQuestion,
+             [this, known, asked_about, others, asked = boot_ticks(),
+              done = std::move(done)](const mps::Event& event) mutable {
+               if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
+               for (const auto& ref : asked_about) {
+                 if (client(ref.pid) == ref) {
+                   known.clients.push_back(ref);
+                 } else {
+                   others.push_back({ref.pid, mps::TerminateOutcome::kNotAClient,
+                                     "the servers of the pool do not know this process"});
+                 }
+               }
+               end_known(known, std::move(others), std::move(done));
+             });
+}
+
+void PoolDaemon::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others,
+                           ClientEnding::Done done) {
+  std::vector<int> pids;
+  for (const auto& ref : processes.clients) pids.push_back(ref.pid);
+  ended_.insert(ended_.end(), pids.begin(), pids.end());
+  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
+  settings_.endings->begin({.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
+                           [this, alive = std::weak_ptr(alive_), others = std::move(others),
+                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+                             if (alive.expired()) return;
+                             outcomes.insert(outcomes.end(), others.begin(), others.end());
+                             look();  // checks that they have left MPS
+                             done(std::move(outcomes));
+                           });
+}
+
+bool PoolDaemon::gone() const {
+  return state_.state == mps::State::kAbsent && !daemon_ && orphans_.none_left();
+}
+
+// Actions may raise events at once (a daemon that cannot be executed): these are queued.
+void PoolDaemon::feed(mps::Event event) {
+  events_.push_back(std::move(event));
+  if (stepping_) return;
+  stepping_ = true;
+  const mps::Supervisor before = state_;
+  while (!events_.empty()) {
+    const mps::Event next = std::move(events_.front());
+    events_.pop_front();
+    const mps::State was = state_.state;
+    auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_.supervisor);
+    state_ = std::move(stepped.next);
+    if (state_.question == 0) question_.reset();
+    for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
+    if (state_.state != mps::State::kServing) abandon_next_limits("the pool does not serve");
+    inform_prover(was);
+  }
+  stepping_ = false;
+  arm_timer();
+  if (!looks_the_same(before, state_)) report_change(before);
+}
+
+void PoolDaemon::inform_prover(mps::State was) {
+  const mps::State is = state_.state;
+  if (is != was && is == mps::State::kServing) {
+    prover_.feed(mps::PoolServes{});
+  } else if (is != was && is == mps::State::kConfiguring && was == mps::State::kServing) {
+    prover_.feed(mps::PoolLeft{mps::PoolLeft::Why::kLimits});
+  } else if (is != was && is != mps::State::kConfiguring) {
+    const bool same_daemon = state_.alive && !state_.dying && is != mps::State::kStopping;
+    prover_.feed(mps::PoolLeft{same_daemon ? mps::PoolLeft::Why::kSame : mps::PoolLeft::Why::kDaemon});
+  }
+  const bool handled =
+      std::ranges::any_of(state_.servers, [](const mps::ServerSeen& one) { return one.status == "FAULT"; });
+  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(mps::FaultHandled{handled});
+}
+
+void PoolDaemon::arm_timer() {
+  timer_.stop();
+  const auto at = mps::wake_at(state_);
+  if (!at) return;
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::Tick{}); });
+}
+
+void PoolDaemon::report_change(const mps::Supervisor& before) {
+  if (callbacks_.on_change) callbacks_.on_change(before, state_);
+}
+
+void PoolDaemon::read_log_line(const std::string& line) {
+  const auto parsed = mps::parse_log_line(line);
+  if (!parsed || parsed->what == mps::LogWhat::kOther) return;
+  count(*parsed);
+  const auto news = faults_.read(*parsed, loop_.wall_now());
+  if (news == mps::FaultBook::News::kFault) {
+    const auto kind = faults_.faults().back().kind;
+    ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
+       : kind == mps::FaultKind::kException ? counters_.exceptions
+                                            : counters_.unclean_exits);
+  }
+  inform_supervisor(*parsed);
+  doubt(*parsed);
+  if (callbacks_.on_log) callbacks_.on_log(*parsed);
+  if (news == mps::FaultBook::News::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
+}
+
+void PoolDaemon::count(const mps::LogLine& line) {
+  switch (line.what) {
+    case mps::LogWhat::kNewClient:
+      ++counters_.clients;
+      return;
+    case mps::LogWhat::kClientRefused:
+      ++counters_.clients_refused;
+      return;
+    case mps::LogWhat::kFatalVictim:
+      ++counters_.fault_victims;
+      return;
+    case mps::LogWhat::kServerStarting:
+      ++counters_.servers;
+      orphans_.remember(line.pid);
+      return;
+    default:
+      return;
+  }
+}
+
+void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
+  switch (line.what) {
+    case mps::LogWhat::kNewClient:
+      return feed(mps::ClientLogged{});
+    case mps::LogWhat::kServerStarting:
+      return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
+    case mps::LogWhat::kServerReady:
+      return feed(mps::ServerLogged{line.pid, "ACTIVE"});
+    case mps::LogWhat::kServerExited:
+      return feed(mps::ServerLogged{line.pid, ""});
+    case mps::LogWhat::kFatalHandled:
+      return feed(mps::ServerLogged{line.writer, "FAULT"});
+    default:
+      return;
+  }
+}
+
+// Events that preceded a wedge in practice: faults, exits of servers, clients that exit without closing their contexts.
+void PoolDaemon::doubt(const mps::LogLine& line) {
+  switch (line.what) {
+    case mps::LogWhat::kFatalCulprit:
+    case mps::LogWhat::kFatalException:
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kFault, "a fatal fault"});
+    case mps::LogWhat::kServerExited:
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a server ended"});
+    case mps::LogWhat::kClientLost:
+      if (line.number == 0 || line.pid == prover_.pid() || std::ranges::find(ended_, line.pid) != ended_.end()) return;
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a client ended with open contexts"});
+    default:
+      return;
+  }
+}
+
+// --- the supervisor's actions ---------------------------------------------------------------------------------------
+
+void PoolDaemon::act(const mps::SpawnDaemon&) {
+  const auto adopted = adopt();
+  const Status done = !adopted ? Status(std::unexpected(adopted.error())) : *adopted ? Status() : spawn();
+  if (done) return feed(mps::Spawned{});
+  feed(mps::SpawnFailed{done.error()});
+}
+
+Result<bool> PoolDaemon::adopt() {
+  TRY(const auto adoptable, find_leftover(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
+  if (!adoptable) return false;
+  auto process = Process::adopt(loop_, adoptable->ref, [this](ExitNote note) { daemon_ended(note); });
+  if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
+  if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
+  daemon_ = *std::move(process);
+  start_notes_.clear();
+  if (!adoptable->note.empty()) start_notes_.push_back(adoptable->note);
+  return true;
+}
+
+Status PoolDaemon::spawn() {
+  const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
+  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.endpoints(), servers_of_users));
+  TRY_STATUS(dirs_.remove_stale_sockets());
+  TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // the last one may have had either tier
+  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
+  // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
+  const Fd reading(ends[0]);
+  const Fd writing(ends[1]);
+  Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
+  const auto options = dialect_.daemon_options(settings_.multiuser);
+  what.argv.insert(what.argv.end(), options.begin(), options.end());
+  what.input = reading.get();
+  what.output = log_->fd();
+  what.kept = writing.get();
+  TRY(daemon_,
+      launch_at_home(loop_, settings_.home, settings_.id, what, [this](ExitNote note) { daemon_ended(note); }));
+  return {};
+}
+
+// The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
+// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
+bool PoolDaemon::proof_holds_daemon() const {
+  return prover_.pid() != 0;
+}
+
+void PoolDaemon::daemon_ended(const ExitNote& note) {
+  log_->read();  // servers that started since the last look
+  daemon_.reset();
+  question_.reset();
+  ping_.reset();
+  orphans_.daemon_ended();
+  feed(mps::DaemonExited{to_string(note)});
+}
+
+void PoolDaemon::run(mps::QuestionId id, const mps::Run& what, Duration deadline,
+                     std::function<void(const std::string&)> read) {
+  if (!sessions_.idle()) feed(mps::QuestionWaits{id});
+  ControlTarget whom = target();
+  whom.words = what.words;
+  question_ = sessions_.ask({.target = std::move(whom),
+                             .input = what.input,
+                             .deadline = deadline,
+                             .on_begun =
+                                 [this, id] {
+                                   if (asked_ == 0) asked_ = boot_ticks();
+                                   feed(mps::QuestionBegun{id});
+                                 }},
+                            [this, id, what, deadline, read](const Result<std::string>& reply) {
+                              if (reply) return read(*reply);
+                              if (reply.error().kind == Kind::kTimeout && proof_holds_daemon()) {
+                                feed(mps::QuestionWaits{id});
+                                return run(id, what, deadline, read);
+                              }
+                              feed(mps::QuestionFailed{id, reply.error()});
+                            });
+}
+
+void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
+  run(id, exchange.run, settings_.supervisor.question_deadline,
+      [this, id, then = std::move(exchange.then)](const std::string& reply) {
+        auto onward = then(reply);
+        if (auto* more = std::get_if<mps::Exchange>(&onward)) return converse(id, std::move(*more));
+        auto& event = std::get<mps::Event>(onward);
+        if (auto* answered = std::get_if<mps::Answered>(&event)) {
+          heard_servers(asked_, answered->servers);
+          // A namespace that was removed during the query is not missing.
+          if (looking_for_ != mps::told(state_)) answered->missing.clear();
+          for (auto& server : answered->servers) {
+            orphans_.remember(server.pid);
+            // The limits changed during the query: the values read do not describe the present ones.
+            if (looking_for_ != mps::told(state_)) server.limits.reset();
+          }
+        }
+        feed(std::move(event));
+      });
+}
+
+void PoolDaemon::act(const mps::Ask& action) {
+  looking_for_ = mps::told(state_);
+  asked_ = 0;
+  converse(action.id, dialect_.ask(action.id, looking_for_));
+}
+void PoolDaemon::act(const mps::ApplyLimits& action) {
+  converse(action.id, dialect_.apply(action));
+}
+void PoolDaemon::act(const mps::ReadLimits& action) {
+  converse(action.id, dialect_.read(action));
+}
+void PoolDaemon::act(const mps::ApplyServerLimits& action) {
+  converse(action.id, dialect_.apply_server(action));
+}
+
+void PoolDaemon::act(const mps::Ping&) {
+  if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
+  settings_.logs->rest();  // the daemon logs the connection and its end
+  ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
+                                 [this](const Status& greeted) {
+                                   const auto ended = std::move(ping_);
+                                   if (greeted) return feed(mps::Pinged{});
+                                   if (proof_holds_daemon()) return feed(mps::PingSkipped{});
+                                   feed(mps::PingFailed{greeted.error()});
+                                 });
+}
+
+void PoolDaemon::act(const mps::OpenEndpoints&) {
+  // An endpoint that cannot be linked blocks one grant, not the pool: reported beside the state.
+  const auto opened = settings_.open_endpoints ? settings_.open_endpoints() : dirs_.relink_endpoints();
+  if (!opened) state_.reason = to_string(opened.error());
+}
+
+void PoolDaemon::act(const mps::Quit& action) {
+  run(action.id, dialect_.quit(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
+}
+
+void PoolDaemon::act(const mps::SignalTerm&) {
+  if (daemon_) (void)daemon_->signal(SIGTERM);
+}
+void PoolDaemon::act(const mps::SignalKill&) {
+  if (daemon_) (void)daemon_->signal(SIGKILL);
+}
+
+// --- limits for the clients that the daemon accepts next: set and read back in one control session, before a relay
+// admits the next grant's client (docs/internals/mps-contract.md, "A grant's own limits")
+// ------------------------------
+
+bool PoolDaemon::holds(const mps::DaemonLimits& limits) const {
+  if (state_.turn_unknown) return false;
+  return state_.turn ? *state_.turn == limits : own_limits() == limits;
+}
+
+void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
+  // In v3, each grant's namespace has its own limits.
+  if (dialect_.tier() == mps::Tier::kV3) return done({});
+  if (state_.state != mps::State::kServing)
+    return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
+  if (next_limits_) {
+    auto before = std::exchange(limits_after_, std::make_unique<NextLimits>(limits, std::move(done)));
+    if (before) before->done(fail(Kind::kUnavailable, "another grant's limits came first", settings_.id));
+    return;
+  }
+  if (holds(limits)) return done({});
+  next_limits_ = std::make_unique<NextLimits>(limits, std::move(done));
+  std::vector<int> servers;
+  for (const auto& server : state_.servers) servers.push_back(server.pid);
+  set_on_servers(std::move(servers));
+}
+
+void PoolDaemon::set_on_servers(std::vector<int> servers) {
+  ++next_limits_->sessions;
+  const std::string input = mps::command::as_input(mps::command::turn_session(servers, next_limits_->limits));
+  next_limits_->question =
+      sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
+                    [this, servers = std::move(servers)](const Result<std::string>& reply) {
+                      // keeps the question until this callback returns
+                      const auto question = std::move(next_limits_->question);
+                      heard_reply(servers, reply);
+                    });
+}
+
+void PoolDaemon::heard_reply(const std::vector<int>& servers, const Result<std::string>& reply) {
+  if (!reply) return limits_set(std::unexpected(reply.error()));
+  const auto running = mps::parse_turn_session(servers, next_limits_->limits, *reply);
+  const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
+  if (!running && !ended_meanwhile) return limits_set(std::unexpected(running.error()));
+  if (running && running->servers == servers) return limits_set(running->defaults);
+  if (next_limits_->sessions == kMostSessions)
+    return limits_set(fail(Kind::kUnavailable, "servers of this pool come and go", settings_.id));
+  set_on_servers(ended_meanwhile ? std::vector<int>{} : running->servers);
+}
+
+void PoolDaemon::limits_set(const Result<mps::LimitsReadBack>& read) {
+  const Status status = read ? Status() : std::unexpected(read.error());
+  const NextLimits was = std::move(*next_limits_);
+  next_limits_.reset();
+  feed(read ? mps::Event(mps::TurnTold{was.limits, *read}) : mps::Event(mps::TurnNotTold{to_string(status.error())}));
+  was.done(status);
+  if (next_limits_ || !limits_after_) return;  // the callback may have started the next one already
+  const auto next = std::exchange(limits_after_, nullptr);
+  set_next_limits(next->limits, std::move(next->done));
+}
+
+void PoolDaemon::abandon_next_limits(const std::string& why) {
+  if (!next_limits_) return;
+  const NextLimits was = std::move(*next_limits_);
+  const auto next = std::exchange(limits_after_, nullptr);
+  next_limits_.reset();
+  feed(mps::TurnNotTold{});
+  const Status broken_off = fail(Kind::kUnavailable, why, settings_.id);
+  was.done(broken_off);
+  if (next) next->done(broken_off);
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,219 @@
+#pragma once
+// The daemon of one pool: carries out what the supervisor (mps/daemon/supervisor.h) decides for one control daemon, and
+// sends it events. Owns the daemon's process, control sessions, log and directories, and the prover, which starts CUDA
+// through the daemon. It decides nothing itself.
+//
+// Dropping one that was not stopped leaves the daemon running, for the next start of this program to adopt: clients
+// survive a restart of this program. Loop thread only.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grants/allocate/grant.h"
+#include "mps/control/control_client.h"
+#include "mps/control/dialect.h"
+#include "mps/control/faults.h"
+#include "mps/control/listed_clients.h"
+#include "mps/control/log_lines.h"
+#include "mps/control/log_tail.h"
+#include "mps/control/sessions.h"
+#include "mps/control/side_query.h"
+#include "mps/daemon/binary.h"
+#include "mps/daemon/daemon_home.h"
+#include "mps/daemon/orphans.h"
+#include "mps/daemon/ping.h"
+#include "mps/daemon/supervisor.h"
+#include "mps/limits/grant_limits.h"
+#include "mps/pool/client_ending.h"
+#include "mps/pool/endings.h"
+#include "mps/pool/pool_dirs.h"
+#include "mps/proof/prover.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+
+struct PoolSettings {
+  std::string id;
+  std::vector<std::string> devices;  // UUIDs
+  allocate::Paths paths;
+  ControlBinary binary;
+  bool multiuser = false;  // start the daemon with -M
+  mps::Tier tier = mps::Tier::kV2;
+  DaemonHome home;
+  mps::SupervisorSettings supervisor;
+  mps::ProofSettings proof;
+  std::vector<std::string> proof_program;  // argv of `tranche probe`, without its options; empty = no proofs
+  std::uint64_t seed = 0;
+  // Admits clients; called each time that the limits are enforced. Empty: the daemon's socket is linked into every
+  // endpoint.
+  std::function<Status()> open_endpoints = {};
+  // If a relay admits clients: ProverMeans::take_turn.
+  std::function<ProofTurn(std::function<void()> go)> take_turn = {};
+  // The pool's clients as its relay knows them, in addition to those that its servers list. Absent: clients do not
+  // connect through a relay, and the list is up to a few seconds old. May be empty.
+  std::function<std::optional<std::vector<int>>()> relay_clients = {};
+  std::shared_ptr<Endings> endings = {};  // of all pools. Null: an own one, which writes no file
+  std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: an own one
+};
+
+// Counted since this program started, for metrics.
+struct PoolCounters {
+  std::uint64_t clients = 0;       // admitted or waiting
+  std::uint64_t fatal_faults = 0;  // a client broke the GPU for all
+  std::uint64_t fault_victims = 0;
+  std::uint64_t servers = 0;  // started
+  std::uint64_t clients_refused = 0;
+  std::uint64_t exceptions = 0;     // of servers
+  std::uint64_t unclean_exits = 0;  // a client died with work in flight and affected others
+};
+
+class PoolDaemon {
+ public:
+  struct Callbacks {
+    std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
+        on_change;                                    // a visible property changed
+    std::function<void(const mps::LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
+    std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims may still be added
+    std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
+  };
+  static Result<std::unique_ptr<PoolDaemon>> open(Loop& loop, PoolSettings settings, Callbacks callbacks);
+  ~PoolDaemon();
+  PoolDaemon(const PoolDaemon&) = delete;
+  PoolDaemon& operator=(const PoolDaemon&) = delete;
+
+  void want(const mps::DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
+  // Adds or changes namespaces of some grants without interrupting service for the others: sets them and reads them
+  // back outside the supervisor's questions. `done` runs once, in a callback of its own, and never after the pool is
+  // destroyed. After an error the supervisor restores the earlier state.
+  void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);
+  void side_query(mps::Exchange question, Duration deadline, SideQuery::Done done);  // one query; `done` as above
+  void stop();
+  void look();  // lists the servers' clients now
+  // New clients may be unable to start: starts a proof soon.
+  void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
+  void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
+  // Makes the daemon and its servers hold these limits for the clients that they accept next. If they do already,
+  // `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the others end
+  // with kUnavailable. kInvalid: the limits read back differ. After the pool is destroyed no `done` runs.
+  using Done = std::function<void(const Status&)>;
+  void set_next_limits(const mps::DaemonLimits& limits, Done done);
+  bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
+  // The limits of clients without limits of their own: the pool's largest.
+  mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
+  // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets stop_patience(), or no time if
+  // they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One outcome
+  // for each distinct client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
+  void end_clients(const EndRequest& request, ClientEnding::Done done);
+  void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
+  std::vector<ProcessRef> listed() const;             // by its servers, if alive
+  void set_stop_patience(Duration patience) { stop_patience_ = patience; }
+  Duration stop_patience() const { return stop_patience_; }
+
+  const mps::Supervisor& supervisor() const { return state_; }
+  const mps::Proof& proof() const { return prover_.state(); }
+  pid_t proof_pid() const { return prover_.pid(); }  // our own client; 0 = no proof runs
+  const std::deque<mps::Fault>& faults() const { return faults_.faults(); }
+  const std::vector<std::string>& start_notes() const { return start_notes_; }
+  // The state of the whole pool and its reason: the supervisor's until the daemon serves, then the proof's ("serving",
+  // "proving", "wedged").
+  std::string_view state_name() const;
+  std::string reason() const;
+  const PoolSettings& settings() const { return settings_; }
+  const mps::Dialect& dialect() const { return dialect_; }
+  const PoolCounters& counters() const { return counters_; }
+  std::string pipe() const { return dirs_.pipe(); }
+  pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
+  bool gone() const;  // stopped, and none of its processes is left
+  // For queries to the daemon.
+  const std::map<std::string, std::string>& environment() const { return environment_; }
+  ControlTarget target() const { return {settings_.binary.path, environment_}; }
+
+ private:
+  PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs);
+  void feed(mps::Event event);
+  void arm_timer();
+  void report_change(const mps::Supervisor& before);
+
+  void act(const mps::SpawnDaemon&);
+  void act(const mps::Ask& action);
+  void act(const mps::ApplyLimits& action);
+  void act(const mps::ReadLimits& action);
+  void act(const mps::ApplyServerLimits& action);
+  void act(const mps::Ping&);
+  void act(const mps::OpenEndpoints&);
+  void act(const mps::Quit& action);
+  void act(const mps::SignalTerm&);
+  void act(const mps::SignalKill&);
+
+  Result<bool> adopt();  // true: a daemon of ours runs and is now watched
+  Status spawn();
+  void daemon_ended(const ExitNote& note);
+  void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
+  void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
+  struct NextLimits {                                         // for the clients that are accepted next
+    mps::DaemonLimits limits;
+    Done done;
+    int sessions = 0;
+    std::unique_ptr<Question> question = {};
+  };
+  void set_on_servers(std::vector<int> servers);
+  void heard_reply(const std::vector<int>& servers, const Result<std::string>& reply);
+  void limits_set(const Result<mps::LimitsReadBack>& read);
+  void abandon_next_limits(const std::string& why);
+  void read_log_line(const std::string& line);
+  void count(const mps::LogLine& line);
+  void inform_supervisor(const mps::LogLine& line);
+  void doubt(const mps::LogLine& line);
+  bool proof_holds_daemon() const;
+  void heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers);
+  std::optional<ProcessRef> client(int pid) const;
+  std::vector<int> clients() const;
+  void end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others, ClientEnding::Done done);
+  bool are_alone(const std::vector<int>& pids) const;
+  ProverMeans prover_means();
+  std::map<std::string, std::string> proof_environment() const;
+  void inform_prover(mps::State before);
+
+  Loop& loop_;
+  PoolSettings settings_;
+  Callbacks callbacks_;
+  PoolDirs dirs_;
+  const mps::Dialect& dialect_;
+  std::map<std::string, std::string> environment_;         // for queries to the daemon
+  std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
+  mps::Supervisor state_;
+  PoolCounters counters_;
+  std::deque<mps::Event> events_;
+  bool stepping_ = false;
+  Timer timer_{loop_};
+  std::unique_ptr<Process> daemon_;
+  Sessions sessions_;
+  std::unique_ptr<Question> question_;
+  mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
+  std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
+  ListedClients listed_;
+  std::unique_ptr<NextLimits> next_limits_;   // in progress
+  std::unique_ptr<NextLimits> limits_after_;  // waiting for the one in progress
+  std::uint64_t last_side_query_ = 0;
+  std::map<std::uint64_t, std::unique_ptr<SideQuery>> side_queries_;
+  Duration stop_patience_ = std::chrono::seconds(2);
+  std::deque<int> ended_;  // terminated by us recently
+  std::unique_ptr<Ping> ping_;
+  Prover prover_;
+  bool fault_handled_ = false;
+  mps::FaultBook faults_;
+  std::vector<std::string> start_notes_;
+  std::unique_ptr<LogTail> log_;
+  Orphans orphans_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
+};
+
+}  // namespace tranche::host
