@@ -19,7 +19,7 @@ Json to_json(const Holding& holding) {
   json["devices"] = Json::array();
   for (const OnDevice& on : holding.devices)
     json["devices"].push_back(
-        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"worth", to_json(on.worth)}});
+        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"share", to_json(on.worth)}});
   return json;
 }
 

@@ -104,7 +104,7 @@ TEST_F(PlanPods, LandAsOnTheNode) {
     for (const auto& slot : done.containers[0].slots.at(kGpu))
       EXPECT_THAT(slot, HasSubstr(on[0]["uuid"].get<std::string>()));
     EXPECT_THAT(done.containers[0].envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
-                HasSubstr(std::to_string(on[0]["worth"]["memoryMiB"].get<std::uint64_t>()) + "M"));
+                HasSubstr(std::to_string(on[0]["share"]["memoryMiB"].get<std::uint64_t>()) + "M"));
   }
   EXPECT_EQ(admitted_pods, simulation["lands"]);
   EXPECT_LT(admitted_pods, sizes.size()) << "some must not land, or this shows little";

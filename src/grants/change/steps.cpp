@@ -105,7 +105,7 @@ class Steps {
         by_text["several slots of one container are worth something else"].push_back(&device);
     }
     for (const auto& [text, devices] : by_text)
-      add({What::kWorth,
+      add({What::kShare,
            name,
            uuids_of(devices),
            fmt::format("{} on {}: {}", name, name_of(devices), text),
@@ -167,8 +167,8 @@ std::string_view to_string(What what) {
       return "shrinks";
     case What::kMeans:
       return "strategy";
-    case What::kWorth:
-      return "worth";
+    case What::kShare:
+      return "share";
     case What::kLimits:
       return "limits";
     case What::kGrows:

@@ -13,12 +13,12 @@ enum class What {
   kVanishes,  // a resource
   kShrinks,   // slots of devices
   kMeans,     // a device is shared by other means
-  kWorth,     // of a slot
+  kShare,     // of a slot
   kLimits,    // of the clients of an MPS pool
   kGrows,
   kAppears,
 };
-std::string_view to_string(What what);  // "vanishes", "shrinks", "strategy", "worth", "limits", "grows", "appears"
+std::string_view to_string(What what);  // "vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"
 
 struct Step {
   What what = What::kVanishes;

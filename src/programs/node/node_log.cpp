@@ -86,7 +86,7 @@ bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& ow
 namespace {
 
 // "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; without values that are not limited.
-std::string worth_words(const allocate::Grant& grant) {
+std::string limits_text(const allocate::Grant& grant) {
   std::vector<std::string> parts;
   for (const auto& device : grant.devices) {
     std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
@@ -106,7 +106,7 @@ void log_answered(const Answered& answered) {
                               {"resource", grant.resource},
                               {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
                               {"pool", grant.pool},
-                              {"worth", grant.pool.empty() ? "" : worth_words(grant)}});
+                              {"limits", grant.pool.empty() ? "" : limits_text(grant)}});
   }
   for (const auto& [resource, error] : answered.refused)
     log::warning("grant.refused", {{"resource", resource}, {"why", error}});
