@@ -124,9 +124,9 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
   add_own_option(
       command, "--dcgm-names", held.dcgm_names,
-      "old: also serve /metrics/dcgm with what is known under the DCGM_FI_* names of dcgm-exporter before 4.9, "
-      "with pods of shared GPUs")
-      .check(CLI::IsMember({"off", "old"}));
+      "old, new: also serve /metrics/dcgm with what is known under the DCGM_FI_* names of dcgm-exporter before 4.9 or "
+      "since, with pods of shared GPUs")
+      .check(CLI::IsMember({"off", "old", "new"}));
   add_strict(command, held.strict);
   add_log_options(command, held.log);
 }
@@ -136,7 +136,9 @@ int run(NodeCommand& held, const Process& process) {
   held.options.environment = {process.environment.begin(), process.environment.end()};
   held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
-  held.options.dcgm_names = held.dcgm_names == "old";
+  held.options.dcgm_names = held.dcgm_names == "old"   ? agent::DcgmNames::kOld
+                            : held.dcgm_names == "new" ? agent::DcgmNames::kNew
+                                                       : agent::DcgmNames::kOff;
   held.options.mig.enabled = held.mig_manager == "true";
   held.options.mig.may_reset = held.mig_reset == "true";
   if (!held.mig_evict_after.empty())

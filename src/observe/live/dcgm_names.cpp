@@ -16,28 +16,33 @@ using metrics::Metric;
 using metrics::Type;
 using Value = std::optional<double>;
 
-constexpr double kMega = 1e6;
-constexpr double kMilli = 1e3;  // of a joule, in a joule
-constexpr double kPercent = 100;
+double same(double value) {
+  return value;
+}
+double in_mega(double value) {
+  return value / 1e6;
+}
+double in_milli(double value) {
+  return value * 1e3;
+}
+double in_percent(double ratio) {
+  return ratio * 100;
+}
+double in_whole_mib(double bytes) {
+  return std::floor(bytes / (1 << 20));
+}
 
 // Labels in the exporter's order; what is "" is left out.
 constexpr Metric kOfGpu{"", Type::kGauge, "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
 constexpr Metric kOfInstance{"", Type::kGauge, "", {"GPU_I_PROFILE", "GPU_I_ID"}};
 constexpr Metric kOfHost{"", Type::kGauge, "", {"Hostname"}};
+constexpr Metric kOfHostNew{"", Type::kGauge, "", {"hostname"}};  // since 4.8.3
 constexpr Metric kOfTenant{"", Type::kGauge, "", {"container", "namespace", "pod"}};
 
 std::string joined(std::string labels, const std::string& more) {
   if (more.empty()) return labels;
   labels.back() = ',';
   return labels + more.substr(1);
-}
-
-Value mib(Value bytes) {
-  return bytes ? Value(std::floor(*bytes / (1 << 20))) : Value();
-}
-
-Value times(Value value, double unit) {
-  return value ? Value(*value * unit) : Value();
 }
 
 // A GPU or a MIG device, and who holds it.
@@ -50,77 +55,115 @@ struct Row {
   std::vector<std::pair<std::string, double>> used_by;  // labels of each tenant, and bytes
 };
 
+// A field by its names before and since the exporter's release 4.9, which changed to base units; ours are the same.
+struct Names {
+  Metric old_name, new_name;
+  double (*in_old_unit)(double) = same;
+};
 struct OfGpu {
-  Metric metric;
+  Names names;
   Value (*value)(const Row& row, const GpuTelemetry& gpu);
 };
 struct OfActivity {
-  Metric metric;
+  Names names;
   std::optional<double> GpuActivity::* member;
 };
 
+constexpr Metric gauge(std::string_view name, std::string_view help) {
+  return {name, Type::kGauge, help, {}};
+}
+constexpr Metric counter(std::string_view name, std::string_view help) {
+  return {name, Type::kCounter, help, {}};
+}
+Names unchanged(const Metric& metric) {
+  return {metric, metric};
+}
+
 const OfGpu kGpuFields[] = {
-    {{"DCGM_FI_DEV_SM_CLOCK", Type::kGauge, "SM clock frequency (in MHz).", {}},
-     [](const Row&, const GpuTelemetry& gpu) { return times(gpu.sm_hertz, 1 / kMega); }},
-    {{"DCGM_FI_DEV_MEM_CLOCK", Type::kGauge, "Memory clock frequency (in MHz).", {}},
-     [](const Row&, const GpuTelemetry& gpu) { return times(gpu.memory_hertz, 1 / kMega); }},
-    {{"DCGM_FI_DEV_MEMORY_TEMP", Type::kGauge, "Memory temperature (in C).", {}},
+    {{gauge("DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz)."),
+      gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."), in_mega},
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.sm_hertz; }},
+    {{gauge("DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz)."),
+      gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."), in_mega},
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_hertz; }},
+    {{gauge("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C)."),
+      gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C).")},
      [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_celsius; }},
-    {{"DCGM_FI_DEV_GPU_TEMP", Type::kGauge, "GPU temperature (in C).", {}},
+    {{gauge("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C)."),
+      gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C).")},
      [](const Row&, const GpuTelemetry& gpu) { return gpu.celsius; }},
-    {{"DCGM_FI_DEV_POWER_USAGE", Type::kGauge, "Power draw (in W).", {}},
+    {{gauge("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W)."),
+      gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W).")},
      [](const Row&, const GpuTelemetry& gpu) { return gpu.power_watts; }},
-    {{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Type::kCounter, "Energy since the driver was loaded (in mJ).", {}},
-     [](const Row&, const GpuTelemetry& gpu) { return times(gpu.energy_joules, kMilli); }},
-    {{"DCGM_FI_DEV_GPU_UTIL", Type::kGauge, "Share of time in which any kernel ran (in %).", {}},
-     [](const Row&, const GpuTelemetry& gpu) { return times(gpu.utilization, kPercent); }},
-    {{"DCGM_FI_DEV_FB_TOTAL", Type::kGauge, "Memory (in MiB).", {}},
-     [](const Row& row, const GpuTelemetry&) { return mib(row.memory); }},
-    {{"DCGM_FI_DEV_FB_FREE", Type::kGauge, "Memory that is free (in MiB).", {}},
+    {{counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy since the driver was loaded (in mJ)."),
+      counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."), in_milli},
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.energy_joules; }},
+    {{gauge("DCGM_FI_DEV_GPU_UTIL", "Share of time in which any kernel ran (in %)."),
+      gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."), in_percent},
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.utilization; }},
+    {{gauge("DCGM_FI_DEV_FB_TOTAL", "Memory (in MiB)."), gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
+      in_whole_mib},
+     [](const Row& row, const GpuTelemetry&) { return row.memory; }},
+    {{gauge("DCGM_FI_DEV_FB_FREE", "Memory that is free (in MiB)."),
+      gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."), in_whole_mib},
      [](const Row& row, const GpuTelemetry& gpu) {
-       return row.memory && gpu.memory_used ? mib(*row.memory - static_cast<double>(gpu.memory_used->value)) : Value();
+       return row.memory && gpu.memory_used ? Value(*row.memory - static_cast<double>(gpu.memory_used->value))
+                                            : Value();
      }},
 };
 
 const OfActivity kActivityFields[] = {
-    {{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type::kGauge, "Share of time in which the graphics engine had work.", {}},
+    {{gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Share of time in which the graphics engine had work."),
+      gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work.")},
      &GpuActivity::graphics},
-    {{"DCGM_FI_PROF_SM_ACTIVE", Type::kGauge, "Share of time with a resident warp, mean over the SMs.", {}},
+    {{gauge("DCGM_FI_PROF_SM_ACTIVE", "Share of time with a resident warp, mean over the SMs."),
+      gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs.")},
      &GpuActivity::sm},
-    {{"DCGM_FI_PROF_SM_OCCUPANCY", Type::kGauge, "Resident warps over the maximum.", {}}, &GpuActivity::occupancy},
-    {{"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type::kGauge, "Share of time in which a tensor pipe was active.", {}},
+    {{gauge("DCGM_FI_PROF_SM_OCCUPANCY", "Resident warps over the maximum."),
+      gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum.")},
+     &GpuActivity::occupancy},
+    {{gauge("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Share of time in which a tensor pipe was active."),
+      gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active.")},
      &GpuActivity::tensor},
-    {{"DCGM_FI_PROF_DRAM_ACTIVE", Type::kGauge, "Share of time in which the memory interface moved data.", {}},
+    {{gauge("DCGM_FI_PROF_DRAM_ACTIVE", "Share of time in which the memory interface moved data."),
+      gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data.")},
      &GpuActivity::dram},
-    {{"DCGM_FI_PROF_PCIE_TX_BYTES", Type::kGauge, "PCIe traffic sent (in bytes per second).", {}},
+    {unchanged(gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second).")),
      &GpuActivity::pcie_sent},
-    {{"DCGM_FI_PROF_PCIE_RX_BYTES", Type::kGauge, "PCIe traffic received (in bytes per second).", {}},
+    {unchanged(gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second).")),
      &GpuActivity::pcie_received},
-    {{"DCGM_FI_PROF_NVLINK_TX_BYTES", Type::kGauge, "NVLink traffic sent (in bytes per second).", {}},
+    {unchanged(gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second).")),
      &GpuActivity::nvlink_sent},
-    {{"DCGM_FI_PROF_NVLINK_RX_BYTES", Type::kGauge, "NVLink traffic received (in bytes per second).", {}},
+    {unchanged(gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second).")),
      &GpuActivity::nvlink_received},
 };
 
-constexpr Metric kFbUsed{"DCGM_FI_DEV_FB_USED", Type::kGauge, "Memory that the pod's container uses (in MiB).", {}};
+const Names kFbUsed{gauge("DCGM_FI_DEV_FB_USED", "Memory that the pod's container uses (in MiB)."),
+                    gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes)."),
+                    in_whole_mib};
 
 class Family {
  public:
-  Family(std::string& out, const Metric& metric) : out_(out), metric_(metric) {}
+  Family(std::string& out, const Names& names, DcgmNames generation)
+      : out_(out),
+        metric_(generation == DcgmNames::kNew ? names.new_name : names.old_name),
+        unit_(generation == DcgmNames::kNew ? same : names.in_old_unit) {}
   void add(const std::string& labels, Value value) {
     if (!value) return;
     if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
-    metrics::add_sample(out_, metric_, labels, *value);
+    metrics::add_sample(out_, metric_, labels, unit_(*value));
   }
 
  private:
   std::string& out_;
   const Metric& metric_;
+  double (*unit_)(double);
   bool headed_ = false;
 };
 
-std::string host_of(const Snapshot& s) {
-  return s.cluster.node.empty() ? "" : metrics::label_text(kOfHost, {s.cluster.node});
+std::string host_of(const Snapshot& s, DcgmNames generation) {
+  if (s.cluster.node.empty()) return "";
+  return metrics::label_text(generation == DcgmNames::kNew ? kOfHostNew : kOfHost, {s.cluster.node});
 }
 
 std::string labels_of(const inventory::Gpu& gpu, const inventory::MigDevice* mig, const std::string& host) {
@@ -149,9 +192,10 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
 }
 
 std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
-                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus) {
+                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus,
+                         DcgmNames generation) {
   std::vector<Row> rows;
-  const std::string host = host_of(s);
+  const std::string host = host_of(s, generation);
   for (const auto& gpu : inventory.gpus) {
     const auto measured = std::ranges::find(gpus, gpu.uuid, &GpuTelemetry::uuid);
     Row& row = rows.emplace_back();
@@ -176,23 +220,24 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
 
 }  // namespace
 
-std::string dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus) {
+std::string dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus,
+                         DcgmNames generation) {
   std::string out;
   if (!s.inventory) return out;
-  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
+  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus, generation);
   for (const auto& field : kGpuFields) {
-    Family family(out, field.metric);
+    Family family(out, field.names, generation);
     for (const auto& row : rows)
       if (row.gpu != nullptr) family.add(joined(row.labels, row.tenant_labels), field.value(row, *row.gpu));
   }
   for (const auto& field : kActivityFields) {
-    Family family(out, field.metric);
+    Family family(out, field.names, generation);
     for (const auto& row : rows)
       if (row.activity != nullptr) family.add(joined(row.labels, row.tenant_labels), row.activity->*field.member);
   }
-  Family used(out, kFbUsed);
+  Family used(out, kFbUsed, generation);
   for (const auto& row : rows)
-    for (const auto& [labels, bytes] : row.used_by) used.add(labels, mib(bytes));
+    for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
   return out;
 }
 

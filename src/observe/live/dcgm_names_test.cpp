@@ -57,7 +57,7 @@ guard::Figures using_mib(std::uint64_t used) {
 
 // Promise: metrics: Under DCGM's names a container has one row, whatever number of slots it holds.
 TEST(DcgmNames, HaveTheExportersUnitsAndOneRowForAContainer) {
-  const auto text = dcgm_metrics(held(10), using_mib(1500), measured());
+  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kOld);
   const std::string gpu = std::string(kGpu) + R"(,Hostname="n1"})";
   for (const auto& line :
        {"DCGM_FI_DEV_SM_CLOCK" + gpu + " 1980\n", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 2000\n",
@@ -70,15 +70,30 @@ TEST(DcgmNames, HaveTheExportersUnitsAndOneRowForAContainer) {
   EXPECT_THAT(text, Not(HasSubstr("POWER_USAGE"))) << "not known";
 }
 
+// Promise: metrics: The newer names of the DCGM exporter have its newer units, and no old name beside them.
+TEST(DcgmNames, OfRelease49AreInBaseUnits) {
+  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kNew);
+  const std::string gpu = std::string(kGpu) + R"(,hostname="n1"})";
+  for (const auto& line :
+       {"DCGM_FI_DEV_SM_CLOCK_HERTZ" + gpu + " 1980000000\n", "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL" + gpu + " 2\n",
+        "DCGM_FI_DEV_GPU_UTIL_RATIO" + gpu + " 0.5\n", "DCGM_FI_DEV_FB_CAPACITY_BYTES" + gpu + " 85899345920\n",
+        "DCGM_FI_DEV_FB_FREE_BYTES" + gpu + " 75161927680\n", "DCGM_FI_PROF_SM_UTIL_RATIO" + gpu + " 0.47\n",
+        "\nDCGM_FI_DEV_FB_USED_BYTES" + std::string(kGpu) +
+            R"(,hostname="n1",container="main",namespace="team",pod="a"} 1572864000)" + "\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  for (const char* old : {"SM_CLOCK{", "GPU_UTIL{", "FB_TOTAL", "FB_USED{", "PROF_SM_ACTIVE", "Hostname"})
+    EXPECT_THAT(text, Not(HasSubstr(old)));
+}
+
 TEST(DcgmNames, AGpuThatOneContainerHoldsWhollyNamesIt) {
-  const auto text = dcgm_metrics(held(2), {}, measured());
+  const auto text = dcgm_metrics(held(2), {}, measured(), DcgmNames::kOld);
   EXPECT_THAT(text, HasSubstr(R"(Hostname="n1",container="main",namespace="team",pod="a"} 50)"));
   EXPECT_THAT(text, Not(HasSubstr("FB_USED"))) << "not known";
 }
 
 TEST(DcgmNames, WithoutAReadingThereIsNoRow) {
-  EXPECT_EQ(dcgm_metrics(held(10), {}, {}), "");
-  EXPECT_EQ(dcgm_metrics({}, {}, measured()), "");
+  EXPECT_EQ(dcgm_metrics(held(10), {}, {}, DcgmNames::kOld), "");
+  EXPECT_EQ(dcgm_metrics({}, {}, measured(), DcgmNames::kNew), "");
 }
 
 TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
@@ -91,7 +106,7 @@ TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
   auto gpus = measured();
   gpus[0].mig.push_back({"MIG-1", gib(1), {}});
   gpus[0].mig[0].activity.sm = 0.9;
-  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus),
+  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus, DcgmNames::kOld),
               HasSubstr(std::string(kGpu) + R"(,GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="n1"} 0.9)"));
 }
 

@@ -100,11 +100,11 @@ host::HttpServer::Routes node_pages(NodePages of) {
                                   {"/metrics", metrics},
                                   {"/readyz", cached(*of.snapshots, ready_page)},
                                   {"/status", status}};
-  if (of.dcgm_names)
+  if (of.dcgm_names != DcgmNames::kOff)
     routes["/metrics/dcgm"] = [page = for_a_while([of](MonoTime now) {
                                  const auto round = of.gpus->look(now);
                                  of.looked();
-                                 return dcgm_metrics(*of.snapshots->get(), of.tenants->copy(), round);
+                                 return dcgm_metrics(*of.snapshots->get(), of.tenants->copy(), round, of.dcgm_names);
                                })] { return host::HttpAnswer::metrics(page()); };
   return routes;
 }
