@@ -7,6 +7,7 @@
 #include "guard/figures.h"
 #include "observe/live/html_page.h"
 #include "observe/live/tenant_metrics.h"
+#include "observe/metrics/page.h"
 
 namespace tranche {
 namespace {
@@ -74,6 +75,14 @@ void TenantMetrics(benchmark::State& state) {
   state.counters["bytes"] = static_cast<double>(bytes);
 }
 BENCHMARK(TenantMetrics)->Unit(benchmark::kMillisecond);
+
+// For a scrape that asks for it, beside the text that it is made of.
+void OpenMetrics(benchmark::State& state) {
+  const Node node = full_node();
+  const auto text = agent::tenant_metrics(node.snapshot, node.figures, {});
+  for (auto _ : state) benchmark::DoNotOptimize(metrics::open_metrics(text).size());
+}
+BENCHMARK(OpenMetrics)->Unit(benchmark::kMillisecond);
 
 void HtmlPage(benchmark::State& state) {
   const Node node = full_node();
