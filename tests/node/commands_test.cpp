@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "node/bed.h"
-#include "os/clock/clock.h"
 #include "node/http_get.h"
+#include "os/clock/clock.h"
 
 namespace tranche::e2e {
 namespace {

@@ -49,8 +49,7 @@ Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
 mps::GrantLimits limits_of(const dra::PreparedClaim& claim, const std::string& grant) {
   mps::GrantLimits limits;
   for (const auto& part : claim.parts)
-    if (part.grant == grant)
-      limits.push_back({part.gpu_uuid, part.limits.memory, part.limits.threads});
+    if (part.grant == grant) limits.push_back({part.gpu_uuid, part.limits.memory, part.limits.threads});
   return limits;
 }
 
