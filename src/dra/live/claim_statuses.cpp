@@ -48,13 +48,14 @@ std::string why_not_served(const dra::Part& part, const PoolReports& pools) {
 
 dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>& devices, const PoolReports& pools) {
   dra::PartStatus status;
-  const auto device = std::ranges::find_if(devices, [&part](const dra::Device& each) {
-    return each.gpu_uuid == part.gpu_uuid && each.kind == part.kind && each.fault;
-  });
+  std::string fault;
+  for (const dra::Device& each : devices)
+    if (fault.empty() && each.gpu_uuid == part.gpu_uuid && each.kind == part.kind && each.fault)
+      fault = fmt::format("{}: {}", to_string(each.fault->cause), each.fault->why);
   const bool monitor = part.kind == dra::Kind::kMonitor;
   const auto not_served = monitor ? std::string() : why_not_served(part, pools);
-  if (!monitor && device != devices.end() && device->fault)
-    status.ready = {false, "Unhealthy", fmt::format("{}: {}", to_string(device->fault->cause), device->fault->why)};
+  if (!monitor && !fault.empty())
+    status.ready = {false, "Unhealthy", fault};
   else if (!not_served.empty())
     status.ready = {false, "NotServed", not_served};
   else
