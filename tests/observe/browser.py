@@ -35,7 +35,6 @@ def axe():
 
 def looks_right(browser, checks, url, name, rules=None):
     """Everything that does not depend on what the page is about."""
-    os.makedirs(os.path.join(BUILD, "pictures"), exist_ok=True)
     for width, dark in ((1280, False), (1280, True), (360, False), (360, True)):
         what = f"{name} at {width} px, {'dark' if dark else 'light'}"
         browser.look(width, dark)
