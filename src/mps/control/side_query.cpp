@@ -16,9 +16,9 @@ SideQuery::SideQuery(Loop& loop, Sessions& sessions, ControlTarget target, mps::
 }
 
 void SideQuery::ask(mps::Exchange what) {
-  ControlTarget whom = target_;
-  whom.words = what.run.words;
-  question_ = sessions_.ask({.target = std::move(whom),
+  ControlTarget to = target_;
+  to.words = what.run.words;
+  question_ = sessions_.ask({.target = std::move(to),
                              .input = what.run.input,
                              .deadline = std::max(Duration{}, due_ - loop_.now()),
                              .rank = SessionAsked::Rank::kUrgent},

@@ -11,11 +11,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "mps/control/control_text.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/start_checks.h"
 #include "mps/limits/client_limits.h"
-#include "mps/limits/turn_session.h"
 #include "os/clock/clock.h"
 
 namespace tranche::host {
@@ -24,8 +22,6 @@ namespace {
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 constexpr Duration kClientQuestion = std::chrono::seconds(1);
 constexpr std::size_t kMostEndedRemembered = 256;
-// A server that starts during the session requires one more; not more than one server starts at a time.
-constexpr int kMostSessions = 4;
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
   auto env = settings.binary.env;
@@ -76,6 +72,7 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
+      next_limits_(sessions_, settings_.id, settings_.supervisor.question_deadline, next_limits_callbacks()),
       prover_(loop, settings_.proof, prover_means()),
       orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
   state_.jitter = settings_.seed;
@@ -297,7 +294,7 @@ void PoolDaemon::feed(mps::Event event) {
     state_ = std::move(stepped.next);
     if (state_.question == 0) question_.reset();
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
-    if (state_.state != mps::State::kServing) abandon_next_limits("the pool does not serve");
+    if (state_.state != mps::State::kServing) next_limits_.abandon("the pool does not serve");
     inform_prover(was);
   }
   stepping_ = false;
@@ -463,9 +460,9 @@ void PoolDaemon::daemon_ended(const ExitNote& note) {
 void PoolDaemon::run(mps::QuestionId id, const mps::Run& what, Duration deadline,
                      std::function<void(const std::string&)> read) {
   if (!sessions_.idle()) feed(mps::QuestionWaits{id});
-  ControlTarget whom = target();
-  whom.words = what.words;
-  question_ = sessions_.ask({.target = std::move(whom),
+  ControlTarget to = target();
+  to.words = what.words;
+  question_ = sessions_.ask({.target = std::move(to),
                              .input = what.input,
                              .deadline = deadline,
                              .on_begun =
@@ -547,10 +544,6 @@ void PoolDaemon::act(const mps::SignalKill&) {
   if (daemon_) (void)daemon_->signal(SIGKILL);
 }
 
-// --- limits for the clients that the daemon accepts next: set and read back in one control session, before a relay
-// admits the next grant's client (docs/internals/mps-contract.md, "A grant's own limits")
-// ------------------------------
-
 bool PoolDaemon::holds(const mps::DaemonLimits& limits) const {
   if (state_.turn_unknown) return false;
   return state_.turn ? *state_.turn == limits : own_limits() == limits;
@@ -561,61 +554,21 @@ void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
   if (dialect_.tier() == mps::Tier::kV3) return done({});
   if (state_.state != mps::State::kServing)
     return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
-  if (next_limits_) {
-    auto before = std::exchange(limits_after_, std::make_unique<NextLimits>(limits, std::move(done)));
-    if (before) before->done(fail(Kind::kUnavailable, "another grant's limits came first", settings_.id));
-    return;
-  }
-  if (holds(limits)) return done({});
-  next_limits_ = std::make_unique<NextLimits>(limits, std::move(done));
-  std::vector<int> servers;
-  for (const auto& server : state_.servers) servers.push_back(server.pid);
-  set_on_servers(std::move(servers));
+  next_limits_.set(limits, std::move(done));
 }
 
-void PoolDaemon::set_on_servers(std::vector<int> servers) {
-  ++next_limits_->sessions;
-  const std::string input = mps::command::as_input(mps::command::turn_session(servers, next_limits_->limits));
-  next_limits_->question =
-      sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
-                    [this, servers = std::move(servers)](const Result<std::string>& reply) {
-                      // keeps the question until this callback returns
-                      const auto question = std::move(next_limits_->question);
-                      heard_reply(servers, reply);
-                    });
-}
-
-void PoolDaemon::heard_reply(const std::vector<int>& servers, const Result<std::string>& reply) {
-  if (!reply) return limits_set(std::unexpected(reply.error()));
-  const auto running = mps::parse_turn_session(servers, next_limits_->limits, *reply);
-  const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
-  if (!running && !ended_meanwhile) return limits_set(std::unexpected(running.error()));
-  if (running && running->servers == servers) return limits_set(running->defaults);
-  if (next_limits_->sessions == kMostSessions)
-    return limits_set(fail(Kind::kUnavailable, "servers of this pool come and go", settings_.id));
-  set_on_servers(ended_meanwhile ? std::vector<int>{} : running->servers);
-}
-
-void PoolDaemon::limits_set(const Result<mps::LimitsReadBack>& read) {
-  const Status status = read ? Status() : std::unexpected(read.error());
-  const NextLimits was = std::move(*next_limits_);
-  next_limits_.reset();
-  feed(read ? mps::Event(mps::TurnTold{was.limits, *read}) : mps::Event(mps::TurnNotTold{to_string(status.error())}));
-  was.done(status);
-  if (next_limits_ || !limits_after_) return;  // the callback may have started the next one already
-  const auto next = std::exchange(limits_after_, nullptr);
-  set_next_limits(next->limits, std::move(next->done));
-}
-
-void PoolDaemon::abandon_next_limits(const std::string& why) {
-  if (!next_limits_) return;
-  const NextLimits was = std::move(*next_limits_);
-  const auto next = std::exchange(limits_after_, nullptr);
-  next_limits_.reset();
-  feed(mps::TurnNotTold{});
-  const Status broken_off = fail(Kind::kUnavailable, why, settings_.id);
-  was.done(broken_off);
-  if (next) next->done(broken_off);
+NextLimits::Callbacks PoolDaemon::next_limits_callbacks() {
+  return {.target = [this] { return target(); },
+          .servers =
+              [this] {
+                std::vector<int> servers;
+                for (const auto& server : state_.servers) servers.push_back(server.pid);
+                return servers;
+              },
+          .are_held = [this](const mps::DaemonLimits& limits) { return holds(limits); },
+          .set = [this](const mps::DaemonLimits& limits,
+                        const mps::LimitsReadBack& read) { feed(mps::TurnTold{limits, read}); },
+          .not_set = [this](const std::string& why) { feed(mps::TurnNotTold{why}); }};
 }
 
 }  // namespace tranche::host

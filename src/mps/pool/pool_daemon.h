@@ -32,6 +32,7 @@
 #include "mps/limits/grant_limits.h"
 #include "mps/pool/client_ending.h"
 #include "mps/pool/endings.h"
+#include "mps/pool/next_limits.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/proof/prover.h"
 #include "os/loop/loop.h"
@@ -100,10 +101,9 @@ class PoolDaemon {
   // New clients may be unable to start: starts a proof soon.
   void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
-  // Makes the daemon and its servers hold these limits for the clients that they accept next. If they do already,
-  // `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the others end
-  // with kUnavailable. kInvalid: the limits read back differ. After the pool is destroyed no `done` runs.
-  using Done = std::function<void(const Status&)>;
+  // Makes the daemon and its servers hold these limits for the clients that they accept next (next_limits.h).
+  // kUnavailable: the daemon does not serve.
+  using Done = NextLimits::Done;
   void set_next_limits(const mps::DaemonLimits& limits, Done done);
   bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
   // The limits of clients without limits of their own: the pool's largest.
@@ -158,16 +158,7 @@ class PoolDaemon {
   void daemon_ended(const ExitNote& note);
   void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
   void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
-  struct NextLimits {                                         // for the clients that are accepted next
-    mps::DaemonLimits limits;
-    Done done;
-    int sessions = 0;
-    std::unique_ptr<Question> question = {};
-  };
-  void set_on_servers(std::vector<int> servers);
-  void heard_reply(const std::vector<int>& servers, const Result<std::string>& reply);
-  void limits_set(const Result<mps::LimitsReadBack>& read);
-  void abandon_next_limits(const std::string& why);
+  NextLimits::Callbacks next_limits_callbacks();
   void read_log_line(const std::string& line);
   void count(const mps::LogLine& line);
   void inform_supervisor(const mps::LogLine& line);
@@ -196,12 +187,11 @@ class PoolDaemon {
   Timer timer_{loop_};
   std::unique_ptr<Process> daemon_;
   Sessions sessions_;
+  NextLimits next_limits_;
   std::unique_ptr<Question> question_;
   mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
   std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
   ListedClients listed_;
-  std::unique_ptr<NextLimits> next_limits_;   // in progress
-  std::unique_ptr<NextLimits> limits_after_;  // waiting for the one in progress
   std::uint64_t last_side_query_ = 0;
   std::map<std::uint64_t, std::unique_ptr<SideQuery>> side_queries_;
   Duration stop_patience_ = std::chrono::seconds(2);
