@@ -1,7 +1,7 @@
 #pragma once
 // Opaque configurations of claims and device classes, in the kinds of NVIDIA's DRA driver (resource.nvidia.com/v1beta1:
 // GpuConfig, MigDeviceConfig), and which of them applies to a request. Strict as NVIDIA's: an unknown field, a wrong
-// type or a value out of range is an error that names the field and says what to write. What a configuration does to
+// type or a value out of range is an error that names the field and states what to write. What a configuration does to
 // the devices is decided in dra/prepare.cpp. Pure; fuzzed.
 #include <cstdint>
 #include <map>
@@ -32,7 +32,7 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
-// `parameters`: JSON text; `field`: where it stands, for errors (kInvalid).
+// `parameters`: JSON text; `field`: where it is, for errors (kInvalid).
 Result<DeviceConfig> read_device_config(std::string_view parameters, const std::string& field);
 
 // All of the claim's, in its order: one that applies to nothing must be right too.

@@ -43,7 +43,7 @@ TEST(DeviceConfig, OfEveryStrategyIsRead) {
   EXPECT_TRUE(read_device_config(gpu(R"("sharing":null)"), "f")) << "null is absent";
 }
 
-// Promise: dra/prepare: An opaque configuration is read strictly: a refusal names the field and says what to write.
+// Promise: dra/prepare: An opaque configuration is read strictly: a refusal names the field and what to write.
 TEST(DeviceConfig, RefusalsNameTheFieldAndSayWhatToWrite) {
   const std::string at = "config[1].opaque.parameters";
   EXPECT_THAT(refused("[]"), HasSubstr(at + " is not an object"));

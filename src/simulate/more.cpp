@@ -6,10 +6,10 @@ namespace tranche::simulate {
 
 namespace {
 
-// A node with one resource, in which the slots of the offer are taken.
-class Shelf {
+// A node with one resource, whose slots are held as the offer states.
+class HeldNode {
  public:
-  explicit Shelf(const Offer& offer)
+  explicit HeldNode(const Offer& offer)
       : plan_(plan_of(offer)), config_(config_of(offer)), book_(plan_, plan_.resources.front(), inventory_, config_) {
     book_.take(book_.positions(offer.taken));
   }
@@ -36,12 +36,12 @@ class Shelf {
 }  // namespace
 
 std::uint64_t largest_that_fits(const Offer& offer) {
-  return Shelf(offer).book().largest();
+  return HeldNode(offer).book().largest();
 }
 
 More more_that_fit(const Offer& offer, std::uint64_t slots_of_each) {
-  Shelf shelf(offer);
-  ResourceBook& book = shelf.book();
+  HeldNode node(offer);
+  ResourceBook& book = node.book();
   More more{.possible = book.fits_empty(slots_of_each)};
   while (more.possible && book.free() >= slots_of_each) {
     const auto served = book.serve(slots_of_each, {});

@@ -21,7 +21,7 @@ def several(status):
             uuid = f"GPU-{name}-{index}"
             one = {**copy.deepcopy(device), "uuid": uuid, "index": str(index)}
             if state == "unhealthy":
-                one.update(healthy=False, reason="XID 79 (the GPU has fallen off the bus): takes no new pods")
+                one.update(healthy=False, reason="XID 79 (the GPU has fallen off the bus): receives no new pods")
             if state != "held":
                 for slot in one["slots"]:
                     slot.pop("holder", None)

@@ -96,7 +96,7 @@ void ClaimStatuses::look() {
   if (!settle_.running()) settle_.start(kSettle, [this] { take(); });
 }
 
-// An unprepared claim that stays, as one of several pods can, must not go on saying that it is ready.
+// An unprepared claim can stay allocated, for a different pod: its condition Ready must not stay true.
 void ClaimStatuses::take() {
   std::map<std::string, dra::ClaimStatus> wanted;
   for (auto& each : callbacks_.wanted()) {

@@ -173,7 +173,7 @@ Unhealthy Book::describe(const Record& record) const {
                     "or reboot (not `tranche reset`)",
                     what, what.empty() ? "" : ": ", record.device.gpu)};
   return {Cause::kXid,
-          fmt::format("{}: takes no new pods until it answers and {} have passed without another fault",
+          fmt::format("{}: receives no new pods until it responds and {} pass without a further fault",
                       what.empty() ? "back after repeated faults" : what, config::render_duration(record.quiet))};
 }
 

@@ -3,7 +3,7 @@
 // on evidence. The state is in memory: XIDs are lost at a restart of the agent, which cannot know whether the GPU was
 // reset meanwhile.
 //
-// drain   the quiet period has passed without another fault, the GPU answers, and the driver requests no action
+// drain   the quiet period has passed without a further fault, the GPU answers, and the driver requests no action
 // reset   the GPU was away and is back, or the driver requested an action and no longer does
 // lost    the GPU is back
 //

@@ -179,8 +179,8 @@ TEST(Book, TheReasonSaysWhichXidWhatItMeansAndWhatEndsIt) {
   Book book = five_minutes();
   book.fault(kA, 79, XidClass::kDrain, true, kStart);
   EXPECT_EQ(book.faults().at("GPU-a").why,
-            "XID 79 (the GPU has fallen off the bus), and the driver would not say on which GPU: takes no new pods "
-            "until it answers and 5m have passed without another fault");
+            "XID 79 (the GPU has fallen off the bus), and the driver would not say on which GPU: receives no new pods "
+            "until it responds and 5m pass without a further fault");
   book.fault(kA, 12345, XidClass::kReset, false, kStart);
   EXPECT_EQ(book.faults().at("GPU-a").why,
             "XID 12345 (not in our table): the GPU needs a reset; drain its pods, then reset the GPU: `nvidia-smi "

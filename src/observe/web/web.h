@@ -39,7 +39,7 @@ struct Capacity {
 };
 std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes);  // by resource
 
-// How many more containers of one size fit, as the simulator says, and what they leave.
+// How many more containers of one size fit, as the simulator predicts, and what they leave.
 struct Fit {
   std::uint64_t request = 0;                     // slots of one container
   bool whole = false;                            // all slots of a GPU

@@ -43,7 +43,7 @@ constexpr const char* kStatus = R"json({
              {"id": "GPU-aaaaaaaa::1", "resource": "nvidia.com/gpu", "holder": "team/a/main"},
              {"id": "GPU-aaaaaaaa::2", "resource": "nvidia.com/gpu"}]},
   {"uuid": "GPU-bbbbbbbb", "index": "1", "name": "H100", "resource": "nvidia.com/gpu", "sharing": "mps", "healthy": false,
-   "reason": "XID 79 (the GPU has fallen off the bus): takes no new pods", "cause": "xid", "unhealthyMs": 240000,
+   "reason": "XID 79 (the GPU has fallen off the bus): receives no new pods", "cause": "xid", "unhealthyMs": 240000,
    "pool": "gpu-b", "poolState": "starting",
    "slots": [{"id": "GPU-bbbbbbbb::0", "resource": "nvidia.com/gpu", "holder": "team/b/main"},
              {"id": "GPU-bbbbbbbb::1", "resource": "nvidia.com/gpu"}]},

@@ -161,7 +161,7 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
   return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
 }
 
-// A reader gets what the driver says now. A driver that does not answer delays it by kUseWait.
+// A reader gets what the driver reports now. A driver that does not respond delays it by kUseWait.
 void NodeProgram::answer(const std::string& request, const host::StatusServer::Reply& reply) {
   if (request != "status") return reply(answer(request));
   holdings_->ask();
